@@ -1,0 +1,42 @@
+// Packs each publishable package and verifies what users would install: publint and are-the-types-wrong.
+import { execFileSync, spawnSync } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { publint } from "publint"
+import { formatMessage } from "publint/utils"
+import { publishable, root } from "./packages.mjs"
+
+execFileSync("npm", ["run", "--silent", "build"], { cwd: root, stdio: "inherit" })
+const folder = mkdtempSync(join(tmpdir(), "effect-tinker-pack-"))
+let failures = 0
+try {
+  for (const { dir, manifest, name } of publishable) {
+    const { messages } = await publint({ pkgDir: dir, strict: true })
+    for (const message of messages) {
+      failures++
+      process.stderr.write(`publint, packages/${name}: ${formatMessage(message, manifest)}\n`)
+    }
+    const [packed] = JSON.parse(
+      execFileSync("npm", ["pack", "--json", "--pack-destination", folder], { cwd: dir, encoding: "utf8" })
+    )
+    const attw = spawnSync("npx", [
+      "attw",
+      join(folder, packed.filename),
+      "--profile",
+      "esm-only",
+      "--format",
+      "table-flipped"
+    ], {
+      cwd: root,
+      encoding: "utf8"
+    })
+    if (attw.status !== 0) {
+      failures++
+      process.stderr.write(`are-the-types-wrong, packages/${name}:\n${attw.stdout}${attw.stderr}\n`)
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}
+process.exit(failures === 0 ? 0 : 1)

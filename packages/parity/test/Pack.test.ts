@@ -1,0 +1,68 @@
+/**
+ * What a stranger installs: each publishable package packed, installed in an empty folder and type-checked from there.
+ */
+import { Command, FileSystem, Path } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+
+const root = new URL("../../../", import.meta.url).pathname
+
+const packages = ["tinker", "tokenizer", "local", "cli"]
+
+const program = `
+import * as Effect from "effect/Effect"
+import * as Tinker from "effect-tinker"
+import * as Tokenizer from "@effect-tinker/tokenizer"
+import * as Local from "@effect-tinker/local"
+import * as Cli from "@effect-tinker/cli"
+
+const modules: ReadonlyArray<object> = [Tinker, Tokenizer, Local, Cli]
+export const program: Effect.Effect<number> = Effect.sync(() => modules.length)
+// @ts-expect-error internal modules are closed
+import * as Closed from "effect-tinker/internal/anything"
+export { Closed }
+`
+
+const tsconfig = {
+  compilerOptions: {
+    target: "ES2022",
+    module: "NodeNext",
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noEmit: true,
+    skipLibCheck: false,
+    types: []
+  },
+  files: ["program.ts"]
+}
+
+const Packed = Schema.parseJson(Schema.Tuple(Schema.Struct({ filename: Schema.String })))
+
+const run = (cwd: string, command: string, ...args: ReadonlyArray<string>) =>
+  Command.make(command, ...args).pipe(
+    Command.workingDirectory(cwd),
+    Command.stderr("inherit"),
+    Command.string
+  )
+
+describe("npm pack", () => {
+  it.scopedLive("installs in an empty folder and type-checks a user's program", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* Path.Path
+      const folder = yield* fs.makeTempDirectoryScoped({ prefix: "effect-tinker-user-" })
+      yield* run(root, "npx", "tsc", "-b", "tsconfig.build.json")
+      const tarballs = yield* Effect.forEach(packages, (name) =>
+        run(path.join(root, "packages", name), "npm", "pack", "--json", "--pack-destination", folder).pipe(
+          Effect.flatMap(Schema.decode(Packed)),
+          Effect.map(([{ filename }]) => path.join(folder, filename))
+        ))
+      yield* fs.writeFileString(path.join(folder, "package.json"), `{ "private": true, "type": "module" }`)
+      yield* fs.writeFileString(path.join(folder, "program.ts"), program)
+      yield* fs.writeFileString(path.join(folder, "tsconfig.json"), JSON.stringify(tsconfig))
+      yield* run(folder, "npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "effect@3", ...tarballs)
+      const errors = yield* run(folder, path.join(root, "node_modules", ".bin", "tsc"), "-p", folder)
+      assert.strictEqual(errors, "")
+    }).pipe(Effect.provide(NodeContext.layer)), 300_000)
+})
