@@ -14,6 +14,7 @@ export default tseslint.config(
   tseslint.configs.base,
   ...effect.configs.dprint,
   {
+    files: ["**/*.{ts,mts,mjs}"],
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
       "@typescript-eslint/array-type": ["error", { default: "generic", readonly: "generic" }],

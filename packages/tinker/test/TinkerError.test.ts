@@ -92,7 +92,10 @@ describe("TinkerError", () => {
       const failed: Effect.Effect<never, TinkerError.TinkerError> = Effect.fail(
         new TinkerError.TransportFailed({ ...base, cause: new Error("ECONNRESET") })
       )
-      assert.strictEqual(yield* failed.pipe(Effect.catchTag("TransportFailed", (error) => Effect.succeed(error.module))), "M")
+      assert.strictEqual(
+        yield* failed.pipe(Effect.catchTag("TransportFailed", (error) => Effect.succeed(error.module))),
+        "M"
+      )
       const cause = yield* Effect.flip(Effect.sandbox(failed))
       assert.include(Cause.pretty(cause, { renderErrorCause: true }), "ECONNRESET")
     }))
