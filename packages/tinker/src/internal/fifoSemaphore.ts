@@ -1,0 +1,154 @@
+/**
+ * Admission in strict arrival order.
+ *
+ * `Effect.makeSemaphore` wakes every waiter at each release and lets a late caller overtake them; with thousands of
+ * waiters it collapses. Here a release hands its permits to the head of the line, so order is kept and every step
+ * costs O(1).
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+
+/** @internal */
+export type Restore = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
+/** @internal */
+export interface Gate {
+  /** Runs the effect once `cost` has been admitted, and gives the cost back when it ends, however it ends. */
+  readonly admit: (cost: number) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /**
+   * Waits for admission; the caller then owes a `release` of the same cost. Interrupted while waiting, it owes nothing.
+   *
+   * Must run in the uninterruptible region whose `restore` it is given: a wait that ended inside an interruptible
+   * region could be interrupted after the grant and before its caller had seen it.
+   */
+  readonly enter: (restore: Restore, cost: number) => Effect.Effect<void>
+  /** Gives back what `enter` admitted. */
+  readonly release: (cost: number) => Effect.Effect<void>
+  /** Changes the total; what is already admitted stays admitted. */
+  readonly resize: (size: number) => Effect.Effect<void>
+  /** What is left of the total; negative while overdrawn or shrunk. */
+  readonly balance: Effect.Effect<number>
+  /** How many callers wait in line. */
+  readonly waiting: Effect.Effect<number>
+}
+
+interface Waiter {
+  readonly cost: number
+  granted: boolean
+  wake: (() => void) | undefined
+  previous: Waiter | undefined
+  next: Waiter | undefined
+}
+
+/** @internal */
+export const makeGate = (options: {
+  readonly size: number
+  /** Whether a request of this cost may enter now. Must hold for some balance, or its caller would wait for ever. */
+  readonly admits: (balance: number, cost: number, size: number) => boolean
+}): Gate => {
+  let size = options.size
+  let balance = options.size
+  let head: Waiter | undefined
+  let tail: Waiter | undefined
+  let length = 0
+
+  const unlink = (waiter: Waiter) => {
+    if (waiter.previous === undefined) head = waiter.next
+    else waiter.previous.next = waiter.next
+    if (waiter.next === undefined) tail = waiter.previous
+    else waiter.next.previous = waiter.previous
+    length--
+  }
+
+  const handOver = () => {
+    while (head !== undefined && options.admits(balance, head.cost, size)) {
+      const waiter = head
+      unlink(waiter)
+      balance -= waiter.cost
+      waiter.granted = true
+      waiter.wake?.()
+    }
+  }
+
+  const giveBack = (cost: number) => {
+    balance += cost
+    handOver()
+  }
+
+  const enqueue = (cost: number): Waiter => {
+    const waiter: Waiter = { cost, granted: false, next: undefined, previous: tail, wake: undefined }
+    if (tail === undefined) head = waiter
+    else tail.next = waiter
+    tail = waiter
+    length++
+    return waiter
+  }
+
+  const wait = (waiter: Waiter): Effect.Effect<void> =>
+    Effect.async<void>((resume) => {
+      if (waiter.granted) resume(Effect.void)
+      else waiter.wake = () => resume(Effect.void)
+    })
+
+  // Interruption may arrive between the grant and the wake-up: then the permit travels on to the next in line.
+  const abandon = (waiter: Waiter) => {
+    if (waiter.granted) {
+      giveBack(waiter.cost)
+    } else {
+      unlink(waiter)
+      // A departed head may have been the only thing too large to fit.
+      handOver()
+    }
+  }
+
+  const enter = (restore: Restore, cost: number): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (head === undefined && options.admits(balance, cost, size)) {
+        balance -= cost
+        return Effect.void
+      }
+      const waiter = enqueue(cost)
+      return Effect.flatMap(Effect.exit(restore(wait(waiter))), (exit) => {
+        if (Exit.isSuccess(exit)) return Effect.void
+        abandon(waiter)
+        return exit
+      })
+    })
+
+  const release = (cost: number) => Effect.sync(() => giveBack(cost))
+
+  return {
+    admit: (cost) => (self) =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.zipRight(enter(restore, cost), Effect.ensuring(restore(self), release(cost)))
+      ),
+    enter,
+    release,
+    resize: (next) =>
+      Effect.sync(() => {
+        balance += next - size
+        size = next
+        handOver()
+      }),
+    balance: Effect.sync(() => balance),
+    waiting: Effect.sync(() => length)
+  }
+}
+
+/** @internal */
+export interface FifoSemaphore extends Gate {
+  readonly withPermit: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+}
+
+/**
+ * A semaphore that serves callers strictly in the order in which they asked. A request for more than the total waits
+ * for the whole total instead of for ever.
+ *
+ * @internal
+ */
+export const make = (permits: number): FifoSemaphore => {
+  const gate = makeGate({ size: permits, admits: (balance, cost, size) => balance >= Math.min(cost, size) })
+  return { ...gate, withPermit: gate.admit(1) }
+}
