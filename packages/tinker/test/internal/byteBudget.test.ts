@@ -39,7 +39,9 @@ describe("byteBudget", () => {
   it.effect.prop(
     "G13: any mix of sizes and interruptions drains: no deadlock, nothing leaks",
     {
-      plan: fc.array(fc.record({ bytes: fc.nat({ max: 500 }), leave: fc.option(fc.nat({ max: 8 })) }), { maxLength: 25 })
+      plan: fc.array(fc.record({ bytes: fc.nat({ max: 500 }), leave: fc.option(fc.nat({ max: 8 })) }), {
+        maxLength: 25
+      })
     },
     ({ plan }) =>
       Effect.gen(function*() {

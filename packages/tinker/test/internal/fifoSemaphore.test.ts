@@ -118,7 +118,9 @@ describe("fifoSemaphore", () => {
 
   it.effect.prop(
     "whatever is interrupted when, survivors run in order and no permit is lost",
-    { plan: fc.array(fc.record({ hold: fc.nat({ max: 3 }), leave: fc.option(fc.nat({ max: 12 })) }), { maxLength: 25 }) },
+    {
+      plan: fc.array(fc.record({ hold: fc.nat({ max: 3 }), leave: fc.option(fc.nat({ max: 12 })) }), { maxLength: 25 })
+    },
     ({ plan }) =>
       Effect.gen(function*() {
         const semaphore = FifoSemaphore.make(1)
@@ -131,7 +133,9 @@ describe("fifoSemaphore", () => {
           const fiber = fibers[i]
           return leave === null || fiber === undefined
             ? Effect.void
-            : Effect.asVoid(Effect.fork(Effect.yieldNow().pipe(Effect.repeatN(leave), Effect.zipRight(Fiber.interrupt(fiber)))))
+            : Effect.asVoid(
+              Effect.fork(Effect.yieldNow().pipe(Effect.repeatN(leave), Effect.zipRight(Fiber.interrupt(fiber))))
+            )
         })
         yield* Effect.forEach(fibers, Fiber.await)
         assert.strictEqual(leavers.length, plan.length)
