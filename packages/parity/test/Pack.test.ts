@@ -56,7 +56,9 @@ describe("npm pack", () => {
       const tarballs = yield* Effect.forEach(packages, (name) =>
         run(path.join(root, "packages", name), "npm", "pack", "--json", "--pack-destination", folder).pipe(
           Effect.flatMap(Schema.decode(Packed)),
-          Effect.map(([{ filename }]) => path.join(folder, filename))
+          Effect.map(([{ filename }]) =>
+            path.join(folder, filename)
+          )
         ))
       yield* fs.writeFileString(path.join(folder, "package.json"), `{ "private": true, "type": "module" }`)
       yield* fs.writeFileString(path.join(folder, "program.ts"), program)
