@@ -1,7 +1,113 @@
 /**
+ * Who the credential belongs to.
+ *
+ * @since 0.1.0
+ */
+export * as Account from "./Account.js"
+
+/**
+ * What a server offers.
+ *
+ * @since 0.1.0
+ */
+export * as Capabilities from "./Capabilities.js"
+
+/**
+ * Checkpoints and the `tinker://` paths that name them.
+ *
+ * @since 0.1.0
+ */
+export * as Checkpoint from "./Checkpoint.js"
+
+/**
+ * How the server wants its clients to behave: asked for once when a client starts, and again while it runs.
+ *
+ * @since 0.1.0
+ */
+export * as ClientConfig from "./ClientConfig.js"
+
+/**
+ * Where a page of a list stands.
+ *
+ * @since 0.1.0
+ */
+export * as Cursor from "./Cursor.js"
+
+/**
+ * Operations in two phases on the wire: what is accepted, what a poll answers, and what the poll of a whole sampler
+ * answers.
+ *
+ * @since 0.1.0
+ */
+export * as Future from "./Future.js"
+
+/**
+ * The ids of the service, told apart by their types. They are strings on the wire and opaque here.
+ *
+ * @since 0.1.0
+ */
+export * as Id from "./Id.js"
+
+/**
+ * Which adapters a model in training gets.
+ *
+ * @since 0.1.0
+ */
+export * as LoraConfig from "./LoraConfig.js"
+
+/**
+ * Models in training: creating one, asking about it, unloading it.
+ *
+ * @since 0.1.0
+ */
+export * as Model from "./Model.js"
+
+/**
+ * Optimizers: the family a model is created with, and the parameters of one step.
+ *
+ * @since 0.1.0
+ */
+export * as Optimizer from "./Optimizer.js"
+
+/**
+ * Sampling sessions, which the REST surface calls samplers.
+ *
+ * @since 0.1.0
+ */
+export * as Sampler from "./Sampler.js"
+
+/**
+ * How tokens are drawn.
+ *
+ * @since 0.1.0
+ */
+export * as SamplingParams from "./SamplingParams.js"
+
+/**
+ * Sessions: opened by a client, kept alive by heartbeats, finished with a reason.
+ *
+ * @since 0.1.0
+ */
+export * as Session from "./Session.js"
+
+/**
  * Everything that can go wrong, cut by what it means to the caller: flat tagged errors for `Effect.catchTag`, each with
  * the operation that failed, the HTTP status, the request id, a retry hint and the cause.
  *
  * @since 0.1.0
  */
 export * as TinkerError from "./TinkerError.js"
+
+/**
+ * The service's record of a model in training.
+ *
+ * @since 0.1.0
+ */
+export * as TrainingRun from "./TrainingRun.js"
+
+/**
+ * Saving, loading and copying weights.
+ *
+ * @since 0.1.0
+ */
+export * as Weights from "./Weights.js"

@@ -1,0 +1,127 @@
+/**
+ * Checkpoints and the `tinker://` paths that name them.
+ *
+ * @since 0.1.0
+ */
+import * as Either from "effect/Either"
+import * as Schema from "effect/Schema"
+import { Cursor } from "./Cursor.js"
+import { CheckpointId, ModelId } from "./Id.js"
+import type { Open } from "./internal/wire.js"
+import { Instant, lenient, open, optional, required, strict, StringRecord, withDefault } from "./internal/wire.js"
+import { InvalidInput } from "./TinkerError.js"
+
+const id = <const Name extends string>(name: Name) => `effect-tinker/Checkpoint/${name}` as const
+
+/**
+ * What a checkpoint is for. A newer service may know more kinds.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type CheckpointType = Open<"training" | "sampler" | "external">
+
+/**
+ * @since 0.1.0
+ * @category schemas
+ */
+export const CheckpointType: Schema.Schema<CheckpointType, string> = open("training", "sampler", "external")
+
+/**
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Checkpoint extends Schema.Class<Checkpoint>("effect-tinker/Checkpoint")({
+  checkpointId: required(CheckpointId, "checkpoint_id"),
+  checkpointType: required(CheckpointType, "checkpoint_type"),
+  /** When it was saved. */
+  time: Instant,
+  tinkerPath: required(Schema.String, "tinker_path"),
+  sizeBytes: optional(Schema.Int, "size_bytes"),
+  /** Whether anyone may read it. Defaults to `false`. */
+  public: withDefault(Schema.Boolean, "public", () => false),
+  userMetadata: optional(StringRecord, "user_metadata"),
+  /** It never expires when absent. */
+  expiresAt: optional(Instant, "expires_at")
+}, lenient) {}
+
+/**
+ * @since 0.1.0
+ * @category schemas
+ */
+export class CheckpointsListResponse extends Schema.Class<CheckpointsListResponse>(id("CheckpointsListResponse"))({
+  checkpoints: Schema.Array(Checkpoint),
+  /** Absent when the list is whole. */
+  cursor: optional(Cursor, "cursor")
+}, lenient) {}
+
+/**
+ * A signed address of a checkpoint's archive.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class CheckpointArchiveUrlResponse
+  extends Schema.Class<CheckpointArchiveUrlResponse>(id("CheckpointArchiveUrlResponse"))({
+    url: Schema.String,
+    expires: Instant
+  }, lenient)
+{}
+
+/**
+ * Let a checkpoint expire so many seconds from now; `null`, which is sent, removes the expiry.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SetTtlRequest extends Schema.Class<SetTtlRequest>(id("SetTtlRequest"))({
+  ttlSeconds: required(Schema.NullOr(Schema.Int), "ttl_seconds")
+}, strict) {}
+
+/**
+ * The parts of a `tinker://` path.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class ParsedPath extends Schema.Class<ParsedPath>(id("ParsedPath"))({
+  tinkerPath: required(Schema.String, "tinker_path"),
+  trainingRunId: required(ModelId, "training_run_id"),
+  checkpointType: required(Schema.Literal("training", "sampler", "external"), "checkpoint_type"),
+  checkpointId: required(CheckpointId, "checkpoint_id")
+}, lenient) {}
+
+const scheme = "tinker://"
+
+const kinds = { weights: "training", sampler_weights: "sampler", external_weights: "external" } as const
+
+const isKind = (segment: string | undefined): segment is keyof typeof kinds =>
+  segment !== undefined && Object.hasOwn(kinds, segment)
+
+/**
+ * Reads `tinker://RUN/KIND/NAME`, where KIND is `weights`, `sampler_weights` or `external_weights`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const parsePath = (path: string): Either.Either<ParsedPath, InvalidInput> => {
+  const [run, kind, name, ...rest] = path.startsWith(scheme) ? path.slice(scheme.length).split("/") : []
+  return run && isKind(kind) && name && rest.length === 0
+    ? Either.right(
+      new ParsedPath({
+        tinkerPath: path,
+        trainingRunId: ModelId.make(run),
+        checkpointType: kinds[kind],
+        checkpointId: CheckpointId.make(`${kind}/${name}`)
+      })
+    )
+    : Either.left(
+      new InvalidInput({
+        module: "Checkpoint",
+        method: "parsePath",
+        description: `${JSON.stringify(path)} is not of the form tinker://RUN/KIND/NAME, where KIND is ${
+          Object.keys(kinds).join(", ")
+        }`
+      })
+    )
+}
