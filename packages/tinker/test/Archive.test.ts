@@ -49,84 +49,128 @@ const big = (name: string, size: number): tar.Member => ({ name, body: new Uint8
 const hostile: ReadonlyArray<readonly [name: string, reason: Archive.ArchiveRefused["reason"], data: Uint8Array]> = [
   ["an absolute path", "absolute-path", tar.archive({ name: "/etc/cron.d/x", body: tar.bytes("x") })],
   ["an absolute path by prefix", "absolute-path", tar.archive({ name: "x", prefix: "/tmp", body: tar.bytes("x") })],
-  ["an absolute path in an extended header", "absolute-path", tar.archive(
-    { name: "x", type: "x", body: tar.paxRecord("path", "/tmp/x") },
-    { name: "innocent", body: tar.bytes("x") }
-  )],
+  [
+    "an absolute path in an extended header",
+    "absolute-path",
+    tar.archive(
+      { name: "x", type: "x", body: tar.paxRecord("path", "/tmp/x") },
+      { name: "innocent", body: tar.bytes("x") }
+    )
+  ],
   ["a drive letter", "absolute-path", tar.archive({ name: "C:/x", body: tar.bytes("x") })],
   ["a UNC path", "absolute-path", tar.archive({ name: "\\\\host\\share", body: tar.bytes("x") })],
   ["..", "escaping-path", tar.archive({ name: "../outside", body: tar.bytes("x") })],
   [".. inside", "escaping-path", tar.archive({ name: "a/../../outside", body: tar.bytes("x") })],
   [".. that would stay inside", "escaping-path", tar.archive({ name: "a/../b", body: tar.bytes("x") })],
   ["a directory ..", "escaping-path", tar.archive({ name: "..", type: "5" })],
-  ["a sibling with the target as prefix", "escaping-path", tar.archive({
-    name: "../target2/precious",
-    body: tar.bytes("overwritten")
-  })],
-  [".. in a long name", "escaping-path", tar.archive(
-    { name: "././@LongLink", type: "L", body: tar.bytes(`${"d/".repeat(60)}../${"../".repeat(60)}x\0`) },
-    { name: "short", body: tar.bytes("x") }
-  )],
+  [
+    "a sibling with the target as prefix",
+    "escaping-path",
+    tar.archive({
+      name: "../target2/precious",
+      body: tar.bytes("overwritten")
+    })
+  ],
+  [
+    ".. in a long name",
+    "escaping-path",
+    tar.archive(
+      { name: "././@LongLink", type: "L", body: tar.bytes(`${"d/".repeat(60)}../${"../".repeat(60)}x\0`) },
+      { name: "short", body: tar.bytes("x") }
+    )
+  ],
   ["a backslash escape", "unsafe-name", tar.archive({ name: "a\\..\\..\\x", body: tar.bytes("x") })],
   ["a control character", "unsafe-name", tar.archive({ name: "a\u001b[2Jb", body: tar.bytes("x") })],
   ["a file without a name", "unsafe-name", tar.archive({ name: ".", body: tar.bytes("x") })],
   ["a name too deep", "unsafe-name", tar.archive({ name: "d/".repeat(40) + "x", body: tar.bytes("x") })],
   ["a symbolic link", "link", tar.archive({ name: "l", type: "2", linkName: "/etc" })],
-  ["a symbolic link used as a directory", "link", tar.archive(
-    { name: "l", type: "2", linkName: "../target2" },
-    { name: "l/precious", body: tar.bytes("overwritten") }
-  )],
+  [
+    "a symbolic link used as a directory",
+    "link",
+    tar.archive(
+      { name: "l", type: "2", linkName: "../target2" },
+      { name: "l/precious", body: tar.bytes("overwritten") }
+    )
+  ],
   ["a hard link", "link", tar.archive({ name: "l", type: "1", linkName: "../target2/precious" })],
   ["a long link name", "link", tar.archive({ name: "././@LongLink", type: "K", body: tar.bytes("x\0") })],
   ["a character device", "special-file", tar.archive({ name: "d", type: "3" })],
   ["a block device", "special-file", tar.archive({ name: "d", type: "4" })],
   ["a pipe", "special-file", tar.archive({ name: "p", type: "6" })],
   ["a sparse file", "unsupported", tar.archive({ name: "s", type: "S", body: tar.bytes("x") })],
-  ["a sparse file by extended header", "unsupported", tar.archive(
-    { name: "x", type: "x", body: tar.paxRecord("GNU.sparse.major", "1") },
-    { name: "s", body: tar.bytes("x") }
-  )],
+  [
+    "a sparse file by extended header",
+    "unsupported",
+    tar.archive(
+      { name: "x", type: "x", body: tar.paxRecord("GNU.sparse.major", "1") },
+      { name: "s", body: tar.bytes("x") }
+    )
+  ],
   ["a name twice", "duplicate", tar.archive(big("a", 3), big("./a", 3))],
   ["a file used as a directory", "duplicate", tar.archive(big("a", 3), big("a/b", 3))],
   ["a directory that is also a file", "duplicate", tar.archive(big("a/b", 3), big("a", 3))],
-  ["more members than allowed", "too-many-entries", tar.archive(
-    ...Array.from({ length: 51 }, (_, i): tar.Member => ({ name: `f${i}` }))
-  )],
+  [
+    "more members than allowed",
+    "too-many-entries",
+    tar.archive(
+      ...Array.from({ length: 51 }, (_, i): tar.Member => ({ name: `f${i}` }))
+    )
+  ],
   ["more bytes than allowed", "too-large", tar.archive(big("a", 60_000), big("b", 60_000))],
   ["a length beyond the limit", "too-large", tar.join(tar.member({ name: "a", size: 0o77777777777 }), tar.end)],
-  ["a length in an extended header beyond the limit", "too-large", tar.archive(
-    { name: "x", type: "x", body: tar.paxRecord("size", "999999999999") },
-    { name: "a" }
-  )],
+  [
+    "a length in an extended header beyond the limit",
+    "too-large",
+    tar.archive(
+      { name: "x", type: "x", body: tar.paxRecord("size", "999999999999") },
+      { name: "a" }
+    )
+  ],
   ["a length beyond safe integers", "malformed", tar.join(tar.member({ name: "a", size: "base256-huge" }), tar.end)],
   ["an endless extended header", "too-large", tar.join(tar.member({ name: "x", type: "x", size: 2 ** 30 }), tar.end)],
-  ["extended headers for ever", "malformed", tar.archive(
-    ...Array.from({ length: 6 }, (): tar.Member => ({ name: "x", type: "x", body: tar.paxRecord("a", "b") }))
-  )],
-  ["an extended header that lies about its length", "malformed", tar.archive(
-    { name: "x", type: "x", body: tar.bytes("99 path=x\n") },
-    { name: "a" }
-  )],
+  [
+    "extended headers for ever",
+    "malformed",
+    tar.archive(
+      ...Array.from({ length: 6 }, (): tar.Member => ({ name: "x", type: "x", body: tar.paxRecord("a", "b") }))
+    )
+  ],
+  [
+    "an extended header that lies about its length",
+    "malformed",
+    tar.archive(
+      { name: "x", type: "x", body: tar.bytes("99 path=x\n") },
+      { name: "a" }
+    )
+  ],
   ["a directory with contents", "malformed", tar.archive({ name: "d/", type: "5", body: tar.bytes("x") })],
   ["a wrong checksum", "malformed", tar.archive({ name: "a", breakChecksum: true })],
   ["not an archive", "malformed", new Uint8Array(4096).fill(7)],
-  ["a name that is not UTF-8", "malformed", (() => {
-    const data = tar.archive({ name: "aa" })
-    data.set([0xff, 0xfe], 0)
-    data.set(tar.bytes("000000\0 "), 148)
-    const sum = data.subarray(0, 512).reduce((total, byte, i) => total + (i >= 148 && i < 156 ? 32 : byte), 0)
-    data.set(tar.bytes(`${sum.toString(8).padStart(6, "0")}\0 `), 148)
-    return data
-  })()],
+  [
+    "a name that is not UTF-8",
+    "malformed",
+    (() => {
+      const data = tar.archive({ name: "aa" })
+      data.set([0xff, 0xfe], 0)
+      data.set(tar.bytes("000000\0 "), 148)
+      const sum = data.subarray(0, 512).reduce((total, byte, i) => total + (i >= 148 && i < 156 ? 32 : byte), 0)
+      data.set(tar.bytes(`${sum.toString(8).padStart(6, "0")}\0 `), 148)
+      return data
+    })()
+  ],
   ["nothing at all", "truncated", new Uint8Array(0)],
   ["half a header", "truncated", good.subarray(0, 300)],
   ["half a body", "truncated", good.subarray(0, 512 * 3 + 700)],
   ["no end mark", "truncated", good.subarray(0, good.length - 1024)],
-  ["an extended header of nothing", "truncated", tar.archive({
-    name: "x",
-    type: "x",
-    body: tar.paxRecord("path", "a")
-  })],
+  [
+    "an extended header of nothing",
+    "truncated",
+    tar.archive({
+      name: "x",
+      type: "x",
+      body: tar.paxRecord("path", "a")
+    })
+  ],
   ["zstd", "unsupported", tar.join(new Uint8Array([0x28, 0xb5, 0x2f, 0xfd]), new Uint8Array(100))],
   ["zip", "unsupported", tar.join(tar.bytes("PK\u0003\u0004"), new Uint8Array(100))],
   ["gzip that is not", "malformed", tar.join(new Uint8Array([0x1f, 0x8b, 8, 0]), new Uint8Array(100).fill(9))]

@@ -1,0 +1,275 @@
+/**
+ * A file fetched from a signed URL: resumed where it broke off, checked against its announced length, and visible under
+ * its name only when it is complete.
+ *
+ * @since 0.1.0
+ */
+import type * as PlatformError from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Headers from "@effect/platform/Headers"
+import * as HttpClient from "@effect/platform/HttpClient"
+import type * as HttpClientError from "@effect/platform/HttpClientError"
+import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
+import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as TinkerError from "./TinkerError.js"
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Progress {
+  readonly received: number
+  /** Absent while the server has not announced a length. */
+  readonly total?: number | undefined
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Summary {
+  readonly bytes: number
+  /** Bytes that an earlier, interrupted download had already brought. */
+  readonly resumedFrom: number
+}
+
+/**
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface Options {
+  /** Fetched without any credential of ours. */
+  readonly url: string
+  readonly path: string
+  /** Largest file accepted. Defaults to 256 GiB. */
+  readonly maxBytes?: number | undefined
+  /** How long the server may stay silent. Defaults to 60 seconds. */
+  readonly stallTimeout?: Duration.DurationInput | undefined
+  /** Attempts after failures that brought no new bytes. Defaults to five, backing off up to 10 seconds. */
+  readonly retry?: Schedule.Schedule<unknown> | undefined
+  readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined
+}
+
+type Failure = TinkerError.TinkerError | PlatformError.PlatformError
+
+/** What is known of a partial file: without a validator it cannot be told whether the rest belongs to it. */
+const PartState = Schema.parseJson(Schema.Struct({
+  validator: Schema.String,
+  total: Schema.optional(Schema.Number)
+}))
+const decodeState = Schema.decodeOption(PartState)
+const encodeState = Schema.encodeSync(PartState)
+
+const defaultRetry: Schedule.Schedule<unknown> = Schedule.exponential("500 millis", 2).pipe(
+  Schedule.union(Schedule.spaced("10 seconds")),
+  Schedule.jitteredWith({ min: 0.75, max: 1 }),
+  Schedule.intersect(Schedule.recurs(5))
+)
+
+const origin = { module: "Download", method: "toFile" }
+
+/** Where, without the query: that is where a signed URL keeps its signature. */
+const place = (url: string): string => url.replace(/[?#].*$/s, "")
+
+const contentRange = /^bytes (?:(\d+)-(\d+)|\*)\/(\d+|\*)$/
+
+const statusError = (status: number, url: string): TinkerError.TinkerError => {
+  const fields = { ...origin, status, description: place(url) }
+  switch (status) {
+    case 401:
+    case 403:
+      return new TinkerError.PermissionDenied({
+        ...fields,
+        description: `${place(url)}: the signed URL was not accepted`
+      })
+    case 404:
+    case 410:
+      return new TinkerError.NotFound(fields)
+    case 429:
+      return new TinkerError.RateLimited(fields)
+    default:
+      return status === 408 || status >= 500 ? new TinkerError.Unavailable(fields) : new TinkerError.BadRequest(fields)
+  }
+}
+
+const wholeNumber = (text: string | undefined): number | undefined =>
+  text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined
+
+/** A weak entity tag promises equal meaning, not equal bytes. */
+const validatorOf = (headers: Headers.Headers): string | undefined => {
+  const tag = Option.getOrUndefined(Headers.get(headers, "etag"))
+  return tag !== undefined && !tag.startsWith("W/") ? tag : Option.getOrUndefined(Headers.get(headers, "last-modified"))
+}
+
+/**
+ * Downloads `url` to `path`. Partial data is kept beside it as `path.part`, so that a later call goes on from there; the
+ * file itself appears by an atomic rename when all announced bytes are there.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const toFile: (
+  options: Options
+) => Effect.Effect<
+  Summary,
+  Failure,
+  HttpClient.HttpClient | FileSystem.FileSystem
+> = Effect.fnUntraced(function*(options) {
+  const fs = yield* FileSystem.FileSystem
+  const client = (yield* HttpClient.HttpClient).pipe(
+    HttpClient.followRedirects(5),
+    // The address is a credential of its own: it belongs neither in spans nor in headers to a storage host.
+    HttpClient.withTracerPropagation(false),
+    HttpClient.withTracerDisabledWhen(() => true)
+  )
+  const part = `${options.path}.part`
+  const stateFile = `${part}.json`
+  const maxBytes = options.maxBytes ?? 256 * 2 ** 30
+  const stallTimeout = options.stallTimeout ?? "60 seconds"
+  const onProgress = options.onProgress ?? (() => Effect.void)
+  const silent = () =>
+    new TinkerError.TimedOut({
+      ...origin,
+      description: `${place(options.url)}: silent for ${Duration.format(Duration.decode(stallTimeout))}`
+    })
+  const broken = (error: HttpClientError.HttpClientError) =>
+    new TinkerError.TransportFailed({
+      ...origin,
+      description: `${place(options.url)}: ${error.reason}`,
+      ...(error.cause === undefined ? {} : { cause: error.cause })
+    })
+  const tooLarge = new TinkerError.MalformedResponse({
+    ...origin,
+    description: `${place(options.url)}: more than ${maxBytes} bytes`
+  })
+
+  const sizeOf = (path: string) =>
+    fs.stat(path).pipe(Effect.map((info) => Number(info.size)), Effect.orElseSucceed(() => 0))
+  const discard = Effect.zipRight(fs.remove(part, { force: true }), fs.remove(stateFile, { force: true }))
+  const readState = fs.readFileString(stateFile).pipe(
+    Effect.map(decodeState),
+    Effect.orElseSucceed(() => Option.none())
+  )
+
+  let received = 0
+  let resumedFrom: number | undefined
+
+  const receive = Effect.fnUntraced(function*(
+    response: HttpClientResponse.HttpClientResponse,
+    start: number,
+    total: number | undefined
+  ) {
+    if ((total ?? 0) > maxBytes) return yield* tooLarge
+    const validator = validatorOf(response.headers)
+    received = start
+    resumedFrom ??= start
+    if (validator === undefined) yield* fs.remove(stateFile, { force: true })
+    else yield* fs.writeFileString(stateFile, encodeState({ validator, total }))
+    yield* Effect.scoped(Effect.gen(function*() {
+      const file = yield* fs.open(part, { flag: start === 0 ? "w" : "a" })
+      yield* onProgress({ received, total })
+      yield* response.stream.pipe(
+        Stream.mapError(broken),
+        Stream.timeoutFail(silent, stallTimeout),
+        Stream.runForEach(Effect.fnUntraced(function*(bytes) {
+          if (received + bytes.length > (total ?? maxBytes)) return yield* tooLarge
+          yield* file.writeAll(bytes)
+          received += bytes.length
+          yield* onProgress({ received, total })
+        }))
+      )
+      yield* file.sync
+    }))
+    if (total !== undefined && received !== total) {
+      return yield* new TinkerError.TransportFailed({
+        ...origin,
+        description: `${place(options.url)}: the connection ended after ${received} of ${total} bytes`
+      })
+    }
+  })
+
+  const attempt = Effect.gen(function*() {
+    const state = yield* readState
+    const start = Option.isSome(state) ? yield* sizeOf(part) : 0
+    received = start
+    const response = yield* client.execute(
+      HttpClientRequest.get(options.url).pipe(
+        HttpClientRequest.setHeader("accept-encoding", "identity"),
+        start > 0 && Option.isSome(state)
+          ? HttpClientRequest.setHeaders({ range: `bytes=${start}-`, "if-range": state.value.validator })
+          : (request) => request
+      )
+    ).pipe(
+      Effect.mapError(broken),
+      Effect.timeoutFail({ duration: stallTimeout, onTimeout: silent })
+    )
+    if (response.status === 200) {
+      return yield* receive(response, 0, wholeNumber(response.headers["content-length"]))
+    }
+    const range = contentRange.exec(response.headers["content-range"] ?? "")
+    if (response.status === 206 && range !== null && Number(range[1]) === start) {
+      return yield* receive(response, start, wholeNumber(range[3]) ?? Number(range[2]) + 1)
+    }
+    if (response.status === 416 && start > 0 && wholeNumber(range?.[3]) === start) {
+      resumedFrom ??= start
+      return
+    }
+    if (response.status === 206 || (response.status === 416 && start > 0)) {
+      // What is on disk is not the beginning of what is there now.
+      yield* discard
+      return yield* new TinkerError.TransportFailed({
+        ...origin,
+        status: response.status,
+        description: `${place(options.url)}: the file has changed`
+      })
+    }
+    return yield* statusError(response.status, options.url)
+  }).pipe(Effect.scoped)
+
+  const mayRetry = (error: Failure): boolean => TinkerError.isTinkerError(error) && TinkerError.isRetryable(error)
+
+  // A break after some progress costs nothing of the budget: it only counts when the server stopped giving.
+  const persistent: Effect.Effect<void, Failure> = Effect.flatMap(
+    sizeOf(part),
+    (before) =>
+      Effect.catchIf(
+        attempt,
+        (error) => mayRetry(error) && received > before,
+        () => Effect.zipRight(Effect.sleep("250 millis"), persistent)
+      )
+  )
+
+  yield* Effect.retry(persistent, { while: mayRetry, schedule: options.retry ?? defaultRetry })
+  yield* fs.rename(part, options.path)
+  yield* fs.remove(stateFile, { force: true })
+  return { bytes: received, resumedFrom: resumedFrom ?? 0 }
+})
+
+/**
+ * The same as a stream of its progress; it ends when the file is there.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const progress = (
+  options: Omit<Options, "onProgress">
+): Stream.Stream<
+  Progress,
+  Failure,
+  HttpClient.HttpClient | FileSystem.FileSystem
+> =>
+  Stream.asyncPush((emit) =>
+    Effect.forkScoped(
+      toFile({ ...options, onProgress: (value) => Effect.sync(() => void emit.single(value)) }).pipe(
+        Effect.matchCauseEffect({
+          onFailure: (cause) => Effect.sync(() => emit.halt(cause)),
+          onSuccess: () => Effect.sync(() => emit.end())
+        })
+      )
+    ), { bufferSize: "unbounded" })
