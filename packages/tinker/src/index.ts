@@ -6,6 +6,14 @@
 export * as Account from "./Account.js"
 
 /**
+ * Extraction of tar archives that come from elsewhere: only regular files and directories are written, only below the
+ * target, only within limits, and only all or nothing.
+ *
+ * @since 0.1.0
+ */
+export * as Archive from "./Archive.js"
+
+/**
  * What a server offers.
  *
  * @since 0.1.0
@@ -32,6 +40,14 @@ export * as ClientConfig from "./ClientConfig.js"
  * @since 0.1.0
  */
 export * as Cursor from "./Cursor.js"
+
+/**
+ * A file fetched from a signed URL: resumed where it broke off, checked against its announced length, and visible under
+ * its name only when it is complete.
+ *
+ * @since 0.1.0
+ */
+export * as Download from "./Download.js"
 
 /**
  * Operations in two phases on the wire: what is accepted, what a poll answers, and what the poll of a whole sampler
