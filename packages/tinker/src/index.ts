@@ -42,12 +42,26 @@ export * as ClientConfig from "./ClientConfig.js"
 export * as Cursor from "./Cursor.js"
 
 /**
+ * One training example: what the model reads and the tensors its loss needs, position by position.
+ *
+ * @since 0.1.0
+ */
+export * as Datum from "./Datum.js"
+
+/**
  * A file fetched from a signed URL: resumed where it broke off, checked against its announced length, and visible under
  * its name only when it is complete.
  *
  * @since 0.1.0
  */
 export * as Download from "./Download.js"
+
+/**
+ * A training pass over a batch: which loss, with which settings, and what comes back.
+ *
+ * @since 0.1.0
+ */
+export * as ForwardBackward from "./ForwardBackward.js"
 
 /**
  * Operations in two phases on the wire: what is accepted, what a poll answers, and what the poll of a whole sampler
@@ -79,6 +93,13 @@ export * as LoraConfig from "./LoraConfig.js"
 export * as Model from "./Model.js"
 
 /**
+ * What a model reads: text as tokens, images and audio, in order.
+ *
+ * @since 0.1.0
+ */
+export * as ModelInput from "./ModelInput.js"
+
+/**
  * Optimizers: the family a model is created with, and the parameters of one step.
  *
  * @since 0.1.0
@@ -105,6 +126,13 @@ export * as SamplingParams from "./SamplingParams.js"
  * @since 0.1.0
  */
 export * as Session from "./Session.js"
+
+/**
+ * Numbers on the wire: int64 or float32, dense or CSR, held in typed arrays from the caller to the socket and back.
+ *
+ * @since 0.1.0
+ */
+export * as TensorData from "./TensorData.js"
 
 /**
  * Everything that can go wrong, cut by what it means to the caller: flat tagged errors for `Effect.catchTag`, each with
