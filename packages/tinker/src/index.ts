@@ -14,6 +14,28 @@ export * as Account from "./Account.js"
 export * as Archive from "./Archive.js"
 
 /**
+ * Reverse-mode differentiation over numbers, vectors and matrices: enough to write a loss over per-token logprobs.
+ *
+ * Everything is a plain function of {@link Value}s in float64. Operands broadcast as in NumPy: a scalar with anything, a
+ * vector of length `n` with every row of an `[m, n]` matrix, an `[m, 1]` column with every column. Arrays and numbers are
+ * accepted wherever a value is, as constants.
+ *
+ * Shapes that do not fit throw `InvalidInput`; inside a custom loss that becomes the failure of the operation.
+ *
+ * @example
+ * ```ts
+ * import { Autodiff } from "effect-tinker"
+ *
+ * const logprobs = Autodiff.variable([-0.5, -1.25, -2])
+ * const loss = logprobs.pipe(Autodiff.sub([-0.5, -1, -2.5]), Autodiff.square, Autodiff.sum)
+ * const [gradient] = Autodiff.gradients(loss, [logprobs])
+ * ```
+ *
+ * @since 0.1.0
+ */
+export * as Autodiff from "./Autodiff.js"
+
+/**
  * What a server offers.
  *
  * @since 0.1.0
@@ -98,6 +120,16 @@ export * as Model from "./Model.js"
  * @since 0.1.0
  */
 export * as ModelInput from "./ModelInput.js"
+
+/**
+ * Objectives and regularisers people write over per-token logprobs, as plain functions of `Autodiff` values.
+ *
+ * All take the learner's logprobs of the target tokens first, `[T]` or, with `K` candidates per position, `[T, K]`, and
+ * answer one number per position: mask, weigh and sum them as the task asks. {@link dpo} answers one number per pair.
+ *
+ * @since 0.1.0
+ */
+export * as Objectives from "./Objectives.js"
 
 /**
  * Optimizers: the family a model is created with, and the parameters of one step.
