@@ -1,0 +1,354 @@
+/**
+ * Searching the sessions of an organization, and the state a session is in.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { SessionId } from "./Id.js"
+import type { Open } from "./internal/wire.js"
+import {
+  Instant,
+  lenient,
+  open,
+  optional,
+  required,
+  strict,
+  StringRecord,
+  taggedJson,
+  withDefault
+} from "./internal/wire.js"
+import { FinishReason } from "./Session.js"
+
+const id = <const Name extends string>(name: Name) => `effect-tinker/SessionSearch/${name}` as const
+
+/** The `type` of a variant: it decides which one a value is, so it must be there. */
+const variant = <const T extends string>(type: T) =>
+  Schema.Literal(type).pipe(Schema.propertySignature, Schema.withConstructorDefault(() => type))
+
+/**
+ * The session is in use.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionActive extends Schema.Class<SessionActive>(id("SessionActive"))({
+  type: variant("active")
+}, lenient) {}
+
+/**
+ * The session was cancelled.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionCancelled extends Schema.Class<SessionCancelled>(id("SessionCancelled"))({
+  type: variant("cancelled"),
+  detail: optional(Schema.String, "detail")
+}, lenient) {}
+
+/**
+ * The client finished the session, and said why.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class ClientSessionFinished extends Schema.Class<ClientSessionFinished>(id("ClientSessionFinished"))({
+  type: variant("client_finished"),
+  reason: Schema.Struct({ type: open("success", "errored", "interrupted") }),
+  detail: optional(Schema.String, "detail")
+}, lenient) {}
+
+/**
+ * A request that failed brought the session down.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionFailedRequestReason
+  extends Schema.Class<SessionFailedRequestReason>(id("SessionFailedRequestReason"))({
+    type: variant("request"),
+    requestId: required(Schema.String, "request_id"),
+    requestType: required(Schema.String, "request_type")
+  }, lenient)
+{}
+
+/**
+ * A training run that failed brought the session down.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionFailedTrainingRunReason
+  extends Schema.Class<SessionFailedTrainingRunReason>(id("SessionFailedTrainingRunReason"))({
+    type: variant("training_run"),
+    trainingRunId: required(Schema.String, "training_run_id")
+  }, lenient)
+{}
+
+/**
+ * A sampler that failed brought the session down.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionFailedSamplingSessionReason
+  extends Schema.Class<SessionFailedSamplingSessionReason>(id("SessionFailedSamplingSessionReason"))({
+    type: variant("sampling_session"),
+    samplingSessionId: required(Schema.String, "sampling_session_id")
+  }, lenient)
+{}
+
+/**
+ * A variant this version does not know, as the wire has it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Unrecognized {
+  readonly type: string
+  readonly [key: string]: unknown
+}
+
+/**
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Unrecognized: Schema.Schema<Unrecognized> = taggedJson("Unrecognized")
+
+/**
+ * What brought a session down.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const SessionFailedReason: Schema.Union<[
+  typeof SessionFailedRequestReason,
+  typeof SessionFailedTrainingRunReason,
+  typeof SessionFailedSamplingSessionReason,
+  typeof Unrecognized
+]> = Schema.Union(
+  SessionFailedRequestReason,
+  SessionFailedTrainingRunReason,
+  SessionFailedSamplingSessionReason,
+  Unrecognized
+)
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export type SessionFailedReason = typeof SessionFailedReason.Type
+
+/**
+ * The session failed.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionFailed extends Schema.Class<SessionFailed>(id("SessionFailed"))({
+  type: variant("failed"),
+  category: open("user", "internal"),
+  reason: SessionFailedReason,
+  message: Schema.String
+}, lenient) {}
+
+/**
+ * The state a session is in.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const SessionStatus: Schema.Union<[
+  typeof SessionFailed,
+  typeof SessionCancelled,
+  typeof ClientSessionFinished,
+  typeof SessionActive,
+  typeof Unrecognized
+]> = Schema.Union(SessionFailed, SessionCancelled, ClientSessionFinished, SessionActive, Unrecognized)
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export type SessionStatus = typeof SessionStatus.Type
+
+/**
+ * Why a client finished its session, as a server reports it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type ReportedFinishReason = Open<FinishReason>
+
+/**
+ * A session as a search finds it.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionSummary extends Schema.Class<SessionSummary>(id("SessionSummary"))({
+  sessionId: required(SessionId, "session_id"),
+  createdAt: required(Instant, "created_at"),
+  owner: Schema.String,
+  projectId: required(Schema.String, "project_id"),
+  status: optional(SessionStatus, "status"),
+  checkpointsCount: required(Schema.Int, "checkpoints_count"),
+  displayName: optional(Schema.String, "display_name"),
+  userMetadata: optional(StringRecord, "user_metadata"),
+  checkpointStorageBytes: optional(Schema.Int, "checkpoint_storage_bytes")
+}, lenient) {}
+
+/**
+ * Where a page of a search ends. Its instant has more digits than a JavaScript date, so it stays the text it came as.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionSearchCursor extends Schema.Class<SessionSearchCursor>(id("SessionSearchCursor"))({
+  lastCreatedAt: required(Schema.String, "last_created_at"),
+  lastSessionId: required(Schema.String, "last_session_id")
+}, lenient) {}
+
+/**
+ * Only one's own sessions.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class OwnSearchOwner extends Schema.Class<OwnSearchOwner>(id("OwnSearchOwner"))({
+  type: variant("own")
+}, strict) {}
+
+/**
+ * Every session one may see.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class AccessibleSearchOwner extends Schema.Class<AccessibleSearchOwner>(id("AccessibleSearchOwner"))({
+  type: variant("accessible")
+}, strict) {}
+
+/**
+ * The sessions of one to ten users.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class UserSearchOwner extends Schema.Class<UserSearchOwner>(id("UserSearchOwner"))({
+  type: variant("user"),
+  ownerUrns: required(Schema.Array(Schema.String).pipe(Schema.minItems(1), Schema.maxItems(10)), "owner_urns")
+}, strict) {}
+
+/**
+ * Whose sessions to search.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const SearchOwner: Schema.Union<
+  [typeof OwnSearchOwner, typeof AccessibleSearchOwner, typeof UserSearchOwner]
+> = Schema.Union(OwnSearchOwner, AccessibleSearchOwner, UserSearchOwner)
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export type SearchOwner = typeof SearchOwner.Type
+
+/**
+ * @since 0.1.0
+ * @category schemas
+ */
+export class ActiveSessionStatusQuery extends Schema.Class<ActiveSessionStatusQuery>(id("ActiveSessionStatusQuery"))({
+  type: variant("active")
+}, strict) {}
+
+/**
+ * @since 0.1.0
+ * @category schemas
+ */
+export class CancelledSessionStatusQuery
+  extends Schema.Class<CancelledSessionStatusQuery>(id("CancelledSessionStatusQuery"))({
+    type: variant("cancelled")
+  }, strict)
+{}
+
+/**
+ * @since 0.1.0
+ * @category schemas
+ */
+export class FailedSessionStatusQuery extends Schema.Class<FailedSessionStatusQuery>(id("FailedSessionStatusQuery"))({
+  type: variant("failed")
+}, strict) {}
+
+/**
+ * @since 0.1.0
+ * @category schemas
+ */
+export class ClientFinishedSessionStatusQuery
+  extends Schema.Class<ClientFinishedSessionStatusQuery>(id("ClientFinishedSessionStatusQuery"))({
+    type: variant("client_finished"),
+    /** Any reason when absent. */
+    reasons: optional(Schema.Array(FinishReason).pipe(Schema.minItems(1)), "reasons")
+  }, strict)
+{}
+
+/**
+ * A state to search for.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const SessionStatusQuery: Schema.Union<[
+  typeof ActiveSessionStatusQuery,
+  typeof CancelledSessionStatusQuery,
+  typeof FailedSessionStatusQuery,
+  typeof ClientFinishedSessionStatusQuery
+]> = Schema.Union(
+  ActiveSessionStatusQuery,
+  CancelledSessionStatusQuery,
+  FailedSessionStatusQuery,
+  ClientFinishedSessionStatusQuery
+)
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export type SessionStatusQuery = typeof SessionStatusQuery.Type
+
+/**
+ * Find sessions, newest first.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionSearchRequest extends Schema.Class<SessionSearchRequest>(id("SessionSearchRequest"))({
+  /** Exactly this session; with `displayName`, sessions that match either. */
+  sessionId: optional(Schema.String, "session_id"),
+  /** Every project one may list when absent. */
+  projectIds: optional(Schema.Array(Schema.String), "project_ids"),
+  /** Pairs that must all be there. Defaults to none. */
+  userMetadata: withDefault(StringRecord, "user_metadata", () => ({})),
+  /** Words that must all occur in the name, in any casing. */
+  displayName: optional(Schema.NonEmptyString, "display_name"),
+  /** Defaults to one's own. */
+  owner: withDefault(SearchOwner, "owner", (): SearchOwner => new OwnSearchOwner()),
+  /** Any of these; every state when absent. */
+  statuses: optional(Schema.Array(SessionStatusQuery).pipe(Schema.minItems(1)), "statuses"),
+  /** Size of a page, 1 to 200. Defaults to 50. */
+  limit: withDefault(Schema.Int.pipe(Schema.between(1, 200)), "limit", () => 50),
+  /** The `nextCursor` of the page before. */
+  cursor: optional(SessionSearchCursor, "cursor")
+}, strict) {}
+
+/**
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SessionSearchResponse extends Schema.Class<SessionSearchResponse>(id("SessionSearchResponse"))({
+  sessions: Schema.Array(SessionSummary),
+  /** Absent on the last page. */
+  nextCursor: optional(SessionSearchCursor, "next_cursor")
+}, lenient) {}
