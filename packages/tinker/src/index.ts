@@ -14,6 +14,13 @@ export * as Account from "./Account.js"
 export * as Archive from "./Archive.js"
 
 /**
+ * The audit log of an organization.
+ *
+ * @since 0.1.0
+ */
+export * as Audit from "./Audit.js"
+
+/**
  * Reverse-mode differentiation over numbers, vectors and matrices: enough to write a loss over per-token logprobs.
  *
  * Everything is a plain function of {@link Value}s in float64. Operands broadcast as in NumPy: a scalar with anything, a
@@ -34,6 +41,13 @@ export * as Archive from "./Archive.js"
  * @since 0.1.0
  */
 export * as Autodiff from "./Autodiff.js"
+
+/**
+ * What was used, and what it cost.
+ *
+ * @since 0.1.0
+ */
+export * as Billing from "./Billing.js"
 
 /**
  * What a server offers.
@@ -62,6 +76,13 @@ export * as ClientConfig from "./ClientConfig.js"
  * @since 0.1.0
  */
 export * as Cursor from "./Cursor.js"
+
+/**
+ * A loss registered with the service as a graph of operations, for servers that run custom losses themselves.
+ *
+ * @since 0.1.0
+ */
+export * as CustomLossGraph from "./CustomLossGraph.js"
 
 /**
  * One training example: what the model reads and the tensors its loss needs, position by position.
@@ -158,6 +179,20 @@ export * as SamplingParams from "./SamplingParams.js"
  * @since 0.1.0
  */
 export * as Session from "./Session.js"
+
+/**
+ * Searching the sessions of an organization, and the state a session is in.
+ *
+ * @since 0.1.0
+ */
+export * as SessionSearch from "./SessionSearch.js"
+
+/**
+ * What a client reports about itself.
+ *
+ * @since 0.1.0
+ */
+export * as TelemetryEvent from "./TelemetryEvent.js"
 
 /**
  * Numbers on the wire: int64 or float32, dense or CSR, held in typed arrays from the caller to the socket and back.
