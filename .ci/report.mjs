@@ -1,8 +1,13 @@
 // The closing line, from vitest's report.
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { root } from "./packages.mjs"
 
-const report = JSON.parse(readFileSync(`${root}node_modules/.cache/vitest.json`, "utf8"))
+const path = `${root}node_modules/.cache/vitest.json`
+if (!existsSync(path)) {
+  process.stdout.write("the tests did not run\n0 passed, 1 failed\n")
+  process.exit(1)
+}
+const report = JSON.parse(readFileSync(path, "utf8"))
 // A file that does not load has no tests to count, and is still a failure.
 const broken = report.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0)
 const failed = report.numFailedTests + broken.length
