@@ -1,4 +1,27 @@
 /**
+ * A token that is matched in text as a whole, before the vocabulary is asked: control tokens and other fixed spellings.
+ *
  * @since 0.1.0
  */
-export {}
+export * as AddedToken from "./AddedToken.js"
+
+/**
+ * Text to token ids and back, synchronously and without effects once loaded.
+ *
+ * A tokenizer is built from a model's own `tokenizer.json` by `@huggingface/tokenizers`. When it is byte-level BPE, as every
+ * model family of the Tinker service is, a faster core of our own encodes and decodes; it must agree with the library on
+ * a set of probes at load, otherwise the library does the work. `Tokenizer.engine` says which one it is.
+ *
+ * @since 0.1.0
+ */
+export * as Tokenizer from "./Tokenizer.js"
+
+/**
+ * What can go wrong when a tokenizer is found, loaded, or used to render a conversation.
+ *
+ * The classes are flat and their tags carry the subject (`TokenizerNotFound`, not `NotFound`), so that they can be caught
+ * by tag in a program which also handles the errors of a client.
+ *
+ * @since 0.1.0
+ */
+export * as TokenizerError from "./TokenizerError.js"
