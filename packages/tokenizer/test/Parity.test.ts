@@ -3,7 +3,7 @@
  *
  * `TINKER_TEST_RUNS` sets how many random texts each group has (80 unless told).
  */
-import { Tokenizer } from "@effect-tinker/tokenizer"
+import type { Tokenizer } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Corpus } from "./support/corpus.js"
@@ -46,7 +46,9 @@ const blind = (json: string, isBlind: (token: { readonly special: boolean }) => 
   return JSON.stringify({
     ...parsed,
     post_processor: null,
-    added_tokens: parsed.added_tokens.map((token, i) => isBlind(token) ? { ...token, content: `\u{10fffd}${i}` } : token)
+    added_tokens: parsed.added_tokens.map((token, i) =>
+      isBlind(token) ? { ...token, content: `\u{10fffd}${i}` } : token
+    )
   })
 }
 
@@ -99,7 +101,9 @@ const suite = (family: Family, allowed: number) =>
     it.effect("keeps control tokens in text from being recognised, as Rust without them", () =>
       Effect.gen(function*() {
         const { json, texts, tokenizer } = yield* setUp
-        const modes = tokenizer.addedTokens.some((token) => !token.special) ? ["ordinary", "none"] as const : ["none"] as const
+        const modes = tokenizer.addedTokens.some((token) => !token.special)
+          ? ["ordinary", "none"] as const
+          : ["none"] as const
         for (const parseSpecial of modes) {
           const oracle = rust(blind(json, (token) => parseSpecial === "none" || token.special))
           const options = { addSpecialTokens: false, parseSpecial }

@@ -169,7 +169,9 @@ describe("Tokenizer", () => {
 
   it.effect("refuses files that are not a tokenizer", () =>
     Effect.gen(function*() {
-      for (const bad of [undefined, 5, [], {}, { model: { type: "BPE" } }, { model: { type: "Nothing", vocab: null } }]) {
+      for (
+        const bad of [undefined, 5, [], {}, { model: { type: "BPE" } }, { model: { type: "Nothing", vocab: null } }]
+      ) {
         const error = yield* Effect.flip(Tokenizer.fromHuggingFace({ id: "org/model", tokenizerJson: bad }))
         assert.strictEqual(error._tag, "TokenizerMalformed")
         assert.include(error.message, "org/model/tokenizer.json")

@@ -36,9 +36,14 @@ export interface RustTokenizer {
     texts: ReadonlyArray<string>,
     options: { readonly addSpecialTokens: boolean }
   ) => Promise<ReadonlyArray<{ readonly getIds: () => ReadonlyArray<number> }>>
-  readonly decodeBatch: (ids: ReadonlyArray<ReadonlyArray<number>>, skipSpecial: boolean) => Promise<ReadonlyArray<string>>
+  readonly decodeBatch: (
+    ids: ReadonlyArray<ReadonlyArray<number>>,
+    skipSpecial: boolean
+  ) => Promise<ReadonlyArray<string>>
   readonly getNormalizer: () => { readonly normalizeString: (text: string) => string } | null
-  readonly getPreTokenizer: () => { readonly preTokenizeString: (text: string) => ReadonlyArray<[string, unknown]> } | null
+  readonly getPreTokenizer: () =>
+    | { readonly preTokenizeString: (text: string) => ReadonlyArray<[string, unknown]> }
+    | null
 }
 
 /** The Rust implementation, through its npm binding. */
