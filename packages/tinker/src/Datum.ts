@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as Arbitrary from "effect/Arbitrary"
 import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as Predicate from "effect/Predicate"
@@ -222,7 +223,18 @@ export const FromJson: Schema.Schema<Datum, Encoded> = Schema.transform(
     model_input: ModelInput.ModelInput,
     loss_fn_inputs: Schema.Record({ key: Schema.String, value: TensorData.FromJson })
   }),
-  Schema.declare(isDatum, { identifier: "Datum" }),
+  Schema.declare(isDatum, {
+    identifier: "Datum",
+    arbitrary: () => (fc) =>
+      fc.record({
+        modelInput: Arbitrary.makeLazy(ModelInput.ModelInput)(fc),
+        lossFnInputs: fc.dictionary(
+          fc.string().filter((key) => key !== "__proto__"),
+          Arbitrary.makeLazy(TensorData.FromJson)(fc),
+          { maxKeys: 3 }
+        )
+      }).map((parts) => new Datum(parts))
+  }),
   {
     strict: true,
     decode: (json) => new Datum({ modelInput: json.model_input, lossFnInputs: json.loss_fn_inputs }),

@@ -5,6 +5,7 @@
  */
 import * as Schema from "effect/Schema"
 import * as Datum from "./Datum.js"
+import { Metrics } from "./internal/wire.js"
 import * as TensorData from "./TensorData.js"
 
 /**
@@ -163,11 +164,11 @@ export const RequestFromJson: Schema.Schema<Request, RequestEncoded> = Schema.tr
 export const OutputFromJson: Schema.Schema<Output, {
   readonly loss_fn_output_type: string
   readonly loss_fn_outputs: ReadonlyArray<{ readonly [key: string]: TensorData.Encoded }>
-  readonly metrics: { readonly [key: string]: number }
+  readonly metrics: { readonly [key: string]: number | null }
 }> = Schema.Struct({
   lossFnOutputType: Schema.propertySignature(Schema.String).pipe(Schema.fromKey("loss_fn_output_type")),
   lossFnOutputs: Schema.propertySignature(
     Schema.Array(Schema.Record({ key: Schema.String, value: TensorData.FromJson }))
   ).pipe(Schema.fromKey("loss_fn_outputs")),
-  metrics: Schema.Record({ key: Schema.String, value: Schema.Number })
+  metrics: Metrics
 })

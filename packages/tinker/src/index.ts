@@ -160,6 +160,13 @@ export * as Objectives from "./Objectives.js"
 export * as Optimizer from "./Optimizer.js"
 
 /**
+ * Sampling: what is asked for and what comes back.
+ *
+ * @since 0.1.0
+ */
+export * as Sample from "./Sample.js"
+
+/**
  * Sampling sessions, which the REST surface calls samplers.
  *
  * @since 0.1.0
@@ -208,6 +215,13 @@ export * as TensorData from "./TensorData.js"
  * @since 0.1.0
  */
 export * as TinkerError from "./TinkerError.js"
+
+/**
+ * The likeliest tokens at every position, as two matrices.
+ *
+ * @since 0.1.0
+ */
+export * as TopkLogprobs from "./TopkLogprobs.js"
 
 /**
  * The service's record of a model in training.
