@@ -23,6 +23,7 @@ import * as Elementwise from "./internal/autodiff/elementwise.js"
 import * as Layout from "./internal/autodiff/layout.js"
 import * as Reduce from "./internal/autodiff/reduce.js"
 import * as Tape from "./internal/autodiff/tape.js"
+import * as TensorData from "./TensorData.js"
 
 /**
  * No axes, one, or two (rows, columns).
@@ -101,6 +102,30 @@ export const variable = (input: Exclude<Operand, Value>, shape?: Shape): Value =
  * @category constructors
  */
 export const constant = (input: Exclude<Operand, Value>, shape?: Shape): Value => shaped(input, shape, false)
+
+/**
+ * The numbers of a tensor as a constant, e.g. of a datum's `lossFnInputs`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromTensor = (tensor: TensorData.TensorData): Value =>
+  constant(TensorData.toArray(tensor), shapeOf(tensor))
+
+const shapeOf = ({ shape }: TensorData.TensorData): Shape => {
+  const [rows, columns, ...rest] = shape
+  if (rest.length > 0) throw Tape.invalid("fromTensor", `a tensor of ${shape.length} dimensions has too many`)
+  return rows === undefined ? [] : columns === undefined ? [rows] : [rows, columns]
+}
+
+/**
+ * The numbers of a tensor as a value to differentiate by.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const variableFromTensor = (tensor: TensorData.TensorData): Value =>
+  variable(TensorData.toArray(tensor), shapeOf(tensor))
 
 const shaped = (input: Exclude<Operand, Value>, shape: Shape | undefined, tracked: boolean): Value => {
   const leaf = Tape.leaf(input, tracked)

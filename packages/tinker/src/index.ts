@@ -78,6 +78,14 @@ export * as ClientConfig from "./ClientConfig.js"
 export * as Cursor from "./Cursor.js"
 
 /**
+ * Losses written by the user: a function from the logprobs of a batch to one number, differentiated here and sent to
+ * the server as the weights of a cross entropy with the same gradient.
+ *
+ * @since 0.1.0
+ */
+export * as CustomLoss from "./CustomLoss.js"
+
+/**
  * A loss registered with the service as a graph of operations, for servers that run custom losses themselves.
  *
  * @since 0.1.0
