@@ -1,0 +1,83 @@
+/**
+ * The three standard streams, as the commands see them: what is a terminal, how wide it is, and whether it has colour.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface OutputStream {
+  readonly isTTY: boolean
+  /** Infinite when it is not a terminal: nothing has to fit into a file. */
+  readonly columns: number
+  readonly colour: boolean
+  readonly write: (text: string) => Effect.Effect<void>
+}
+
+/**
+ * @since 0.1.0
+ * @category services
+ */
+export class Stdio extends Context.Tag("@effect-tinker/cli/Stdio")<Stdio, {
+  readonly stdin: {
+    readonly isTTY: boolean
+    /** Everything up to the end of the input. */
+    readonly text: Effect.Effect<string>
+  }
+  readonly stdout: OutputStream
+  readonly stderr: OutputStream
+}>() {}
+
+const environment = Config.all({
+  noColor: Config.option(Config.string("NO_COLOR")),
+  term: Config.option(Config.string("TERM"))
+})
+
+const readStdin = Effect.async<string>((resume) => {
+  let text = ""
+  process.stdin.setEncoding("utf8")
+  process.stdin.on("data", (chunk) => {
+    text += String(chunk)
+  })
+  process.stdin.on("error", () => resume(Effect.succeed(text)))
+  process.stdin.on("end", () => resume(Effect.succeed(text)))
+})
+
+/**
+ * The streams of this process.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer: Layer.Layer<Stdio> = Layer.effect(
+  Stdio,
+  Effect.gen(function*() {
+    const { noColor, term } = yield* environment
+    // https://no-color.org: any value but the empty one
+    const mayColour = !Option.exists(noColor, (value) => value !== "") && !Option.contains(term, "dumb")
+    const output = (stream: NodeJS.WriteStream): OutputStream => ({
+      isTTY: stream.isTTY === true,
+      get columns() {
+        return stream.isTTY === true ? stream.columns || 80 : Number.POSITIVE_INFINITY
+      },
+      colour: stream.isTTY === true && mayColour,
+      write: (text) =>
+        Effect.async<void>((resume) => {
+          // A reader that has left (`| head`) is no failure of ours; bin.ts ends the process quietly.
+          stream.write(text, () => resume(Effect.void))
+        })
+    })
+    return {
+      stdin: { isTTY: process.stdin.isTTY === true, text: readStdin },
+      stdout: output(process.stdout),
+      stderr: output(process.stderr)
+    }
+  }).pipe(Effect.orDie)
+)

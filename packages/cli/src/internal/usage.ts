@@ -1,0 +1,74 @@
+/**
+ * What is wrong with a command line, and what was probably meant.
+ *
+ * @since 0.1.0
+ */
+import * as CliFailure from "../CliFailure.js"
+
+const withValue = new Set([
+  "--format",
+  "-f",
+  "--api-key",
+  "--base-url",
+  "--project",
+  "--timeout",
+  "--log-level",
+  "--completions"
+])
+
+/**
+ * The words of a command line that are neither options nor values of the options every command has.
+ *
+ * @internal
+ */
+export const words = (argv: ReadonlyArray<string>): ReadonlyArray<string> =>
+  argv.slice(2).filter((word, i, all) => !word.startsWith("-") && !withValue.has(all[i - 1] ?? ""))
+
+const distance = (left: string, right: string): number => {
+  let row = Array.from({ length: right.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= left.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= right.length; j++) {
+      const substitution = (row[j - 1] ?? 0) + (left[i - 1] === right[j - 1] ? 0 : 1)
+      next.push(Math.min(substitution, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row.at(-1) ?? 0
+}
+
+const closest = (word: string, names: ReadonlyArray<string>): string | undefined => {
+  const [best] = names.map((name) => ({ name, far: distance(word, name) })).sort((a, b) => a.far - b.far)
+  return best !== undefined && best.far <= 2 ? best.name : undefined
+}
+
+/**
+ * @internal
+ */
+export const describe = (
+  message: string,
+  argv: ReadonlyArray<string>,
+  tree: ReadonlyMap<string, ReadonlyArray<string>>
+): CliFailure.CliFailure => {
+  const [group = "", name = ""] = words(argv)
+  const inGroup = tree.get(group)
+  const unknown = (word: string, names: ReadonlyArray<string>, prefix: string) => {
+    const guess = closest(word, names)
+    return CliFailure.usage(
+      `There is no command \`${prefix} ${word}\``,
+      guess === undefined
+        ? `There is: ${names.join(", ")}. See \`${prefix} --help\`.`
+        : `Did you mean \`${prefix} ${guess}\`?`
+    )
+  }
+  if (message.startsWith("Invalid subcommand")) {
+    if (inGroup === undefined) return unknown(group, [...tree.keys()], "tinker")
+    if (!inGroup.includes(name)) return unknown(name, inGroup, `tinker ${group}`)
+  }
+  const path = [
+    "tinker",
+    ...(inGroup === undefined ? [] : [group]),
+    ...(inGroup?.includes(name) === true ? [name] : [])
+  ]
+  return CliFailure.usage(message === "" ? "Wrong command line" : message, `See \`${path.join(" ")} --help\`.`)
+}

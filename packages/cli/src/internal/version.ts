@@ -1,0 +1,6 @@
+/**
+ * @since 0.1.0
+ */
+
+/** @internal */
+export const version = "0.1.0"

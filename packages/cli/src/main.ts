@@ -1,0 +1,36 @@
+/**
+ * Runs the command line of this process.
+ *
+ * @since 0.1.0
+ */
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Cli from "./Cli.js"
+import * as Stdio from "./Stdio.js"
+
+/** @internal */
+export const main = (argv: ReadonlyArray<string>): void => {
+  const fiber = Effect.runFork(
+    Cli.run(argv).pipe(
+      Effect.provide(NodeContext.layer),
+      Effect.provide(Stdio.layer)
+    )
+  )
+  let signals = 0
+  const onSignal = (code: number) => () => {
+    // Asked twice: whoever asks does not want to wait for anything to be tidied up.
+    if (++signals > 1) process.exit(code)
+    fiber.unsafeInterruptAsFork(Fiber.id(fiber))
+  }
+  process.on("SIGINT", onSignal(130))
+  process.on("SIGTERM", onSignal(143))
+  fiber.addObserver((exit) => {
+    if (Exit.isSuccess(exit)) process.exit(exit.value)
+    const interrupted = signals > 0 || Cause.isInterruptedOnly(exit.cause)
+    process.stderr.write(interrupted ? "\nInterrupted\n" : `error: ${Cause.pretty(exit.cause)}\n`)
+    process.exit(interrupted ? 130 : 1)
+  })
+}

@@ -1,0 +1,75 @@
+import { Cli } from "@effect-tinker/cli"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { readFileSync } from "node:fs"
+import * as stdio from "./fixtures/stdio.js"
+
+const run = (line: string, options: Parameters<typeof stdio.make>[0] = {}) =>
+  Effect.gen(function*() {
+    const streams = stdio.make(options)
+    const code = yield* Cli.run(["node", "tinker", ...line.split(" ").filter((word) => word !== "")]).pipe(
+      Effect.provide(streams.layer),
+      Effect.provide(NodeContext.layer)
+    )
+    return { code, ...streams.written }
+  })
+
+const manifest: { readonly version: string } = JSON.parse(
+  readFileSync(new URL("../package.json", import.meta.url), "utf8")
+)
+
+describe("Cli", () => {
+  it.effect("the version is that of the package", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* run("version"), { code: 0, stdout: `tinker ${manifest.version}\n`, stderr: "" })
+      const { stdout } = yield* run("version --format json")
+      assert.strictEqual(JSON.parse(stdout).version, manifest.version)
+    }))
+
+  it.effect("options of the root are accepted anywhere", () =>
+    Effect.gen(function*() {
+      for (
+        const line of [
+          "--format ndjson version",
+          "version --format ndjson",
+          "version --format=ndjson",
+          "version -f ndjson"
+        ]
+      ) {
+        const { code, stdout } = yield* run(line)
+        assert.strictEqual(code, 0)
+        assert.strictEqual(JSON.parse(stdout).version, manifest.version)
+      }
+    }))
+
+  it.effect("a wrong command line is two lines on stderr and exit code 2", () =>
+    Effect.gen(function*() {
+      for (
+        const [line, what] of [
+          ["verzion", "Did you mean `tinker version`?"],
+          ["nonsense", "There is no command `tinker nonsense`"],
+          ["version --bogus", "--bogus"],
+          ["--format xml version", "table, json, ndjson"],
+          ["--timeout soon version", "'soon' is not a duration"]
+        ] as const
+      ) {
+        const { code, stderr, stdout } = yield* run(line)
+        assert.strictEqual(code, 2, line)
+        assert.strictEqual(stdout, "")
+        assert.include(stderr, what)
+        assert.strictEqual(stderr.trimEnd().split("\n").length, 2, stderr)
+      }
+    }))
+
+  it.effect("help goes to stdout, without colour in a pipe, and names every command", () =>
+    Effect.gen(function*() {
+      const { code, stderr, stdout } = yield* run("--help")
+      assert.strictEqual(code, 0)
+      assert.strictEqual(stderr, "")
+      assert.notInclude(stdout, "\u001b")
+      assert.notInclude(stdout, "This setting is optional")
+      assert.include(stdout, "--base-url")
+      assert.include((yield* run("version --help")).stdout, "$ tinker version")
+    }))
+})

@@ -1,0 +1,52 @@
+import { CliFailure } from "@effect-tinker/cli"
+import { assert, describe, it } from "@effect/vitest"
+import { Archive, TinkerError } from "effect-tinker"
+
+const common = { module: "RestClient", method: "getTrainingRun" }
+
+describe("CliFailure", () => {
+  it("says what happened, with status, request and the server's words, and what to do", () => {
+    const report = CliFailure.report(
+      new TinkerError.NotFound({ ...common, status: 404, requestId: "req-1", description: "no such\nrun" })
+    )
+    assert.deepStrictEqual(report, {
+      what: "Not found (status 404, request req-1): no such run",
+      todo: "Check the id: `tinker run list` and `tinker checkpoint list` show what there is.",
+      exitCode: 1
+    })
+  })
+
+  it("tells a missing key, a wrong key and a dead server apart", () => {
+    const sentences = [
+      new TinkerError.MissingCredential(common),
+      new TinkerError.Authentication({ ...common, status: 401 }),
+      new TinkerError.TransportFailed(common),
+      new TinkerError.BillingBlocked({ ...common, status: 402 })
+    ].map((error) => CliFailure.report(error).what.replace(/ \(.*/, ""))
+    assert.deepStrictEqual(sentences, [
+      "There is no API key",
+      "The server rejected the API key",
+      "The connection failed",
+      "Blocked by billing"
+    ])
+  })
+
+  it("wrong input is a usage error", () => {
+    assert.strictEqual(CliFailure.report(new TinkerError.InvalidInput(common)).exitCode, 2)
+    assert.strictEqual(CliFailure.report(CliFailure.usage("what", "todo")).exitCode, 2)
+  })
+
+  it("an archive that is refused says that nothing was written", () => {
+    const report = CliFailure.report(
+      new Archive.ArchiveRefused({ reason: "link", description: "a member is a link", entry: "x" })
+    )
+    assert.strictEqual(report.what, "Archive refused: a member is a link (\"x\")")
+    assert.match(report.todo, /Nothing was written/)
+  })
+
+  it("anything else still has two lines", () => {
+    const report = CliFailure.report(new Error("odd\nthing"))
+    assert.strictEqual(report.what, "odd thing")
+    assert.notInclude(report.todo, "\n")
+  })
+})

@@ -1,0 +1,99 @@
+import { Output } from "@effect-tinker/cli"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import * as stdio from "./fixtures/stdio.js"
+
+const columns: ReadonlyArray<Output.Column> = [
+  { header: "Run ID", keep: true },
+  { header: "Base Model" },
+  { header: "Size", align: "right" }
+]
+const rows = [
+  ["0f0f0f0f-0000-4000-8000-000000000001:train:0", "Qwen/Qwen3-8B-with-a-rather-long-name", "1.0 GB"],
+  ["0f0f0f0f-0000-4000-8000-000000000002:train:0", "日本語モデル", "12 B"]
+]
+const result: Output.Result = {
+  title: "2 runs",
+  columns,
+  rows,
+  json: { runs: [1, 2], total: 2 },
+  items: [{ a: 1 }, { a: 2 }]
+}
+
+const print = (format: Output.Format, options: Parameters<typeof stdio.make>[0] = {}, value = result) =>
+  Effect.gen(function*() {
+    const streams = stdio.make(options)
+    yield* Effect.flatMap(Output.Output, (output) => output.print(value)).pipe(
+      Effect.provide(Layer.provide(Output.layer(format), streams.layer))
+    )
+    return streams.written
+  })
+
+describe("Output", () => {
+  it.effect("a pipe gets whole rows without colour, the title goes to stderr", () =>
+    Effect.gen(function*() {
+      const { stderr, stdout } = yield* print("table")
+      const lines = stdout.trimEnd().split("\n")
+      assert.strictEqual(lines.length, 3)
+      assert.match(lines[0] ?? "", /^RUN ID +BASE MODEL +SIZE$/)
+      assert.include(lines[1], "Qwen/Qwen3-8B-with-a-rather-long-name")
+      assert.notInclude(stdout, "\u001b")
+      assert.strictEqual(stderr, "2 runs\n")
+    }))
+
+  it.effect("a terminal gets rows that fit, and ids that can be copied", () =>
+    Effect.gen(function*() {
+      const { stdout } = yield* print("table", { isTTY: true, columns: 70 })
+      const lines = stdout.trimEnd().split("\n")
+      for (const line of lines) assert.isAtMost([...line].length, 70)
+      assert.include(lines[1], "0f0f0f0f-0000-4000-8000-000000000001:train:0")
+      assert.include(lines[1], "…")
+    }))
+
+  it.effect("a terminal too narrow for columns gets records", () =>
+    Effect.gen(function*() {
+      const { stdout } = yield* print("table", { isTTY: true, columns: 40 })
+      assert.include(stdout, "RUN ID      0f0f0f0f-0000-4000-8000-000000000001:train:0\n")
+      assert.match(stdout, /^SIZE +12 B$/m)
+    }))
+
+  it.effect("wide characters are counted as two columns", () =>
+    Effect.gen(function*() {
+      const { stdout } = yield* print("table")
+      const [, first = "", second = ""] = stdout.split("\n")
+      const model = "Qwen/Qwen3-8B-with-a-rather-long-name"
+      assert.strictEqual(first.indexOf("1.0 GB") - first.indexOf("Qwen"), model.length + 2)
+      assert.strictEqual(second.indexOf("  12 B") - second.indexOf("日"), model.length + 2 - "日本語モデル".length)
+    }))
+
+  it.effect("colour only where it is wanted", () =>
+    Effect.gen(function*() {
+      assert.include((yield* print("table", { isTTY: true, colour: true, columns: 200 })).stdout, "\u001b[36m")
+      assert.notInclude((yield* print("table", { isTTY: true, colour: false, columns: 200 })).stdout, "\u001b")
+    }))
+
+  it.effect("what a server sends cannot drive the terminal", () =>
+    Effect.gen(function*() {
+      const { stdout } = yield* print("table", { isTTY: true, columns: 200 }, {
+        ...result,
+        rows: [["\u001b]0;owned\u0007\u001b[2J", "a\nb\u202e", "1"]]
+      })
+      assert.notMatch(stdout, /[\u001b\u0007\u202e]/)
+      assert.strictEqual(stdout.trimEnd().split("\n").length, 2)
+    }))
+
+  it.effect("json is one value, ndjson one value a line", () =>
+    Effect.gen(function*() {
+      const json = yield* print("json", { isTTY: true })
+      assert.deepStrictEqual(JSON.parse(json.stdout), { runs: [1, 2], total: 2 })
+      assert.strictEqual(json.stderr, "")
+      assert.strictEqual((yield* print("ndjson")).stdout, "{\"a\":1}\n{\"a\":2}\n")
+    }))
+
+  it.effect("an empty table is a title and nothing on stdout", () =>
+    Effect.gen(function*() {
+      const { stderr, stdout } = yield* print("table", {}, { ...result, title: "No runs", rows: [] })
+      assert.strictEqual(stdout, "")
+      assert.strictEqual(stderr, "No runs\n")
+    }))
+})
