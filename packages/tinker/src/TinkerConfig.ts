@@ -1,0 +1,370 @@
+/**
+ * The configuration of the SDK: the only one, and the only place where the environment is read.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import type * as ConfigError from "effect/ConfigError"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import type { Pool } from "./Endpoint.js"
+import * as TinkerError from "./TinkerError.js"
+
+/**
+ * Where the hosted service lives.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const defaultBaseUrl = "https://tinker.thinkingmachines.dev/services/tinker-prod"
+
+/**
+ * The version of the Python SDK whose wire we speak. The service keys its flags on it, so this is what we send as
+ * `sdk_version`; our own name and version are in the user agent.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const wireVersion = "0.36.0"
+
+/**
+ * The version of this package.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const version = "0.1.0"
+
+/**
+ * How many requests may be under way at once, for each pool.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const defaultPoolLimits: Readonly<Record<Pool, number>> = {
+  session: 50,
+  training: 64,
+  sampling: 400,
+  // Each open long poll owns a socket, and there is one for every operation in flight.
+  futures: 2048,
+  completions: 50,
+  rest: 50,
+  telemetry: 4
+}
+
+/**
+ * How a compatible server differs from the hosted service.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Compatibility {
+  /** A poll answered with HTTP 400 and `{"detail"}` is a failed operation, not a bad poll. */
+  readonly failedFutureIsBadRequest: boolean
+  /** `POST /client/dynamic_config` exists. */
+  readonly dynamicConfig: boolean
+  /** Fields newer than wire version 0.25 are sent only when they differ from their default. */
+  readonly omitNewerDefaults: boolean
+}
+
+/**
+ * The hosted service.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const hosted: Compatibility = { failedFutureIsBadRequest: false, dynamicConfig: true, omitNewerDefaults: false }
+
+/**
+ * A self-hosted SkyRL server.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const skyrl: Compatibility = { failedFutureIsBadRequest: true, dynamicConfig: false, omitNewerDefaults: true }
+
+/**
+ * Proxy settings, as the usual environment variables state them.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Proxy {
+  /** For `http:` URLs. */
+  readonly http?: string | undefined
+  /** For `https:` URLs. */
+  readonly https?: string | undefined
+  /** For both, where there is no closer one. */
+  readonly all?: string | undefined
+  /** Hosts to reach directly: comma-separated names, suffixes, or `*`. */
+  readonly no?: string | undefined
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Service {
+  /** Normalised: no trailing slash, no default port, path prefix kept. */
+  readonly baseUrl: string
+  readonly apiKey: Option.Option<Redacted.Redacted>
+  readonly credentialCommand: Option.Option<string>
+  readonly credentialsPath: Option.Option<string>
+  readonly projectId: Option.Option<string>
+  readonly tags: ReadonlyArray<string>
+  readonly telemetry: boolean
+  /** `debug` or `info`: how much the SDK logs of what it does on the wire. */
+  readonly log: Option.Option<"debug" | "info">
+  /** Sent with every request, names in lower case. They count as secrets. */
+  readonly headers: Readonly<Record<string, Redacted.Redacted>>
+  readonly poolLimits: Readonly<Record<Pool, number>>
+  /** Longest time of one attempt, for endpoints that state none of their own. */
+  readonly timeout: Option.Option<Duration.Duration>
+  readonly connectTimeout: Duration.Duration
+  /** Largest response body we accept, in bytes. */
+  readonly maxResponseBytes: number
+  /** How long operations wait for a 402 to go away, unless the server says otherwise. */
+  readonly billingPause: Duration.Duration
+  readonly proxy: Proxy
+  /** File of extra certificate authorities (PEM). */
+  readonly caFile: Option.Option<string>
+  /** Speak HTTP/2 where the server offers it (Node entry). */
+  readonly http2: boolean
+  /** One span per call. */
+  readonly tracing: boolean
+  readonly compatibility: Compatibility
+  /** Replaces the path template of an endpoint, by endpoint name. */
+  readonly paths: Readonly<Record<string, string>>
+  /** Replaces `/api/v1` at the beginning of every path. */
+  readonly apiPrefix: string
+}
+
+/**
+ * The configuration in force.
+ *
+ * @since 0.1.0
+ * @category services
+ */
+export class TinkerConfig extends Context.Tag("effect-tinker/TinkerConfig")<TinkerConfig, Service>() {}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options {
+  /** Defaults to the hosted service. An empty string counts as absent. */
+  readonly baseUrl?: string | undefined
+  /** `tml-…`, or a token `eyJ…`. */
+  readonly apiKey?: Redacted.Redacted | string | undefined
+  /** Shell command that prints a credential; it needs a runtime with processes (`NodeCredentials`). */
+  readonly credentialCommand?: string | undefined
+  /** Credentials file. Defaults to `~/.tinker/credentials.json` where there is a file system. */
+  readonly credentialsPath?: string | undefined
+  /** Project of the sessions we create. */
+  readonly projectId?: string | undefined
+  /** Tags of the sessions we create. */
+  readonly tags?: ReadonlyArray<string> | undefined
+  /** Defaults to true. */
+  readonly telemetry?: boolean | undefined
+  readonly log?: "debug" | "info" | undefined
+  /** Extra headers of every request. */
+  readonly headers?: Readonly<Record<string, Redacted.Redacted | string>> | undefined
+  /** Defaults to `defaultPoolLimits`. */
+  readonly poolLimits?: Partial<Record<Pool, number>> | undefined
+  /** Replaces the time limit of every endpoint that keeps to the usual 60 seconds. */
+  readonly timeout?: Duration.DurationInput | undefined
+  /** Defaults to 5 seconds. */
+  readonly connectTimeout?: Duration.DurationInput | undefined
+  /** Defaults to 512 MiB. */
+  readonly maxResponseBytes?: number | undefined
+  /** Defaults to 1 hour. */
+  readonly billingPause?: Duration.DurationInput | undefined
+  readonly proxy?: Proxy | undefined
+  readonly caFile?: string | undefined
+  /** Defaults to false. */
+  readonly http2?: boolean | undefined
+  /** Defaults to false. */
+  readonly tracing?: boolean | undefined
+  /** Defaults to `hosted`. */
+  readonly compatibility?: Compatibility | undefined
+  readonly paths?: Readonly<Record<string, string>> | undefined
+  /** Defaults to `/api/v1`. */
+  readonly apiPrefix?: string | undefined
+  /** Allow plain `http:` beyond loopback addresses. Defaults to false. */
+  readonly allowInsecure?: boolean | undefined
+}
+
+const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\]|.*\.localhost)$/
+
+/**
+ * Normalises a base URL: default ports and trailing slashes go, a path prefix stays, `https` is required unless the
+ * host is a loopback address or `allowInsecure` is set.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const normalizeBaseUrl = (
+  input: string,
+  allowInsecure = false
+): Either.Either<string, TinkerError.InvalidInput> => {
+  const refuse = (description: string) =>
+    Either.left(new TinkerError.InvalidInput({ module: "TinkerConfig", method: "make", description }))
+  let url: URL
+  try {
+    url = new URL(input.trim())
+  } catch {
+    return refuse("the base URL is not a URL")
+  }
+  if (url.protocol !== "https:" && url.protocol !== "http:") {
+    return refuse(`the base URL must be https, not ${url.protocol}`)
+  }
+  if (url.username !== "" || url.password !== "") {
+    return refuse("the base URL must not contain credentials")
+  }
+  if (url.search !== "" || url.hash !== "") {
+    return refuse("the base URL must not have a query or a fragment")
+  }
+  if (url.protocol === "http:" && !allowInsecure && !loopback.test(url.hostname)) {
+    return refuse(`plain http to ${url.hostname} would expose the key: use https, or set allowInsecure`)
+  }
+  return Either.right(`${url.origin}${url.pathname.replace(/\/+$/, "")}`)
+}
+
+const filled = <A extends string>(value: A | undefined): Option.Option<A> =>
+  value === undefined || value === "" ? Option.none() : Option.some(value)
+
+const secret = (value: Redacted.Redacted | string): Redacted.Redacted =>
+  typeof value === "string" ? Redacted.make(value) : value
+
+/**
+ * Builds a configuration by hand: what is not given has its default, and the environment is not looked at.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = (options: Options): Either.Either<Service, TinkerError.InvalidInput> =>
+  Either.map(
+    normalizeBaseUrl(
+      options.baseUrl === undefined || options.baseUrl === "" ? defaultBaseUrl : options.baseUrl,
+      options.allowInsecure
+    ),
+    (baseUrl): Service => ({
+      baseUrl,
+      apiKey: options.apiKey === undefined
+        ? Option.none()
+        : Option.filter(Option.some(secret(options.apiKey)), (key) => Redacted.value(key) !== ""),
+      credentialCommand: filled(options.credentialCommand),
+      credentialsPath: filled(options.credentialsPath),
+      projectId: filled(options.projectId),
+      tags: options.tags ?? [],
+      telemetry: options.telemetry ?? true,
+      log: filled(options.log),
+      headers: Object.fromEntries(
+        Object.entries(options.headers ?? {}).map(([name, value]) => [name.toLowerCase(), secret(value)])
+      ),
+      poolLimits: { ...defaultPoolLimits, ...options.poolLimits },
+      timeout: Option.map(Option.fromNullable(options.timeout), Duration.decode),
+      connectTimeout: Duration.decode(options.connectTimeout ?? "5 seconds"),
+      maxResponseBytes: options.maxResponseBytes ?? 512 * 1024 * 1024,
+      billingPause: Duration.decode(options.billingPause ?? "1 hour"),
+      proxy: options.proxy ?? {},
+      caFile: filled(options.caFile),
+      http2: options.http2 ?? false,
+      tracing: options.tracing ?? false,
+      compatibility: options.compatibility ?? hosted,
+      paths: options.paths ?? {},
+      apiPrefix: options.apiPrefix ?? "/api/v1"
+    })
+  )
+
+const optional = (name: string) => Config.string(name).pipe(Config.withDefault(""))
+
+const either = (name: string) =>
+  Config.all([optional(name), optional(name.toLowerCase())]).pipe(
+    Config.map(([upper, lower]) => upper === "" ? lower : upper)
+  )
+
+/** Only these words switch telemetry on; anything else, an empty value too, switches it off. */
+const isOn = (value: string): boolean => ["1", "true", "yes", "on"].includes(value.toLowerCase())
+
+const environment: Config.Config<Options> = Config.all({
+  baseUrl: optional("TINKER_BASE_URL"),
+  apiKey: optional("TINKER_API_KEY"),
+  credentialCommand: optional("TINKER_CREDENTIAL_CMD"),
+  projectId: optional("TINKER_PROJECT_ID"),
+  tags: optional("TINKER_TAGS"),
+  telemetry: Config.string("TINKER_TELEMETRY").pipe(Config.withDefault("1")),
+  log: optional("TINKER_LOG"),
+  clientId: optional("CLOUDFLARE_ACCESS_CLIENT_ID"),
+  clientSecret: optional("CLOUDFLARE_ACCESS_CLIENT_SECRET"),
+  http: either("HTTP_PROXY"),
+  https: either("HTTPS_PROXY"),
+  all: either("ALL_PROXY"),
+  no: either("NO_PROXY"),
+  caFile: optional("SSL_CERT_FILE")
+}).pipe(Config.map((env): Options => ({
+  baseUrl: env.baseUrl,
+  apiKey: env.apiKey,
+  credentialCommand: env.credentialCommand,
+  projectId: env.projectId,
+  tags: env.tags === "" ? [] : Array.from(new Set(env.tags.split(",").map((tag) => tag.trim()).filter((tag) => tag !== ""))),
+  telemetry: isOn(env.telemetry),
+  log: env.log === "debug" || env.log === "info" ? env.log : undefined,
+  headers: {
+    ...(env.clientId === "" ? {} : { "cf-access-client-id": env.clientId }),
+    ...(env.clientSecret === "" ? {} : { "cf-access-client-secret": env.clientSecret })
+  },
+  proxy: { http: env.http, https: env.https, all: env.all, no: env.no },
+  caFile: env.caFile
+})))
+
+/** What is given wins over the environment; an empty base URL or key counts as not given. */
+const over = (given: Options, env: Options): Options => {
+  const stated = Object.fromEntries(
+    Object.entries(given).filter(([key, value]) =>
+      value !== undefined && !(value === "" && (key === "baseUrl" || key === "apiKey"))
+    )
+  )
+  return { ...env, ...stated, headers: { ...env.headers, ...given.headers } }
+}
+
+/**
+ * Builds a configuration from the environment (through Effect's `ConfigProvider`), with what is given on top.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromEnv = (
+  given: Options = {}
+): Effect.Effect<Service, TinkerError.InvalidInput | ConfigError.ConfigError> =>
+  Effect.flatMap(environment, (env) => make(over(given, env)))
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (options: Options): Layer.Layer<TinkerConfig, TinkerError.InvalidInput> =>
+  Layer.effect(TinkerConfig, Effect.suspend(() => make(options)))
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerConfig = (
+  options: Config.Config.Wrap<Options>
+): Layer.Layer<TinkerConfig, TinkerError.InvalidInput | ConfigError.ConfigError> =>
+  Layer.effect(TinkerConfig, Effect.flatMap(Config.unwrap(options), make))
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerEnv = (
+  given: Options = {}
+): Layer.Layer<TinkerConfig, TinkerError.InvalidInput | ConfigError.ConfigError> =>
+  Layer.effect(TinkerConfig, fromEnv(given))

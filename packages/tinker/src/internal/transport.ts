@@ -1,0 +1,421 @@
+/**
+ * From an endpoint and a request to its answer or a tagged error: pool, credential, exchange, status, retries.
+ *
+ * The happy path is kept short: no schedule is driven, no timer is raced and no span is opened unless something fails
+ * or tracing is asked for.
+ *
+ * @since 0.1.0
+ */
+import * as HttpClient from "@effect/platform/HttpClient"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Redacted from "effect/Redacted"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Api from "../Api.js"
+import * as Credentials from "../Credentials.js"
+import type * as Endpoint from "../Endpoint.js"
+import * as RetryPolicy from "../RetryPolicy.js"
+import * as TinkerConfig from "../TinkerConfig.js"
+import * as TinkerError from "../TinkerError.js"
+import * as Failure from "./failure.js"
+import * as Observer from "./observer.js"
+import * as Prepared from "./prepared.js"
+import * as Redirect from "./redirect.js"
+import * as Retrying from "./retrying.js"
+import * as Tenant from "./tenant.js"
+import * as TokenExchange from "./tokenExchange.js"
+import type * as Wire from "./exchange.js"
+
+/** @internal */
+export interface CallOptions {
+  /** Module and method for errors. Defaults to the endpoint. */
+  readonly from?: { readonly module: string; readonly method: string } | undefined
+  /** Id of the server-side operation, for errors. */
+  readonly requestId?: string | undefined
+  /** Names in lower case. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** One for all attempts of a call. Defaults to a fresh one. */
+  readonly idempotencyKey?: string | undefined
+  /** Of one attempt. */
+  readonly timeout?: Duration.DurationInput | undefined
+  readonly retry?: RetryPolicy.Policy | undefined
+}
+
+/** @internal */
+export interface Flags {
+  /** Bound of the billing pause. */
+  readonly billingPause?: Duration.DurationInput | undefined
+  /** Compress the bodies of endpoints that may be large, where the runtime can. */
+  readonly compress?: boolean | undefined
+  /** Exchange the credential for short-lived tokens from now on. `enforced`: that of the credential command. */
+  readonly tokenExchange?: "default" | "enforced" | undefined
+}
+
+/** @internal */
+export interface Service {
+  readonly config: TinkerConfig.Service
+  readonly credentials: Credentials.Service
+  /** The answer, after as many attempts as the endpoint's policy allows. */
+  readonly call: <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options?: CallOptions
+  ) => Effect.Effect<Response, TinkerError.TinkerError>
+  /** One attempt: the raw 2xx answer (or a redirect where the endpoint returns them), or the tagged error. */
+  readonly attempt: <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options?: CallOptions
+  ) => Effect.Effect<Wire.Response, TinkerError.TinkerError>
+  /** The body of a 2xx answer as it arrives. Retried until the answer begins, not after. */
+  readonly stream: <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options?: CallOptions
+  ) => Stream.Stream<Uint8Array, TinkerError.TinkerError>
+  /**
+   * For loops of their own: on a `BillingBlocked` within the bound, waits a little and answers true (try again);
+   * answers false at once for anything else.
+   */
+  readonly pauseForBilling: (error: TinkerError.TinkerError, endpoint: string) => Effect.Effect<boolean>
+  /** What the server's client configuration asks for. */
+  readonly configure: (flags: Flags) => Effect.Effect<void>
+  /** The token we hold, where tokens are exchanged: it carries the caller's identity. */
+  readonly identityToken: Effect.Effect<Option.Option<Redacted.Redacted>, TinkerError.TinkerError>
+  readonly tenant: Tenant.Tenant
+  /** Listens until the scope closes. */
+  readonly observe: (listener: Observer.Listener) => Effect.Effect<void, never, Scope.Scope>
+  readonly emit: Observer.Listener
+}
+
+/** @internal */
+export class Transport extends Context.Tag("effect-tinker/internal/Transport")<Transport, Service>() {}
+
+interface Call {
+  readonly endpoint: Prepared.Prepared
+  readonly encoded: Endpoint.Encoded
+  readonly origin: Failure.Origin
+  readonly key: string | undefined
+  readonly options: CallOptions | undefined
+}
+
+const noSecret = (text: string) => text
+
+const blank = (secrets: ReadonlyArray<string>) => (text: string): string =>
+  secrets.reduce((result, secret) => secret === "" ? result : result.replaceAll(secret, "<redacted>"), text)
+
+/** @internal */
+export const make: Effect.Effect<
+  Service,
+  never,
+  TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient | Scope.Scope
+> = Effect.gen(function*() {
+  const config = yield* TinkerConfig.TinkerConfig
+  const credentials = yield* Credentials.Credentials
+  const client = yield* HttpClient.HttpClient
+  const policies = yield* RetryPolicy.RetryPolicy
+  const observers = Observer.make((yield* Observer.Observer).listener)
+  const tenant = yield* Tenant.acquire(client, config, credentials)
+  const { wire } = tenant
+  const { again, pauseForBilling } = Retrying.make({ billing: tenant.billing, observers, policies })
+  const fixedSecrets = Object.values(config.headers).map(Redacted.value)
+  const prepare = Prepared.make(config)
+  const idPrefix = `effect-tinker-${(yield* Effect.replicateEffect(Random.nextIntBetween(0, 2 ** 32), 4))
+    .map((part) => part.toString(16).padStart(8, "0")).join("")}`
+  let ids = 0
+  let closed = false
+  let compress = false
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      closed = true
+    })
+  )
+
+  const failClosed = (origin: Failure.Origin) => Effect.fail(new TinkerError.Closed(origin))
+
+  const fail = (
+    call: Call,
+    response: Wire.Response,
+    secret: string | undefined
+  ): Effect.Effect<never, TinkerError.TinkerError> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const endpoint = call.endpoint.endpoint
+      const pool = tenant.pools[endpoint.pool]
+      if (Failure.isEmpty400(response) && pool.forgiveness > 0) {
+        pool.forgiveness--
+        return Effect.zipRight(
+          wire.reset(endpoint.pool),
+          Effect.fail(
+            new TinkerError.TransportFailed({
+              module: call.origin.module,
+              method: call.origin.method,
+              requestId: call.origin.requestId,
+              description: "a proxy on the way dropped the request (400 without a word)"
+            })
+          )
+        )
+      }
+      if (response.status === 401) tenant.tokens?.invalidate()
+      const scrub = secret === undefined && fixedSecrets.length === 0
+        ? noSecret
+        : blank(secret === undefined ? fixedSecrets : [secret, ...fixedSecrets])
+      return Effect.fail(Failure.fromResponse(endpoint, call.origin, response, now, scrub))
+    })
+
+  const succeeded = (call: Call, response: Wire.Response): Effect.Effect<Wire.Response> => {
+    Tenant.refill(tenant.pools[call.endpoint.endpoint.pool])
+    const note = response.headers["x-deprecation-note"]
+    return note === undefined
+      ? Effect.succeed(response)
+      : Effect.as(
+        response.headers["x-deprecation-level"]?.trim().toLowerCase() === "error"
+          ? Effect.logError(`Deprecation notice: ${note}`)
+          : Effect.logWarning(`Deprecation notice: ${note}`),
+        response
+      )
+  }
+
+  const settle = (
+    call: Call,
+    request: Wire.Request,
+    response: Wire.Response,
+    secret: string | undefined
+  ): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+    const { status } = response
+    if (status >= 200 && status < 300) return succeeded(call, response)
+    const { redirects } = call.endpoint.endpoint
+    if (status < 300 || status >= 400 || redirects === "refuse") return fail(call, response, secret)
+    if (redirects === "return") return succeeded(call, response)
+    return Effect.flatMap(
+      Effect.mapError(Redirect.follow(wire, request, response), (error) => Failure.fromWire(call.origin, error)),
+      (last) => last.status >= 200 && last.status < 300 ? succeeded(call, last) : fail(call, last, secret)
+    )
+  }
+
+  const requestOf = (call: Call, attempt: number, secret: string | undefined): Wire.Request =>
+    call.endpoint.request(call.encoded, {
+      attempt,
+      secret,
+      idempotencyKey: call.key,
+      headers: call.options?.headers,
+      timeout: call.options?.timeout
+    })
+
+  const exchange = (call: Call, attempt: number, secret: string | undefined) => {
+    const request = requestOf(call, attempt, secret)
+    const send = Effect.matchEffect(wire.send(request), {
+      onFailure: (error) => Effect.fail(Failure.fromWire(call.origin, error)),
+      onSuccess: (response) => settle(call, request, response, secret)
+    })
+    if (!observers.active()) return send
+    const endpoint = call.endpoint.endpoint.name
+    return Effect.flatMap(Clock.currentTimeMillis, (start) => {
+      observers.emit({ _tag: "Sent", endpoint, attempt, bytes: request.body === undefined ? 0 : request.body.length })
+      return Effect.tap(send, (response) =>
+        Effect.map(Clock.currentTimeMillis, (end) =>
+          observers.emit({
+            _tag: "Received",
+            endpoint,
+            attempt,
+            status: response.status,
+            bytes: response.body.length,
+            elapsed: end - start
+          })))
+    })
+  }
+
+  const secretOf = (call: Call): Effect.Effect<string | undefined, TinkerError.TinkerError> => {
+    switch (call.endpoint.endpoint.auth) {
+      case "none":
+        return Effect.succeed(undefined)
+      case "bearer":
+        return Effect.map(credentials.current, (held) => Option.isSome(held) ? Redacted.value(held.value) : undefined)
+      case "key":
+        return tenant.tokens === undefined
+          ? Effect.map(credentials.current, (held) => Option.isSome(held) ? Redacted.value(held.value) : undefined)
+          : Effect.map(tenant.tokens.token, Redacted.value)
+    }
+  }
+
+  const once = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+    if (closed) return failClosed(call.origin)
+    return tenant.pools[call.endpoint.endpoint.pool].gate.withPermit(
+      Effect.flatMap(secretOf(call), (secret) => exchange(call, attempt, secret))
+    )
+  }
+
+  const begin = <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options: CallOptions | undefined
+  ): Either.Either<Call, TinkerError.InvalidInput> => {
+    const origin: Failure.Origin = {
+      module: options?.from?.module ?? "Api",
+      method: options?.from?.method ?? endpoint.name,
+      requestId: options?.requestId
+    }
+    const prepared = prepare(endpoint)
+    return Either.mapBoth(Either.flatMap(endpoint.encodeRequest(request), prepared.check), {
+      onLeft: (description) => new TinkerError.InvalidInput({ ...origin, description }),
+      onRight: (encoded) => ({
+        endpoint: prepared,
+        encoded,
+        origin,
+        options,
+        key: endpoint.method === "GET" ? undefined : options?.idempotencyKey ?? `${idPrefix}-${++ids}`
+      })
+    })
+  }
+
+  const compressed = (call: Call): Effect.Effect<Call> => {
+    const { body } = call.encoded
+    return compress && call.endpoint.endpoint.compress && Option.isSome(wire.compress) && body instanceof Uint8Array
+      ? Effect.map(wire.compress.value(body), (packed) => ({
+        ...call,
+        encoded: { ...call.encoded, body: packed },
+        options: { ...call.options, headers: { ...call.options?.headers, "content-encoding": "zstd" } }
+      }))
+      : Effect.succeed(call)
+  }
+
+  const retrying = (call: Call) =>
+    Effect.catchAll(once(call, 0), (error) =>
+      again(call.endpoint.endpoint, call.options?.retry, error, (attempt) => once(call, attempt)))
+
+  const decode = <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    call: Call,
+    response: Wire.Response
+  ): Effect.Effect<Response, TinkerError.MalformedResponse> => {
+    const decoded = endpoint.response.decode(response.body, response.headers["content-type"])
+    return Either.isRight(decoded)
+      ? Effect.succeed(decoded.right)
+      : Effect.fail(
+        new TinkerError.MalformedResponse({
+          ...call.origin,
+          requestId: call.origin.requestId ?? response.headers["x-request-id"],
+          status: response.status,
+          description: blank(fixedSecrets)(decoded.left)
+        })
+      )
+  }
+
+  const traced = <A, E>(name: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    config.tracing
+      ? Effect.withSpan(self, `Tinker.${name}`, { captureStackTrace: false, attributes: { "tinker.endpoint": name } })
+      : self
+
+  const call: Service["call"] = (endpoint, request, options) =>
+    traced(
+      endpoint.name,
+      Effect.suspend(() => {
+        const begun = begin(endpoint, request, options)
+        if (Either.isLeft(begun)) return Effect.fail(begun.left)
+        const plain = begun.right
+        if (!endpoint.compress) return Effect.flatMap(retrying(plain), (response) => decode(endpoint, plain, response))
+        return Effect.flatMap(compressed(plain), (packed) =>
+          Effect.flatMap(retrying(packed), (response) => decode(endpoint, packed, response)))
+      })
+    )
+
+  const attempt: Service["attempt"] = (endpoint, request, options) =>
+    Effect.suspend(() => {
+      const begun = begin(endpoint, request, options)
+      return Either.isLeft(begun) ? Effect.fail(begun.left) : once(begun.right, 0)
+    })
+
+  const errorBody = (body: Stream.Stream<Uint8Array, TinkerError.TinkerError>) =>
+    Stream.runFold(Stream.take(body, 16), new Uint8Array(0), (all, chunk) => {
+      const joined = new Uint8Array(all.length + chunk.length)
+      joined.set(all)
+      joined.set(chunk, all.length)
+      return joined
+    }).pipe(Effect.orElseSucceed(() => new Uint8Array(0)))
+
+  const open = Effect.fnUntraced(function*(call: Call, attempt: number) {
+    if (closed) return yield* failClosed(call.origin)
+    const { gate } = tenant.pools[call.endpoint.endpoint.pool]
+    yield* Effect.uninterruptibleMask((restore) =>
+      Effect.zipRight(gate.enter(restore, 1), Effect.addFinalizer(() => gate.release(1)))
+    )
+    const secret = yield* secretOf(call)
+    const toError = (error: Wire.WireError) => Failure.fromWire(call.origin, error)
+    const head = yield* Effect.mapError(wire.stream(requestOf(call, attempt, secret)), toError)
+    const body = Stream.mapError(head.body, toError)
+    if (head.status >= 200 && head.status < 300) return body
+    return yield* fail(call, { status: head.status, headers: head.headers, body: yield* errorBody(body) }, secret)
+  })
+
+  const stream: Service["stream"] = (endpoint, request, options) =>
+    Stream.unwrapScoped(Effect.flatMap(Effect.scope, (scope) => {
+      const begun = begin(endpoint, request, options)
+      if (Either.isLeft(begun)) return Effect.fail(begun.left)
+      // A failed attempt gives back its permit and socket before the next one begins.
+      const run = (attempt: number) =>
+        Effect.flatMap(Scope.fork(scope, ExecutionStrategy.sequential), (own) =>
+          Effect.onExit(
+            Effect.provideService(open(begun.right, attempt), Scope.Scope, own),
+            (exit) => Exit.isFailure(exit) ? Scope.close(own, exit) : Effect.void
+          ))
+      return Effect.catchAll(run(0), (error) => again(endpoint, options?.retry, error, run))
+    }))
+
+  // Outside the pools, because those who wait for the token hold their permits; and a single attempt, because the
+  // request that needs the token has a policy of its own.
+  const exchangeToken = (
+    credential: Effect.Effect<Option.Option<Redacted.Redacted>, TinkerError.TinkerError>
+  ): Effect.Effect<Redacted.Redacted, TinkerError.TinkerError> =>
+    Effect.suspend(() => {
+      const begun = begin(Api.authToken, {}, { from: { module: "Credentials", method: "exchange" } })
+      if (Either.isLeft(begun)) return Effect.fail(begun.left)
+      return credential.pipe(
+        Effect.flatMap((held) => exchange(begun.right, 0, Option.getOrUndefined(Option.map(held, Redacted.value)))),
+        Effect.flatMap((response) => decode(Api.authToken, begun.right, response)),
+        Effect.map((answer) => Redacted.make(answer.jwt))
+      )
+    })
+
+  const configure: Service["configure"] = (flags) =>
+    Effect.sync(() => {
+      if (flags.billingPause !== undefined) tenant.billing.limit(Duration.decode(flags.billingPause))
+      if (flags.compress !== undefined) compress = flags.compress
+      if (flags.tokenExchange !== undefined && tenant.tokens === undefined) {
+        tenant.tokens = TokenExchange.make(
+          exchangeToken(flags.tokenExchange === "enforced" ? credentials.enforced : credentials.current),
+          tenant.scope
+        )
+      }
+    })
+
+  return Transport.of({
+    config,
+    credentials,
+    call,
+    attempt,
+    stream,
+    pauseForBilling,
+    tenant,
+    emit: observers.emit,
+    configure,
+    identityToken: Effect.suspend(() =>
+      tenant.tokens === undefined ? Effect.succeedNone : Effect.asSome(tenant.tokens.token)
+    ),
+    observe: (listener) => Effect.acquireRelease(Effect.sync(() => observers.add(listener)), (remove) => Effect.sync(remove))
+  })
+})
+
+/** @internal */
+export const layer: Layer.Layer<
+  Transport,
+  never,
+  TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient
+> = Layer.scoped(Transport, make)
