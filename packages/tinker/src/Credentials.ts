@@ -20,7 +20,9 @@ import * as TinkerError from "./TinkerError.js"
  * @category configuration
  */
 export class CommandRunner extends Context.Reference<CommandRunner>()("effect-tinker/Credentials/CommandRunner", {
-  defaultValue: (): { readonly run: (command: string) => Effect.Effect<string, TinkerError.CredentialCommandFailed> } => ({
+  defaultValue: (): {
+    readonly run: (command: string) => Effect.Effect<string, TinkerError.CredentialCommandFailed>
+  } => ({
     run: () =>
       new TinkerError.CredentialCommandFailed({
         module: "Credentials",
@@ -134,7 +136,12 @@ export const make: Effect.Effect<
   }
   if (Option.isSome(config.credentialCommand)) {
     const current = run(config.credentialCommand.value)
-    return { identity: Option.some(Redacted.make(config.credentialCommand.value)), source: "command", current, enforced: current }
+    return {
+      identity: Option.some(Redacted.make(config.credentialCommand.value)),
+      source: "command",
+      current,
+      enforced: current
+    }
   }
   if (Option.isSome(config.apiKey)) {
     return yield* malformed("the API key does not look like one")

@@ -87,6 +87,14 @@ export interface Endpoint<in out Request, in out Response> {
 }
 
 /**
+ * The part of an endpoint that does not depend on what it carries.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Plain = Omit<Endpoint<never, never>, "encodeRequest" | "decodeRequest" | "response">
+
+/**
  * Settings an endpoint may state; the rest has defaults.
  *
  * @since 0.1.0
@@ -143,7 +151,8 @@ export const json = <A, I>(schema: Schema.Schema<A, I>): Codec<A> => {
   const decode = ParseResult.decodeUnknownEither(schema)
   return {
     contentType: "application/json",
-    encode: (value) => Either.mapBoth(encode(value), { onLeft: sentence, onRight: (encoded) => JSON.stringify(encoded) }),
+    encode: (value) =>
+      Either.mapBoth(encode(value), { onLeft: sentence, onRight: (encoded) => JSON.stringify(encoded) }),
     decode: (body, contentType) => {
       const parsed = parseJson(body)
       if (Either.isLeft(parsed)) {
@@ -178,7 +187,8 @@ export const bytes = (contentType: string): Codec<Uint8Array> => ({
   decode: Either.right
 })
 
-const names = (path: string): ReadonlyArray<string> => Array.from(path.matchAll(/\{([a-z_]+)\}/g), (match) => match[1] ?? "")
+const names = (path: string): ReadonlyArray<string> =>
+  Array.from(path.matchAll(/\{([a-z_]+)\}/g), (match) => match[1] ?? "")
 
 const build = <Request, Response>(
   name: string,
@@ -271,13 +281,20 @@ export const makeBody = <Request, Response>(
   path: string,
   settings: Settings & { readonly request: Codec<Request>; readonly response: Codec<Response> }
 ): Endpoint<Request, Response> =>
-  build(name, method, path, {
-    ...settings,
-    headers: settings.request.contentType === undefined
-      ? settings.headers
-      : { ...settings.headers, "content-type": settings.request.contentType }
-  }, settings.response, {
-    encodeRequest: (request) =>
-      Either.map(settings.request.encode(request), (body) => ({ params: {}, query: {}, body })),
-    decodeRequest: (encoded) => settings.request.decode(encoded.body, encoded.contentType)
-  })
+  build(
+    name,
+    method,
+    path,
+    {
+      ...settings,
+      headers: settings.request.contentType === undefined
+        ? settings.headers
+        : { ...settings.headers, "content-type": settings.request.contentType }
+    },
+    settings.response,
+    {
+      encodeRequest: (request) =>
+        Either.map(settings.request.encode(request), (body) => ({ params: {}, query: {}, body })),
+      decodeRequest: (encoded) => settings.request.decode(encoded.body, encoded.contentType)
+    }
+  )

@@ -136,8 +136,7 @@ export const defaults: Policies = {
   }),
   sample: backoff({
     budget: "5 minutes",
-    while: (error) =>
-      error._tag !== "RateLimited" && error._tag !== "BillingBlocked" && TinkerError.isRetryable(error)
+    while: (error) => error._tag !== "RateLimited" && error._tag !== "BillingBlocked" && TinkerError.isRetryable(error)
   }),
   restRead: backoff({ budget: "2 minutes" }),
   restWrite: backoff({ budget: "2 minutes" }),

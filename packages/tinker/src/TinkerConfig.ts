@@ -312,7 +312,9 @@ const environment: Config.Config<Options> = Config.all({
   apiKey: env.apiKey,
   credentialCommand: env.credentialCommand,
   projectId: env.projectId,
-  tags: env.tags === "" ? [] : Array.from(new Set(env.tags.split(",").map((tag) => tag.trim()).filter((tag) => tag !== ""))),
+  tags: env.tags === ""
+    ? []
+    : Array.from(new Set(env.tags.split(",").map((tag) => tag.trim()).filter((tag) => tag !== ""))),
   telemetry: isOn(env.telemetry),
   log: env.log === "debug" || env.log === "info" ? env.log : undefined,
   headers: {

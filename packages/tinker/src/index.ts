@@ -6,6 +6,13 @@
 export * as Account from "./Account.js"
 
 /**
+ * Every endpoint of the service, once, as data. Clients call through it and a compatible server routes from it.
+ *
+ * @since 0.1.0
+ */
+export * as Api from "./Api.js"
+
+/**
  * Extraction of tar archives that come from elsewhere: only regular files and directories are written, only below the
  * target, only within limits, and only all or nothing.
  *
@@ -71,6 +78,14 @@ export * as Checkpoint from "./Checkpoint.js"
 export * as ClientConfig from "./ClientConfig.js"
 
 /**
+ * Which credential we present, and where it comes from: the configured key, a command that prints one, or the stored
+ * default of `tinker auth login`, in this order.
+ *
+ * @since 0.1.0
+ */
+export * as Credentials from "./Credentials.js"
+
+/**
  * Where a page of a list stands.
  *
  * @since 0.1.0
@@ -106,6 +121,16 @@ export * as Datum from "./Datum.js"
  * @since 0.1.0
  */
 export * as Download from "./Download.js"
+
+/**
+ * One HTTP endpoint as data: what a client calls and a server serves.
+ *
+ * The request of an endpoint is one flat value. Encoded, the fields named in the path template go into the path, and
+ * the others into the query (`GET`, `DELETE`) or the JSON body; binary bodies have a codec of their own.
+ *
+ * @since 0.1.0
+ */
+export * as Endpoint from "./Endpoint.js"
 
 /**
  * A training pass over a batch: which loss, with which settings, and what comes back.
@@ -168,6 +193,13 @@ export * as Objectives from "./Objectives.js"
 export * as Optimizer from "./Optimizer.js"
 
 /**
+ * When a failed request is tried again, and how long we wait: one `Schedule` per class of operation, in one table.
+ *
+ * @since 0.1.0
+ */
+export * as RetryPolicy from "./RetryPolicy.js"
+
+/**
  * Sampling: what is asked for and what comes back.
  *
  * @since 0.1.0
@@ -215,6 +247,13 @@ export * as TelemetryEvent from "./TelemetryEvent.js"
  * @since 0.1.0
  */
 export * as TensorData from "./TensorData.js"
+
+/**
+ * The configuration of the SDK: the only one, and the only place where the environment is read.
+ *
+ * @since 0.1.0
+ */
+export * as TinkerConfig from "./TinkerConfig.js"
 
 /**
  * Everything that can go wrong, cut by what it means to the caller: flat tagged errors for `Effect.catchTag`, each with

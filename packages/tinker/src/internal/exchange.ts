@@ -116,7 +116,10 @@ const readBody = (
   if (declared !== undefined && response.headers["content-encoding"] === undefined) {
     return Number(declared) > limit
       ? Effect.fail(tooLarge(limit))
-      : Effect.mapBoth(response.arrayBuffer, { onFailure: fromClientError, onSuccess: (buffer) => new Uint8Array(buffer) })
+      : Effect.mapBoth(response.arrayBuffer, {
+        onFailure: fromClientError,
+        onSuccess: (buffer) => new Uint8Array(buffer)
+      })
   }
   return Effect.suspend(() => {
     const chunks: Array<Uint8Array> = []

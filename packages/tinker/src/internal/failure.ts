@@ -84,7 +84,11 @@ const isRecord = (u: unknown): u is Readonly<Record<string, unknown>> =>
 /** The sentence meant for people, wherever the server put it. */
 const describe = (body: unknown): string | undefined => {
   if (body === undefined || body === null) return undefined
-  if (typeof body === "string") return /^\s*<(!doctype|html)/i.test(body) ? "an HTML page instead of an answer" : clip(body)
+  if (typeof body === "string") {
+    return /^\s*<(!doctype|html)/i.test(body)
+      ? "an HTML page instead of an answer"
+      : clip(body)
+  }
   if (!isRecord(body)) return clip(JSON.stringify(body))
   const inner = body["detail"] ?? body["message"] ?? body["error"] ?? body
   if (typeof inner === "string") return clip(inner)

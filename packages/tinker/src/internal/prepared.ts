@@ -7,7 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import type { Encoded, Endpoint } from "../Endpoint.js"
+import type { Encoded, Endpoint, Plain } from "../Endpoint.js"
 import * as TinkerConfig from "../TinkerConfig.js"
 import type * as Wire from "./exchange.js"
 
@@ -19,9 +19,6 @@ export interface Details {
   readonly headers: Readonly<Record<string, string>> | undefined
   readonly timeout: Duration.DurationInput | undefined
 }
-
-/** The part of an endpoint that does not depend on what it carries. */
-type Plain = Omit<Endpoint<never, never>, "encodeRequest" | "decodeRequest" | "response">
 
 /** @internal */
 export interface Prepared {

@@ -10,16 +10,16 @@ import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
 import { globalValue } from "effect/GlobalValue"
-import * as Option from "effect/Option"
+import type * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import type * as Credentials from "../Credentials.js"
 import type { Pool } from "../Endpoint.js"
 import type * as TinkerConfig from "../TinkerConfig.js"
 import * as Billing from "./billing.js"
+import * as Wire from "./exchange.js"
 import * as FifoSemaphore from "./fifoSemaphore.js"
 import type * as TokenExchange from "./tokenExchange.js"
-import * as Wire from "./exchange.js"
 
 /** A proxy that drops requests (400, nothing said) is forgiven this often in a row. */
 const emptyAnswers = 16

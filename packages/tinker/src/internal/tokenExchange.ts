@@ -143,7 +143,10 @@ export const make = (
       if (now < current.expires && now - lastTry < spacing) return Effect.succeed(current.token)
       return Effect.catchAll(fetch, (error) =>
         now < current.expires
-          ? Effect.as(Effect.logWarning("token renewal failed, the old token is still used", error.message), current.token)
+          ? Effect.as(
+            Effect.logWarning("token renewal failed, the old token is still used", error.message),
+            current.token
+          )
           : Effect.fail(error))
     })
   }

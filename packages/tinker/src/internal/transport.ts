@@ -26,6 +26,7 @@ import type * as Endpoint from "../Endpoint.js"
 import * as RetryPolicy from "../RetryPolicy.js"
 import * as TinkerConfig from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
+import type * as Wire from "./exchange.js"
 import * as Failure from "./failure.js"
 import * as Observer from "./observer.js"
 import * as Prepared from "./prepared.js"
@@ -33,7 +34,6 @@ import * as Redirect from "./redirect.js"
 import * as Retrying from "./retrying.js"
 import * as Tenant from "./tenant.js"
 import * as TokenExchange from "./tokenExchange.js"
-import type * as Wire from "./exchange.js"
 
 /** @internal */
 export interface CallOptions {
@@ -129,8 +129,10 @@ export const make: Effect.Effect<
   const { again, pauseForBilling } = Retrying.make({ billing: tenant.billing, observers, policies })
   const fixedSecrets = Object.values(config.headers).map(Redacted.value)
   const prepare = Prepared.make(config)
-  const idPrefix = `effect-tinker-${(yield* Effect.replicateEffect(Random.nextIntBetween(0, 2 ** 32), 4))
-    .map((part) => part.toString(16).padStart(8, "0")).join("")}`
+  const idPrefix = `effect-tinker-${
+    (yield* Effect.replicateEffect(Random.nextIntBetween(0, 2 ** 32), 4))
+      .map((part) => part.toString(16).padStart(8, "0")).join("")
+  }`
   let ids = 0
   let closed = false
   let compress = false
@@ -288,8 +290,10 @@ export const make: Effect.Effect<
   }
 
   const retrying = (call: Call) =>
-    Effect.catchAll(once(call, 0), (error) =>
-      again(call.endpoint.endpoint, call.options?.retry, error, (attempt) => once(call, attempt)))
+    Effect.catchAll(
+      once(call, 0),
+      (error) => again(call.endpoint.endpoint, call.options?.retry, error, (attempt) => once(call, attempt))
+    )
 
   const decode = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
@@ -380,7 +384,7 @@ export const make: Effect.Effect<
       return credential.pipe(
         Effect.flatMap((held) => exchange(begun.right, 0, Option.getOrUndefined(Option.map(held, Redacted.value)))),
         Effect.flatMap((response) => decode(Api.authToken, begun.right, response)),
-        Effect.map((answer) => Redacted.make(answer.jwt))
+        Effect.map((answer) => answer.jwt)
       )
     })
 
@@ -409,7 +413,8 @@ export const make: Effect.Effect<
     identityToken: Effect.suspend(() =>
       tenant.tokens === undefined ? Effect.succeedNone : Effect.asSome(tenant.tokens.token)
     ),
-    observe: (listener) => Effect.acquireRelease(Effect.sync(() => observers.add(listener)), (remove) => Effect.sync(remove))
+    observe: (listener) =>
+      Effect.acquireRelease(Effect.sync(() => observers.add(listener)), (remove) => Effect.sync(remove))
   })
 })
 

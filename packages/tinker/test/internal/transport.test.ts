@@ -1,0 +1,185 @@
+import { HttpClient, HttpClientResponse } from "@effect/platform"
+import { assert, describe, it } from "@effect/vitest"
+import { Chunk, Effect, Fiber, Layer, Schedule, Schema, Stream, TestClock } from "effect"
+import { Api, Credentials, Endpoint, RetryPolicy, TinkerConfig } from "effect-tinker"
+import { Transport } from "../../src/internal/transport.js"
+import * as transport from "../../src/internal/transport.js"
+
+interface Seen {
+  readonly url: string
+  readonly method: string
+  readonly headers: Readonly<Record<string, string | undefined>>
+}
+
+/** Answers with a script; the last answer is repeated. */
+const script = (answers: ReadonlyArray<() => Response>) => {
+  const seen: Array<Seen> = []
+  const client = HttpClient.make((request, url) =>
+    Effect.sync(() => {
+      const answer = answers[Math.min(seen.length, answers.length - 1)]
+      seen.push({ url: url.href, method: request.method, headers: request.headers })
+      return HttpClientResponse.fromWeb(request, answer === undefined ? new Response("{}") : answer())
+    })
+  )
+  return { seen, client: Layer.succeed(HttpClient.HttpClient, client) }
+}
+
+const live = (
+  client: Layer.Layer<HttpClient.HttpClient>,
+  options: TinkerConfig.Options = {}
+) =>
+  transport.layer.pipe(
+    Layer.provide(Credentials.layer),
+    Layer.provide(TinkerConfig.layer({ baseUrl: "http://localhost:1/prefix/", apiKey: "tml-key", ...options })),
+    Layer.provide(client)
+  )
+
+const json = (body: unknown, init: ResponseInit = {}) => () => Response.json(body, init)
+const status = (code: number, headers: Record<string, string> = {}, body = "{\"detail\":\"no\"}") => () =>
+  new Response(body, { status: code, headers })
+
+const submit = Endpoint.make("submit", "POST", "/api/v1/things/{thing_id}", {
+  pool: "training",
+  retry: "submit",
+  request: Schema.Struct({ thing_id: Schema.String, n: Schema.Number }),
+  response: Endpoint.json(Schema.Struct({ ok: Schema.Boolean }))
+})
+
+const request = { thing_id: "a:b/c d", n: 1 }
+
+describe("transport", () => {
+  it.effect("sends what the endpoint says, with path, body, credential and names", () => {
+    const { client, seen } = script([json({ ok: true, extra: 1 })])
+    return Effect.gen(function*() {
+      const { call } = yield* Transport
+      assert.deepStrictEqual(yield* call(submit, request), { ok: true })
+      assert.strictEqual(seen[0]?.url, "http://localhost:1/prefix/api/v1/things/a:b/c%20d")
+      assert.strictEqual(seen[0]?.method, "POST")
+      assert.strictEqual(seen[0]?.headers["x-api-key"], "tml-key")
+      assert.match(seen[0]?.headers["user-agent"] ?? "", /^effect-tinker\/\d.*tinker 0\.36\.0/)
+      assert.match(seen[0]?.headers["x-idempotency-key"] ?? "", /^effect-tinker-[0-9a-f]{32}-1$/)
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("retries with the same idempotency key and counts the attempts", () => {
+    const { client, seen } = script([status(503), status(409), json({ ok: true })])
+    return Effect.gen(function*() {
+      const { call } = yield* Transport
+      const fiber = yield* Effect.fork(call(submit, request))
+      yield* TestClock.adjust("2 seconds")
+      assert.deepStrictEqual(yield* Fiber.join(fiber), { ok: true })
+      assert.strictEqual(new Set(seen.map(({ headers }) => headers["x-idempotency-key"])).size, 1)
+      assert.deepStrictEqual(seen.map(({ headers }) => headers["x-stainless-retry-count"]), ["0", "1", "2"])
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("attempt is one attempt: raw answer or tagged error with its body", () => {
+    const { client, seen } = script([status(503, { "x-request-id": "r1" }), json({ any: 1 })])
+    return Effect.gen(function*() {
+      const { attempt } = yield* Transport
+      const poll = { requestId: "q", allowMetadataOnly: true }
+      const error = yield* Effect.flip(attempt(Api.retrieveFuture, poll))
+      assert.strictEqual(error._tag, "Unavailable")
+      assert.deepStrictEqual(error.body, { detail: "no" })
+      assert.strictEqual(error.requestId, "r1")
+      const answer = yield* attempt(Api.retrieveFuture, poll)
+      assert.strictEqual(new TextDecoder().decode(answer.body), "{\"any\":1}")
+      assert.strictEqual(seen.length, 2)
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("policies are replaced for a call, for an effect and for a client", () => {
+    const { client, seen } = script([status(503)])
+    return Effect.gen(function*() {
+      const { call } = yield* Transport
+      yield* Effect.exit(call(submit, request, { retry: Schedule.stop }))
+      assert.strictEqual(seen.length, 1)
+      yield* Effect.exit(RetryPolicy.withoutRetries(call(submit, request)))
+      assert.strictEqual(seen.length, 2)
+      yield* Effect.gen(function*() {
+        const { call } = yield* Transport
+        yield* Effect.exit(call(submit, request))
+        assert.strictEqual(seen.length, 3)
+      }).pipe(
+        Effect.provide(
+          Layer.provide(
+            live(client),
+            Layer.succeed(RetryPolicy.RetryPolicy, {
+              ...RetryPolicy.defaults,
+              submit: RetryPolicy.never
+            })
+          )
+        )
+      )
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("an interrupted call gives its permit back and is not retried", () => {
+    const { client, seen } = script([status(503)])
+    return Effect.gen(function*() {
+      const { call, tenant } = yield* Transport
+      const fiber = yield* Effect.fork(call(submit, request))
+      yield* TestClock.adjust("100 millis")
+      yield* Fiber.interrupt(fiber)
+      yield* TestClock.adjust("10 minutes")
+      assert.strictEqual(seen.length, 1)
+      assert.strictEqual(yield* tenant.pools.training.gate.balance, TinkerConfig.defaultPoolLimits.training)
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("times out by the clock", () =>
+    Effect.gen(function*() {
+      const { attempt } = yield* Transport
+      const fiber = yield* Effect.fork(Effect.flip(attempt(submit, request, { timeout: "3 seconds" })))
+      yield* TestClock.adjust("3 seconds")
+      assert.strictEqual((yield* Fiber.join(fiber))._tag, "TimedOut")
+    }).pipe(Effect.provide(live(Layer.succeed(HttpClient.HttpClient, HttpClient.make(() => Effect.never))))))
+
+  it.effect("input that cannot be sent is refused here", () => {
+    const { client, seen } = script([json({ ok: true })])
+    return Effect.gen(function*() {
+      const { call } = yield* Transport
+      for (const thing_id of ["", "..", "a/../b", "a//b"]) {
+        const error = yield* Effect.flip(call(submit, { thing_id, n: 1 }))
+        assert.strictEqual(error._tag, "InvalidInput", thing_id)
+      }
+      const bad: { thing_id: string; n: number; more: number } = { thing_id: "x", n: 1, more: 2 }
+      assert.strictEqual((yield* Effect.flip(call(submit, bad)))._tag, "InvalidInput")
+      assert.strictEqual(seen.length, 0)
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("answers that break the promise are MalformedResponse", () => {
+    const bodies = ["", "null", "<html>", "{\"ok\":1}", "[", "{\"ok\":true"]
+    const { client } = script(
+      bodies.map((body) => () => new Response(body, { headers: { "content-type": "text/html" } }))
+    )
+    return Effect.gen(function*() {
+      const { call } = yield* Transport
+      for (const body of bodies) {
+        assert.strictEqual((yield* Effect.flip(call(submit, request)))._tag, "MalformedResponse", body)
+      }
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("after its scope has closed, calls fail as Closed", () => {
+    const { client, seen } = script([json({ ok: true })])
+    return Effect.gen(function*() {
+      const { call } = yield* Effect.provide(Transport, live(client))
+      assert.strictEqual((yield* Effect.flip(call(submit, request)))._tag, "Closed")
+      assert.strictEqual(seen.length, 0)
+    })
+  })
+
+  it.effect("streams a body, retrying until it begins", () => {
+    const { client, seen } = script([status(503), () => new Response("hello")])
+    return Effect.gen(function*() {
+      const { stream, tenant } = yield* Transport
+      const fiber = yield* Effect.fork(Stream.runCollect(Stream.decodeText(stream(submit, request))))
+      yield* TestClock.adjust("1 seconds")
+      assert.strictEqual(Chunk.join(yield* Fiber.join(fiber), ""), "hello")
+      assert.strictEqual(seen.length, 2)
+      assert.strictEqual(yield* tenant.pools.training.gate.balance, TinkerConfig.defaultPoolLimits.training)
+    }).pipe(Effect.provide(live(client)))
+  })
+})
