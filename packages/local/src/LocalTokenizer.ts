@@ -1,0 +1,113 @@
+/**
+ * The tokenizer of the local models: one token per UTF-8 byte, and a few special tokens for conversations.
+ *
+ * @since 0.1.0
+ */
+
+/**
+ * The special tokens with their ids. They follow the 256 bytes; the reserved ones make the vocabulary a multiple of
+ * eight and are free for use in experiments.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const specialTokens = {
+  "<|endoftext|>": 256,
+  "<|im_start|>": 257,
+  "<|im_end|>": 258,
+  "<|pad|>": 259,
+  "<|reserved_0|>": 260,
+  "<|reserved_1|>": 261,
+  "<|reserved_2|>": 262,
+  "<|reserved_3|>": 263
+} as const
+
+/**
+ * The text of a special token.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type SpecialToken = keyof typeof specialTokens
+
+/**
+ * How many tokens there are.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const vocabularySize: number = 264
+
+/**
+ * The id under which the server reports this tokenizer.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const tokenizerId: string = "local/bytes"
+
+/**
+ * The tokens that end a sequence when a request names no stops of its own.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const endTokens: ReadonlyArray<number> = [specialTokens["<|endoftext|>"], specialTokens["<|im_end|>"]]
+
+const encoder = new TextEncoder()
+const special = new Map<string, number>(Object.entries(specialTokens))
+const specialText = new Map<number, string>(Array.from(special, ([text, id]) => [id, text]))
+const specialBytes = new Map<number, Uint8Array>(Array.from(special, ([text, id]) => [id, encoder.encode(text)]))
+const singleBytes: ReadonlyArray<Uint8Array> = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte))
+const none = new Uint8Array(0)
+const specialPattern = new RegExp(
+  Array.from(special.keys(), (text) => text.replace(/[|]/g, "\\$&")).join("|"),
+  "g"
+)
+
+/**
+ * Text to tokens. The texts of special tokens become those tokens unless `specials` is false, which is what untrusted
+ * text wants.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const encode = (text: string, options?: { readonly specials?: boolean | undefined }): Int32Array => {
+  if (options?.specials === false) return Int32Array.from(encoder.encode(text))
+  const out: Array<number> = []
+  let from = 0
+  for (const match of text.matchAll(specialPattern)) {
+    out.push(...encoder.encode(text.slice(from, match.index)), special.get(match[0]) ?? 0)
+    from = match.index + match[0].length
+  }
+  if (from === 0) return Int32Array.from(encoder.encode(text))
+  for (const byte of encoder.encode(text.slice(from))) out.push(byte)
+  return Int32Array.from(out)
+}
+
+/**
+ * The bytes one token stands for; none for an id outside the vocabulary.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const tokenBytes = (token: number): Uint8Array => singleBytes[token] ?? specialBytes.get(token) ?? none
+
+/**
+ * Tokens to text. Bytes that are not UTF-8 become the replacement character, and ids outside the vocabulary nothing.
+ * Special tokens are written out unless `skipSpecials` is set.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const decode = (
+  tokens: Iterable<number>,
+  options?: { readonly skipSpecials?: boolean | undefined }
+): string => {
+  const bytes: Array<number> = []
+  for (const token of tokens) {
+    if (specialText.has(token) && options?.skipSpecials === true) continue
+    for (const byte of tokenBytes(token)) bytes.push(byte)
+  }
+  return new TextDecoder().decode(Uint8Array.from(bytes))
+}

@@ -1,0 +1,87 @@
+/**
+ * The frozen part of a model: embeddings, weight matrices, rotation tables and the bigram prior.
+ */
+import * as LocalTokenizer from "../../LocalTokenizer.js"
+import { paragraphs } from "./corpus.js"
+import { add, at } from "./floats.js"
+import { fillRandom, makeRandom } from "./random.js"
+import type { Shape } from "./shape.js"
+
+/** @internal */
+export interface Base {
+  readonly shape: Shape
+  /** One row of `width` floats per token. */
+  readonly embedding: Float32Array
+  /** All matrices, where the shape says. */
+  readonly weights: Float32Array
+  /** Row by the token before: what to add to the logits of the next one. */
+  readonly prior: Float32Array
+  /** Rotation of position p and pair i at `p * headSize / 2 + i`. */
+  readonly cosine: Float32Array
+  readonly sine: Float32Array
+}
+
+// Of a context seen c times, this many observations come from the frequencies of single tokens.
+const smoothing = 12
+// Every byte counts as seen this often, so that no text is out of reach.
+const floor = 0.3
+
+/** log p(next | previous) over the corpus, documents separated by the end token. @internal */
+export const bigramPrior = (vocabulary: number): Float32Array => {
+  const end = LocalTokenizer.specialTokens["<|endoftext|>"]
+  const single = new Float64Array(vocabulary).fill(floor)
+  const pairs = new Float32Array(vocabulary * vocabulary)
+  const contexts = new Float64Array(vocabulary)
+  let total = floor * vocabulary
+  for (const paragraph of paragraphs) {
+    let previous: number = end
+    for (const token of [...LocalTokenizer.encode(paragraph), end]) {
+      add(pairs, previous * vocabulary + token, 1)
+      add(contexts, previous, 1)
+      add(single, token, 1)
+      total++
+      previous = token
+    }
+  }
+  for (let previous = 0; previous < vocabulary; previous++) {
+    const seen = at(contexts, previous) + smoothing
+    for (let next = 0; next < vocabulary; next++) {
+      const index = previous * vocabulary + next
+      pairs[index] = Math.log((at(pairs, index) + smoothing * at(single, next) / total) / seen)
+    }
+  }
+  return pairs
+}
+
+/** Makes the frozen weights of a model; always the same ones. @internal */
+export const makeBase = (shape: Shape): Base => {
+  const { contextLength, layers, vocabularySize, width } = shape.model
+  const random = makeRandom(0x71e4, width)
+  const embedding = new Float32Array(vocabularySize * width)
+  fillRandom(embedding, 1, random)
+  const weights = new Float32Array(shape.size)
+  for (const matrix of shape.matrices) {
+    // What is added to the residual stream is scaled by depth; a quiet head lets the prior speak first.
+    const quiet = matrix.name === "unembed"
+      ? 0.3
+      : /attn\.out|mlp\.down/.test(matrix.name)
+      ? 1 / Math.sqrt(2 * layers)
+      : 1
+    fillRandom(
+      weights.subarray(matrix.offset, matrix.offset + matrix.rows * matrix.columns),
+      quiet / Math.sqrt(matrix.rows),
+      random
+    )
+  }
+  const half = shape.headSize / 2
+  const cosine = new Float32Array(contextLength * half)
+  const sine = new Float32Array(contextLength * half)
+  for (let position = 0; position < contextLength; position++) {
+    for (let pair = 0; pair < half; pair++) {
+      const angle = position * Math.pow(10000, -pair / half)
+      cosine[position * half + pair] = Math.cos(angle)
+      sine[position * half + pair] = Math.sin(angle)
+    }
+  }
+  return { shape, embedding, weights, prior: bigramPrior(vocabularySize), cosine, sine }
+}

@@ -1,0 +1,92 @@
+/**
+ * The losses, each a function of the logprobs of the target tokens: its value, and its derivative by each logprob.
+ * Values are summed over tokens and data, never averaged.
+ */
+import { at } from "./floats.js"
+
+/** @internal */
+export const lossNames = ["cross_entropy", "importance_sampling", "ppo", "cispo", "dro"] as const
+
+/** @internal */
+export type LossName = typeof lossNames[number]
+
+/** What a loss reads beside the logprobs, all of the same length as these. @internal */
+export interface LossInputs {
+  readonly weights: Float32Array
+  readonly logprobs: Float32Array
+  readonly advantages: Float32Array
+}
+
+/** One token: the new logprob, the sampler's, the advantage. Returns the loss and writes its derivative. */
+type PolicyLoss = (
+  logprob: number,
+  sampled: number,
+  advantage: number,
+  config: ReadonlyMap<string, number>
+) => readonly [loss: number, derivative: number]
+
+/** The defaults of the settings each loss knows. @internal */
+export const lossDefaults: Record<LossName, Readonly<Record<string, number>>> = {
+  cross_entropy: {},
+  importance_sampling: {},
+  ppo: { clip_low_threshold: 0.8, clip_high_threshold: 1.2 },
+  cispo: { clip_low_threshold: 0, clip_high_threshold: 4 },
+  dro: { beta: 0.05 }
+}
+
+const clamp = (value: number, low: number, high: number): number => Math.min(Math.max(value, low), high)
+
+const policyLosses: Record<Exclude<LossName, "cross_entropy">, PolicyLoss> = {
+  importance_sampling: (logprob, sampled, advantage) => {
+    const ratio = Math.exp(logprob - sampled)
+    return [-ratio * advantage, -ratio * advantage]
+  },
+  ppo: (logprob, sampled, advantage, config) => {
+    const ratio = Math.exp(logprob - sampled)
+    const clipped = clamp(ratio, config.get("clip_low_threshold") ?? 0, config.get("clip_high_threshold") ?? 0)
+    const free = ratio * advantage
+    const bounded = clipped * advantage
+    // Where the clipped branch is the smaller one, the ratio has no influence any more.
+    return free <= bounded ? [-free, -free] : [-bounded, 0]
+  },
+  cispo: (logprob, sampled, advantage, config) => {
+    const ratio = Math.exp(logprob - sampled)
+    const clipped = clamp(ratio, config.get("clip_low_threshold") ?? 0, config.get("clip_high_threshold") ?? 0)
+    // The clipped ratio is a constant weight: no gradient flows through it.
+    return [-clipped * logprob * advantage, -clipped * advantage]
+  },
+  dro: (logprob, sampled, advantage, config) => {
+    const beta = config.get("beta") ?? 0
+    const drift = logprob - sampled
+    return [-(logprob * advantage - 0.5 * beta * drift * drift), -(advantage - beta * drift)]
+  }
+}
+
+/** Fills `elementwise` and `derivative`, and returns the sum. @internal */
+export const evaluateLoss = (
+  loss: LossName,
+  config: ReadonlyMap<string, number>,
+  logprobs: Float32Array,
+  inputs: LossInputs,
+  elementwise: Float32Array,
+  derivative: Float32Array
+): number => {
+  let sum = 0
+  for (let i = 0; i < logprobs.length; i++) {
+    const logprob = at(logprobs, i)
+    if (loss === "cross_entropy") {
+      const weight = at(inputs.weights, i)
+      // Not -0: a token that does not count should read as a plain zero.
+      const value = weight === 0 ? 0 : -logprob * weight
+      elementwise[i] = value
+      derivative[i] = -weight
+      sum += value
+    } else {
+      const [value, slope] = policyLosses[loss](logprob, at(inputs.logprobs, i), at(inputs.advantages, i), config)
+      elementwise[i] = value
+      derivative[i] = slope
+      sum += value
+    }
+  }
+  return sum
+}

@@ -1,0 +1,132 @@
+/**
+ * Samplers: frozen weights, and completions drawn from them, all completions of a request in step.
+ */
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import type * as EngineError from "../../EngineError.js"
+import type { Snapshot } from "../../LocalAdapter.js"
+import type { Result, Sampler, Sequence } from "../../LocalSampler.js"
+import { snapshotFactors } from "./adapters.js"
+import { decodeStep, makeCache } from "./decode.js"
+import type { Continuation } from "./decode.js"
+import { draw, makeTopK, writeTopK } from "./draw.js"
+import { at } from "./floats.js"
+import { logSoftmax, unembed } from "./forward.js"
+import type { Work } from "./forward.js"
+import type { Machine, Machines } from "./machine.js"
+import { load, merge } from "./merge.js"
+import type { Packed } from "./merge.js"
+import { prefill } from "./prefill.js"
+import type { Query } from "./query.js"
+import { checkQuery } from "./query.js"
+import { makeRandom } from "./random.js"
+import { makeStopWatch } from "./stops.js"
+import type { Workspace } from "./workspace.js"
+
+/** A completion being written. */
+interface Completion {
+  readonly continuation: Continuation
+  /** Draws the next token from its distribution; false when the sequence is over. */
+  readonly advance: (logprobs: Float32Array) => boolean
+  readonly finish: () => Sequence
+}
+
+const makeCompletion = (continuation: Continuation, query: Query, seed: number, index: number): Completion => {
+  const random = makeRandom(seed, index)
+  const watch = makeStopWatch(query.stops)
+  const tokens: Array<number> = []
+  const logprobs: Array<number> = []
+  const rows: Array<ReturnType<typeof makeTopK>> = []
+  let stopReason: Sequence["stopReason"] = "length"
+  return {
+    continuation,
+    advance: (distribution) => {
+      const token = draw(distribution, query.settings, random)
+      tokens.push(token)
+      logprobs.push(at(distribution, token))
+      if (query.topkSample > 0) {
+        const row = makeTopK(1, query.topkSample)
+        writeTopK(distribution, query.topkSample, 0, row)
+        rows.push(row)
+      }
+      continuation.token = token
+      if (watch.push(token)) {
+        stopReason = "stop"
+        return false
+      }
+      return tokens.length < query.maxTokens
+    },
+    finish: () => {
+      const sequence = { tokens: Int32Array.from(tokens), logprobs: Float32Array.from(logprobs), stopReason }
+      if (query.topkSample === 0) return sequence
+      const topk = makeTopK(rows.length, query.topkSample)
+      rows.forEach((row, i) => {
+        topk.tokenIds.set(row.tokenIds, i * query.topkSample)
+        topk.logprobs.set(row.logprobs, i * query.topkSample)
+      })
+      return { ...sequence, topk }
+    }
+  }
+}
+
+// Tokens per turn: enough to be worth fetching the weights for, few enough that others wait only milliseconds.
+const tokensPerTurn = 16
+
+/** Advances all completions a few tokens; returns those that go on. */
+function* advanceAll(workspace: Workspace, active: ReadonlyArray<Completion>): Work<ReadonlyArray<Completion>> {
+  const { logits, memory, shape: { model: { vocabularySize } } } = workspace
+  let going = active
+  for (let turn = 0; turn < tokensPerTurn && going.length > 0; turn++) {
+    const tokens = decodeStep(workspace, going.map(({ continuation }) => continuation))
+    yield* unembed(workspace, tokens, 0, tokens.length)
+    going = going.filter(({ advance }, index) => {
+      const start = logits + index * vocabularySize
+      logSoftmax(memory, start, vocabularySize)
+      return advance(memory.subarray(start, start + vocabularySize))
+    })
+    yield
+  }
+  return going
+}
+
+const makeSampler = (machine: Machine, packed: Packed): Sampler => {
+  const { model } = machine.shape
+  const complete = Effect.fnUntraced(function*(query: Query) {
+    const seed = query.seed ?? (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER))
+    const { completions, going, scores } = yield* machine.run(function*(workspace) {
+      load(workspace, packed)
+      const { cache, next, scores } = yield* prefill(workspace, query, seed)
+      const completions = Array.from(
+        { length: query.samples },
+        (_, index) => makeCompletion({ prompt: cache, own: makeCache(workspace, 16), token: 0 }, query, seed, index)
+      )
+      const going = query.maxTokens === 0 ? [] : completions.filter(({ advance }) => advance(next))
+      return { completions, going, scores }
+    })
+    let active: ReadonlyArray<Completion> = going
+    while (active.length > 0) {
+      const turn = active
+      active = yield* machine.run(function*(workspace) {
+        load(workspace, packed)
+        return yield* advanceAll(workspace, turn)
+      })
+    }
+    return { sequences: completions.map(({ finish }) => finish()), ...scores } satisfies Result
+  })
+  return {
+    baseModel: model.name,
+    sample: (request) => Effect.flatMap(checkQuery(model, request), complete)
+  }
+}
+
+/** @internal */
+export const makeSamplers = (machines: Machines): {
+  readonly make: (source: Snapshot | string) => Effect.Effect<Sampler, EngineError.EngineError>
+} => ({
+  make: Effect.fnUntraced(function*(source) {
+    const machine = yield* machines.get(typeof source === "string" ? source : source.baseModel)
+    if (typeof source === "string") return makeSampler(machine, yield* machine.baseWeights)
+    const adapter = yield* snapshotFactors(machine, source)
+    return makeSampler(machine, yield* machine.run((workspace) => merge(workspace, adapter, false)))
+  })
+})
