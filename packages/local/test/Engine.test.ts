@@ -44,7 +44,12 @@ const close = (left: Float32Array | undefined, right: Float32Array | undefined, 
 }
 
 const train = Effect.fnUntraced(
-  function*(adapter: LocalAdapter.Adapter, data: ReadonlyArray<LocalAdapter.Datum>, steps: number, learningRate = 5e-4) {
+  function*(
+    adapter: LocalAdapter.Adapter,
+    data: ReadonlyArray<LocalAdapter.Datum>,
+    steps: number,
+    learningRate = 5e-4
+  ) {
     const losses: Array<number> = []
     for (let i = 0; i < steps; i++) {
       const { metrics } = yield* adapter.forwardBackward({ data, loss: "cross_entropy" })
@@ -94,7 +99,8 @@ describe("Engine", () => {
           const scores = sequences.map(reward)
           const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length
           rewards.push(mean)
-          const deviation = Math.sqrt(scores.reduce((sum, score) => sum + (score - mean) ** 2, 0) / scores.length) + 1e-3
+          const deviation = Math.sqrt(scores.reduce((sum, score) => sum + (score - mean) ** 2, 0) / scores.length) +
+            1e-3
           const data = sequences.map((sequence, i) =>
             policyDatum(prompt, sequence, ((scores[i] ?? 0) - mean) / deviation)
           )
