@@ -6,6 +6,13 @@
 export * as AddedToken from "./AddedToken.js"
 
 /**
+ * Tokenizer files from the Hugging Face hub, through the cache the Python libraries use.
+ *
+ * @since 0.1.0
+ */
+export * as HuggingFaceHub from "./HuggingFaceHub.js"
+
+/**
  * Text to token ids and back, synchronously and without effects once loaded.
  *
  * A tokenizer is built from a model's own `tokenizer.json` by `@huggingface/tokenizers`. When it is byte-level BPE, as every
@@ -25,3 +32,24 @@ export * as Tokenizer from "./Tokenizer.js"
  * @since 0.1.0
  */
 export * as TokenizerError from "./TokenizerError.js"
+
+/**
+ * Where the files of tokenizers come from: memory, a directory, or (in `HuggingFaceHub`) the hub.
+ *
+ * @since 0.1.0
+ */
+export * as TokenizerFiles from "./TokenizerFiles.js"
+
+/**
+ * Which tokenizer belongs to a model: the rules of the Python SDK as a pure function.
+ *
+ * @since 0.1.0
+ */
+export * as TokenizerId from "./TokenizerId.js"
+
+/**
+ * Finds, loads and keeps tokenizers by the name of the model.
+ *
+ * @since 0.1.0
+ */
+export * as Tokenizers from "./Tokenizers.js"

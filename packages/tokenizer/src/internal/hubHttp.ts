@@ -1,0 +1,193 @@
+/**
+ * One request to the hub: redirects followed by hand, answers told apart, the credential kept at home.
+ */
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import type * as HttpClient from "@effect/platform/HttpClient"
+import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
+import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import type { TokenizerError } from "../TokenizerError.js"
+import {
+  TokenizerGated,
+  TokenizerMalformed,
+  TokenizerNotFound,
+  TokenizerUnauthorized,
+  TokenizerUnavailable
+} from "../TokenizerError.js"
+
+/** @internal */
+export interface Where {
+  readonly repo: string
+  readonly revision: string
+  readonly file: string
+}
+
+/** @internal */
+export interface Answer {
+  readonly commit: Option.Option<string>
+  /** `None` when the commit has no such file. */
+  readonly content: Option.Option<Uint8Array>
+}
+
+const maxRedirects = 8
+
+const unavailable = (where: Where, description: string, more: {
+  readonly isRetryable: boolean
+  readonly status?: number | undefined
+  readonly retryAfter?: Duration.Duration | undefined
+  readonly cause?: unknown
+}): TokenizerUnavailable => new TokenizerUnavailable({ ...where, description, ...more })
+
+const retryAfter = (response: HttpClientResponse.HttpClientResponse): Duration.Duration | undefined => {
+  const seconds = Number(response.headers["retry-after"])
+  return seconds > 0 && seconds <= 60 ? Duration.seconds(seconds) : undefined
+}
+
+/** What an answer means; `undefined` when it is the file, `"absent"` when there is none. */
+const problem = (
+  where: Where,
+  response: HttpClientResponse.HttpClientResponse,
+  hasToken: boolean
+): TokenizerError | "absent" | undefined => {
+  const { headers, status } = response
+  if (status >= 200 && status < 300) return undefined
+  const code = headers["x-error-code"]
+  const words = headers["x-error-message"] ?? ""
+  if (code === "EntryNotFound") return "absent"
+  if (code === "RevisionNotFound") {
+    return new TokenizerNotFound({ ...where, description: "the repository has no such revision" })
+  }
+  if (code === "GatedRepo") {
+    return new TokenizerGated({
+      ...where,
+      description: hasToken
+        ? "access is not granted to this account; accept the terms on the model's page"
+        : "accept the terms on the model's page, then give an access token (HF_TOKEN)"
+    })
+  }
+  if (code === "RepoNotFound") {
+    return new TokenizerNotFound({
+      ...where,
+      description: hasToken
+        ? "no such repository, or this account may not see it"
+        : "no such repository; if it is private, give an access token (HF_TOKEN)"
+    })
+  }
+  if (status === 401 || status === 403) {
+    return new TokenizerUnauthorized({
+      ...where,
+      description: `${hasToken ? "the access token was refused" : "an access token is needed (HF_TOKEN)"}${
+        words === "" ? "" : `: ${words}`
+      }`
+    })
+  }
+  if (status === 404) return "absent"
+  const isRetryable = status === 408 || status === 429 || status >= 500
+  return unavailable(where, `the hub answered ${status}${words === "" ? "" : `: ${words}`}`, {
+    status,
+    isRetryable,
+    retryAfter: retryAfter(response)
+  })
+}
+
+/**
+ * How often a download is tried again.
+ *
+ * @internal
+ */
+export const policy: Schedule.Schedule<unknown, TokenizerError> = Schedule.exponential("500 millis").pipe(
+  Schedule.union(Schedule.spaced("8 seconds")),
+  Schedule.jitteredWith({ min: 0.75, max: 1 }),
+  Schedule.whileInput((error: TokenizerError) => error.isRetryable),
+  Schedule.passthrough,
+  Schedule.modifyDelay((error, delay) =>
+    error._tag === "TokenizerUnavailable" && error.retryAfter !== undefined ? error.retryAfter : delay
+  ),
+  Schedule.intersect(Schedule.recurs(4))
+)
+
+const parseUrl = (where: Where, url: string, base?: string) =>
+  Effect.try({
+    try: () => new URL(url, base),
+    catch: () => new TokenizerMalformed({ ...where, description: `not an address: ${url}` })
+  })
+
+/** @internal */
+export const make = (options: {
+  readonly client: HttpClient.HttpClient
+  readonly endpoint: string
+  readonly token: Option.Option<Redacted.Redacted>
+  readonly timeout: Duration.DurationInput
+}): (method: "GET" | "HEAD", where: Where) => Effect.Effect<Answer, TokenizerError> => {
+  const attempt = Effect.fnUntraced(function*(method: "GET" | "HEAD", where: Where) {
+    const path = [...where.repo.split("/"), "resolve", where.revision, ...where.file.split("/")]
+      .map(encodeURIComponent).join("/")
+    const start = `${options.endpoint.replace(/\/+$/, "")}/${path}`
+    const home = (yield* parseUrl(where, start)).origin
+    let url = start
+    let commit = Option.none<string>()
+    let size = Option.none<number>()
+    // once the trail has left the hub, the token stays behind even if it comes back
+    let trusted = true
+    for (let hop = 0; hop <= maxRedirects; hop++) {
+      trusted = trusted && (yield* parseUrl(where, url)).origin === home
+      const request = HttpClientRequest.make(method)(url, {
+        // a compressed body could not be checked against the announced length
+        headers: {
+          "accept-encoding": "identity",
+          ...(trusted && Option.isSome(options.token)
+            ? { authorization: `Bearer ${Redacted.value(options.token.value)}` }
+            : {})
+        }
+      })
+      const response = yield* options.client.execute(request).pipe(
+        // otherwise fetch follows redirects itself, and the commit is only in the first answer
+        Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
+        // the cause of a failed request holds its headers: keep its words only
+        Effect.mapError((error) => unavailable(where, `the request failed: ${error.reason}`, { isRetryable: true }))
+      )
+      const { headers, status } = response
+      commit = Option.orElse(commit, () => Option.fromNullable(headers["x-repo-commit"]))
+      size = Option.orElse(size, () => Option.fromNullable(headers["x-linked-size"]).pipe(Option.map(Number)))
+      const location = headers["location"]
+      if (status >= 300 && status < 400 && location !== undefined) {
+        const next = yield* parseUrl(where, location, url)
+        // for a question about the commit, leaving the hub is answer enough
+        if (method === "HEAD" && next.origin !== home) return { commit, content: Option.none() }
+        url = next.href
+        continue
+      }
+      const failure = problem(where, response, Option.isSome(options.token) && trusted)
+      if (failure === "absent") return { commit, content: Option.none() }
+      if (failure !== undefined) return yield* failure
+      if (method === "HEAD") return { commit, content: Option.none() }
+      const body = yield* response.arrayBuffer.pipe(
+        Effect.mapError((error) => unavailable(where, `the download broke off: ${error.reason}`, { isRetryable: true }))
+      )
+      const expected = Option.orElse(
+        size,
+        () => Option.fromNullable(headers["content-length"]).pipe(Option.map(Number))
+      )
+      if (headers["content-encoding"] === undefined && Option.isSome(expected) && expected.value !== body.byteLength) {
+        return yield* unavailable(where, `the download has ${body.byteLength} of ${expected.value} bytes`, {
+          isRetryable: true
+        })
+      }
+      return { commit, content: Option.some(new Uint8Array(body)) }
+    }
+    return yield* new TokenizerMalformed({ ...where, description: `more than ${maxRedirects} redirects` })
+  })
+  return (method, where) =>
+    attempt(method, where).pipe(
+      Effect.scoped,
+      Effect.timeoutFail({
+        duration: options.timeout,
+        onTimeout: () => unavailable(where, "the hub did not answer in time", { isRetryable: true })
+      }),
+      Effect.retry(policy)
+    )
+}
