@@ -3,10 +3,16 @@
  *
  * @since 0.1.0
  */
+import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import * as Datum from "./Datum.js"
+import * as outputProtobuf from "./internal/protobuf/output.js"
+import * as reader from "./internal/protobuf/reader.js"
+import * as requestProtobuf from "./internal/protobuf/request.js"
+import * as writer from "./internal/protobuf/writer.js"
 import { Metrics } from "./internal/wire.js"
 import * as TensorData from "./TensorData.js"
+import { InvalidInput, MalformedResponse } from "./TinkerError.js"
 
 /**
  * The losses of the hosted service. Other servers know more, so requests take any name.
@@ -172,3 +178,56 @@ export const OutputFromJson: Schema.Schema<Output, {
   ).pipe(Schema.fromKey("loss_fn_outputs")),
   metrics: Metrics
 })
+
+const trusted = { disableValidation: true } as const
+
+const refused = (method: string, description: string) =>
+  Either.left(new InvalidInput({ module: "ForwardBackward", method, description }, trusted))
+
+/**
+ * A request in protobuf, written straight from its typed arrays. Equal requests have equal bytes.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const encodeRequest = (request: Request): Either.Either<Uint8Array, InvalidInput> => {
+  const bytes = writer.encode((out) => requestProtobuf.write(out, request))
+  return bytes instanceof Uint8Array ? Either.right(bytes) : refused("encodeRequest", bytes.problem)
+}
+
+/**
+ * A request from protobuf, as a server reads it. Arrays are views of the bytes where their alignment allows.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const decodeRequest = (bytes: Uint8Array): Either.Either<Request, InvalidInput> => {
+  const request = reader.decode(bytes, requestProtobuf.read)
+  return request instanceof reader.WireError ? refused("decodeRequest", request.message) : Either.right(request)
+}
+
+/**
+ * A result in protobuf, as a server writes it.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const encodeOutput = (output: Output): Either.Either<Uint8Array, InvalidInput> => {
+  const bytes = writer.encode(outputProtobuf.describe(output))
+  return bytes instanceof Uint8Array ? Either.right(bytes) : refused("encodeOutput", bytes.problem)
+}
+
+/**
+ * A result from protobuf. Tensors are views of the bytes where their alignment allows.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const decodeOutput = (bytes: Uint8Array): Either.Either<Output, MalformedResponse> => {
+  const output = reader.decode(bytes, outputProtobuf.read)
+  return output instanceof reader.WireError
+    ? Either.left(
+      new MalformedResponse({ module: "ForwardBackward", method: "decodeOutput", description: output.message }, trusted)
+    )
+    : Either.right(output)
+}

@@ -7,12 +7,15 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { SamplingSessionId, SequenceId } from "./Id.js"
 import * as arrays from "./internal/arrays.js"
+import * as reader from "./internal/protobuf/reader.js"
+import * as responseProtobuf from "./internal/protobuf/sample.js"
+import * as writer from "./internal/protobuf/writer.js"
 import type { Open } from "./internal/wire.js"
 import { answerTag, Count, lenient, open, optional, required, strict, tag, withDefault } from "./internal/wire.js"
 import { ModelInput } from "./ModelInput.js"
 import { SamplingParams } from "./SamplingParams.js"
 import * as TensorData from "./TensorData.js"
-import { InvalidInput } from "./TinkerError.js"
+import { InvalidInput, MalformedResponse } from "./TinkerError.js"
 import { TopkLogprobs } from "./TopkLogprobs.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Sample/${name}` as const
@@ -145,3 +148,41 @@ export class SampleResponse extends Schema.Class<SampleResponse>(id("SampleRespo
  */
 export const logprobsToList = (logprobs: Float32Array): Array<number | null> =>
   Array.from(logprobs, (logprob) => Number.isNaN(logprob) ? null : logprob)
+
+/**
+ * A result in protobuf, as a server writes it. The names of the sequences are not part of it.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const encodeResponse = (response: SampleResponse): Either.Either<Uint8Array, InvalidInput> => {
+  const bytes = writer.encode((out) => responseProtobuf.write(out, response))
+  return bytes instanceof Uint8Array
+    ? Either.right(bytes)
+    : Either.left(new InvalidInput({ module: "Sample", method: "encodeResponse", description: bytes.problem }))
+}
+
+const trusted = { disableValidation: true } as const
+
+/**
+ * A result from protobuf. Arrays are views of the bytes where their alignment allows.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const decodeResponse = (bytes: Uint8Array): Either.Either<SampleResponse, MalformedResponse> => {
+  const response = reader.decode(bytes, responseProtobuf.read)
+  if (response instanceof reader.WireError) {
+    return Either.left(
+      new MalformedResponse({ module: "Sample", method: "decodeResponse", description: response.message }, trusted)
+    )
+  }
+  const { promptAltTokens, sequences, ...rest } = response
+  return Either.right(
+    new SampleResponse({
+      ...rest,
+      sequences: sequences.map((sequence) => new SampledSequence(sequence, trusted)),
+      ...(promptAltTokens === undefined ? {} : { promptAltTokens: new PromptAltTokens(promptAltTokens, trusted) })
+    }, trusted)
+  )
+}
