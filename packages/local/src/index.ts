@@ -14,6 +14,14 @@ export * as Engine from "./Engine.js"
 export * as EngineError from "./EngineError.js"
 
 /**
+ * Faults on request: the embedded backend misbehaves by rule and seed, so that a program's answer to trouble can be
+ * tested.
+ *
+ * @since 0.1.0
+ */
+export * as Faults from "./Faults.js"
+
+/**
  * A LoRA adapter in training: what goes in, what comes out, and what is kept of it.
  *
  * @since 0.1.0
@@ -36,8 +44,38 @@ export * as LocalModel from "./LocalModel.js"
 export * as LocalSampler from "./LocalSampler.js"
 
 /**
+ * The embedded backend as a function from requests to answers, free of sockets. `TinkerLocal` puts it behind an
+ * `HttpClient`, `NodeTinkerLocal` behind a port.
+ *
+ * @since 0.1.0
+ */
+export * as LocalServer from "./LocalServer.js"
+
+/**
  * The tokenizer of the local models: one token per UTF-8 byte, and a few special tokens for conversations.
  *
  * @since 0.1.0
  */
 export * as LocalTokenizer from "./LocalTokenizer.js"
+
+/**
+ * The safetensors file format: named tensors behind a JSON header, readable by the tools of other languages.
+ *
+ * @since 0.1.0
+ */
+export * as Safetensors from "./Safetensors.js"
+
+/**
+ * Where the embedded backend keeps checkpoints and records: a directory that other tools can read, or memory.
+ *
+ * @since 0.1.0
+ */
+export * as Storage from "./Storage.js"
+
+/**
+ * The embedded backend without a socket: an `HttpClient` whose requests are answered in this process, with real
+ * training and sampling behind them. It takes its time from Effect's `Clock`, so it works under `TestClock`.
+ *
+ * @since 0.1.0
+ */
+export * as TinkerLocal from "./TinkerLocal.js"

@@ -200,13 +200,6 @@ export * as Objectives from "./Objectives.js"
 export * as Optimizer from "./Optimizer.js"
 
 /**
- * What the service knows: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.
- *
- * @since 0.1.0
- */
-export * as RestClient from "./RestClient.js"
-
-/**
  * When a failed request is tried again, and how long we wait: one `Schedule` per class of operation, in one table.
  *
  * @since 0.1.0

@@ -30,8 +30,10 @@ export interface Lora {
 /**
  * What the product of the factors is multiplied with. The square root keeps the size of a step the same for every
  * rank; the constant makes the learning rates of large models (1e-4 and up) work for these small ones.
+ *
+ * @internal
  */
-const scaleOf = (rank: number): number => 181 / Math.sqrt(rank)
+export const scaleOf = (rank: number): number => 181 / Math.sqrt(rank)
 
 /** @internal */
 export const makeLora = (shape: Shape, settings: LoraSettings): Lora => {

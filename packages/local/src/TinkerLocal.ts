@@ -1,0 +1,163 @@
+/**
+ * The embedded backend without a socket: an `HttpClient` whose requests are answered in this process, with real
+ * training and sampling behind them. It takes its time from Effect's `Clock`, so it works under `TestClock`.
+ *
+ * @since 0.1.0
+ */
+import type * as FileSystem from "@effect/platform/FileSystem"
+import * as HttpClient from "@effect/platform/HttpClient"
+import * as HttpClientError from "@effect/platform/HttpClientError"
+import type * as HttpClientRequest from "@effect/platform/HttpClientRequest"
+import * as HttpClientResponse from "@effect/platform/HttpClientResponse"
+import type * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Stream from "effect/Stream"
+import * as Engine from "./Engine.js"
+import * as LocalServer from "./LocalServer.js"
+import * as Storage from "./Storage.js"
+
+/**
+ * An address for clients of the in-process server. Any other does as well.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const baseUrl: string = "http://tinker.local"
+
+/**
+ * A key the server takes unless it is told which keys to take.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const apiKey: Redacted.Redacted = Redacted.make("tml-local")
+
+/**
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface Options extends LocalServer.Options {
+  /** How the engine computes. */
+  readonly engine?: Engine.Options | undefined
+}
+
+const encoder = new TextEncoder()
+
+const concat = (chunks: Iterable<Uint8Array>): Uint8Array => {
+  const parts = Array.from(chunks)
+  const all = new Uint8Array(parts.reduce((size, part) => size + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    all.set(part, at)
+    at += part.length
+  }
+  return all
+}
+
+const failure = (request: HttpClientRequest.HttpClientRequest, reason: "Transport" | "Encode", cause: unknown) =>
+  new HttpClientError.RequestError({ request, reason, cause })
+
+const bodyOf = (
+  request: HttpClientRequest.HttpClientRequest
+): Effect.Effect<Uint8Array, HttpClientError.RequestError> => {
+  const { body } = request
+  switch (body._tag) {
+    case "Empty":
+      return Effect.succeed(new Uint8Array(0))
+    case "Uint8Array":
+      return Effect.succeed(body.body)
+    case "Stream":
+      return Stream.runCollect(body.stream).pipe(
+        Effect.mapBoth({ onFailure: (cause) => failure(request, "Encode", cause), onSuccess: concat })
+      )
+    case "Raw":
+      return typeof body.body === "string"
+        ? Effect.succeed(encoder.encode(body.body))
+        : body.body instanceof Uint8Array
+        ? Effect.succeed(body.body)
+        : Effect.fail(failure(request, "Encode", "the in-process server takes text, bytes and streams"))
+    case "FormData":
+      return Effect.fail(failure(request, "Encode", "the in-process server takes no forms"))
+  }
+}
+
+/** Statuses whose responses must not have a body, not even an empty one. */
+const bodiless = new Set([101, 204, 205, 304])
+
+const toWeb = ({ body, headers, status }: LocalServer.Response): Response =>
+  new Response(
+    body === undefined || bodiless.has(status)
+      ? null
+      : body instanceof Uint8Array
+      ? Uint8Array.from(body)
+      : Stream.toReadableStream(body),
+    { status, headers }
+  )
+
+/**
+ * An `HttpClient` all of whose requests this server answers, whatever their host.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const makeClient = (server: LocalServer.Service): HttpClient.HttpClient =>
+  HttpClient.make((request, url) =>
+    Effect.gen(function*() {
+      const contentType = request.body.contentType
+      const response = yield* server.handle({
+        method: request.method,
+        url,
+        headers: contentType === undefined || "content-type" in request.headers
+          ? request.headers
+          : { ...request.headers, "content-type": contentType },
+        body: yield* bodyOf(request)
+      }).pipe(
+        Effect.catchTag("Dropped", () => failure(request, "Transport", "the connection broke off"))
+      )
+      return HttpClientResponse.fromWeb(request, toWeb(response))
+    })
+  )
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerClient: Layer.Layer<HttpClient.HttpClient, never, LocalServer.LocalServer> = Layer.effect(
+  HttpClient.HttpClient,
+  Effect.map(LocalServer.LocalServer, makeClient)
+)
+
+/**
+ * The backend in this process, with its checkpoints in memory.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (options: Options = {}): Layer.Layer<HttpClient.HttpClient | LocalServer.LocalServer> =>
+  Layer.orDie(
+    layerClient.pipe(
+      Layer.provideMerge(LocalServer.layer(options)),
+      Layer.provide([Engine.layer(options.engine), Storage.layerMemory])
+    )
+  )
+
+/**
+ * The backend in this process, with its checkpoints in a directory: what was saved is there when it is opened again.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerDirectory = (
+  root: string,
+  options: Options = {}
+): Layer.Layer<
+  HttpClient.HttpClient | LocalServer.LocalServer,
+  Storage.StorageFailed,
+  FileSystem.FileSystem | Path.Path
+> =>
+  layerClient.pipe(
+    Layer.provideMerge(LocalServer.layer(options)),
+    Layer.provide([Engine.layer(options.engine), Storage.layerDirectory(root)])
+  )

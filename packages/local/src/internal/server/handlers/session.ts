@@ -1,0 +1,119 @@
+/**
+ * Sessions, samplers and what a client asks before it has either.
+ */
+import { ApiKeyDetails, ApiKeyResponse, AuthTokenResponse } from "effect-tinker/Account"
+import * as Api from "effect-tinker/Api"
+import { GetServerCapabilitiesResponse, HealthResponse, SupportedModel } from "effect-tinker/Capabilities"
+import { SamplingSessionId, SessionId } from "effect-tinker/Id"
+import { CreateSamplingSessionResponse, JoinSamplingSessionResponse } from "effect-tinker/Sampler"
+import { CreateSessionResponse, SessionHeartbeatResponse } from "effect-tinker/Session"
+import { TelemetryResponse } from "effect-tinker/TelemetryEvent"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import { Engine } from "../../../Engine.js"
+import { Accounts } from "../accounts.js"
+import { Checkpoints } from "../checkpoints.js"
+import { badRequest } from "../failure.js"
+import { stringMetadata } from "../identity.js"
+import { route } from "../route.js"
+import { Samplers } from "../samplers.js"
+import { ServerInfo } from "../serverInfo.js"
+import { Sessions } from "../sessions.js"
+
+const checkBaseModel = Effect.fnUntraced(function*(name: string) {
+  const { models } = yield* Engine
+  return models.some((model) => model.name === name) ? name : yield* badRequest(
+    `Base model ${name} is not supported; supported models: ${models.map((model) => model.name).join(", ")}`
+  )
+})
+
+/** @internal */
+export const sessionRoutes = [
+  route(Api.clientConfig, () => Effect.map(ServerInfo, (info) => info.config())),
+  route(Api.dynamicConfig, () => Effect.map(ServerInfo, (info) => info.dynamic())),
+  route(Api.healthz, () => Effect.succeed(new HealthResponse({ status: "ok" }))),
+  route(Api.telemetry, () => Effect.succeed(new TelemetryResponse({ status: "accepted" }))),
+  route(Api.authToken, (_, { caller }) =>
+    Effect.gen(function*() {
+      const accounts = yield* Accounts
+      return new AuthTokenResponse({ jwt: Redacted.make(yield* accounts.issue(caller)) })
+    })),
+  route(Api.apiKeyInfo, (_, { caller }) =>
+    Effect.succeed(
+      new ApiKeyResponse({
+        keyId: caller.keyId,
+        name: caller.keyName,
+        note: "",
+        details: new ApiKeyDetails({ orgDetails: { name: caller.orgId }, userDetails: { email: caller.email } })
+      })
+    )),
+  route(Api.deleteApiKey, (_, { caller }) => Effect.flatMap(Accounts, (accounts) => accounts.deleteKey(caller))),
+  route(Api.capabilities, () =>
+    Effect.map(Engine, ({ models }) =>
+      new GetServerCapabilitiesResponse({
+        supportedModels: models.map((model) =>
+          new SupportedModel({
+            modelName: model.name,
+            maxContextLength: model.contextLength,
+            trainable: true,
+            sampleable: true
+          })
+        )
+      }))),
+  route(Api.createSession, (request, { caller }) =>
+    Effect.gen(function*() {
+      const sessions = yield* Sessions
+      const session = yield* sessions.create({
+        owner: caller.urn,
+        tags: request.tags,
+        sdkVersion: request.sdkVersion,
+        userMetadata: stringMetadata(request.userMetadata),
+        projectId: request.projectId,
+        displayName: request.displayName
+      })
+      return new CreateSessionResponse({ sessionId: SessionId.make(session.id) })
+    })),
+  route(Api.heartbeat, (request, { caller }) =>
+    Effect.gen(function*() {
+      const sessions = yield* Sessions
+      yield* sessions.requireAlive(request.sessionId, caller.urn)
+      return new SessionHeartbeatResponse()
+    })),
+  route(Api.finishSession, (request, { caller }) =>
+    Effect.gen(function*() {
+      const sessions = yield* Sessions
+      const session = yield* sessions.require(request.sessionId, caller.urn)
+      yield* sessions.end(session.id, request.reason.type, request.detail ?? undefined)
+    })),
+  route(Api.createSamplingSession, (request, { caller }) =>
+    Effect.gen(function*() {
+      const sessions = yield* Sessions
+      const samplers = yield* Samplers
+      const session = yield* sessions.requireAlive(request.sessionId, caller.urn)
+      const id = `${session.id}:sample:${request.samplingSessionSeqId}`
+      const { baseModel, modelPath } = request
+      if (baseModel === undefined && modelPath === undefined) {
+        return yield* badRequest("One of base_model and model_path is required")
+      }
+      const checkpoint = modelPath === undefined
+        ? undefined
+        : yield* Effect.flatMap(Checkpoints, ({ readable }) => readable(modelPath, caller.urn))
+      // repeated because its answer was lost: the sampler is there already
+      if (samplers.get(id) === undefined) {
+        yield* samplers.create({
+          id,
+          sessionId: session.id,
+          owner: caller.urn,
+          baseModel: checkpoint?.baseModel ?? (yield* checkBaseModel(baseModel ?? "")),
+          modelPath
+        })
+      }
+      return new CreateSamplingSessionResponse({ samplingSessionId: SamplingSessionId.make(id) })
+    })),
+  route(Api.joinSamplingSession, (request, { caller }) =>
+    Effect.gen(function*() {
+      const samplers = yield* Samplers
+      const sampler = yield* samplers.require(request.samplingSessionId, caller.urn)
+      return new JoinSamplingSessionResponse({ clientCounter: samplers.join(sampler.id) })
+    }))
+]

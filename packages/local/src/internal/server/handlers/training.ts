@@ -1,0 +1,193 @@
+/**
+ * Models and the operations in their order.
+ */
+import * as Api from "effect-tinker/Api"
+import * as Endpoint from "effect-tinker/Endpoint"
+import * as ForwardBackward from "effect-tinker/ForwardBackward"
+import * as Future from "effect-tinker/Future"
+import { ModelId } from "effect-tinker/Id"
+import * as Model from "effect-tinker/Model"
+import * as Optimizer from "effect-tinker/Optimizer"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as ParseResult from "effect/ParseResult"
+import { Engine } from "../../../Engine.js"
+import type { Datum } from "../../../LocalAdapter.js"
+import { tokenizerId } from "../../../LocalTokenizer.js"
+import { accepted, result } from "../accept.js"
+import { badRequest, unprocessable } from "../failure.js"
+import { Futures } from "../futures.js"
+import { fingerprint, stringMetadata } from "../identity.js"
+import { Ledger } from "../ledger.js"
+import { json } from "../message.js"
+import { Models } from "../models.js"
+import { submitted } from "../operations.js"
+import type { Call } from "../route.js"
+import { pattern, route } from "../route.js"
+import { Runs } from "../runs.js"
+import { Sessions } from "../sessions.js"
+import { fromFloats, toTensor, toTokens } from "../tensors.js"
+
+const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n))
+
+const createModel = Effect.fnUntraced(function*(request: Model.CreateModelRequest, call: Call) {
+  const engine = yield* Engine
+  const models = yield* Models
+  const runs = yield* Runs
+  const sessions = yield* Sessions
+  const session = yield* sessions.requireAlive(request.sessionId, call.caller.urn)
+  const { baseModel, loraConfig } = request
+  if (!engine.models.some((model) => model.name === baseModel)) {
+    const known = engine.models.map((model) => model.name).join(", ")
+    return yield* badRequest(`Base model ${baseModel} is not supported; supported models: ${known}`)
+  }
+  if (loraConfig === undefined) return yield* badRequest("lora_config is required: only LoRA models can be trained")
+  if (!isPowerOfTwo(loraConfig.rank)) {
+    return yield* badRequest(`LoRA rank must be a power of two, got ${loraConfig.rank}`)
+  }
+  const id = `${session.id}:train:${request.modelSeqId}`
+  const future = yield* models.create({
+    id,
+    sessionId: session.id,
+    owner: call.caller.urn,
+    fingerprint: fingerprint(call.body),
+    make: Effect.gen(function*() {
+      const adapter = yield* engine.createAdapter({
+        baseModel,
+        rank: loraConfig.rank,
+        seed: loraConfig.seed,
+        trainAttn: loraConfig.trainAttn,
+        trainMlp: loraConfig.trainMlp,
+        trainUnembed: loraConfig.trainUnembed,
+        optimizer: request.optimizerConfig?.type
+      })
+      yield* runs.create({
+        id,
+        sessionId: session.id,
+        owner: call.caller.urn,
+        projectId: session.projectId,
+        baseModel,
+        rank: adapter.rank,
+        trainAttn: adapter.trainAttn,
+        trainMlp: adapter.trainMlp,
+        trainUnembed: adapter.trainUnembed,
+        userMetadata: stringMetadata(request.userMetadata)
+      })
+      const modelId = ModelId.make(id)
+      return { adapter, outcome: result(Model.CreateModelResponse, new Model.CreateModelResponse({ modelId })) }
+    })
+  })
+  return accepted(future, { modelId: id })
+})
+
+const decodeJson = Endpoint.json(ForwardBackward.RequestFromJson).decode
+
+const isProtobuf = (type: string | undefined): boolean => type?.includes("application/x-protobuf") ?? false
+
+const decodePass = ({ body, headers }: Call) => {
+  const type = headers["content-type"]
+  return isProtobuf(type)
+    ? Either.mapLeft(ForwardBackward.decodeRequest(body), (error) => unprocessable(error.description ?? error.message))
+    : Either.mapLeft(decodeJson(body, type), unprocessable)
+}
+
+const encodeOutput = (output: ForwardBackward.Output): Uint8Array =>
+  Either.getOrThrow(ForwardBackward.encodeOutput(output))
+
+const forwardBackward = Effect.fnUntraced(function*(call: Call) {
+  const request = yield* decodePass(call)
+  const ledger = yield* Ledger
+  return yield* submitted(
+    call,
+    { modelId: request.modelId, seqId: request.seqId },
+    (model) =>
+      Effect.succeed(Effect.fnUntraced(function*(adapter) {
+        const data: Array<Datum> = []
+        for (const { lossFnInputs, modelInput } of request.data) {
+          data.push({
+            tokens: yield* toTokens(modelInput),
+            lossInputs: Object.fromEntries(Object.entries(lossFnInputs).map(([key, tensor]) => [key, toTensor(tensor)]))
+          })
+        }
+        const pass = yield* adapter.forwardBackward({
+          data,
+          loss: request.lossFn,
+          config: request.lossFnConfig,
+          forwardOnly: request.forwardOnly
+        })
+        yield* ledger.charge({ ...model.usage, kind: "training", count: pass.tokens })
+        const output: ForwardBackward.Output = {
+          lossFnOutputType: "TorchLossReturn",
+          lossFnOutputs: pass.outputs.map((outputs) =>
+            Object.fromEntries(Object.entries(outputs).map(([key, tensor]) => [key, fromFloats(tensor)]))
+          ),
+          metrics: pass.metrics
+        }
+        return result(ForwardBackward.OutputFromJson, output, () => encodeOutput(output))
+      }))
+  )
+})
+
+const encodeAccepted = ParseResult.encodeSync(Future.UntypedFuture)
+
+/** Passes come in two formats, so they are read here and not by the table. */
+const passRoute = (name: string, path: string) => ({
+  name,
+  method: "POST",
+  pattern: pattern(path),
+  params: [],
+  auth: "key" as const,
+  handle: (call: Call) => Effect.map(forwardBackward(call), (future) => json(200, encodeAccepted(future)))
+})
+
+const optimStep = Effect.fnUntraced(function*(request: Optimizer.OptimStepRequest, call: Call) {
+  return yield* submitted(call, request, () =>
+    Effect.succeed(Effect.fnUntraced(function*(adapter) {
+      const { metrics } = yield* adapter.optimStep(
+        request.adamParams ?? { type: request.optimizerParams?.type }
+      )
+      return result(Optimizer.OptimStepResponse, new Optimizer.OptimStepResponse({ metrics }))
+    })))
+})
+
+const unloadModel = Effect.fnUntraced(function*(request: Model.UnloadModelRequest, call: Call) {
+  const answer = new Model.UnloadModelResponse({ modelId: request.modelId })
+  const future = yield* submitted(
+    call,
+    request,
+    () => Effect.succeed(() => Effect.succeed(result(Model.UnloadModelResponse, answer)))
+  )
+  const models = yield* Models
+  const futures = yield* Futures
+  const model = yield* models.require(request.modelId, call.caller.urn)
+  const opened = futures.find(future.requestId)
+  if (opened !== undefined) yield* models.unloadAfter(model, opened)
+  return future
+})
+
+/** @internal */
+export const trainingRoutes = [
+  route(Api.createModel, createModel),
+  passRoute("forwardBackward", "/api/v1/forward_backward"),
+  passRoute("forward", "/api/v1/forward"),
+  route(Api.optimStep, optimStep),
+  route(Api.getInfo, (request, { caller }) =>
+    Effect.gen(function*() {
+      const models = yield* Models
+      const runs = yield* Runs
+      const model = yield* models.require(request.modelId, caller.urn)
+      const run = runs.get(model.id)
+      return new Model.GetInfoResponse({
+        modelId: request.modelId,
+        modelData: new Model.ModelData({ arch: "local", modelName: run?.baseModel, tokenizerId }),
+        isLora: true,
+        loraRank: run?.rank,
+        modelName: run?.baseModel
+      })
+    })),
+  route(Api.unloadModel, unloadModel),
+  route(
+    Api.createCustomLoss,
+    () => Effect.fail(badRequest("This backend does not store custom losses; run them in the client"))
+  )
+]

@@ -1,0 +1,96 @@
+/**
+ * What was used: tokens and checkpoints, counted by the hour.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import type { StorageFailed } from "../../Storage.js"
+import { Storage } from "../../Storage.js"
+import { makeCodec } from "./records.js"
+
+const Usage = Schema.Struct({
+  kind: Schema.Literal("training", "sampling_prefill", "sampling_sample", "checkpoint"),
+  owner: Schema.String,
+  baseModel: Schema.String,
+  sessionId: Schema.optional(Schema.String),
+  projectId: Schema.optional(Schema.String),
+  count: Schema.Number
+})
+
+/** @internal */
+export type Usage = typeof Usage.Type
+
+/** @internal */
+export interface Hour {
+  /** When it began, in milliseconds. */
+  readonly start: number
+  readonly usage: ReadonlyArray<Usage>
+}
+
+/** @internal */
+export interface LedgerShape {
+  readonly charge: (usage: Usage) => Effect.Effect<void>
+  /** The hours from `from` and before `to`. */
+  readonly hours: (from: number, to: number) => ReadonlyArray<Hour>
+}
+
+/** @internal */
+export class Ledger extends Context.Tag("@effect-tinker/local/Ledger")<Ledger, LedgerShape>() {}
+
+const directory = "billing"
+
+/** @internal */
+export const hourMillis = 3_600_000
+
+/** @internal */
+export const layer: Layer.Layer<Ledger, StorageFailed, Storage> = Layer.scoped(
+  Ledger,
+  Effect.gen(function*() {
+    const storage = yield* Storage
+    const codec = makeCodec(storage, Schema.Array(Usage))
+    const hours = new Map<number, Map<string, Usage>>()
+    const changed = new Set<number>()
+    const keyOf = ({ count: _, ...rest }: Usage) => JSON.stringify(Object.entries(rest).sort())
+
+    for (const file of yield* storage.list(directory)) {
+      const usage = yield* codec.read(`${directory}/${file}`)
+      if (Option.isSome(usage)) {
+        hours.set(Number(file.replace(".json", "")), new Map(usage.value.map((entry) => [keyOf(entry), entry])))
+      }
+    }
+
+    const flush = Effect.suspend(() => {
+      const due = Array.from(changed)
+      changed.clear()
+      return Effect.forEach(
+        due,
+        (start) => codec.write(`${directory}/${start}.json`, Array.from(hours.get(start)?.values() ?? [])),
+        { discard: true }
+      )
+    }).pipe(Effect.catchAll((error) => Effect.logWarning("Usage could not be written down", error)))
+
+    // counts change with every request: written down now and then, and at the end
+    yield* Effect.addFinalizer(() => flush)
+    yield* Effect.forkScoped(Effect.repeat(flush, Schedule.spaced("5 seconds")))
+
+    return Ledger.of({
+      charge: Effect.fnUntraced(function*(usage) {
+        if (usage.count === 0) return
+        const start = Math.floor((yield* Clock.currentTimeMillis) / hourMillis) * hourMillis
+        const hour = hours.get(start) ?? new Map<string, Usage>()
+        hours.set(start, hour)
+        const key = keyOf(usage)
+        hour.set(key, { ...usage, count: usage.count + (hour.get(key)?.count ?? 0) })
+        changed.add(start)
+      }),
+      hours: (from, to) =>
+        Array.from(hours).filter(([start]) => start >= from && start < to).sort(([a], [b]) => a - b).map(
+          ([start, usage]) => ({ start, usage: Array.from(usage.values()).sort((a, b) => b.count - a.count) })
+        )
+    })
+  })
+)

@@ -1,0 +1,141 @@
+/**
+ * Storage in a directory. Everything new is written beside its place under a name that starts with a dot, made durable,
+ * and renamed into place; a replaced directory steps aside first, under a name from which it can return.
+ */
+import type { PlatformError } from "@effect/platform/Error"
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { Service, StorageFailed } from "../../Storage.js"
+
+const unfinished = ".new-"
+const replaced = ".old-"
+
+const isHidden = (name: string): boolean => name.startsWith(".")
+
+const isMissing = (error: PlatformError): boolean => error._tag === "SystemError" && error.reason === "NotFound"
+
+/** @internal */
+export interface DirectoryOptions {
+  readonly fs: FileSystem.FileSystem
+  readonly path: Path.Path
+  readonly root: string
+  readonly failed: (operation: string, path: string) => (cause: unknown) => StorageFailed
+}
+
+/** @internal */
+export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, root }: DirectoryOptions) {
+  let counter = 0
+
+  const sync = (name: string) =>
+    Effect.scoped(Effect.flatMap(fs.open(name, { flag: "r" }), (file) => file.sync)).pipe(
+      // some systems cannot sync a directory; there a rename is as durable as it gets
+      Effect.catchTag("SystemError", (error) => isMissing(error) ? Effect.fail(error) : Effect.void)
+    )
+
+  const writeFile = (name: string, bytes: Uint8Array) =>
+    Effect.scoped(
+      Effect.flatMap(fs.open(name, { flag: "w" }), (file) =>
+        Effect.zipRight(bytes.length === 0 ? Effect.void : file.writeAll(bytes), file.sync))
+    )
+
+  /** Creates a directory and makes each new level durable in the one above. */
+  const ensure: (name: string) => Effect.Effect<void, PlatformError> = Effect.fnUntraced(function*(name) {
+    if (yield* fs.exists(name)) return
+    const parent = path.dirname(name)
+    if (parent !== name) yield* ensure(parent)
+    yield* fs.makeDirectory(name, { recursive: true })
+    yield* sync(parent)
+  })
+
+  const beside = (name: string, mark: string) =>
+    path.join(path.dirname(name), `${mark}${counter++}-${path.basename(name)}`)
+
+  const recover: (name: string) => Effect.Effect<void, PlatformError> = Effect.fnUntraced(function*(name) {
+    for (const entry of yield* fs.readDirectory(name)) {
+      const full = path.join(name, entry)
+      if (entry.startsWith(unfinished)) {
+        yield* fs.remove(full, { recursive: true })
+      } else if (entry.startsWith(replaced)) {
+        const place = path.join(name, entry.slice(replaced.length).replace(/^\d+-/, ""))
+        // stepped aside, but its successor never arrived: it is still the one that counts
+        if (yield* fs.exists(place)) yield* fs.remove(full, { recursive: true })
+        else yield* fs.rename(full, place)
+      } else if ((yield* fs.stat(full)).type === "Directory") {
+        yield* recover(full)
+      }
+    }
+  })
+
+  const put = Effect.fnUntraced(function*(name: string, bytes: Uint8Array) {
+    yield* ensure(path.dirname(name))
+    const fresh = beside(name, unfinished)
+    yield* writeFile(fresh, bytes).pipe(
+      Effect.zipRight(fs.rename(fresh, name)),
+      Effect.onError(() => Effect.ignore(fs.remove(fresh, { force: true })))
+    )
+    yield* sync(path.dirname(name))
+  })
+
+  const stepAside = Effect.fnUntraced(function*(name: string) {
+    const aside = beside(name, replaced)
+    return yield* fs.rename(name, aside).pipe(
+      Effect.as(Option.some(aside)),
+      Effect.catchIf(isMissing, () => Effect.succeedNone)
+    )
+  })
+
+  const discard = (aside: Option.Option<string>) =>
+    Option.match(aside, {
+      onNone: () => Effect.void,
+      onSome: (name) => Effect.ignore(fs.remove(name, { recursive: true, force: true }))
+    })
+
+  const putAll = Effect.fnUntraced(function*(name: string, files: ReadonlyMap<string, Uint8Array>) {
+    yield* ensure(path.dirname(name))
+    const fresh = beside(name, unfinished)
+    yield* fs.makeDirectory(fresh)
+    yield* Effect.forEach(files, ([file, bytes]) => writeFile(path.join(fresh, file), bytes), { discard: true }).pipe(
+      Effect.zipRight(sync(fresh)),
+      Effect.onError(() => Effect.ignore(fs.remove(fresh, { recursive: true, force: true })))
+    )
+    const aside = yield* stepAside(name)
+    yield* fs.rename(fresh, name)
+    yield* sync(path.dirname(name))
+    yield* discard(aside)
+  })
+
+  const remove = Effect.fnUntraced(function*(name: string) {
+    // first out of sight in one step, under the name of something unfinished, then piece by piece
+    const aside = beside(name, unfinished)
+    yield* fs.rename(name, aside).pipe(
+      Effect.zipRight(sync(path.dirname(name))),
+      Effect.zipRight(fs.remove(aside, { recursive: true, force: true })),
+      Effect.catchIf(isMissing, () => Effect.void)
+    )
+  })
+
+  const at = (name: string) => path.join(root, ...name.split("/"))
+
+  const service: Service = {
+    // once begun, a change is carried through: an interrupted request leaves nothing half done
+    put: (name, bytes) => Effect.uninterruptible(Effect.mapError(put(at(name), bytes), failed("write", name))),
+    putAll: (name, files) => Effect.uninterruptible(Effect.mapError(putAll(at(name), files), failed("write", name))),
+    remove: (name) => Effect.uninterruptible(Effect.mapError(remove(at(name)), failed("remove", name))),
+    get: (name) =>
+      fs.readFile(at(name)).pipe(
+        Effect.map(Option.some),
+        Effect.catchIf(isMissing, () => Effect.succeedNone),
+        Effect.mapError(failed("read", name))
+      ),
+    list: (name) =>
+      fs.readDirectory(at(name)).pipe(
+        Effect.map((names) => names.filter((entry) => !isHidden(entry)).sort()),
+        Effect.catchIf(isMissing, () => Effect.succeed([])),
+        Effect.mapError(failed("list", name))
+      )
+  }
+  yield* Effect.mapError(Effect.zipRight(ensure(root), recover(root)), failed("open", root))
+  return service
+})
