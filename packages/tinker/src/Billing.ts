@@ -4,12 +4,9 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Instant, lenient, optional, required, strict, StringRecord, taggedJson } from "./internal/wire.js"
+import { Instant, lenient, optional, required, strict, StringRecord, tag, taggedJson } from "./internal/wire.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Billing/${name}` as const
-
-const variant = <const T extends string>(type: T) =>
-  Schema.Literal(type).pipe(Schema.propertySignature, Schema.withConstructorDefault(() => type))
 
 /**
  * The hours to report on, as query parameters.
@@ -31,7 +28,7 @@ export class GetBillingUsageRequest extends Schema.Class<GetBillingUsageRequest>
  * @category schemas
  */
 export class TrainingBillingEvent extends Schema.Class<TrainingBillingEvent>(id("TrainingBillingEvent"))({
-  type: variant("training"),
+  type: tag("training"),
   tokenCount: required(Schema.Int, "token_count")
 }, lenient) {}
 
@@ -43,7 +40,7 @@ export class TrainingBillingEvent extends Schema.Class<TrainingBillingEvent>(id(
  */
 export class SamplingPrefillBillingEvent
   extends Schema.Class<SamplingPrefillBillingEvent>(id("SamplingPrefillBillingEvent"))({
-    type: variant("sampling_prefill"),
+    type: tag("sampling_prefill"),
     /** Whether the tokens came from the cache. */
     cached: Schema.Boolean,
     tokenCount: required(Schema.Int, "token_count")
@@ -58,7 +55,7 @@ export class SamplingPrefillBillingEvent
  */
 export class SamplingSampleBillingEvent
   extends Schema.Class<SamplingSampleBillingEvent>(id("SamplingSampleBillingEvent"))({
-    type: variant("sampling_sample"),
+    type: tag("sampling_sample"),
     tokenCount: required(Schema.Int, "token_count")
   }, lenient)
 {}
@@ -70,7 +67,7 @@ export class SamplingSampleBillingEvent
  * @category schemas
  */
 export class CheckpointBillingEvent extends Schema.Class<CheckpointBillingEvent>(id("CheckpointBillingEvent"))({
-  type: variant("checkpoint"),
+  type: tag("checkpoint"),
   count: Schema.Int
 }, lenient) {}
 
@@ -81,7 +78,7 @@ export class CheckpointBillingEvent extends Schema.Class<CheckpointBillingEvent>
  * @category schemas
  */
 export class StorageBillingEvent extends Schema.Class<StorageBillingEvent>(id("StorageBillingEvent"))({
-  type: variant("storage"),
+  type: tag("storage"),
   gigabyteHours: required(Schema.JsonNumber, "gigabyte_hours")
 }, lenient) {}
 

@@ -10,7 +10,7 @@ import * as outputProtobuf from "./internal/protobuf/output.js"
 import * as reader from "./internal/protobuf/reader.js"
 import * as requestProtobuf from "./internal/protobuf/request.js"
 import * as writer from "./internal/protobuf/writer.js"
-import { Metrics } from "./internal/wire.js"
+import { Metrics, strict } from "./internal/wire.js"
 import * as TensorData from "./TensorData.js"
 import { InvalidInput, MalformedResponse } from "./TinkerError.js"
 
@@ -99,7 +99,7 @@ const Input = Schema.Struct({
   data: Schema.Array(Datum.FromJson),
   loss_fn: Schema.String,
   loss_fn_config: Schema.optionalWith(Schema.NullOr(Config), { exact: true })
-})
+}).annotations(strict[1])
 
 const envelope = {
   model_id: Schema.String,
@@ -107,8 +107,8 @@ const envelope = {
 }
 
 const RequestJson = Schema.Union(
-  Schema.Struct({ forward_backward_input: Input, ...envelope }),
-  Schema.Struct({ forward_input: Input, ...envelope })
+  Schema.Struct({ forward_backward_input: Input, ...envelope }).annotations(strict[1]),
+  Schema.Struct({ forward_input: Input, ...envelope }).annotations(strict[1])
 )
 
 const RequestFromSelf: Schema.Schema<Request> = Schema.Struct({

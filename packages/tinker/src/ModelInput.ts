@@ -9,6 +9,7 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as numbers from "./internal/numbers.js"
 import * as tensorContainer from "./internal/tensorContainer.js"
+import { strict, tag } from "./internal/wire.js"
 import { InvalidInput } from "./TinkerError.js"
 
 /**
@@ -56,8 +57,6 @@ const TokensFromJson: Schema.Schema<Tokens, ReadonlyArray<number>> = Schema.tran
   }
 )
 
-const tag = <const T extends string>(type: T) => Schema.optionalWith(Schema.Literal(type), { default: () => type })
-
 const optionalInt = (key: string) =>
   Schema.optionalWith(Schema.NonNegativeInt, { nullable: true }).pipe(Schema.fromKey(key))
 
@@ -78,7 +77,7 @@ export const ImageFormat: Schema.Literal<["png", "jpeg"]> = Schema.Literal("png"
 export class EncodedText extends Schema.Class<EncodedText>("effect-tinker/ModelInput/EncodedText")({
   tokens: TokensFromJson,
   type: tag("encoded_text")
-}) {
+}, strict) {
   get length(): number {
     return this.tokens.length
   }
@@ -99,7 +98,7 @@ export class Image extends Schema.Class<Image>("effect-tinker/ModelInput/Image")
   width: optionalInt("width"),
   tokens: optionalInt("tokens"),
   type: tag("image")
-}) {
+}, strict) {
   get length(): number | undefined {
     return this.expectedTokens ?? this.tokens
   }
@@ -120,7 +119,7 @@ export class ImageAssetPointer extends Schema.Class<ImageAssetPointer>("effect-t
   width: optionalInt("width"),
   tokens: optionalInt("tokens"),
   type: tag("image_asset_pointer")
-}) {
+}, strict) {
   get length(): number | undefined {
     return this.expectedTokens ?? this.tokens
   }
@@ -135,7 +134,7 @@ export class ImageAssetPointer extends Schema.Class<ImageAssetPointer>("effect-t
 export class Dmel extends Schema.Class<Dmel>("effect-tinker/ModelInput/Dmel")({
   dmel: Schema.Uint8ArrayFromBase64,
   type: tag("dmel")
-}) {
+}, strict) {
   get length(): number | undefined {
     const length = tensorContainer.firstDimension(this.dmel)
     return typeof length === "string" ? undefined : length
@@ -165,7 +164,7 @@ export type Chunk = typeof Chunk.Type
  */
 export class ModelInput extends Schema.Class<ModelInput>("effect-tinker/ModelInput")({
   chunks: Schema.Array(Chunk)
-}) {}
+}, strict) {}
 
 const trusted = { disableValidation: true } as const
 

@@ -135,7 +135,7 @@ export class SampleResponse extends Schema.Class<SampleResponse>(id("SampleRespo
   /** Log probability of each target, in the targets' shape and layout; 0 in cells that asked for nothing. */
   targetPromptLogprobs: optional(TensorData.FromJson, "target_prompt_logprobs"),
   /** Prompt tokens the server had cached. Defaults to `0`. */
-  promptCacheHitTokens: withDefault(Schema.Int, "prompt_cache_hit_tokens", () => 0),
+  promptCacheHitTokens: withDefault(Count, "prompt_cache_hit_tokens", () => 0),
   promptAltTokens: optional(PromptAltTokens, "prompt_alt_tokens"),
   type: answerTag("sample")
 }, lenient) {}

@@ -6,7 +6,18 @@
 import * as Schema from "effect/Schema"
 import { ModelId, SamplingSessionId, SessionId } from "./Id.js"
 import type { Open } from "./internal/wire.js"
-import { answerTag, JsonRecord, lenient, open, optional, required, strict, StringRecord, tag } from "./internal/wire.js"
+import {
+  answerTag,
+  JsonRecord,
+  lenient,
+  open,
+  optional,
+  required,
+  strict,
+  StringRecord,
+  tag,
+  withDefault
+} from "./internal/wire.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Session/${name}` as const
 
@@ -16,7 +27,8 @@ const id = <const Name extends string>(name: Name) => `effect-tinker/Session/${n
  */
 export class CreateSessionRequest extends Schema.Class<CreateSessionRequest>(id("CreateSessionRequest"))({
   tags: Schema.Array(Schema.String),
-  userMetadata: optional(JsonRecord, "user_metadata"),
+  /** Always sent: servers insist on it. Defaults to nothing. */
+  userMetadata: withDefault(JsonRecord, "user_metadata", () => ({})),
   sdkVersion: required(Schema.String, "sdk_version"),
   /** Project the session is charged to. */
   projectId: optional(Schema.String, "project_id"),

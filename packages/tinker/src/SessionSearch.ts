@@ -3,27 +3,26 @@
  *
  * @since 0.1.0
  */
+import * as DateTime from "effect/DateTime"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { SessionId } from "./Id.js"
-import type { Open } from "./internal/wire.js"
 import {
   Instant,
   lenient,
   open,
   optional,
+  parseInstant,
   required,
   strict,
   StringRecord,
+  tag,
   taggedJson,
   withDefault
 } from "./internal/wire.js"
 import { FinishReason } from "./Session.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/SessionSearch/${name}` as const
-
-/** The `type` of a variant: it decides which one a value is, so it must be there. */
-const variant = <const T extends string>(type: T) =>
-  Schema.Literal(type).pipe(Schema.propertySignature, Schema.withConstructorDefault(() => type))
 
 /**
  * The session is in use.
@@ -32,7 +31,7 @@ const variant = <const T extends string>(type: T) =>
  * @category schemas
  */
 export class SessionActive extends Schema.Class<SessionActive>(id("SessionActive"))({
-  type: variant("active")
+  type: tag("active")
 }, lenient) {}
 
 /**
@@ -42,9 +41,21 @@ export class SessionActive extends Schema.Class<SessionActive>(id("SessionActive
  * @category schemas
  */
 export class SessionCancelled extends Schema.Class<SessionCancelled>(id("SessionCancelled"))({
-  type: variant("cancelled"),
+  type: tag("cancelled"),
   detail: optional(Schema.String, "detail")
 }, lenient) {}
+
+/**
+ * Why a client finished its session, as the server reports it.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class ClientSessionFinishReason
+  extends Schema.Class<ClientSessionFinishReason>(id("ClientSessionFinishReason"))({
+    type: open("success", "errored", "interrupted")
+  }, lenient)
+{}
 
 /**
  * The client finished the session, and said why.
@@ -53,8 +64,8 @@ export class SessionCancelled extends Schema.Class<SessionCancelled>(id("Session
  * @category schemas
  */
 export class ClientSessionFinished extends Schema.Class<ClientSessionFinished>(id("ClientSessionFinished"))({
-  type: variant("client_finished"),
-  reason: Schema.Struct({ type: open("success", "errored", "interrupted") }),
+  type: tag("client_finished"),
+  reason: ClientSessionFinishReason,
   detail: optional(Schema.String, "detail")
 }, lenient) {}
 
@@ -66,7 +77,7 @@ export class ClientSessionFinished extends Schema.Class<ClientSessionFinished>(i
  */
 export class SessionFailedRequestReason
   extends Schema.Class<SessionFailedRequestReason>(id("SessionFailedRequestReason"))({
-    type: variant("request"),
+    type: tag("request"),
     requestId: required(Schema.String, "request_id"),
     requestType: required(Schema.String, "request_type")
   }, lenient)
@@ -80,7 +91,7 @@ export class SessionFailedRequestReason
  */
 export class SessionFailedTrainingRunReason
   extends Schema.Class<SessionFailedTrainingRunReason>(id("SessionFailedTrainingRunReason"))({
-    type: variant("training_run"),
+    type: tag("training_run"),
     trainingRunId: required(Schema.String, "training_run_id")
   }, lenient)
 {}
@@ -93,7 +104,7 @@ export class SessionFailedTrainingRunReason
  */
 export class SessionFailedSamplingSessionReason
   extends Schema.Class<SessionFailedSamplingSessionReason>(id("SessionFailedSamplingSessionReason"))({
-    type: variant("sampling_session"),
+    type: tag("sampling_session"),
     samplingSessionId: required(Schema.String, "sampling_session_id")
   }, lenient)
 {}
@@ -146,7 +157,7 @@ export type SessionFailedReason = typeof SessionFailedReason.Type
  * @category schemas
  */
 export class SessionFailed extends Schema.Class<SessionFailed>(id("SessionFailed"))({
-  type: variant("failed"),
+  type: tag("failed"),
   category: open("user", "internal"),
   reason: SessionFailedReason,
   message: Schema.String
@@ -173,14 +184,6 @@ export const SessionStatus: Schema.Union<[
 export type SessionStatus = typeof SessionStatus.Type
 
 /**
- * Why a client finished its session, as a server reports it.
- *
- * @since 0.1.0
- * @category models
- */
-export type ReportedFinishReason = Open<FinishReason>
-
-/**
  * A session as a search finds it.
  *
  * @since 0.1.0
@@ -198,6 +201,14 @@ export class SessionSummary extends Schema.Class<SessionSummary>(id("SessionSumm
   checkpointStorageBytes: optional(Schema.Int, "checkpoint_storage_bytes")
 }, lenient) {}
 
+const InstantText = Schema.String.pipe(
+  Schema.filter((text) => Option.isSome(parseInstant(text)), {
+    title: "text of an instant",
+    arbitrary: () => (fc) =>
+      fc.nat().map((seconds) => `${DateTime.formatIso(DateTime.unsafeMake(seconds * 1000)).slice(0, 19)}.123456Z`)
+  })
+)
+
 /**
  * Where a page of a search ends. Its instant has more digits than a JavaScript date, so it stays the text it came as.
  *
@@ -205,7 +216,7 @@ export class SessionSummary extends Schema.Class<SessionSummary>(id("SessionSumm
  * @category schemas
  */
 export class SessionSearchCursor extends Schema.Class<SessionSearchCursor>(id("SessionSearchCursor"))({
-  lastCreatedAt: required(Schema.String, "last_created_at"),
+  lastCreatedAt: required(InstantText, "last_created_at"),
   lastSessionId: required(Schema.String, "last_session_id")
 }, lenient) {}
 
@@ -216,7 +227,7 @@ export class SessionSearchCursor extends Schema.Class<SessionSearchCursor>(id("S
  * @category schemas
  */
 export class OwnSearchOwner extends Schema.Class<OwnSearchOwner>(id("OwnSearchOwner"))({
-  type: variant("own")
+  type: tag("own")
 }, strict) {}
 
 /**
@@ -226,7 +237,7 @@ export class OwnSearchOwner extends Schema.Class<OwnSearchOwner>(id("OwnSearchOw
  * @category schemas
  */
 export class AccessibleSearchOwner extends Schema.Class<AccessibleSearchOwner>(id("AccessibleSearchOwner"))({
-  type: variant("accessible")
+  type: tag("accessible")
 }, strict) {}
 
 /**
@@ -236,7 +247,7 @@ export class AccessibleSearchOwner extends Schema.Class<AccessibleSearchOwner>(i
  * @category schemas
  */
 export class UserSearchOwner extends Schema.Class<UserSearchOwner>(id("UserSearchOwner"))({
-  type: variant("user"),
+  type: tag("user"),
   ownerUrns: required(Schema.Array(Schema.String).pipe(Schema.minItems(1), Schema.maxItems(10)), "owner_urns")
 }, strict) {}
 
@@ -261,7 +272,7 @@ export type SearchOwner = typeof SearchOwner.Type
  * @category schemas
  */
 export class ActiveSessionStatusQuery extends Schema.Class<ActiveSessionStatusQuery>(id("ActiveSessionStatusQuery"))({
-  type: variant("active")
+  type: tag("active")
 }, strict) {}
 
 /**
@@ -270,7 +281,7 @@ export class ActiveSessionStatusQuery extends Schema.Class<ActiveSessionStatusQu
  */
 export class CancelledSessionStatusQuery
   extends Schema.Class<CancelledSessionStatusQuery>(id("CancelledSessionStatusQuery"))({
-    type: variant("cancelled")
+    type: tag("cancelled")
   }, strict)
 {}
 
@@ -279,7 +290,7 @@ export class CancelledSessionStatusQuery
  * @category schemas
  */
 export class FailedSessionStatusQuery extends Schema.Class<FailedSessionStatusQuery>(id("FailedSessionStatusQuery"))({
-  type: variant("failed")
+  type: tag("failed")
 }, strict) {}
 
 /**
@@ -288,7 +299,7 @@ export class FailedSessionStatusQuery extends Schema.Class<FailedSessionStatusQu
  */
 export class ClientFinishedSessionStatusQuery
   extends Schema.Class<ClientFinishedSessionStatusQuery>(id("ClientFinishedSessionStatusQuery"))({
-    type: variant("client_finished"),
+    type: tag("client_finished"),
     /** Any reason when absent. */
     reasons: optional(Schema.Array(FinishReason).pipe(Schema.minItems(1)), "reasons")
   }, strict)

@@ -57,7 +57,7 @@ export const withDefault = <A, I, R, const K extends string>(
 ) => Schema.optionalWith(schema, { default: value, nullable: true }).pipe(Schema.fromKey(key))
 
 /**
- * The `type` of a request: always written, may be missing in what older clients send.
+ * The `type` of a request or of a variant: always written, may be missing in what others send.
  *
  * @internal
  */
@@ -120,6 +120,10 @@ export const parseInstant = (input: string | number): Option.Option<DateTime.Utc
   return DateTime.make(zone.test(text) || dateOnly.test(text) ? text : `${text}Z`).pipe(Option.map(DateTime.toUtc))
 }
 
+/** The years every side can write. */
+const first = Date.parse("0001-01-01T00:00:00Z")
+const last = Date.parse("9999-12-31T23:59:59.999Z")
+
 /**
  * An instant: ISO 8601 text (UTC when no zone is given) or Unix time.
  *
@@ -127,7 +131,12 @@ export const parseInstant = (input: string | number): Option.Option<DateTime.Utc
  */
 export const Instant: Schema.Schema<DateTime.Utc, string | number> = Schema.transformOrFail(
   Schema.Union(Schema.String, Schema.JsonNumber),
-  Schema.DateTimeUtcFromSelf,
+  Schema.DateTimeUtcFromSelf.pipe(
+    Schema.filter(({ epochMillis }) => epochMillis >= first && epochMillis <= last, {
+      title: "instant of a year of four digits",
+      arbitrary: () => (fc) => fc.integer({ min: first, max: last }).map((millis) => DateTime.unsafeMake(millis))
+    })
+  ),
   {
     strict: true,
     decode: (input, _, ast) =>

@@ -1,0 +1,72 @@
+/**
+ * Where things are shown in the web console.
+ *
+ * @since 0.1.0
+ */
+
+const base = "https://tinker.thinkingmachines.ai"
+
+/** Percent-encodes all but letters, digits and `_.-~`, as the console's own links do. */
+const escape = (text: string): string =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
+
+/** A query value: as above, with `+` for a space. */
+const escapeQuery = (text: string): string => escape(text).replace(/%20/g, "+")
+
+/**
+ * All sessions.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const sessions: string = `${base}/sessions`
+
+/**
+ * One session.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const session = (sessionId: string): string => `${sessions}/${sessionId}`
+
+/**
+ * One training run.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const trainingRun = (trainingRunId: string): string => `${base}/training_runs/${trainingRunId}`
+
+/**
+ * One checkpoint of a run.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const checkpoint = (trainingRunId: string, checkpointId: string): string =>
+  `${base}/checkpoints/${escape(trainingRunId)}/${escape(checkpointId)}`
+
+/**
+ * A sampler checkpoint, ready to talk to.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const playground = (tinkerPath: string): string =>
+  `${base}/playground?mode=checkpoint&checkpoint=${escape(tinkerPath)}`
+
+/**
+ * One API key.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const apiKey = (keyId: string): string => `${base}/keys/${escape(keyId)}`
+
+/**
+ * A form for a new API key of that name.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const newApiKey = (name: string): string => `${base}/keys?new_key=true&key_name=${escapeQuery(name)}`
