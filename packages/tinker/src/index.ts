@@ -78,11 +78,11 @@ export * as Checkpoint from "./Checkpoint.js"
 export * as ClientConfig from "./ClientConfig.js"
 
 /**
- * The stored API keys of `tinker auth login`, in the file format that the Python SDK reads and writes as well.
+ * Where things are shown in the web console.
  *
  * @since 0.1.0
  */
-export * as CredentialStore from "./CredentialStore.js"
+export * as ConsoleUrl from "./ConsoleUrl.js"
 
 /**
  * Which credential we present, and where it comes from: the configured key, a command that prints one, or the stored

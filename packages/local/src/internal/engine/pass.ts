@@ -7,7 +7,7 @@ import type { Trainable } from "./backward.js"
 import { makeBatch } from "./batch.js"
 import type { Example, Task } from "./examples.js"
 import { add, at } from "./floats.js"
-import { forward, normaliser, unembed } from "./forward.js"
+import { forward, logSoftmax, unembed } from "./forward.js"
 import type { Work } from "./forward.js"
 import { evaluateLoss } from "./losses.js"
 import type { Workspace } from "./workspace.js"
@@ -24,21 +24,20 @@ const allFinite = (values: Float32Array): boolean => {
   return true
 }
 
-/** Replaces a row of logits by their gradient. */
+/** Replaces a row of log probabilities by the gradient of its logits. */
 const logitGradient = (
-  workspace: Workspace,
+  memory: Float32Array,
   row: number,
-  shift: number,
+  vocabulary: number,
   example: Example,
   position: number,
   derivative: Float32Array
 ): void => {
-  const { kernels, memory, shape: { model: { vocabularySize } } } = workspace
   const from = position * example.width
   let sum = 0
   for (let j = 0; j < example.width; j++) sum += at(derivative, from + j)
-  if (sum === 0) memory.fill(0, row, row + vocabularySize)
-  else kernels.expScale(row, vocabularySize, shift, -sum)
+  if (sum === 0) memory.fill(0, row, row + vocabulary)
+  else for (let j = 0; j < vocabulary; j++) memory[row + j] = -sum * Math.exp(at(memory, row + j))
   for (let j = 0; j < example.width; j++) add(memory, row + at(example.targets, from + j), at(derivative, from + j))
 }
 
@@ -58,13 +57,11 @@ export function* pass(
   for (const example of examples) {
     const { length } = example.tokens
     const logprobs = new Float32Array(example.targets.length)
-    const shifts = new Float64Array(length)
     for (let i = 0; i < length; i++) {
       const row = first + i * vocabularySize
-      const shift = normaliser(workspace, row)
-      shifts[i] = shift
+      logSoftmax(memory, row, vocabularySize)
       for (let j = i * example.width; j < (i + 1) * example.width; j++) {
-        logprobs[j] = at(memory, row + at(example.targets, j)) - shift
+        logprobs[j] = at(memory, row + at(example.targets, j))
       }
       if (i % 128 === 127) yield
     }
@@ -75,7 +72,7 @@ export function* pass(
     results.push({ logprobs, elementwise, loss })
     if (!task.forwardOnly) {
       for (let i = 0; i < length; i++) {
-        logitGradient(workspace, first + i * vocabularySize, at(shifts, i), example, i, derivative)
+        logitGradient(memory, first + i * vocabularySize, vocabularySize, example, i, derivative)
         if (i % 128 === 127) yield
       }
     }

@@ -27,12 +27,16 @@ const alternativesStream = 0x7fffffff
 
 /** @internal */
 export function* prefill(workspace: Workspace, query: Query, seed: number): Work<Prefilled> {
-  const { logits, shape: { model: { vocabularySize } } } = workspace
+  const { logits, memory, shape: { model: { vocabularySize } } } = workspace
   const { altTokens, prompt, scoreFrom, targets, topkPrompt } = query
   const { length } = prompt
   yield* forward(workspace, makeBatch([prompt]))
   const cache = rememberPrompt(workspace, length)
   yield
+  const row = (position: number): Float32Array => {
+    const start = logits + position * vocabularySize
+    return memory.subarray(start, start + vocabularySize)
+  }
   // Row i speaks about position i + 1.
   const everyRow = targets !== undefined || altTokens > 0
   const scored = query.promptLogprobs || topkPrompt > 0
@@ -44,15 +48,12 @@ export function* prefill(workspace: Workspace, query: Query, seed: number): Work
   const alternatives = altTokens > 0
     ? { tokens: new Int32Array((length - 1) * altTokens), logprobs: new Float32Array((length - 1) * altTokens) }
     : undefined
-  const next = new Float32Array(vocabularySize)
   const random = makeRandom(seed, alternativesStream)
   for (let i = first; i < length; i++) {
-    const logprobs = logSoftmax(workspace, logits + i * vocabularySize)
+    const logprobs = row(i)
+    logSoftmax(memory, logits + i * vocabularySize, vocabularySize)
     if (i % 64 === 63) yield
-    if (i === length - 1) {
-      next.set(logprobs)
-      break
-    }
+    if (i === length - 1) break
     if (i + 1 >= scoreFrom) {
       if (promptLogprobs !== undefined) promptLogprobs[i + 1] = at(logprobs, at(prompt, i + 1))
       if (topk !== undefined) writeTopK(logprobs, topkPrompt, i + 1, topk)
@@ -73,7 +74,7 @@ export function* prefill(workspace: Workspace, query: Query, seed: number): Work
   }
   return {
     cache,
-    next,
+    next: row(length - 1).slice(),
     scores: {
       ...(promptLogprobs === undefined ? {} : { promptLogprobs }),
       ...(topk === undefined ? {} : { topkPromptLogprobs: topk }),

@@ -1,0 +1,49 @@
+/**
+ * `npm run parity`: the official Python SDK beside ours. Without flags every suite runs; a suite's flag runs it alone.
+ */
+import { NodeContext, NodeRuntime } from "@effect/platform-node"
+import { Console, Effect } from "effect"
+import type { Suite } from "./Suite.js"
+import { exitCode } from "./Suite.js"
+import { vectors } from "./suites/vectors.js"
+
+/** Add a suite here: its module does the rest. */
+const suites: ReadonlyArray<Suite> = [vectors]
+
+const usage = [
+  "usage: npm run parity [-- FLAGS]",
+  "",
+  ...suites.map((suite) => `  --${suite.name.padEnd(12)} ${suite.summary}`),
+  `  --help       this text`,
+  "",
+  "Without a suite's flag every suite runs. Exit codes: 0 the same, 1 different, 2 usage, 3 no Python or no package index."
+].join("\n")
+
+const exit = (code: number) =>
+  Effect.sync(() => {
+    process.exitCode = code
+  })
+
+const main = Effect.gen(function*() {
+  const args = process.argv.slice(2)
+  if (args.includes("--help")) return yield* Console.log(usage)
+  const known = new Set(suites.map((suite) => `--${suite.name}`))
+  const chosen = suites.filter((suite) => args.includes(`--${suite.name}`))
+  const rest = args.filter((arg) => !known.has(arg))
+  if (chosen.length === 0 && rest.length > 0) {
+    yield* Console.error(`unknown: ${rest.join(" ")}\n\n${usage}`)
+    return yield* exit(exitCode.usage)
+  }
+  for (const suite of chosen.length === 0 ? suites : chosen) {
+    yield* Console.log(`# ${suite.name}: ${suite.summary}`)
+    yield* suite.run(rest)
+  }
+}).pipe(
+  Effect.catchTags({
+    Differs: (error) => Effect.zipRight(Console.error(error.message), exit(exitCode.differs)),
+    PythonFailed: (error) => Effect.zipRight(Console.error(error.message), exit(exitCode.differs)),
+    PythonMissing: (error) => Effect.zipRight(Console.error(error.message), exit(exitCode.pythonMissing))
+  })
+)
+
+NodeRuntime.runMain(main.pipe(Effect.provide(NodeContext.layer)))
