@@ -60,7 +60,8 @@ export const within =
     return Schedule.makeWithState(initial, (now, input: In, [state, startOption]) => {
       const start = Option.getOrElse(startOption, () => now)
       return Effect.map(self.step(now, input, state), ([next, out, decision]) => {
-        if (ScheduleDecision.isDone(decision) || now - start >= millis) {
+        // Less than a millisecond before the border is the border: a clock with fractions may never quite reach it.
+        if (ScheduleDecision.isDone(decision) || now - start > millis - 1) {
           return [[next, Option.some(start)] as const, out, ScheduleDecision.done] as const
         }
         const at = Math.min(ScheduleIntervals.start(decision.intervals), start + millis)

@@ -25,6 +25,8 @@ export interface Subject {
 
 /** @internal */
 export interface Retrying {
+  /** The policies of the running fiber, or else of the client. */
+  readonly inForce: Effect.Effect<RetryPolicy.Policies>
   readonly pauseForBilling: (error: TinkerError.TinkerError, endpoint: string) => Effect.Effect<boolean>
   readonly again: <A>(
     subject: Subject,
@@ -99,5 +101,5 @@ export const make = (options: {
     }
   })
 
-  return { again, pauseForBilling }
+  return { again, inForce, pauseForBilling }
 }

@@ -82,6 +82,8 @@ export interface Service {
     request: Request,
     options?: CallOptions
   ) => Stream.Stream<Uint8Array, TinkerError.TinkerError>
+  /** For loops of their own: the retry policies in force. */
+  readonly policies: Effect.Effect<RetryPolicy.Policies>
   /**
    * For loops of their own: on a `BillingBlocked` within the bound, waits a little and answers true (try again);
    * answers false at once for anything else.
@@ -126,7 +128,7 @@ export const make: Effect.Effect<
   const observers = Observer.make((yield* Observer.Observer).listener)
   const tenant = yield* Tenant.acquire(client, config, credentials)
   const { wire } = tenant
-  const { again, pauseForBilling } = Retrying.make({ billing: tenant.billing, observers, policies })
+  const { again, inForce, pauseForBilling } = Retrying.make({ billing: tenant.billing, observers, policies })
   const fixedSecrets = Object.values(config.headers).map(Redacted.value)
   const prepare = Prepared.make(config)
   const idPrefix = `effect-tinker-${
@@ -407,6 +409,7 @@ export const make: Effect.Effect<
     attempt,
     stream,
     pauseForBilling,
+    policies: inForce,
     tenant,
     emit: observers.emit,
     configure,

@@ -1,0 +1,93 @@
+/**
+ * What those who wait for an operation can see: whether the server works on it, holds it back, or cannot be reached.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import type * as Future from "./Future.js"
+import type * as TinkerError from "./TinkerError.js"
+
+/**
+ * The server's word for where an operation stands.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type QueueState = Future.QueueState
+
+/**
+ * Something that happened while waiting for an operation.
+ *
+ * - `Queued`: the server said where the operation stands.
+ * - `Retrying`: a poll failed; the next one follows after `delay`.
+ * - `BillingPaused`: the account is blocked by billing; we keep asking.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Event =
+  | Base & {
+    readonly _tag: "Queued"
+    readonly state: QueueState
+    /** In the server's words, or ours when it gave none. */
+    readonly reason: string | undefined
+  }
+  | Base & {
+    readonly _tag: "Retrying"
+    readonly error: TinkerError.TinkerError
+    /** Failures in a row. */
+    readonly attempt: number
+    readonly delay: Duration.Duration
+  }
+  | Base & {
+    readonly _tag: "BillingPaused"
+    readonly error: TinkerError.TinkerError
+  }
+
+interface Base {
+  readonly requestId: string
+  /** Kind of the operation, e.g. `ForwardBackward`. */
+  readonly requestType: string
+  /** Since we began to wait. */
+  readonly elapsed: Duration.Duration
+}
+
+/**
+ * Whether an event says that nothing moves for now.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export const isPaused = (event: Event): boolean => event._tag !== "Queued" || event.state !== "active"
+
+/**
+ * One line for people.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const describe = (event: Event): string => {
+  const what = `${event.requestType} ${event.requestId}`
+  const after = `after ${Duration.format(Duration.seconds(Math.round(Duration.toSeconds(event.elapsed))))}`
+  switch (event._tag) {
+    case "Queued":
+      return event.state === "active"
+        ? `${what} is being worked on`
+        : `${what} is paused ${after}: ${event.reason ?? reason(event.state)}`
+    case "Retrying":
+      return `${what} has no answer ${after}: ${event.error.message}; asking again in ${Duration.format(event.delay)}`
+    case "BillingPaused":
+      return `${what} is paused ${after}: ${event.error.message}`
+  }
+}
+
+const reason = (state: QueueState): string => {
+  switch (state) {
+    case "paused_rate_limit":
+      return "the limit of concurrent operations is reached"
+    case "paused_capacity":
+      return "the service is short of capacity"
+    default:
+      return `the server says "${state}"`
+  }
+}

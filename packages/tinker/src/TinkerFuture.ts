@@ -1,0 +1,304 @@
+/**
+ * An operation the server has accepted: an Effect of its result.
+ *
+ * - Nothing is asked of the server until someone waits. However many wait, and however often, there is one poll.
+ * - Whoever stops waiting leaves at once; when the last one leaves, the poll's request is aborted. Waiting again later
+ *   takes the poll up again. What the server accepted runs on there in any case.
+ * - A result, or a failure that is final, is kept.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Effectable from "effect/Effectable"
+import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import { dual } from "effect/Function"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Poll from "./internal/poll.js"
+import type * as QueueState from "./QueueState.js"
+import * as TinkerError from "./TinkerError.js"
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export const TypeId: unique symbol = Symbol.for("effect-tinker/TinkerFuture")
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export type TypeId = typeof TypeId
+
+/**
+ * An accepted operation. `yield*` it to wait for its result.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface TinkerFuture<out A> extends Effect.Effect<A, TinkerError.TinkerError> {
+  readonly [TypeId]: TypeId
+  /** The server's ids of the operation: several when a batch was sent in pieces. */
+  readonly requestIds: ReadonlyArray<string>
+  /**
+   * What is known about the wait: the latest event, if there is one, then each as it comes, until the operation ends.
+   * It shows what those who wait see; it does not itself wait.
+   */
+  readonly events: Stream.Stream<QueueState.Event>
+}
+
+/**
+ * @since 0.1.0
+ * @category guards
+ */
+export const isTinkerFuture = (u: unknown): u is TinkerFuture<unknown> => Predicate.hasProperty(u, TypeId)
+
+type Result<A> = Exit.Exit<A, TinkerError.TinkerError>
+
+interface Waiting<A> {
+  readonly fiber: Fiber.RuntimeFiber<A, TinkerError.TinkerError>
+  waiters: number
+}
+
+class Future<A> extends Effectable.Class<A, TinkerError.TinkerError> implements TinkerFuture<A> {
+  readonly [TypeId]: TypeId = TypeId
+  constructor(
+    private readonly effect: Effect.Effect<A, TinkerError.TinkerError>,
+    readonly requestIds: ReadonlyArray<string>,
+    readonly events: Stream.Stream<QueueState.Event>
+  ) {
+    super()
+  }
+  commit(): Effect.Effect<A, TinkerError.TinkerError> {
+    return this.effect
+  }
+}
+
+/** What may be otherwise when asked again is not kept. */
+const isFinal = <A>(exit: Result<A>): boolean =>
+  Exit.match(exit, {
+    onSuccess: () => true,
+    onFailure: (cause) =>
+      Option.match(Cause.failureOption(cause), {
+        onNone: () => false,
+        onSome: (error) => error._tag === "FutureExpired" || !TinkerError.isRetryable(error)
+      })
+  })
+
+/** One run of `work` for all who wait at the same time, in the given scope; its final result for all who come later. */
+const shared = <A>(options: {
+  readonly work: Effect.Effect<A, TinkerError.TinkerError>
+  readonly scope: Scope.Scope
+  readonly closed: Effect.Effect<never, TinkerError.TinkerError>
+  readonly onFinal: () => void
+}): Effect.Effect<A, TinkerError.TinkerError> => {
+  let kept: Result<A> | undefined
+  let waiting: Waiting<A> | undefined
+
+  const settle = (exit: Result<A>) => {
+    waiting = undefined
+    if (kept === undefined && isFinal(exit)) {
+      kept = exit
+      options.onFinal()
+    }
+  }
+
+  const join: Effect.Effect<Waiting<A>> = Effect.suspend(() => {
+    if (waiting !== undefined) return Effect.succeed(waiting)
+    return Effect.map(Effect.forkIn(Effect.interruptible(options.work), options.scope), (fiber) => {
+      const started: Waiting<A> = { fiber, waiters: 0 }
+      waiting = started
+      fiber.addObserver((exit) => {
+        if (waiting === started) settle(exit)
+      })
+      return started
+    })
+  })
+
+  const leave = (left: Waiting<A>): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (--left.waiters > 0 || waiting !== left) return Effect.void
+      waiting = undefined
+      return Effect.asVoid(Fiber.interrupt(left.fiber))
+    })
+
+  return Effect.uninterruptibleMask((restore) =>
+    Effect.suspend(() => {
+      if (kept !== undefined) return kept
+      return Effect.flatMap(join, (joined) => {
+        joined.waiters++
+        return Effect.flatMap(
+          Effect.onInterrupt(restore(Fiber.await(joined.fiber)), () => leave(joined)),
+          (exit) =>
+            Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause)
+              // Nobody but the scope interrupts a poll that someone waits for.
+              ? options.closed
+              : exit
+        )
+      })
+    })
+  )
+}
+
+/** Events of one future: the latest is kept for those who come late. */
+const makeEvents = () => {
+  const listeners = new Set<{ readonly push: (event: QueueState.Event) => void; readonly end: () => void }>()
+  let latest: QueueState.Event | undefined
+  let ended = false
+  return {
+    push: (event: QueueState.Event) => {
+      latest = event
+      for (const listener of listeners) listener.push(event)
+    },
+    end: () => {
+      ended = true
+      for (const listener of listeners) listener.end()
+      listeners.clear()
+    },
+    stream: Stream.asyncPush<QueueState.Event>((emit) =>
+      Effect.acquireRelease(
+        Effect.sync(() => {
+          if (latest !== undefined) emit.single(latest)
+          if (ended) emit.end()
+          const listener = { push: emit.single, end: emit.end }
+          listeners.add(listener)
+          return listener
+        }),
+        (listener) => Effect.sync(() => listeners.delete(listener))
+      ), { bufferSize: 64, strategy: "sliding" })
+  }
+}
+
+const closedError = (from: { readonly module: string; readonly method: string }, requestId: string | undefined) =>
+  new TinkerError.Closed({ ...from, requestId, description: "its scope closed while the result was awaited" })
+
+/**
+ * The future of an accepted operation.
+ *
+ * @internal
+ */
+export const make = <A>(
+  options: Omit<Poll.Options<A>, "iteration" | "onIteration" | "ready"> & {
+    /** Polls end with it. */
+    readonly scope: Scope.Scope
+  }
+): TinkerFuture<A> => {
+  const events = makeEvents()
+  let iteration = 0
+  const work = Effect.suspend(() =>
+    Poll.poll({
+      ...options,
+      iteration,
+      onIteration: (next) => {
+        iteration = next
+      },
+      onEvent: (event) => {
+        events.push(event)
+        return options.onEvent(event)
+      }
+    })
+  )
+  return new Future(
+    shared({
+      work,
+      scope: options.scope,
+      closed: closedError(options.from, options.requestId),
+      onFinal: events.end
+    }),
+    [options.requestId],
+    events.stream
+  )
+}
+
+/**
+ * A future of something computed from the result; failures of the computation fail the future.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const map: {
+  <A, B>(f: (value: A) => B): (self: TinkerFuture<A>) => TinkerFuture<B>
+  <A, B>(self: TinkerFuture<A>, f: (value: A) => B): TinkerFuture<B>
+} = dual(
+  2,
+  <A, B>(self: TinkerFuture<A>, f: (value: A) => B): TinkerFuture<B> =>
+    mapEither(self, (value) => Either.right(f(value)))
+)
+
+/**
+ * @since 0.1.0
+ * @category combinators
+ */
+export const mapEither: {
+  <A, B>(f: (value: A) => Either.Either<B, TinkerError.TinkerError>): (self: TinkerFuture<A>) => TinkerFuture<B>
+  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TinkerError>): TinkerFuture<B>
+} = dual(
+  2,
+  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TinkerError>): TinkerFuture<B> => {
+    let kept: Either.Either<B, TinkerError.TinkerError> | undefined
+    return new Future(
+      Effect.suspend(() => kept ?? Effect.flatMap(self, (value) => kept ??= f(value))),
+      self.requestIds,
+      self.events
+    )
+  }
+)
+
+/**
+ * One future of several: their results in order. It fails with the first failure; the others are then no longer waited
+ * for here, but can still be awaited themselves.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const all = <A>(futures: ReadonlyArray<TinkerFuture<A>>): TinkerFuture<ReadonlyArray<A>> =>
+  new Future<ReadonlyArray<A>>(
+    Effect.all(futures, { concurrency: "unbounded" }),
+    futures.flatMap((future) => future.requestIds),
+    Stream.mergeAll(futures.map((future) => future.events), { concurrency: "unbounded" })
+  )
+
+/**
+ * One future of two, as {@link all}.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const zip = <A, B>(self: TinkerFuture<A>, that: TinkerFuture<B>): TinkerFuture<readonly [A, B]> =>
+  new Future<readonly [A, B]>(
+    Effect.all([self, that], { concurrency: "unbounded" }),
+    [...self.requestIds, ...that.requestIds],
+    Stream.merge(self.events, that.events)
+  )
+
+/**
+ * The same future, failing with `TimedOut` whenever a wait takes longer than this. The operation itself runs on, and
+ * the original future can still be awaited.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const timeout: {
+  (duration: Duration.DurationInput): <A>(self: TinkerFuture<A>) => TinkerFuture<A>
+  <A>(self: TinkerFuture<A>, duration: Duration.DurationInput): TinkerFuture<A>
+} = dual(2, <A>(self: TinkerFuture<A>, duration: Duration.DurationInput): TinkerFuture<A> =>
+  new Future<A>(
+    Effect.timeoutFail(self, {
+      duration,
+      onTimeout: () =>
+        new TinkerError.TimedOut({
+          module: "TinkerFuture",
+          method: "timeout",
+          requestId: self.requestIds.join(", "),
+          description: "the result did not come in time; the operation runs on"
+        })
+    }),
+    self.requestIds,
+    self.events
+  ))

@@ -1,0 +1,74 @@
+/**
+ * What every client of a tenant begins with: the server's configuration, put into force once.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Api from "../Api.js"
+import { ClientConfig, ClientConfigRequest } from "../ClientConfig.js"
+import { wireVersion } from "../TinkerConfig.js"
+import type * as TinkerError from "../TinkerError.js"
+import * as ByteBudget from "./byteBudget.js"
+import * as FifoSemaphore from "./fifoSemaphore.js"
+import type * as Tenant from "./tenant.js"
+import type * as Transport from "./transport.js"
+
+/** @internal */
+export interface Budgets {
+  /** Bytes of large results being fetched at once. */
+  readonly inflight: ByteBudget.ByteBudget
+  /** Bytes of forward/backward requests being sent at once. */
+  readonly dispatch: ByteBudget.ByteBudget
+}
+
+const defaults = new ClientConfig()
+
+const key: Tenant.SharedKey<
+  Budgets & { readonly once: FifoSemaphore.FifoSemaphore; config: ClientConfig | undefined }
+> = {
+  make: () => ({
+    inflight: ByteBudget.make(defaults.inflightResponseBytesSemaphoreSize),
+    dispatch: ByteBudget.make(defaults.fwdbwdDispatchBytesSemaphoreSize),
+    once: FifoSemaphore.make(1),
+    config: undefined
+  })
+}
+
+/** @internal */
+export const budgets = (transport: Transport.Service): Budgets => transport.tenant.shared(key)
+
+/**
+ * Fetches the server's flags, unless a client of this tenant already has, and puts them into force. A server that has
+ * no flags has the defaults.
+ *
+ * @internal
+ */
+export const configure = (
+  transport: Transport.Service,
+  options: Transport.CallOptions
+): Effect.Effect<ClientConfig, TinkerError.TinkerError> => {
+  const shared = transport.tenant.shared(key)
+  const request = new ClientConfigRequest({ sdkVersion: wireVersion })
+  const ask = Effect.gen(function*() {
+    if (shared.config !== undefined) return shared.config
+    const config = yield* Effect.catchTag(
+      transport.call(Api.clientConfig, request, options),
+      "NotFound",
+      () => Effect.succeed(defaults)
+    )
+    yield* transport.configure({
+      billingPause: Duration.seconds(config.billingExceptionMaxPauseDurationSec),
+      compress: config.protoCompressFwdbwd,
+      tokenExchange: config.pjwtAuthEnabled
+        ? config.credentialDefaultSource === "credential_cmd" ? "enforced" : "default"
+        : undefined
+    })
+    yield* shared.inflight.resize(config.inflightResponseBytesSemaphoreSize)
+    yield* shared.dispatch.resize(config.fwdbwdDispatchBytesSemaphoreSize)
+    return shared.config = config
+  })
+  return Effect.suspend(() =>
+    shared.config === undefined ? shared.once.withPermit(ask) : Effect.succeed(shared.config)
+  )
+}
