@@ -200,6 +200,13 @@ export * as Objectives from "./Objectives.js"
 export * as Optimizer from "./Optimizer.js"
 
 /**
+ * What those who wait for an operation can see: whether the server works on it, holds it back, or cannot be reached.
+ *
+ * @since 0.1.0
+ */
+export * as QueueState from "./QueueState.js"
+
+/**
  * When a failed request is tried again, and how long we wait: one `Schedule` per class of operation, in one table.
  *
  * @since 0.1.0
@@ -226,6 +233,17 @@ export * as Sampler from "./Sampler.js"
  * @since 0.1.0
  */
 export * as SamplingParams from "./SamplingParams.js"
+
+/**
+ * The door to a Tinker service: its configuration, one session, and what the other clients are made from.
+ *
+ * Building it sends nothing. The first operation asks for the server's configuration; the first one that needs a
+ * session opens it. From then on the session is kept alive, and closing the scope finishes it: `success`, `errored` or
+ * `interrupted`, as the scope ended.
+ *
+ * @since 0.1.0
+ */
+export * as ServiceClient from "./ServiceClient.js"
 
 /**
  * Sessions: opened by a client, kept alive by heartbeats, finished with a reason.
@@ -269,6 +287,18 @@ export * as TinkerConfig from "./TinkerConfig.js"
  * @since 0.1.0
  */
 export * as TinkerError from "./TinkerError.js"
+
+/**
+ * An operation the server has accepted: an Effect of its result.
+ *
+ * - Nothing is asked of the server until someone waits. However many wait, and however often, there is one poll.
+ * - Whoever stops waiting leaves at once; when the last one leaves, the poll's request is aborted. Waiting again later
+ *   takes the poll up again. What the server accepted runs on there in any case.
+ * - A result, or a failure that is final, is kept.
+ *
+ * @since 0.1.0
+ */
+export * as TinkerFuture from "./TinkerFuture.js"
 
 /**
  * The likeliest tokens at every position, as two matrices.

@@ -57,18 +57,20 @@ export const configure = (
       "NotFound",
       () => Effect.succeed(defaults)
     )
-    yield* transport.configure({
-      billingPause: Duration.seconds(config.billingExceptionMaxPauseDurationSec),
-      compress: config.protoCompressFwdbwd,
-      tokenExchange: config.pjwtAuthEnabled
-        ? config.credentialDefaultSource === "credential_cmd" ? "enforced" : "default"
-        : undefined
-    })
     yield* shared.inflight.resize(config.inflightResponseBytesSemaphoreSize)
     yield* shared.dispatch.resize(config.fwdbwdDispatchBytesSemaphoreSize)
     return shared.config = config
   })
-  return Effect.suspend(() =>
-    shared.config === undefined ? shared.once.withPermit(ask) : Effect.succeed(shared.config)
+  // Each transport of the tenant has to be told, whoever asked.
+  return Effect.tap(
+    Effect.suspend(() => shared.config === undefined ? shared.once.withPermit(ask) : Effect.succeed(shared.config)),
+    (config) =>
+      transport.configure({
+        billingPause: Duration.seconds(config.billingExceptionMaxPauseDurationSec),
+        compress: config.protoCompressFwdbwd,
+        tokenExchange: config.pjwtAuthEnabled
+          ? config.credentialDefaultSource === "credential_cmd" ? "enforced" : "default"
+          : undefined
+      })
   )
 }
