@@ -111,3 +111,65 @@ export const decode = (
   }
   return new TextDecoder().decode(Uint8Array.from(bytes))
 }
+
+/** The printable character byte-level vocabularies write for each byte. */
+const byteCharacters: ReadonlyArray<string> = (() => {
+  let next = 256
+  return singleBytes.map((_, byte) => {
+    const printable = (byte > 32 && byte < 127) || (byte > 160 && byte !== 173)
+    return String.fromCodePoint(printable ? byte : next++)
+  })
+})()
+
+/**
+ * The same tokenizer as the files of a model repository, for whatever reads those: the tokenizer package, for example,
+ * with `Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles)`. The template is that of a plain conversation.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const huggingFaceFiles: {
+  readonly id: string
+  readonly tokenizerJson: Readonly<Record<string, unknown>>
+  readonly tokenizerConfig: Readonly<Record<string, unknown>>
+} = {
+  id: tokenizerId,
+  tokenizerJson: {
+    version: "1.0",
+    truncation: null,
+    padding: null,
+    added_tokens: Array.from(special, ([content, id]) => ({
+      id,
+      content,
+      single_word: false,
+      lstrip: false,
+      rstrip: false,
+      normalized: false,
+      special: true
+    })),
+    normalizer: null,
+    pre_tokenizer: { type: "ByteLevel", add_prefix_space: false, trim_offsets: false, use_regex: true },
+    post_processor: null,
+    decoder: { type: "ByteLevel", add_prefix_space: false, trim_offsets: false, use_regex: true },
+    model: {
+      type: "BPE",
+      dropout: null,
+      unk_token: null,
+      continuing_subword_prefix: null,
+      end_of_word_suffix: null,
+      fuse_unk: false,
+      byte_fallback: false,
+      vocab: Object.fromEntries(byteCharacters.map((character, byte) => [character, byte])),
+      merges: []
+    }
+  },
+  tokenizerConfig: {
+    tokenizer_class: "PreTrainedTokenizerFast",
+    model_max_length: 1024,
+    eos_token: "<|im_end|>",
+    pad_token: "<|pad|>",
+    clean_up_tokenization_spaces: false,
+    chat_template: "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + " +
+      "'<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+  }
+}

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import type { Kernels } from "../../src/internal/engine/kernels.js"
 import { makeKernels } from "../../src/internal/engine/kernels.js"
 import { makeRandom } from "../../src/internal/engine/random.js"
 
@@ -15,6 +16,7 @@ describe("kernels", () => {
       const random = makeRandom(1)
       const kernels = makeKernels(40_000, mode)
       const { memory } = kernels
+      const wrong: Array<ReadonlyArray<number>> = []
       const [b, packed, c] = [10_000, 20_000, 30_000]
       for (const [m, n, k] of [[1, 8, 1], [4, 8, 3], [5, 16, 7], [7, 24, 33], [13, 8, 5], [32, 40, 16]] as const) {
         for (const transposed of [false, true]) {
@@ -23,8 +25,8 @@ describe("kernels", () => {
             const a = transposed ? { offset: 3, row: 1, column: m + 2 } : { offset: 3, row: k + 1, column: 1 }
             const from = transposed ? { offset: b, row: 1, column: k } : { offset: b, row: n + 3, column: 1 }
             const before = memory.slice()
-            kernels.pack(from, k, n, packed)
-            kernels.gemm(a, packed, k * 8, c, n + 5, m, n, k, accumulate)
+            kernels.pack(from.offset, from.row, from.column, k, n, packed)
+            kernels.gemm(a.offset, a.row, a.column, packed, k * 8, c, n + 5, m, n, k, accumulate ? 1 : 0)
             for (let i = 0; i < m; i++) {
               for (let j = 0; j < n; j++) {
                 let sum = accumulate ? element(before, c, n + 5, 1, i, j) : 0
@@ -32,24 +34,75 @@ describe("kernels", () => {
                   sum += element(before, a.offset, a.row, a.column, i, p) *
                     element(before, from.offset, from.row, from.column, p, j)
                 }
-                assert.approximately(element(memory, c, n + 5, 1, i, j), sum, 1e-4)
+                if (!(Math.abs(element(memory, c, n + 5, 1, i, j) - sum) < 1e-4)) wrong.push([m, n, k, i, j])
               }
               // What lies beside the result is left alone.
-              assert.strictEqual(element(memory, c, n + 5, 1, i, n), element(before, c, n + 5, 1, i, n))
+              if (element(memory, c, n + 5, 1, i, n) !== element(before, c, n + 5, 1, i, n)) wrong.push([m, n, k, i])
             }
           }
         }
       }
+      assert.deepStrictEqual(wrong, [])
     })
 
     it(`${mode}: a last panel that is not full is filled up with zeros`, () => {
       const kernels = makeKernels(1024, mode)
       kernels.memory.fill(7)
-      kernels.pack({ offset: 0, row: 3, column: 1 }, 2, 3, 512)
+      kernels.pack(0, 3, 1, 2, 3, 512)
       assert.deepStrictEqual(Array.from(kernels.memory.subarray(512, 528)), [
         ...[7, 7, 7, 0, 0, 0, 0, 0],
         ...[7, 7, 7, 0, 0, 0, 0, 0]
       ])
     })
   }
+
+  const operations: Record<string, (kernels: Kernels) => unknown> = {
+    rowMax: (kernels) => kernels.rowMax(8, 36),
+    expSum: (kernels) => kernels.expSum(8, 36, 1.5),
+    expScale: (kernels) => kernels.expScale(8, 36, 0.5, -2),
+    addRow: (kernels) => kernels.addRow(8, 100, 24),
+    normalise: (kernels) => kernels.normalise(0, 200, 400, 16, 5),
+    normaliseBackward: (kernels) => kernels.normaliseBackward(0, 100, 200, 300, 16, 5),
+    activate: (kernels) => kernels.activate(0, 100, 64),
+    activateBackward: (kernels) => kernels.activateBackward(0, 100, 200, 64),
+    "rotate forwards": (kernels) => kernels.rotate(0, 300, 320, 4, 8, 1),
+    "rotate backwards": (kernels) => kernels.rotate(0, 300, 320, 4, 8, -1),
+    "softmax from the first column": (kernels) => kernels.softmax(0, 16, 11, 1, 0.7),
+    "softmax further on": (kernels) => kernels.softmax(0, 48, 9, 33, 0.2),
+    softmaxBackward: (kernels) => kernels.softmaxBackward(0, 300, 16, 11, 0.7),
+    "attendRow without a prompt": (kernels) => kernels.attendRow(0, 40, 100, 0, 200, 3, 1900, 2, 8, 0.35),
+    attendRow: (kernels) => kernels.attendRow(0, 40, 100, 9, 500, 6, 1900, 2, 8, 0.35)
+  }
+  for (const [name, operate] of Object.entries(operations)) {
+    it(`${name}: wasm and js agree everywhere in memory`, () => {
+      const random = makeRandom(2)
+      const initial = Float32Array.from({ length: 2048 }, () => (random.next() - 0.5) * 6)
+      const [wasm, js] = (["wasm", "js"] as const).map((mode) => {
+        const kernels = makeKernels(2048, mode)
+        kernels.memory.set(initial)
+        return { answer: operate(kernels), memory: kernels.memory.slice(0, 2048) }
+      })
+      if (wasm === undefined || js === undefined) return assert.fail()
+      if (typeof js.answer === "number") {
+        assert.approximately(Number(wasm.answer), js.answer, 1e-4 * Math.abs(js.answer))
+      } else assert.notDeepEqual(js.memory, initial)
+      // What lies behind is scratch.
+      const differing = Array.from({ length: 1900 }, (_, i) => i).filter((i) => {
+        const [left, right] = [wasm.memory[i] ?? NaN, js.memory[i] ?? NaN]
+        return !(Math.abs(left - right) <= 2e-6 + 2e-6 * Math.abs(right))
+      })
+      assert.deepStrictEqual(differing, [])
+    })
+  }
+
+  it("the exponential is exact to the last bits over its range, and vanishes below it", () => {
+    const kernels = makeKernels(1024, "wasm")
+    const inputs = Float32Array.from({ length: 400 }, (_, i) => -i / 5)
+    kernels.memory.set(inputs)
+    kernels.expScale(0, 400, 0, 1)
+    inputs.forEach((x, i) => assert.approximately((kernels.memory[i] ?? NaN) / Math.exp(x), 1, 1e-5, `e^${x}`))
+    kernels.memory.fill(-3e38, 0, 4)
+    kernels.expScale(0, 4, 10, 1)
+    assert.isBelow(kernels.memory[0] ?? 1, 1e-37)
+  })
 })

@@ -1,5 +1,5 @@
-import type { Work } from "../../src/internal/engine/forward.js"
 import { makeShape } from "../../src/internal/engine/shape.js"
+import type { Work } from "../../src/internal/engine/work.js"
 import type { Workspace } from "../../src/internal/engine/workspace.js"
 import { makeWorkspace } from "../../src/internal/engine/workspace.js"
 import type { LocalModel } from "../../src/LocalModel.js"

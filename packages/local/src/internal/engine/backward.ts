@@ -5,11 +5,10 @@
 import { attendBackward } from "./attention.js"
 import type { Batch } from "./batch.js"
 import { add, at, ceil8 } from "./floats.js"
-import { sliceRows } from "./forward.js"
-import type { Work } from "./forward.js"
-import { normaliseBackward, rotate } from "./layers.js"
+import { rotate, sliceRows } from "./forward.js"
 import type { Lora } from "./lora.js"
 import type { Matrix } from "./shape.js"
+import type { Work } from "./work.js"
 import type { Workspace } from "./workspace.js"
 
 /** An adapter's factors, and where their gradient is added to. @internal */
@@ -19,7 +18,7 @@ export interface Trainable {
   readonly gradient: Float32Array
 }
 
-/** `target` (rows of `matrix.rows`) = `source` (rows of `matrix.columns`) · matrixᵀ. */
+/** `target` = `source` · matrixᵀ, for the rows from `from` to `to`. */
 const applyTransposed = (
   workspace: Workspace,
   matrix: Matrix,
@@ -28,17 +27,11 @@ const applyTransposed = (
   from: number,
   to: number
 ): void => {
-  workspace.kernels.gemm(
-    { offset: source + from * matrix.columns, row: matrix.columns, column: 1 },
-    workspace.backwardWeights + matrix.offset,
-    matrix.columns * 8,
-    target + from * matrix.rows,
-    matrix.rows,
-    to - from,
-    matrix.rows,
-    matrix.columns,
-    false
-  )
+  const { columns, offset, rows } = matrix
+  const weights = workspace.backwardWeights + offset
+  const read = source + from * columns
+  const written = target + from * rows
+  workspace.kernels.gemm(read, columns, 1, weights, columns * 8, written, rows, to - from, rows, columns, 0)
 }
 
 /** Adds the gradient of one matrix's factors, given its inputs and the gradient of its outputs. */
@@ -59,28 +52,35 @@ function* factorGradients(
   memory.set(values.subarray(target.a, target.a + rows * rank), scratch.a)
   memory.set(values.subarray(target.b, target.b + rank * columns), scratch.b)
   // Through A: Z = X A, then dB = Zᵀ dY.
-  kernels.pack({ offset: scratch.a, row: rank, column: 1 }, rows, rank, scratch.packed)
+  kernels.pack(scratch.a, rank, 1, rows, rank, scratch.packed)
   for (let from = 0; from < count; from += sliceRows) {
     const slice = Math.min(sliceRows, count - from)
-    const z = scratch.z + from * padded
-    const x = { offset: input + from * rows, row: rows, column: 1 }
-    kernels.gemm(x, scratch.packed, rows * 8, z, padded, slice, padded, rows, false)
-    kernels.pack({ offset: dOutput + from * columns, row: columns, column: 1 }, slice, columns, packed)
-    const zTransposed = { offset: z, row: 1, column: padded }
-    kernels.gemm(zTransposed, packed, slice * 8, scratch.grad, columns, rank, columns, slice, from > 0)
+    kernels.gemm(input + from * rows, rows, 1, scratch.packed, rows * 8, scratch.z, padded, slice, padded, rows, 0)
+    kernels.pack(dOutput + from * columns, columns, 1, slice, columns, packed)
+    kernels.gemm(scratch.z, 1, padded, packed, slice * 8, scratch.grad, columns, rank, columns, slice, from > 0 ? 1 : 0)
     yield
   }
   for (let i = 0; i < rank * columns; i++) add(gradient, target.b + i, scale * at(memory, scratch.grad + i))
   // Through B: dZ = dY Bᵀ, then dA = Xᵀ dZ.
-  kernels.pack({ offset: scratch.b, row: 1, column: columns }, columns, rank, scratch.packed)
+  kernels.pack(scratch.b, 1, columns, columns, rank, scratch.packed)
   for (let from = 0; from < count; from += sliceRows) {
     const slice = Math.min(sliceRows, count - from)
-    const dz = scratch.dz + from * padded
-    const dy = { offset: dOutput + from * columns, row: columns, column: 1 }
-    kernels.gemm(dy, scratch.packed, columns * 8, dz, padded, slice, padded, columns, false)
-    kernels.pack({ offset: dz, row: padded, column: 1 }, slice, padded, packed)
-    const xTransposed = { offset: input + from * rows, row: 1, column: rows }
-    kernels.gemm(xTransposed, packed, slice * 8, scratch.grad, padded, rows, padded, slice, from > 0)
+    const x = input + from * rows
+    kernels.gemm(
+      dOutput + from * columns,
+      columns,
+      1,
+      scratch.packed,
+      columns * 8,
+      scratch.dz,
+      padded,
+      slice,
+      padded,
+      columns,
+      0
+    )
+    kernels.pack(scratch.dz, padded, 1, slice, padded, packed)
+    kernels.gemm(x, 1, rows, packed, slice * 8, scratch.grad, padded, rows, padded, slice, from > 0 ? 1 : 0)
     yield
   }
   for (let i = 0; i < rows; i++) {
@@ -92,7 +92,8 @@ function* factorGradients(
 
 /** Runs backwards from the gradient in `workspace.logits`. @internal */
 export function* backward(workspace: Workspace, batch: Batch, trainable: Trainable): Work<void> {
-  const { dHidden, dNormed, dQkv, dx, hidden: squared, logits, memory, normedFinal, scaleFinal, shape } = workspace
+  const { dHidden, dNormed, dQkv, dx, hidden: squared, kernels, logits, memory, normedFinal } = workspace
+  const { scaleFinal, shape } = workspace
   const { heads, hidden, layers, width } = shape.model
   const count = batch.tokens.length
   const slices = function*(body: (from: number, to: number) => void): Work<void> {
@@ -104,38 +105,43 @@ export function* backward(workspace: Workspace, batch: Batch, trainable: Trainab
   const gradients = (matrix: Matrix, input: number, dOutput: number) =>
     factorGradients(workspace, trainable, matrix, input, dOutput, count)
 
+  /** Adds what `dNormed` says about a normalised row to the gradient of the residual stream. */
+  const intoStream = (normed: number, scales: number, from: number, to: number): void =>
+    kernels.normaliseBackward(
+      dNormed + from * width,
+      normed + from * width,
+      scales + from,
+      dx + from * width,
+      width,
+      to - from
+    )
+
   yield* gradients(shape.unembed, normedFinal, logits)
   memory.fill(0, dx, dx + count * width)
   yield* slices((from, to) => {
     applyTransposed(workspace, shape.unembed, logits, dNormed, from, to)
-    normaliseBackward(memory, dNormed, normedFinal, scaleFinal, dx, width, from, to)
+    intoStream(normedFinal, scaleFinal, from, to)
   })
   for (let layer = layers - 1; layer >= 0; layer--) {
     const block = shape.blocks[layer]
     const saved = workspace.layers[layer]
     if (block === undefined || saved === undefined) return
     yield* slices((from, to) => {
-      for (let i = from * hidden; i < to * hidden; i++) {
-        const value = at(memory, saved.rectified + i)
-        memory[squared + i] = value * value
-      }
+      const start = from * hidden
       applyTransposed(workspace, block.down, dx, dHidden, from, to)
-      for (let i = from * hidden; i < to * hidden; i++) {
-        memory[dHidden + i] = 2 * at(memory, saved.rectified + i) * at(memory, dHidden + i)
-      }
+      kernels.activateBackward(saved.rectified + start, squared + start, dHidden + start, (to - from) * hidden)
     })
     yield* gradients(block.down, squared, dx)
     yield* gradients(block.up, saved.normed2, dHidden)
     yield* slices((from, to) => {
       applyTransposed(workspace, block.up, dHidden, dNormed, from, to)
-      normaliseBackward(memory, dNormed, saved.normed2, saved.scale2, dx, width, from, to)
+      intoStream(saved.normed2, saved.scale2, from, to)
     })
     yield* gradients(block.out, saved.attended, dx)
     yield* slices((from, to) => applyTransposed(workspace, block.out, dx, dNormed, from, to))
     for (const sequence of batch.sequences) {
       for (let head = 0; head < heads; head++) {
-        attendBackward(workspace, layer, head, sequence)
-        yield
+        yield* attendBackward(workspace, saved, head, sequence)
       }
       for (let i = 0; i < sequence.length; i++) rotate(workspace, dQkv + (sequence.start + i) * 3 * width, i, -1)
     }
@@ -144,7 +150,7 @@ export function* backward(workspace: Workspace, batch: Batch, trainable: Trainab
     if (layer === 0) return
     yield* slices((from, to) => {
       applyTransposed(workspace, block.qkv, dQkv, dNormed, from, to)
-      normaliseBackward(memory, dNormed, saved.normed1, saved.scale1, dx, width, from, to)
+      intoStream(saved.normed1, saved.scale1, from, to)
     })
   }
 }

@@ -14,11 +14,6 @@ export interface Base {
   readonly embedding: Float32Array
   /** All matrices, where the shape says. */
   readonly weights: Float32Array
-  /** Row by the token before: what to add to the logits of the next one. */
-  readonly prior: Float32Array
-  /** Rotation of position p and pair i at `p * headSize / 2 + i`. */
-  readonly cosine: Float32Array
-  readonly sine: Float32Array
 }
 
 // Of a context seen c times, this many observations come from the frequencies of single tokens.
@@ -26,12 +21,12 @@ const smoothing = 12
 // Every byte counts as seen this often, so that no text is out of reach.
 const floor = 0.3
 
-/** log p(next | previous) over the corpus, documents separated by the end token. @internal */
+/** By rows: log p(next | previous) over the corpus, documents separated by the end token. @internal */
 export const bigramPrior = (vocabulary: number): Float32Array => {
   const end = LocalTokenizer.specialTokens["<|endoftext|>"]
-  const single = new Float64Array(vocabulary).fill(floor)
+  const single = new Float32Array(vocabulary).fill(floor)
   const pairs = new Float32Array(vocabulary * vocabulary)
-  const contexts = new Float64Array(vocabulary)
+  const contexts = new Float32Array(vocabulary)
   let total = floor * vocabulary
   for (const paragraph of paragraphs) {
     let previous: number = end
@@ -55,7 +50,7 @@ export const bigramPrior = (vocabulary: number): Float32Array => {
 
 /** Makes the frozen weights of a model; always the same ones. @internal */
 export const makeBase = (shape: Shape): Base => {
-  const { contextLength, layers, vocabularySize, width } = shape.model
+  const { layers, vocabularySize, width } = shape.model
   const random = makeRandom(0x71e4, width)
   const embedding = new Float32Array(vocabularySize * width)
   fillRandom(embedding, 1, random)
@@ -73,15 +68,14 @@ export const makeBase = (shape: Shape): Base => {
       random
     )
   }
+  return { shape, embedding, weights }
+}
+
+/** The angles by which pair i of a head is rotated at position p, at `p * headSize / 2 + i`. @internal */
+export const rotations = (shape: Shape, of: (angle: number) => number): Float32Array => {
   const half = shape.headSize / 2
-  const cosine = new Float32Array(contextLength * half)
-  const sine = new Float32Array(contextLength * half)
-  for (let position = 0; position < contextLength; position++) {
-    for (let pair = 0; pair < half; pair++) {
-      const angle = position * Math.pow(10000, -pair / half)
-      cosine[position * half + pair] = Math.cos(angle)
-      sine[position * half + pair] = Math.sin(angle)
-    }
-  }
-  return { shape, embedding, weights, prior: bigramPrior(vocabularySize), cosine, sine }
+  return Float32Array.from(
+    { length: shape.model.contextLength * half },
+    (_, index) => of(Math.floor(index / half) * Math.pow(10000, -(index % half) / half))
+  )
 }

@@ -1,10 +1,8 @@
 /**
- * One token further for many sequences at once. Keys and values of earlier tokens are remembered; those of a prompt
- * are shared by all its completions.
+ * One token further for many sequences at once. Keys and values of earlier tokens are remembered, those of a prompt
+ * once for all its completions. Between turns they rest outside the workspace, so that others can use it.
  */
-import { at } from "./floats.js"
-import { activate, apply, embed } from "./forward.js"
-import { normalise, rotate } from "./layers.js"
+import { digest, embed, project, rotate } from "./forward.js"
 import type { Workspace } from "./workspace.js"
 
 /** Keys and values per layer, one row of both per token. @internal */
@@ -14,126 +12,137 @@ export interface Cache {
 }
 
 /** @internal */
-export const makeCache = (workspace: Workspace, capacity: number): Cache => ({
-  layers: workspace.layers.map(() => new Float32Array(capacity * 2 * workspace.shape.model.width)),
-  length: 0
-})
+const emptyCache = (): Cache => ({ layers: [], length: 0 })
 
-/** Appends a row of `qkv` to one layer. */
-const remember = (workspace: Workspace, cache: Cache, layer: number, position: number, row: number): void => {
-  const { memory, shape: { model: { width } } } = workspace
-  let store = cache.layers[layer]
-  if (store === undefined) return
-  const start = position * 2 * width
-  if (start >= store.length) {
-    const larger = new Float32Array(store.length * 2)
-    larger.set(store)
-    cache.layers[layer] = store = larger
-  }
-  store.set(memory.subarray(row + width, row + 3 * width), start)
-}
+/** Floats of a token's keys and values in one layer. */
+const rowSize = (workspace: Workspace): number => 2 * workspace.shape.model.width
+
+const place = (workspace: Workspace, layer: number, slot: number): number =>
+  workspace.cache + (layer * workspace.cacheTokens + slot) * rowSize(workspace)
 
 /** Keeps the keys and values a forward pass over one prompt left behind. @internal */
 export const rememberPrompt = (workspace: Workspace, length: number): Cache => {
-  const cache = makeCache(workspace, length)
-  const row = 3 * workspace.shape.model.width
-  workspace.layers.forEach((saved, layer) => {
-    for (let i = 0; i < length; i++) remember(workspace, cache, layer, i, saved.qkv + i * row)
-  })
-  cache.length = length
-  return cache
+  const { layers, memory, shape: { model: { width } } } = workspace
+  return {
+    length,
+    layers: layers.map(({ qkv }) => {
+      const rows = new Float32Array(length * 2 * width)
+      for (let i = 0; i < length; i++) {
+        const row = qkv + i * 3 * width
+        rows.set(memory.subarray(row + width, row + 3 * width), i * 2 * width)
+      }
+      return rows
+    })
+  }
 }
 
 /** A sequence being continued. @internal */
 export interface Continuation {
-  readonly prompt: Cache
-  readonly own: Cache
+  readonly cache: Cache
   /** The last token, not yet seen by the model. */
   token: number
+  /** Tokens seen by the model, those of the prompt not counted. */
+  seen: number
+  /** Where its keys and values are during a turn. */
+  slot: number
 }
 
-/** Attention of one row of queries over everything remembered for its sequence, this row included. */
-const attendRow = (
+/** @internal */
+export const makeContinuation = (): Continuation => ({ cache: emptyCache(), token: 0, seen: 0, slot: 0 })
+
+const bring = (workspace: Workspace, cache: Cache, slot: number): void =>
+  cache.layers.forEach((rows, layer) =>
+    workspace.memory.set(rows.subarray(0, cache.length * rowSize(workspace)), place(workspace, layer, slot))
+  )
+
+/** How many of the continuations can take a turn of `tokens` tokens together, at least one. @internal */
+export const groupSize = (
   workspace: Workspace,
-  row: number,
-  target: number,
-  prompt: Float32Array,
-  promptLength: number,
-  own: Float32Array,
-  ownLength: number,
-  weights: Float32Array
+  prompt: Cache,
+  rows: ReadonlyArray<Continuation>,
+  tokens: number
+): number => {
+  let used = prompt.length
+  let count = 0
+  for (const { seen } of rows) {
+    used += seen + tokens
+    if (count > 0 && (used > workspace.cacheTokens || count === workspace.capacity)) break
+    count++
+  }
+  return count
+}
+
+/** Brings what is remembered into the workspace, with room for `tokens` more per sequence. @internal */
+export const beginTurn = (
+  workspace: Workspace,
+  prompt: Cache,
+  rows: ReadonlyArray<Continuation>,
+  tokens: number
 ): void => {
-  const { memory, shape: { headSize, model: { heads, width } } } = workspace
-  const stride = 2 * width
-  const scale = 1 / Math.sqrt(headSize)
-  const length = promptLength + ownLength
-  for (let head = 0; head < heads; head++) {
-    const query = row + head * headSize
-    let top = -Infinity
-    for (let j = 0; j < length; j++) {
-      const store = j < promptLength ? prompt : own
-      const key = (j < promptLength ? j : j - promptLength) * stride + head * headSize
-      let score = 0
-      for (let i = 0; i < headSize; i++) score += at(memory, query + i) * at(store, key + i)
-      score *= scale
-      weights[j] = score
-      if (score > top) top = score
-    }
-    let sum = 0
-    for (let j = 0; j < length; j++) {
-      const value = Math.exp(at(weights, j) - top)
-      weights[j] = value
-      sum += value
-    }
-    const out = target + head * headSize
-    memory.fill(0, out, out + headSize)
-    for (let j = 0; j < length; j++) {
-      const store = j < promptLength ? prompt : own
-      const value = (j < promptLength ? j : j - promptLength) * stride + width + head * headSize
-      const weight = at(weights, j) / sum
-      for (let i = 0; i < headSize; i++) memory[out + i] = at(memory, out + i) + weight * at(store, value + i)
-    }
+  bring(workspace, prompt, 0)
+  let slot = prompt.length
+  for (const row of rows) {
+    row.slot = slot
+    bring(workspace, row.cache, slot)
+    slot += row.seen + tokens
   }
 }
 
-/** Feeds each continuation its last token; the new hidden rows are in `normedFinal`, in the same order. @internal */
-export const decodeStep = (workspace: Workspace, rows: ReadonlyArray<Continuation>): Int32Array => {
-  const { memory, shape, x } = workspace
-  const { contextLength, hidden, width } = shape.model
-  const count = rows.length
+/** Takes what a turn added out of the workspace again. @internal */
+export const endTurn = (workspace: Workspace, rows: ReadonlyArray<Continuation>): void => {
+  const size = rowSize(workspace)
+  for (const { cache, seen, slot } of rows) {
+    workspace.layers.forEach((_, layer) => {
+      const known = cache.layers[layer]
+      const from = place(workspace, layer, slot)
+      if (known !== undefined && known.length >= seen * size) {
+        const added = workspace.memory.subarray(from + cache.length * size, from + seen * size)
+        known.set(added, cache.length * size)
+      } else {
+        const larger = new Float32Array(2 * seen * size)
+        larger.set(workspace.memory.subarray(from, from + seen * size))
+        cache.layers[layer] = larger
+      }
+    })
+    cache.length = seen
+  }
+}
+
+/** Feeds each continuation its last token; the new rows are in `normedFinal`, in the same order. @internal */
+export const decodeStep = (
+  workspace: Workspace,
+  promptLength: number,
+  rows: ReadonlyArray<Continuation>
+): Int32Array => {
+  const { dScores, kernels, memory, shape, x } = workspace
+  const { headSize, model: { heads, width } } = shape
   const tokens = Int32Array.from(rows, ({ token }) => token)
-  const weights = new Float32Array(contextLength)
+  const scale = 1 / Math.sqrt(headSize)
   embed(workspace, tokens)
   for (const [layer, block] of shape.blocks.entries()) {
     const saved = workspace.layers[layer]
     if (saved === undefined) break
-    normalise(memory, x, saved.normed1, saved.scale1, width, 0, count)
-    apply(workspace, block.qkv, saved.normed1, saved.qkv, 0, count, false)
-    rows.forEach(({ own, prompt }, index) => {
+    project(workspace, block, saved, 0, rows.length)
+    rows.forEach(({ seen, slot }, index) => {
       const row = saved.qkv + index * 3 * width
-      rotate(workspace, row, prompt.length + own.length, 1)
-      remember(workspace, own, layer, own.length, row)
-      const promptStore = prompt.layers[layer]
-      const ownStore = own.layers[layer]
-      if (promptStore === undefined || ownStore === undefined) return
-      attendRow(
-        workspace,
+      rotate(workspace, row, promptLength + seen, 1)
+      memory.copyWithin(place(workspace, layer, slot + seen), row + width, row + 3 * width)
+      kernels.attendRow(
         row,
         saved.attended + index * width,
-        promptStore,
-        prompt.length,
-        ownStore,
-        own.length + 1,
-        weights
+        place(workspace, layer, 0),
+        promptLength,
+        place(workspace, layer, slot),
+        seen + 1,
+        dScores,
+        heads,
+        headSize,
+        scale
       )
     })
-    apply(workspace, block.out, saved.attended, x, 0, count, true)
-    normalise(memory, x, saved.normed2, saved.scale2, width, 0, count)
-    apply(workspace, block.up, saved.normed2, saved.rectified, 0, count, false)
-    activate(memory, saved.rectified, workspace.hidden, 0, count * hidden)
-    apply(workspace, block.down, workspace.hidden, x, 0, count, true)
+    digest(workspace, block, saved, 0, rows.length)
   }
-  for (const { own } of rows) own.length++
-  normalise(memory, x, workspace.normedFinal, workspace.scaleFinal, width, 0, count)
+  for (const row of rows) row.seen++
+  kernels.normalise(x, workspace.normedFinal, workspace.scaleFinal, width, rows.length)
   return tokens
 }

@@ -1,7 +1,7 @@
 /**
  * Choosing tokens from a row of log probabilities.
  */
-import { at } from "./floats.js"
+import { at, intAt } from "./floats.js"
 import type { Random } from "./random.js"
 
 /** @internal */
@@ -36,7 +36,7 @@ export const draw = (logprobs: Float32Array, settings: DrawSettings, random: Ran
   const limit = topK > 0 ? Math.min(topK, size) : size
   const cut = limit < size || topP < 1
   const order = cut ? ranked(logprobs) : undefined
-  const tokenAt = (index: number): number => order === undefined ? index : at(order, index)
+  const tokenAt = (index: number): number => order === undefined ? index : intAt(order, index)
   let total = 0
   for (let index = 0; index < limit; index++) total += weight(tokenAt(index))
   let kept = limit
@@ -70,8 +70,8 @@ export const writeTopK = (
 ): void => {
   const order = ranked(logprobs)
   for (let j = 0; j < k && j < order.length; j++) {
-    table.tokenIds[row * k + j] = at(order, j)
-    table.logprobs[row * k + j] = at(logprobs, at(order, j))
+    table.tokenIds[row * k + j] = intAt(order, j)
+    table.logprobs[row * k + j] = at(logprobs, intAt(order, j))
   }
 }
 

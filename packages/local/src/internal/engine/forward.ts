@@ -4,68 +4,71 @@
  */
 import { attend } from "./attention.js"
 import type { Batch } from "./batch.js"
-import { at } from "./floats.js"
-import { normalise, rotate } from "./layers.js"
-import type { Matrix } from "./shape.js"
-import type { Workspace } from "./workspace.js"
-
-/** Work that pauses; it yields nothing but the chance to do something else. @internal */
-export type Work<A> = Generator<void, A, void>
+import { at, intAt } from "./floats.js"
+import type { Block, Matrix } from "./shape.js"
+import type { Work } from "./work.js"
+import type { Saved, Workspace } from "./workspace.js"
 
 /** Rows handled between two pauses. @internal */
 export const sliceRows = 128
 
-/** `target` = or += `source` (rows of `matrix.rows`) · matrix. @internal */
-export const apply = (
+/** `target` = or += `source` · matrix, for `rows` rows. */
+const apply = (
   workspace: Workspace,
   matrix: Matrix,
   source: number,
   target: number,
-  from: number,
-  to: number,
-  accumulate: boolean
+  rows: number,
+  accumulate: 0 | 1
 ): void => {
-  workspace.kernels.gemm(
-    { offset: source + from * matrix.rows, row: matrix.rows, column: 1 },
-    workspace.forwardWeights + matrix.offset,
-    matrix.rows * 8,
-    target + from * matrix.columns,
-    matrix.columns,
-    to - from,
-    matrix.columns,
-    matrix.rows,
-    accumulate
-  )
-}
-
-/** Rectifies the hidden layer in place and writes its square to `squared`. @internal */
-export const activate = (
-  memory: Float32Array,
-  hidden: number,
-  squared: number,
-  from: number,
-  to: number
-): void => {
-  for (let i = from; i < to; i++) {
-    const value = Math.max(0, at(memory, hidden + i))
-    memory[hidden + i] = value
-    memory[squared + i] = value * value
-  }
+  const { columns, offset, rows: inputs } = matrix
+  const weights = workspace.forwardWeights + offset
+  workspace.kernels.gemm(source, inputs, 1, weights, inputs * 8, target, columns, rows, columns, inputs, accumulate)
 }
 
 /** Copies the embeddings of the tokens into the residual stream. @internal */
 export const embed = (workspace: Workspace, tokens: Int32Array): void => {
   const { base, memory, shape: { model: { width } }, x } = workspace
   for (let i = 0; i < tokens.length; i++) {
-    const row = at(tokens, i) * width
+    const row = intAt(tokens, i) * width
     memory.set(base.embedding.subarray(row, row + width), x + i * width)
   }
 }
 
+/** Rotates queries and keys of one row, which lie next to each other, to their position. @internal */
+export const rotate = (workspace: Workspace, row: number, position: number, direction: 1 | -1): void => {
+  const { cosine, kernels, shape: { headSize, model: { heads } }, sine } = workspace
+  const half = headSize / 2
+  kernels.rotate(row, cosine + position * half, sine + position * half, 2 * heads, half, direction)
+}
+
+/** The first half of a block: queries, keys and values of the rows `from` to `to`. @internal */
+export const project = (workspace: Workspace, block: Block, saved: Saved, from: number, to: number): void => {
+  const { kernels, shape: { model: { width } }, x } = workspace
+  const source = x + from * width
+  const normed = saved.normed1 + from * width
+  kernels.normalise(source, normed, saved.scale1 + from, width, to - from)
+  apply(workspace, block.qkv, normed, saved.qkv + from * 3 * width, to - from, 0)
+}
+
+/** The second half: what was attended to, and the hidden layer, added to the residual stream. @internal */
+export const digest = (workspace: Workspace, block: Block, saved: Saved, from: number, to: number): void => {
+  const { hidden: squared, kernels, shape: { model: { hidden, width } }, x } = workspace
+  const rows = to - from
+  const stream = x + from * width
+  const normed = saved.normed2 + from * width
+  const rectified = saved.rectified + from * hidden
+  apply(workspace, block.out, saved.attended + from * width, stream, rows, 1)
+  kernels.normalise(stream, normed, saved.scale2 + from, width, rows)
+  apply(workspace, block.up, normed, rectified, rows, 0)
+  kernels.activate(rectified, squared, rows * hidden)
+  apply(workspace, block.down, squared, stream, rows, 1)
+}
+
 /** Fills everything up to the last normalisation. @internal */
 export function* forward(workspace: Workspace, batch: Batch): Work<void> {
-  const { memory, shape, x } = workspace
-  const { heads, hidden, width } = shape.model
+  const { kernels, shape, x } = workspace
+  const { heads, width } = shape.model
   const count = batch.tokens.length
   const positions = new Int32Array(count)
   for (const { length, start } of batch.sequences) for (let i = 0; i < length; i++) positions[start + i] = i
@@ -75,54 +78,48 @@ export function* forward(workspace: Workspace, batch: Batch): Work<void> {
     if (saved === undefined) return
     for (let from = 0; from < count; from += sliceRows) {
       const to = Math.min(count, from + sliceRows)
-      normalise(memory, x, saved.normed1, saved.scale1, width, from, to)
-      apply(workspace, block.qkv, saved.normed1, saved.qkv, from, to, false)
-      for (let row = from; row < to; row++) rotate(workspace, saved.qkv + row * 3 * width, at(positions, row), 1)
+      project(workspace, block, saved, from, to)
+      for (let row = from; row < to; row++) rotate(workspace, saved.qkv + row * 3 * width, intAt(positions, row), 1)
       yield
     }
     for (const sequence of batch.sequences) {
       for (let head = 0; head < heads; head++) {
-        attend(workspace, layer, head, sequence)
-        yield
+        yield* attend(workspace, saved, head, sequence)
       }
     }
     for (let from = 0; from < count; from += sliceRows) {
-      const to = Math.min(count, from + sliceRows)
-      apply(workspace, block.out, saved.attended, x, from, to, true)
-      normalise(memory, x, saved.normed2, saved.scale2, width, from, to)
-      apply(workspace, block.up, saved.normed2, saved.rectified, from, to, false)
-      activate(memory, saved.rectified, workspace.hidden, from * hidden, to * hidden)
-      apply(workspace, block.down, workspace.hidden, x, from, to, true)
+      digest(workspace, block, saved, from, Math.min(count, from + sliceRows))
       yield
     }
   }
-  normalise(memory, x, workspace.normedFinal, workspace.scaleFinal, width, 0, count)
+  kernels.normalise(x, workspace.normedFinal, workspace.scaleFinal, width, count)
 }
 
 /** Logits of the rows from `from` to `to`: the model's own plus the prior given each row's token. @internal */
 export function* unembed(workspace: Workspace, tokens: Int32Array, from: number, to: number): Work<void> {
-  const { base: { prior }, logits, memory, shape: { model: { vocabularySize } } } = workspace
+  const { kernels, logits, normedFinal, prior, shape: { model: { vocabularySize, width }, unembed: matrix } } =
+    workspace
   for (let start = from; start < to; start += sliceRows) {
     const end = Math.min(to, start + sliceRows)
-    apply(workspace, workspace.shape.unembed, workspace.normedFinal, logits, start, end, false)
+    apply(workspace, matrix, normedFinal + start * width, logits + start * vocabularySize, end - start, 0)
     for (let row = start; row < end; row++) {
-      const out = logits + row * vocabularySize
-      const context = at(tokens, row) * vocabularySize
-      for (let j = 0; j < vocabularySize; j++) memory[out + j] = at(memory, out + j) + at(prior, context + j)
+      kernels.addRow(logits + row * vocabularySize, prior + intAt(tokens, row) * vocabularySize, vocabularySize)
     }
     yield
   }
 }
 
-/** Turns one row of logits into log probabilities, in place. @internal */
-export const logSoftmax = (memory: Float32Array, start: number, size: number): void => {
-  let top = -Infinity
-  for (let j = 0; j < size; j++) {
-    const value = at(memory, start + j)
-    if (value > top) top = value
-  }
-  let sum = 0
-  for (let j = 0; j < size; j++) sum += Math.exp(at(memory, start + j) - top)
-  const shift = top + Math.log(sum)
-  for (let j = 0; j < size; j++) memory[start + j] = at(memory, start + j) - shift
+/** What to subtract from the logits of a row to get its log probabilities. @internal */
+export const normaliser = (workspace: Workspace, row: number): number => {
+  const { kernels, shape: { model: { vocabularySize } } } = workspace
+  const top = kernels.rowMax(row, vocabularySize)
+  return top + Math.log(kernels.expSum(row, vocabularySize, top))
+}
+
+/** A row of logits as log probabilities, in place. @internal */
+export const logSoftmax = (workspace: Workspace, row: number): Float32Array => {
+  const { memory, shape: { model: { vocabularySize } } } = workspace
+  const shift = normaliser(workspace, row)
+  for (let j = row; j < row + vocabularySize; j++) memory[j] = Math.min(0, at(memory, j) - shift)
+  return memory.subarray(row, row + vocabularySize)
 }

@@ -1,30 +1,27 @@
 /**
  * The numerical kernels of the engine over one linear memory of floats. Two implementations with the same meaning:
- * WebAssembly SIMD, and plain JavaScript for runtimes without it. Positions and strides are counted in floats.
+ * WebAssembly SIMD, and plain JavaScript for runtimes without it. Positions and strides are counted in floats, and the
+ * lengths of rows are multiples of four.
  */
-import { at } from "./floats.js"
-import { moduleBytes } from "./wasmKernels.js"
+import { makeJsKernels } from "./jsKernels.js"
+import { assemble } from "./wasm/assembler.js"
+import { attentionKernels } from "./wasm/attention.js"
+import { gemm, pack } from "./wasm/matrix.js"
+import { rowKernels } from "./wasm/rows.js"
 
 /** @internal */
 export type KernelMode = "wasm" | "js"
 
-/** A matrix seen through strides: element (i, j) is at `offset + i * row + j * column`. @internal */
-export interface Strided {
-  readonly offset: number
-  readonly row: number
-  readonly column: number
-}
-
 /** @internal */
-export interface Kernels {
-  readonly mode: KernelMode
-  readonly memory: Float32Array<ArrayBuffer>
+export interface Operations {
   /**
-   * C (m × n) = A (m × k) · B, or C += A · B. B was packed by `pack` into panels of eight columns, `panel` floats
-   * apart; `n` is a multiple of eight, `m` and `k` are free.
+   * C (m × n) = A (m × k) · B, or C += A · B if `accumulate` is 1. B was packed into panels of eight columns, `panel`
+   * floats apart; `n` is a multiple of eight, `m` and `k` are free, `k` is at least 1.
    */
   readonly gemm: (
-    a: Strided,
+    a: number,
+    aRow: number,
+    aColumn: number,
     b: number,
     panel: number,
     c: number,
@@ -32,110 +29,96 @@ export interface Kernels {
     m: number,
     n: number,
     k: number,
-    accumulate: boolean
+    accumulate: 0 | 1
   ) => void
   /** Copies B (k × n) into panels of eight columns; the last panel is filled up with zeros. */
-  readonly pack: (b: Strided, k: number, n: number, target: number) => void
+  readonly pack: (b: number, row: number, column: number, k: number, n: number, target: number) => void
+  /** The largest value. */
+  readonly rowMax: (row: number, n: number) => number
+  /** The sum of e^(x - top). */
+  readonly expSum: (row: number, n: number, top: number) => number
+  /** x = factor * e^(x - shift). */
+  readonly expScale: (row: number, n: number, shift: number, factor: number) => void
+  /** target += source. */
+  readonly addRow: (target: number, source: number, n: number) => void
+  /** Rows divided by their root mean square; the inverses of the divisors go to `scales`. */
+  readonly normalise: (source: number, target: number, scales: number, width: number, rows: number) => void
+  /** Adds to `target` the gradient of the normalisation, given that of its result and the result itself. */
+  readonly normaliseBackward: (
+    gradient: number,
+    normed: number,
+    scales: number,
+    target: number,
+    width: number,
+    rows: number
+  ) => void
+  /** hidden = max(0, hidden), squared = hidden². */
+  readonly activate: (hidden: number, squared: number, n: number) => void
+  /** squared = rectified², gradient = 2 * rectified * gradient. */
+  readonly activateBackward: (rectified: number, squared: number, gradient: number, n: number) => void
+  /** Rotates pairs (i, i + half) of each head by the angles of a position, backwards if `direction` is -1. */
+  readonly rotate: (
+    row: number,
+    cosine: number,
+    sine: number,
+    heads: number,
+    half: number,
+    direction: 1 | -1
+  ) => void
+  /** Softmax of rows under a causal mask: the first row sees `visible` columns, each next row one more. */
+  readonly softmax: (scores: number, width: number, rows: number, visible: number, scale: number) => void
+  /** From the gradient of probabilities to that of the scores, in place. */
+  readonly softmaxBackward: (scores: number, gradient: number, width: number, rows: number, scale: number) => void
+  /** Attention of one row of queries over remembered keys and values, those of a prompt and the sequence's own. */
+  readonly attendRow: (
+    query: number,
+    target: number,
+    prompt: number,
+    promptLength: number,
+    own: number,
+    ownLength: number,
+    weights: number,
+    heads: number,
+    headSize: number,
+    scale: number
+  ) => void
 }
+
+/** @internal */
+export interface Kernels extends Operations {
+  readonly mode: KernelMode
+  readonly memory: Float32Array<ArrayBuffer>
+}
+
+const assembled = [gemm, pack, ...rowKernels, ...attentionKernels]
 
 const pageFloats = 16384
 
-const packWith = (memory: Float32Array) => (b: Strided, k: number, n: number, target: number): void => {
-  const { column, offset, row } = b
-  let to = target
-  for (let j = 0; j < n; j += 8) {
-    const filled = Math.min(8, n - j)
-    let from = offset + j * column
-    for (let p = 0; p < k; p++) {
-      let source = from
-      for (let lane = 0; lane < filled; lane++) {
-        memory[to + lane] = at(memory, source)
-        source += column
-      }
-      for (let lane = filled; lane < 8; lane++) memory[to + lane] = 0
-      from += row
-      to += 8
-    }
-  }
-}
-
-const gemmJs = (memory: Float32Array): Kernels["gemm"] => (a, b, panel, c, cRow, m, n, k, accumulate) => {
-  for (let j = 0; j < n; j += 8) {
-    const start = b + (j >> 3) * panel
-    for (let i = 0; i < m; i++) {
-      let from = a.offset + i * a.row
-      const to = c + i * cRow + j
-      let s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0
-      for (let p = start, end = start + k * 8; p < end; p += 8) {
-        const value = at(memory, from)
-        from += a.column
-        s0 += value * at(memory, p)
-        s1 += value * at(memory, p + 1)
-        s2 += value * at(memory, p + 2)
-        s3 += value * at(memory, p + 3)
-        s4 += value * at(memory, p + 4)
-        s5 += value * at(memory, p + 5)
-        s6 += value * at(memory, p + 6)
-        s7 += value * at(memory, p + 7)
-      }
-      memory[to] = accumulate ? at(memory, to) + s0 : s0
-      memory[to + 1] = accumulate ? at(memory, to + 1) + s1 : s1
-      memory[to + 2] = accumulate ? at(memory, to + 2) + s2 : s2
-      memory[to + 3] = accumulate ? at(memory, to + 3) + s3 : s3
-      memory[to + 4] = accumulate ? at(memory, to + 4) + s4 : s4
-      memory[to + 5] = accumulate ? at(memory, to + 5) + s5 : s5
-      memory[to + 6] = accumulate ? at(memory, to + 6) + s6 : s6
-      memory[to + 7] = accumulate ? at(memory, to + 7) + s7 : s7
-    }
-  }
-}
-
-const makeJs = (floats: number): Kernels => {
-  const memory = new Float32Array(floats)
-  return { mode: "js", memory, gemm: gemmJs(memory), pack: packWith(memory) }
-}
-
-type Exported = (...args: ReadonlyArray<number>) => void
-
-const isExported = (value: WebAssembly.ExportValue | undefined): value is Exported => typeof value === "function"
+const isOperations = (exports: object): exports is Operations =>
+  assembled.every(({ name }) => typeof Reflect.get(exports, name) === "function")
 
 const makeWasm = (module: WebAssembly.Module, floats: number): Kernels | undefined => {
   const linear = new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats) })
-  const { gemm } = new WebAssembly.Instance(module, { env: { memory: linear } }).exports
-  if (!isExported(gemm)) return undefined
-  const memory = new Float32Array(linear.buffer as ArrayBuffer)
-  return {
-    mode: "wasm",
-    memory,
-    gemm: (a, b, panel, c, cRow, m, n, k, accumulate) => {
-      if (k === 0) return
-      gemm(
-        a.offset << 2,
-        a.row << 2,
-        a.column << 2,
-        b << 2,
-        panel << 2,
-        c << 2,
-        cRow << 2,
-        m,
-        n,
-        k,
-        accumulate ? 1 : 0
-      )
-    },
-    pack: packWith(memory)
-  }
+  const operations: object = new WebAssembly.Instance(module, { env: { memory: linear } }).exports
+  // The memory never grows, so that views of it stay valid.
+  const { buffer } = linear
+  return isOperations(operations) && buffer instanceof ArrayBuffer
+    ? { ...operations, mode: "wasm", memory: new Float32Array(buffer) }
+    : undefined
 }
 
-/** Whether this runtime can run the SIMD kernels. @internal */
+/** The compiled kernels, if this runtime can run them. @internal */
 export const wasmModule = (): WebAssembly.Module | undefined => {
   if (typeof WebAssembly === "undefined") return undefined
-  const bytes = moduleBytes()
+  const bytes = assemble(assembled)
   return WebAssembly.validate(bytes) ? new WebAssembly.Module(bytes) : undefined
 }
 
 /** Kernels over a fresh memory of at least `floats` floats; falls back to JavaScript where SIMD is missing. @internal */
 export const makeKernels = (floats: number, mode: KernelMode): Kernels => {
   const module = mode === "wasm" ? wasmModule() : undefined
-  return (module === undefined ? undefined : makeWasm(module, floats)) ?? makeJs(floats)
+  const wasm = module === undefined ? undefined : makeWasm(module, floats)
+  if (wasm !== undefined) return wasm
+  const memory = new Float32Array(floats)
+  return { ...makeJsKernels(memory), mode: "js", memory }
 }

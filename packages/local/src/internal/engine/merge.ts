@@ -3,8 +3,8 @@
  * adapter costs nothing where no gradient is asked for.
  */
 import { at } from "./floats.js"
-import type { Work } from "./forward.js"
 import type { Lora } from "./lora.js"
+import type { Work } from "./work.js"
 import type { Workspace } from "./workspace.js"
 
 /** Weights as the kernels want them, kept outside the workspace so that many models can take turns in it. @internal */
@@ -30,21 +30,12 @@ export function* merge(
       const { lora: { scale, settings: { rank } }, values } = adapter
       for (let i = 0; i < rows * rank; i++) memory[workspace.lora.a + i] = scale * at(values, factors.a + i)
       memory.set(values.subarray(factors.b, factors.b + rank * columns), workspace.lora.b)
-      kernels.pack({ offset: workspace.lora.b, row: columns, column: 1 }, rank, columns, workspace.lora.packed)
-      kernels.gemm(
-        { offset: workspace.lora.a, row: rank, column: 1 },
-        workspace.lora.packed,
-        rank * 8,
-        merged,
-        columns,
-        rows,
-        columns,
-        rank,
-        true
-      )
+      const { a, b, packed } = workspace.lora
+      kernels.pack(b, columns, 1, rank, columns, packed)
+      kernels.gemm(a, rank, 1, packed, rank * 8, merged, columns, rows, columns, rank, 1)
     }
-    kernels.pack({ offset: merged, row: columns, column: 1 }, rows, columns, forwardWeights + offset)
-    if (gradients) kernels.pack({ offset: merged, row: 1, column: columns }, columns, rows, backwardWeights + offset)
+    kernels.pack(merged, columns, 1, rows, columns, forwardWeights + offset)
+    if (gradients) kernels.pack(merged, 1, columns, columns, rows, backwardWeights + offset)
     yield
   }
   const made: Packed = {

@@ -6,10 +6,10 @@ import { backward } from "./backward.js"
 import type { Trainable } from "./backward.js"
 import { makeBatch } from "./batch.js"
 import type { Example, Task } from "./examples.js"
-import { add, at } from "./floats.js"
-import { forward, logSoftmax, unembed } from "./forward.js"
-import type { Work } from "./forward.js"
+import { add, at, intAt } from "./floats.js"
+import { forward, normaliser, unembed } from "./forward.js"
 import { evaluateLoss } from "./losses.js"
+import type { Work } from "./work.js"
 import type { Workspace } from "./workspace.js"
 
 /** @internal */
@@ -24,21 +24,22 @@ const allFinite = (values: Float32Array): boolean => {
   return true
 }
 
-/** Replaces a row of log probabilities by the gradient of its logits. */
+/** Replaces a row of logits by their gradient. */
 const logitGradient = (
-  memory: Float32Array,
+  workspace: Workspace,
   row: number,
-  vocabulary: number,
+  shift: number,
   example: Example,
   position: number,
   derivative: Float32Array
 ): void => {
+  const { kernels, memory, shape: { model: { vocabularySize } } } = workspace
   const from = position * example.width
   let sum = 0
   for (let j = 0; j < example.width; j++) sum += at(derivative, from + j)
-  if (sum === 0) memory.fill(0, row, row + vocabulary)
-  else for (let j = 0; j < vocabulary; j++) memory[row + j] = -sum * Math.exp(at(memory, row + j))
-  for (let j = 0; j < example.width; j++) add(memory, row + at(example.targets, from + j), at(derivative, from + j))
+  if (sum === 0) memory.fill(0, row, row + vocabularySize)
+  else kernels.expScale(row, vocabularySize, shift, -sum)
+  for (let j = 0; j < example.width; j++) add(memory, row + intAt(example.targets, from + j), at(derivative, from + j))
 }
 
 /** Undefined when the numbers are no longer finite. @internal */
@@ -57,11 +58,14 @@ export function* pass(
   for (const example of examples) {
     const { length } = example.tokens
     const logprobs = new Float32Array(example.targets.length)
+    const shifts = new Float32Array(length)
     for (let i = 0; i < length; i++) {
       const row = first + i * vocabularySize
-      logSoftmax(memory, row, vocabularySize)
+      const shift = normaliser(workspace, row)
+      shifts[i] = shift
       for (let j = i * example.width; j < (i + 1) * example.width; j++) {
-        logprobs[j] = at(memory, row + at(example.targets, j))
+        // Rounding must not make anything more than certain.
+        logprobs[j] = Math.min(0, at(memory, row + intAt(example.targets, j)) - shift)
       }
       if (i % 128 === 127) yield
     }
@@ -72,7 +76,7 @@ export function* pass(
     results.push({ logprobs, elementwise, loss })
     if (!task.forwardOnly) {
       for (let i = 0; i < length; i++) {
-        logitGradient(memory, first + i * vocabularySize, vocabularySize, example, i, derivative)
+        logitGradient(workspace, first + i * vocabularySize, at(shifts, i), example, i, derivative)
         if (i % 128 === 127) yield
       }
     }

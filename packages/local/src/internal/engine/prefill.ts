@@ -7,11 +7,11 @@ import { makeBatch } from "./batch.js"
 import type { Cache } from "./decode.js"
 import { rememberPrompt } from "./decode.js"
 import { draw, makeTopK, writeTopK } from "./draw.js"
-import { at } from "./floats.js"
+import { at, intAt } from "./floats.js"
 import { forward, logSoftmax, unembed } from "./forward.js"
-import type { Work } from "./forward.js"
 import type { Query } from "./query.js"
 import { makeRandom } from "./random.js"
+import type { Work } from "./work.js"
 import type { Workspace } from "./workspace.js"
 
 /** @internal */
@@ -27,16 +27,12 @@ const alternativesStream = 0x7fffffff
 
 /** @internal */
 export function* prefill(workspace: Workspace, query: Query, seed: number): Work<Prefilled> {
-  const { logits, memory, shape: { model: { vocabularySize } } } = workspace
+  const { logits, shape: { model: { vocabularySize } } } = workspace
   const { altTokens, prompt, scoreFrom, targets, topkPrompt } = query
   const { length } = prompt
   yield* forward(workspace, makeBatch([prompt]))
   const cache = rememberPrompt(workspace, length)
   yield
-  const row = (position: number): Float32Array => {
-    const start = logits + position * vocabularySize
-    return memory.subarray(start, start + vocabularySize)
-  }
   // Row i speaks about position i + 1.
   const everyRow = targets !== undefined || altTokens > 0
   const scored = query.promptLogprobs || topkPrompt > 0
@@ -48,19 +44,22 @@ export function* prefill(workspace: Workspace, query: Query, seed: number): Work
   const alternatives = altTokens > 0
     ? { tokens: new Int32Array((length - 1) * altTokens), logprobs: new Float32Array((length - 1) * altTokens) }
     : undefined
+  const next = new Float32Array(vocabularySize)
   const random = makeRandom(seed, alternativesStream)
   for (let i = first; i < length; i++) {
-    const logprobs = row(i)
-    logSoftmax(memory, logits + i * vocabularySize, vocabularySize)
+    const logprobs = logSoftmax(workspace, logits + i * vocabularySize)
     if (i % 64 === 63) yield
-    if (i === length - 1) break
+    if (i === length - 1) {
+      next.set(logprobs)
+      break
+    }
     if (i + 1 >= scoreFrom) {
-      if (promptLogprobs !== undefined) promptLogprobs[i + 1] = at(logprobs, at(prompt, i + 1))
+      if (promptLogprobs !== undefined) promptLogprobs[i + 1] = at(logprobs, intAt(prompt, i + 1))
       if (topk !== undefined) writeTopK(logprobs, topkPrompt, i + 1, topk)
     }
     if (targets !== undefined && targetScores !== undefined) {
       for (let cell = i * targets.columns; cell < (i + 1) * targets.columns; cell++) {
-        const id = at(targets.ids, cell)
+        const id = intAt(targets.ids, cell)
         if (id >= 0) targetScores[cell] = at(logprobs, id)
       }
     }
@@ -74,7 +73,7 @@ export function* prefill(workspace: Workspace, query: Query, seed: number): Work
   }
   return {
     cache,
-    next: row(length - 1).slice(),
+    next,
     scores: {
       ...(promptLogprobs === undefined ? {} : { promptLogprobs }),
       ...(topk === undefined ? {} : { topkPromptLogprobs: topk }),

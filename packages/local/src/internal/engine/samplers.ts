@@ -7,12 +7,11 @@ import type * as EngineError from "../../EngineError.js"
 import type { Snapshot } from "../../LocalAdapter.js"
 import type { Result, Sampler, Sequence } from "../../LocalSampler.js"
 import { snapshotFactors } from "./adapters.js"
-import { decodeStep, makeCache } from "./decode.js"
-import type { Continuation } from "./decode.js"
+import { beginTurn, decodeStep, endTurn, groupSize, makeContinuation } from "./decode.js"
+import type { Cache, Continuation } from "./decode.js"
 import { draw, makeTopK, writeTopK } from "./draw.js"
 import { at } from "./floats.js"
 import { logSoftmax, unembed } from "./forward.js"
-import type { Work } from "./forward.js"
 import type { Machine, Machines } from "./machine.js"
 import { load, merge } from "./merge.js"
 import type { Packed } from "./merge.js"
@@ -21,6 +20,7 @@ import type { Query } from "./query.js"
 import { checkQuery } from "./query.js"
 import { makeRandom } from "./random.js"
 import { makeStopWatch } from "./stops.js"
+import type { Work } from "./work.js"
 import type { Workspace } from "./workspace.js"
 
 /** A completion being written. */
@@ -73,42 +73,51 @@ const makeCompletion = (continuation: Continuation, query: Query, seed: number, 
 const tokensPerTurn = 16
 
 /** Advances all completions a few tokens; returns those that go on. */
-function* advanceAll(workspace: Workspace, active: ReadonlyArray<Completion>): Work<ReadonlyArray<Completion>> {
-  const { logits, memory, shape: { model: { vocabularySize } } } = workspace
-  let going = active
-  for (let turn = 0; turn < tokensPerTurn && going.length > 0; turn++) {
-    const tokens = decodeStep(workspace, going.map(({ continuation }) => continuation))
-    yield* unembed(workspace, tokens, 0, tokens.length)
-    going = going.filter(({ advance }, index) => {
-      const start = logits + index * vocabularySize
-      logSoftmax(memory, start, vocabularySize)
-      return advance(memory.subarray(start, start + vocabularySize))
-    })
-    yield
+function* advanceAll(
+  workspace: Workspace,
+  prompt: Cache,
+  active: ReadonlyArray<Completion>
+): Work<ReadonlyArray<Completion>> {
+  const { logits, shape: { model: { vocabularySize } } } = workspace
+  const rows = active.map(({ continuation }) => continuation)
+  const remaining: Array<Completion> = []
+  for (let from = 0; from < active.length;) {
+    const to = from + groupSize(workspace, prompt, rows.slice(from), tokensPerTurn)
+    beginTurn(workspace, prompt, rows.slice(from, to), tokensPerTurn)
+    let going = active.slice(from, to)
+    for (let turn = 0; turn < tokensPerTurn && going.length > 0; turn++) {
+      const tokens = decodeStep(workspace, prompt.length, going.map(({ continuation }) => continuation))
+      yield* unembed(workspace, tokens, 0, tokens.length)
+      going = going.filter(({ advance }, index) => advance(logSoftmax(workspace, logits + index * vocabularySize)))
+      yield
+    }
+    endTurn(workspace, going.map(({ continuation }) => continuation))
+    remaining.push(...going)
+    from = to
   }
-  return going
+  return remaining
 }
 
 const makeSampler = (machine: Machine, packed: Packed): Sampler => {
   const { model } = machine.shape
   const complete = Effect.fnUntraced(function*(query: Query) {
     const seed = query.seed ?? (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER))
-    const { completions, going, scores } = yield* machine.run(function*(workspace) {
+    const { cache, completions, going, scores } = yield* machine.run(function*(workspace) {
       load(workspace, packed)
       const { cache, next, scores } = yield* prefill(workspace, query, seed)
       const completions = Array.from(
         { length: query.samples },
-        (_, index) => makeCompletion({ prompt: cache, own: makeCache(workspace, 16), token: 0 }, query, seed, index)
+        (_, index) => makeCompletion(makeContinuation(), query, seed, index)
       )
       const going = query.maxTokens === 0 ? [] : completions.filter(({ advance }) => advance(next))
-      return { completions, going, scores }
+      return { cache, completions, going, scores }
     })
     let active: ReadonlyArray<Completion> = going
     while (active.length > 0) {
       const turn = active
       active = yield* machine.run(function*(workspace) {
         load(workspace, packed)
-        return yield* advanceAll(workspace, turn)
+        return yield* advanceAll(workspace, cache, turn)
       })
     }
     return { sequences: completions.map(({ finish }) => finish()), ...scores } satisfies Result

@@ -2,7 +2,7 @@
  * The working memory of one model: every buffer a pass needs, laid out once in the linear memory of the kernels. It
  * holds nothing that outlives a pass except the packed weights of whoever used it last.
  */
-import { makeBase } from "./base.js"
+import { bigramPrior, makeBase, rotations } from "./base.js"
 import type { Base } from "./base.js"
 import { ceil8 } from "./floats.js"
 import type { KernelMode, Kernels } from "./kernels.js"
@@ -15,6 +15,9 @@ export const maxRank = 128
 
 /** Attention probabilities are kept in blocks of this many rows, each as wide as causality needs. @internal */
 export const blockRows = 32
+
+// How many sequences of full length can be continued at once; more of them, or shorter ones, take turns.
+const cachedContexts = 8
 
 /** What a block of the model keeps from the forward pass for the backward pass. @internal */
 export interface Saved {
@@ -40,6 +43,9 @@ export interface Workspace {
   /** Floats of the probabilities of one head of one layer. */
   readonly headScores: number
   readonly layers: ReadonlyArray<Saved>
+  readonly cosine: number
+  readonly sine: number
+  readonly prior: number
   readonly forwardWeights: number
   readonly backwardWeights: number
   readonly x: number
@@ -52,8 +58,11 @@ export interface Workspace {
   readonly dHidden: number
   readonly dQkv: number
   readonly packed: number
-  readonly headPacks: readonly [number, number, number, number, number, number]
+  readonly headPacks: readonly [number, number, number, number]
   readonly dScores: number
+  /** Keys and values of sequences being continued: `cacheTokens` rows of both for each layer. */
+  readonly cache: number
+  readonly cacheTokens: number
   readonly lora: {
     readonly a: number
     readonly b: number
@@ -86,6 +95,7 @@ export const makeWorkspace = (shape: Shape, mode: KernelMode): Workspace => {
   const rows = (columns: number): number => region(capacity * columns)
   const headScores = scoreSize(capacity)
   const widest = Math.max(3 * width, hidden, vocabularySize)
+  const cacheTokens = cachedContexts * capacity
   const head = (): number => region(ceil8(capacity) * ceil8(shape.headSize))
   const layout = {
     headScores,
@@ -99,6 +109,9 @@ export const makeWorkspace = (shape: Shape, mode: KernelMode): Workspace => {
       scale2: rows(1),
       rectified: rows(hidden)
     })),
+    cosine: region((capacity * shape.headSize) / 2),
+    sine: region((capacity * shape.headSize) / 2),
+    prior: region(vocabularySize * vocabularySize),
     forwardWeights: region(shape.size),
     backwardWeights: region(shape.size),
     x: rows(width),
@@ -111,8 +124,10 @@ export const makeWorkspace = (shape: Shape, mode: KernelMode): Workspace => {
     dHidden: rows(hidden),
     dQkv: rows(3 * width),
     packed: rows(widest),
-    headPacks: [head(), head(), head(), head(), head(), head()] as const,
+    headPacks: [head(), head(), head(), head()] as const,
     dScores: region(blockRows * ceil8(capacity)),
+    cache: region(layers * cacheTokens * 2 * width),
+    cacheTokens,
     lora: {
       a: region(widest * maxRank),
       b: region(widest * maxRank),
@@ -123,6 +138,9 @@ export const makeWorkspace = (shape: Shape, mode: KernelMode): Workspace => {
     }
   }
   const kernels = makeKernels(size, mode)
+  kernels.memory.set(rotations(shape, Math.cos), layout.cosine)
+  kernels.memory.set(rotations(shape, Math.sin), layout.sine)
+  kernels.memory.set(bigramPrior(vocabularySize), layout.prior)
   return {
     ...layout,
     base: makeBase(shape),

@@ -1,0 +1,186 @@
+/**
+ * The kernels in plain JavaScript.
+ */
+import { add, at } from "./floats.js"
+import type { Operations } from "./kernels.js"
+
+const matrixKernels = (memory: Float32Array): Pick<Operations, "gemm" | "pack"> => ({
+  gemm: (a, aRow, aColumn, b, panel, c, cRow, m, n, k, accumulate) => {
+    for (let j = 0; j < n; j += 8) {
+      const start = b + (j >> 3) * panel
+      for (let i = 0; i < m; i++) {
+        let from = a + i * aRow
+        const to = c + i * cRow + j
+        if (accumulate === 0) memory.fill(0, to, to + 8)
+        let s0 = at(memory, to)
+        let s1 = at(memory, to + 1)
+        let s2 = at(memory, to + 2)
+        let s3 = at(memory, to + 3)
+        let s4 = at(memory, to + 4)
+        let s5 = at(memory, to + 5)
+        let s6 = at(memory, to + 6)
+        let s7 = at(memory, to + 7)
+        for (let p = start, end = start + k * 8; p < end; p += 8) {
+          const value = at(memory, from)
+          from += aColumn
+          s0 += value * at(memory, p)
+          s1 += value * at(memory, p + 1)
+          s2 += value * at(memory, p + 2)
+          s3 += value * at(memory, p + 3)
+          s4 += value * at(memory, p + 4)
+          s5 += value * at(memory, p + 5)
+          s6 += value * at(memory, p + 6)
+          s7 += value * at(memory, p + 7)
+        }
+        memory[to] = s0
+        memory[to + 1] = s1
+        memory[to + 2] = s2
+        memory[to + 3] = s3
+        memory[to + 4] = s4
+        memory[to + 5] = s5
+        memory[to + 6] = s6
+        memory[to + 7] = s7
+      }
+    }
+  },
+  pack: (b, row, column, k, n, target) => {
+    let to = target
+    for (let j = 0; j < n; j += 8) {
+      const filled = Math.min(8, n - j)
+      let from = b + j * column
+      for (let p = 0; p < k; p++) {
+        for (let lane = 0; lane < filled; lane++) memory[to + lane] = at(memory, from + lane * column)
+        for (let lane = filled; lane < 8; lane++) memory[to + lane] = 0
+        from += row
+        to += 8
+      }
+    }
+  }
+})
+
+const dot = (memory: Float32Array, left: number, right: number, n: number): number => {
+  let sum = 0
+  for (let i = 0; i < n; i++) sum += at(memory, left + i) * at(memory, right + i)
+  return sum
+}
+
+const rowKernels = (memory: Float32Array): Omit<Operations, "gemm" | "pack" | "attendRow" | "softmax"> => ({
+  rowMax: (row, n) => {
+    let top = -Infinity
+    for (let i = row; i < row + n; i++) top = Math.max(top, at(memory, i))
+    return top
+  },
+  expSum: (row, n, top) => {
+    let sum = 0
+    for (let i = row; i < row + n; i++) sum += Math.exp(at(memory, i) - top)
+    return sum
+  },
+  expScale: (row, n, shift, factor) => {
+    for (let i = row; i < row + n; i++) memory[i] = factor * Math.exp(at(memory, i) - shift)
+  },
+  addRow: (target, source, n) => {
+    for (let i = 0; i < n; i++) add(memory, target + i, at(memory, source + i))
+  },
+  normalise: (source, target, scales, width, rows) => {
+    for (let row = 0; row < rows; row++) {
+      const from = source + row * width
+      const to = target + row * width
+      const scale = 1 / Math.sqrt(dot(memory, from, from, width) / width + 1e-5)
+      memory[scales + row] = scale
+      for (let i = 0; i < width; i++) memory[to + i] = at(memory, from + i) * scale
+    }
+  },
+  normaliseBackward: (gradient, normed, scales, target, width, rows) => {
+    for (let row = 0; row < rows; row++) {
+      const shift = row * width
+      const mean = dot(memory, gradient + shift, normed + shift, width) / width
+      const scale = at(memory, scales + row)
+      for (let i = shift; i < shift + width; i++) {
+        add(memory, target + i, scale * (at(memory, gradient + i) - at(memory, normed + i) * mean))
+      }
+    }
+  },
+  activate: (hidden, squared, n) => {
+    for (let i = 0; i < n; i++) {
+      const value = Math.max(0, at(memory, hidden + i))
+      memory[hidden + i] = value
+      memory[squared + i] = value * value
+    }
+  },
+  activateBackward: (rectified, squared, gradient, n) => {
+    for (let i = 0; i < n; i++) {
+      const value = at(memory, rectified + i)
+      memory[squared + i] = value * value
+      memory[gradient + i] = 2 * value * at(memory, gradient + i)
+    }
+  },
+  rotate: (row, cosine, sine, heads, half, direction) => {
+    for (let head = 0; head < heads; head++) {
+      const start = row + head * 2 * half
+      for (let i = 0; i < half; i++) {
+        const c = at(memory, cosine + i)
+        const s = at(memory, sine + i) * direction
+        const left = at(memory, start + i)
+        const right = at(memory, start + half + i)
+        memory[start + i] = left * c - right * s
+        memory[start + half + i] = left * s + right * c
+      }
+    }
+  },
+  softmaxBackward: (scores, gradient, width, rows, scale) => {
+    for (let row = 0; row < rows; row++) {
+      const shift = row * width
+      const mean = dot(memory, scores + shift, gradient + shift, width)
+      for (let i = shift; i < shift + width; i++) {
+        memory[gradient + i] = at(memory, scores + i) * (at(memory, gradient + i) - mean) * scale
+      }
+    }
+  }
+})
+
+const softmaxRun = (memory: Float32Array, start: number, length: number, scale: number): void => {
+  let top = -Infinity
+  for (let i = start; i < start + length; i++) top = Math.max(top, at(memory, i))
+  let sum = 0
+  for (let i = start; i < start + length; i++) {
+    const value = Math.exp((at(memory, i) - top) * scale)
+    memory[i] = value
+    sum += value
+  }
+  for (let i = start; i < start + length; i++) memory[i] = at(memory, i) / sum
+}
+
+const attentionKernels = (memory: Float32Array): Pick<Operations, "attendRow" | "softmax"> => ({
+  softmax: (scores, width, rows, visible, scale) => {
+    for (let row = 0; row < rows; row++) {
+      const start = scores + row * width
+      softmaxRun(memory, start, visible + row, scale)
+      memory.fill(0, start + visible + row, start + width)
+    }
+  },
+  attendRow: (query, target, prompt, promptLength, own, ownLength, weights, heads, headSize, scale) => {
+    const width = heads * headSize
+    const length = promptLength + ownLength
+    const place = (j: number): number =>
+      j < promptLength ? prompt + j * 2 * width : own + (j - promptLength) * 2 * width
+    for (let head = 0; head < heads; head++) {
+      const shift = head * headSize
+      for (let j = 0; j < length; j++) memory[weights + j] = dot(memory, query + shift, place(j) + shift, headSize)
+      softmaxRun(memory, weights, length, scale)
+      const out = target + shift
+      memory.fill(0, out, out + headSize)
+      for (let j = 0; j < length; j++) {
+        const weight = at(memory, weights + j)
+        const value = place(j) + width + shift
+        for (let i = 0; i < headSize; i++) add(memory, out + i, weight * at(memory, value + i))
+      }
+    }
+  }
+})
+
+/** @internal */
+export const makeJsKernels = (memory: Float32Array): Operations => ({
+  ...matrixKernels(memory),
+  ...rowKernels(memory),
+  ...attentionKernels(memory)
+})

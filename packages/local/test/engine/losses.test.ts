@@ -1,0 +1,56 @@
+import { assert, describe, it } from "@effect/vitest"
+import { evaluateLoss, lossDefaults, lossNames } from "../../src/internal/engine/losses.js"
+import type { LossName } from "../../src/internal/engine/losses.js"
+
+const evaluate = (loss: LossName, logprob: number, sampled: number, advantage: number, config = lossDefaults[loss]) => {
+  const elementwise = new Float32Array(1)
+  const derivative = new Float32Array(1)
+  const inputs = {
+    weights: Float32Array.of(advantage),
+    logprobs: Float32Array.of(sampled),
+    advantages: Float32Array.of(advantage)
+  }
+  const logprobs = Float32Array.of(logprob)
+  const value = evaluateLoss(loss, new Map(Object.entries(config)), logprobs, inputs, elementwise, derivative)
+  return { value, elementwise: elementwise[0] ?? NaN, derivative: derivative[0] ?? NaN }
+}
+
+// Exact in single precision, so that the expected values can be written down.
+const half = Math.log(0.5)
+
+describe("losses", () => {
+  it("have the values of their definitions", () => {
+    assert.approximately(evaluate("cross_entropy", -2, 0, 3).value, 6, 1e-6)
+    assert.approximately(evaluate("importance_sampling", half, 0, 4).value, -2, 1e-5)
+    // Ratio 0.5, clipped to 0.8: the smaller of the two products counts.
+    assert.approximately(evaluate("ppo", half, 0, 1).value, -0.5, 1e-5)
+    assert.approximately(evaluate("ppo", half, 0, -1).value, 0.8, 1e-5)
+    assert.approximately(evaluate("ppo", 0, half, 1).value, -1.2, 1e-5)
+    assert.approximately(evaluate("ppo", 0, half, -1).value, 2, 1e-5)
+    assert.approximately(evaluate("cispo", -1, -3, 2, { clip_low_threshold: 0, clip_high_threshold: 4 }).value, 8, 1e-5)
+    assert.approximately(evaluate("dro", -1, -3, 2, { beta: 0.5 }).value, 2 + 0.5 * 0.5 * 4, 1e-5)
+  })
+
+  it("cross entropy of a token that does not count is a plain zero", () => {
+    assert.isTrue(Object.is(evaluate("cross_entropy", -2, 0, 0).elementwise, 0))
+  })
+
+  for (const loss of lossNames) {
+    it(`${loss}: the derivative is that of the value`, () => {
+      for (const logprob of [-0.1, -1, -3]) {
+        for (const sampled of [-0.2, -1.1, -2.9]) {
+          for (const advantage of [-1.5, 0.5]) {
+            const step = 1e-3
+            const { derivative } = evaluate(loss, logprob, sampled, advantage)
+            const ratio = Math.min(4, Math.exp(logprob - sampled))
+            // Of cispo the ratio is held fixed.
+            const value = (at: number): number =>
+              loss === "cispo" ? -ratio * at * advantage : evaluate(loss, at, sampled, advantage).value
+            const measured = (value(logprob + step) - value(logprob - step)) / (2 * step)
+            assert.approximately(derivative, measured, 5e-3 * (1 + Math.abs(measured)))
+          }
+        }
+      }
+    })
+  }
+})
