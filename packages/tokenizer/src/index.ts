@@ -6,6 +6,19 @@
 export * as AddedToken from "./AddedToken.js"
 
 /**
+ * A model's own chat template: messages to the text the model was trained on.
+ *
+ * Templates are Jinja written against Python. They run on `@huggingface/jinja`, changed where its habits differ from
+ * Python's: `strip(chars)`, `tojson(indent=…)` of empty objects, `None` and lists where text is expected, what `{{ }}` and
+ * `~` print, and floats. What still differs: a float without a fraction reads as an integer (`1.0` prints `1`), integers
+ * above 2⁵³ are rounded, an index out of range is undefined instead of an error, what a loop printed in the round that
+ * ends in `{% break %}` is lost, and `{% generation %}` is ignored.
+ *
+ * @since 0.1.0
+ */
+export * as ChatTemplate from "./ChatTemplate.js"
+
+/**
  * Tokenizer files from the Hugging Face hub, through the cache the Python libraries use.
  *
  * @since 0.1.0

@@ -1,0 +1,163 @@
+/**
+ * A model's own chat template: messages to the text the model was trained on.
+ *
+ * Templates are Jinja written against Python. They run on `@huggingface/jinja`, changed where its habits differ from
+ * Python's: `strip(chars)`, `tojson(indent=…)` of empty objects, `None` and lists where text is expected, what `{{ }}` and
+ * `~` print, and floats. What still differs: a float without a fraction reads as an integer (`1.0` prints `1`), integers
+ * above 2⁵³ are rounded, an index out of range is undefined instead of an error, what a loop printed in the round that
+ * ends in `{% break %}` is lost, and `{% generation %}` is ignored.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as jinja from "./internal/jinja.js"
+import type { Tokenizer } from "./Tokenizer.js"
+import { ChatTemplateFailed } from "./TokenizerError.js"
+
+/**
+ * @since 0.1.0
+ * @category guards
+ */
+export const TypeId = "~@effect-tinker/tokenizer/ChatTemplate" as const
+
+/**
+ * @since 0.1.0
+ * @category guards
+ */
+export type TypeId = typeof TypeId
+
+/**
+ * A message as templates read it: `role`, `content`, `tool_calls`, `reasoning_content` and so on.
+ * `Message.toTemplate` makes one.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type TemplateMessage = Readonly<Record<string, unknown>>
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface RenderOptions {
+  /** Tools in the shape of the OpenAI API. Defaults to none. */
+  readonly tools?: ReadonlyArray<unknown> | undefined
+  /** Whether the text ends where the assistant's next answer begins. Defaults to `false`. */
+  readonly addGenerationPrompt?: boolean | undefined
+  /** Whether the text ends inside the last message, for the model to continue. Defaults to `false`. */
+  readonly continueFinalMessage?: boolean | undefined
+  /** More variables for the template, such as `enable_thinking`. They win over everything else. */
+  readonly variables?: Readonly<Record<string, unknown>> | undefined
+}
+
+/**
+ * A compiled template.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ChatTemplate {
+  readonly [TypeId]: TypeId
+  readonly source: string
+  readonly render: (
+    messages: ReadonlyArray<TemplateMessage>,
+    options?: RenderOptions
+  ) => Effect.Effect<string, ChatTemplateFailed>
+}
+
+/**
+ * @since 0.1.0
+ * @category guards
+ */
+export const isChatTemplate = (u: unknown): u is ChatTemplate => Predicate.hasProperty(u, TypeId)
+
+const failed = (phase: "compile" | "render", cause: unknown): ChatTemplateFailed =>
+  new ChatTemplateFailed({ phase, description: jinja.describe(cause), cause })
+
+/**
+ * Compiles a template. `variables` are what every render sees, such as the special tokens.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const compile = (
+  source: string,
+  variables: Readonly<Record<string, unknown>> = {}
+): Either.Either<ChatTemplate, ChatTemplateFailed> =>
+  Either.map(
+    Either.try({ try: () => jinja.compile(source), catch: (cause) => failed("compile", cause) }),
+    (compiled): ChatTemplate => ({
+      [TypeId]: TypeId,
+      source,
+      render: Effect.fnUntraced(function*(messages, options) {
+        const now = yield* Clock.currentTimeMillis
+        const text = yield* Effect.try({
+          try: () =>
+            compiled.render({
+              ...variables,
+              messages,
+              tools: options?.tools ?? null,
+              documents: null,
+              add_generation_prompt: options?.addGenerationPrompt ?? false,
+              ...options?.variables
+            }, new Date(now)),
+          catch: (cause) => failed("render", cause)
+        })
+        return options?.continueFinalMessage === true ? yield* cutAfterFinal(text, messages.at(-1)) : text
+      })
+    })
+  )
+
+/**
+ * The named template of a tokenizer, with its special tokens as variables.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromTokenizer = (
+  tokenizer: Tokenizer,
+  name = "default"
+): Either.Either<ChatTemplate, ChatTemplateFailed> => {
+  const source = tokenizer.chatTemplates[name]
+  const { bos, eos, pad, unk } = tokenizer.specialTokens
+  return source === undefined
+    ? Either.left(
+      new ChatTemplateFailed({ phase: "compile", description: `${tokenizer.id} has no chat template called ${name}` })
+    )
+    : compile(source, {
+      bos_token: Option.getOrUndefined(bos),
+      eos_token: Option.getOrUndefined(eos),
+      pad_token: Option.getOrUndefined(pad),
+      unk_token: Option.getOrUndefined(unk)
+    })
+}
+
+const finalText = (message: TemplateMessage | undefined): string | undefined => {
+  const content = message?.["content"]
+  if (typeof content === "string") return content
+  const part: unknown = Array.isArray(content) ? content.at(-1) : undefined
+  return Predicate.hasProperty(part, "text") && typeof part.text === "string" ? part.text : undefined
+}
+
+/** Cuts what the template wrote after the last message's text; a template may have trimmed that text. */
+const cutAfterFinal = (
+  rendered: string,
+  message: TemplateMessage | undefined
+): Effect.Effect<string, ChatTemplateFailed> => {
+  const text = finalText(message)
+  const at = text === undefined ? -1 : rendered.lastIndexOf(text.trim())
+  if (text === undefined || at < 0) {
+    return Effect.fail(
+      new ChatTemplateFailed({
+        phase: "render",
+        description: "the last message cannot be continued: the template does not write its text"
+      })
+    )
+  }
+  const whole = text.trimStart()
+  return Effect.succeed(rendered.slice(0, at + (rendered.startsWith(whole, at) ? whole : text.trim()).length))
+}

@@ -1,0 +1,213 @@
+/**
+ * `@huggingface/jinja` with Python's habits where its own differ: the parsed template is rewritten so that printing,
+ * `~`, `strip(chars)`, and the filters `tojson`, `string` and `trim` call functions of ours.
+ */
+import * as Jinja from "@huggingface/jinja"
+import * as Predicate from "effect/Predicate"
+import type { RuntimeValue } from "./python.js"
+import * as python from "./python.js"
+
+interface Node {
+  readonly type: string
+  [field: string]: unknown
+}
+
+// the library's own declarations do not resolve from ES modules; this is what is leaned on
+const library: {
+  readonly parse: (tokens: unknown) => Node
+  readonly tokenize: (source: string, options: object) => unknown
+  readonly Environment: new() => { readonly set: (name: string, value: unknown) => void }
+  readonly Interpreter: new(environment: object) => { readonly run: (program: Node) => { readonly value: string } }
+} = Jinja
+
+const isNode = (u: unknown): u is Node => Predicate.hasProperty(u, "type") && Predicate.isString(u.type)
+
+/** What a template's own `raise_exception` said. */
+class Raised extends Error {}
+
+// names no template uses: they are not identifiers in the language
+const names = { print: " print", concat: " concat", json: " tojson", string: " string", trim: " trim", strip: " strip" }
+
+const identifier = (value: string): Node => ({ type: "Identifier", value })
+
+/** A call that passes each argument in a list of its own, because a bare argument loses whether it was a float. */
+const call = (name: string, args: ReadonlyArray<unknown>): Node => ({
+  type: "CallExpression",
+  callee: identifier(name),
+  args: args.map((arg) =>
+    isNode(arg) && arg.type !== "KeywordArgumentExpression" ? { type: "ArrayLiteral", value: [arg] } : arg
+  )
+})
+
+const statements = new Set([
+  "If",
+  "For",
+  "Break",
+  "Continue",
+  "Set",
+  "Macro",
+  "Comment",
+  "FilterStatement",
+  "CallStatement"
+])
+
+const rewriteList = (list: ReadonlyArray<unknown>, isBody: boolean): Array<unknown> =>
+  list.map((item) => {
+    const node = rewrite(item)
+    return isBody && isNode(node) && !statements.has(node.type) && node.type !== "StringLiteral"
+      ? call(names.print, [node])
+      : node
+  })
+
+const rewrite = (input: unknown): unknown => {
+  if (!isNode(input)) return input
+  const node: Record<string, unknown> = {}
+  for (const [field, value] of Object.entries(input)) {
+    if (field === "operator") node[field] = value
+    else if (Array.isArray(value)) {
+      node[field] = rewriteList(value, field === "body" || field === "alternate" || field === "defaultBlock")
+    } else if (value instanceof Map) {
+      node[field] = new Map(Array.from(value, ([key, value]) => [rewrite(key), rewrite(value)]))
+    } else node[field] = rewrite(value)
+  }
+  const result = { ...node, type: input.type }
+  return specialise(result)
+}
+
+const field = (node: unknown, name: string): unknown => Predicate.isRecord(node) ? node[name] : undefined
+
+const specialise = (node: Node): Node => {
+  if (node.type === "FilterExpression") {
+    const filter = node["filter"]
+    const isCall = field(filter, "type") === "CallExpression"
+    const name = isCall ? field(field(filter, "callee"), "value") : field(filter, "value")
+    const args = isCall ? field(filter, "args") : []
+    if ((name === "tojson" || name === "string" || name === "trim") && Array.isArray(args)) {
+      return call(name === "tojson" ? names.json : name === "string" ? names.string : names.trim, [
+        node["operand"],
+        ...args
+      ])
+    }
+  }
+  if (node.type === "BinaryExpression" && field(node["operator"], "value") === "~") {
+    return call(names.concat, [node["left"], node["right"]])
+  }
+  if (node.type === "CallExpression" && Array.isArray(node["args"])) {
+    const callee = node["callee"]
+    const method = field(field(callee, "property"), "value")
+    if (
+      field(callee, "type") === "MemberExpression" && field(callee, "computed") === false &&
+      (method === "strip" || method === "lstrip" || method === "rstrip")
+    ) {
+      return call(names.strip, [{ type: "StringLiteral", value: method }, field(callee, "object"), ...node["args"]])
+    }
+  }
+  return node
+}
+
+const isRuntimeValue = (u: unknown): u is RuntimeValue =>
+  Predicate.hasProperty(u, "type") && Predicate.isString(u.type) && Predicate.hasProperty(u, "value")
+
+const undefinedValue: RuntimeValue = { type: "UndefinedValue", value: undefined }
+
+/** The value in the list a rewritten call passes it in. */
+const unwrap = (arg: unknown): RuntimeValue => {
+  const value: unknown = Array.isArray(arg) ? arg[0] : undefined
+  return isRuntimeValue(value) ? value : undefinedValue
+}
+
+const optionalChars = (arg: unknown): string | undefined => {
+  const { type, value } = unwrap(arg)
+  if (type === "StringValue") return String(value)
+  if (type === "NullValue" || type === "UndefinedValue") return undefined
+  throw new Error("strip arg must be None or str")
+}
+
+const keyword = (args: ReadonlyArray<unknown>, name: string, position: number): RuntimeValue => {
+  const last = args.at(-1)
+  if (last instanceof Map) {
+    const value: unknown = last.get(name)
+    if (isRuntimeValue(value)) return value
+  }
+  return unwrap(args[position])
+}
+
+const jsonOptions = (args: ReadonlyArray<unknown>): python.JsonOptions => {
+  // transformers: tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False)
+  const indent = keyword(args, "indent", 2)
+  const separators = keyword(args, "separators", 3).value
+  const [item, key] = Array.isArray(separators) ? separators.map((part) => field(part, "value")) : []
+  return {
+    ensureAscii: keyword(args, "ensure_ascii", 1).value === true,
+    indent: indent.type === "IntegerValue" ? Number(indent.value) : undefined,
+    separators: typeof item === "string" && typeof key === "string" ? [item, key] : undefined,
+    sortKeys: keyword(args, "sort_keys", 4).value === true
+  }
+}
+
+const range = (first: number, second?: number, step = 1): Array<number> => {
+  const [from, to] = second === undefined ? [0, first] : [first, second]
+  if (step === 0) throw new Error("range() arg 3 must not be zero")
+  const out: Array<number> = []
+  for (let i = from; step > 0 ? i < to : i > to; i += step) out.push(i)
+  return out
+}
+
+const functions: Readonly<Record<string, (...args: ReadonlyArray<unknown>) => unknown>> = {
+  [names.print]: (value) => python.str(unwrap(value)),
+  [names.concat]: (left, right) => python.str(unwrap(left)) + python.str(unwrap(right)),
+  [names.string]: (value) => python.str(unwrap(value)),
+  [names.trim]: (value, chars) => python.strip(python.str(unwrap(value)), "both", optionalChars(chars)),
+  [names.json]: (...args) => python.json(unwrap(args[0]), jsonOptions(args)),
+  [names.strip]: (method, value, chars) => {
+    const text = unwrap(value)
+    const name = String(unwrap(method).value)
+    if (text.type !== "StringValue") throw new Error(`${text.type} has no attribute '${name}'`)
+    const side = name === "strip" ? "both" : name === "lstrip" ? "left" : "right"
+    return python.strip(String(text.value), side, optionalChars(chars))
+  },
+  raise_exception: (message) => {
+    throw new Raised(String(message))
+  }
+}
+
+/** @internal */
+export interface Compiled {
+  readonly render: (variables: Readonly<Record<string, unknown>>, now: Date) => string
+}
+
+/**
+ * Throws what the parser throws.
+ *
+ * @internal
+ */
+export const compile = (source: string): Compiled => {
+  const program = rewrite(library.parse(library.tokenize(source, { lstrip_blocks: true, trim_blocks: true })))
+  if (!isNode(program)) throw new Error("nothing was parsed")
+  return {
+    render: (variables, now) => {
+      const environment = new library.Environment()
+      const globals: Record<string, unknown> = {
+        true: true,
+        True: true,
+        false: false,
+        False: false,
+        none: null,
+        None: null,
+        range,
+        strftime_now: (format: unknown) => python.strftime(now, String(format)),
+        ...functions,
+        ...variables
+      }
+      for (const [name, value] of Object.entries(globals)) environment.set(name, value)
+      return new library.Interpreter(environment).run(program).value
+    }
+  }
+}
+
+/**
+ * The words of a failure: a template's own, where it raised it.
+ *
+ * @internal
+ */
+export const describe = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)
