@@ -13,6 +13,13 @@ export * as Cli from "./Cli.js"
 export * as CliFailure from "./CliFailure.js"
 
 /**
+ * The part of the Hugging Face Hub's API that an upload needs: who am I, repositories, branches, large files, commits.
+ *
+ * @since 0.1.0
+ */
+export * as HuggingFace from "./HuggingFace.js"
+
+/**
  * What the commands print: data on stdout as a table, JSON or one JSON value per line; everything else on stderr.
  *
  * @since 0.1.0

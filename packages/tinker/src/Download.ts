@@ -175,7 +175,7 @@ export const toFile: (
       const file = yield* fs.open(part, { flag: start === 0 ? "w" : "a" })
       yield* onProgress({ received, total })
       yield* response.stream.pipe(
-        Stream.mapError(broken),
+        Stream.catchAll((error) => error.reason === "EmptyBody" ? Stream.empty : Stream.fail(broken(error))),
         Stream.timeoutFail(silent, stallTimeout),
         Stream.runForEach(Effect.fnUntraced(function*(bytes) {
           if (received + bytes.length > (total ?? maxBytes)) return yield* tooLarge

@@ -71,6 +71,13 @@ export * as Capabilities from "./Capabilities.js"
 export * as Checkpoint from "./Checkpoint.js"
 
 /**
+ * A checkpoint on disk: fetched, resumed, checked, unpacked path-safely, and visible only when it is complete.
+ *
+ * @since 0.1.0
+ */
+export * as CheckpointDownload from "./CheckpointDownload.js"
+
+/**
  * How the server wants its clients to behave: asked for once when a client starts, and again while it runs.
  *
  * @since 0.1.0
@@ -205,6 +212,13 @@ export * as Optimizer from "./Optimizer.js"
  * @since 0.1.0
  */
 export * as QueueState from "./QueueState.js"
+
+/**
+ * What the service knows: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.
+ *
+ * @since 0.1.0
+ */
+export * as RestClient from "./RestClient.js"
 
 /**
  * When a failed request is tried again, and how long we wait: one `Schedule` per class of operation, in one table.

@@ -125,7 +125,8 @@ const readBody = (
     const chunks: Array<Uint8Array> = []
     let size = 0
     return response.stream.pipe(
-      Stream.mapError(fromClientError),
+      // A 204 has no stream at all, which is not a failure.
+      Stream.catchAll((error) => error.reason === "EmptyBody" ? Stream.empty : Stream.fail(fromClientError(error))),
       Stream.runForEach((chunk) => {
         size += chunk.length
         chunks.push(chunk)

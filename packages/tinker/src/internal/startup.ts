@@ -66,7 +66,11 @@ export const configure = (
     Effect.suspend(() => shared.config === undefined ? shared.once.withPermit(ask) : Effect.succeed(shared.config)),
     (config) =>
       transport.configure({
-        billingPause: Duration.seconds(config.billingExceptionMaxPauseDurationSec),
+        // The server bounds the pause; who wants a shorter one has said so.
+        billingPause: Duration.min(
+          transport.config.billingPause,
+          Duration.seconds(config.billingExceptionMaxPauseDurationSec)
+        ),
         compress: config.protoCompressFwdbwd,
         tokenExchange: config.pjwtAuthEnabled
           ? config.credentialDefaultSource === "credential_cmd" ? "enforced" : "default"

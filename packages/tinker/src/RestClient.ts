@@ -1,0 +1,483 @@
+/**
+ * What the service knows: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.
+ *
+ * @since 0.1.0
+ */
+import type * as HttpClient from "@effect/platform/HttpClient"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import type * as Stream from "effect/Stream"
+import * as Account from "./Account.js"
+import * as Api from "./Api.js"
+import type * as Audit from "./Audit.js"
+import type * as Billing from "./Billing.js"
+import type * as Capabilities from "./Capabilities.js"
+import * as Checkpoint from "./Checkpoint.js"
+import type * as Credentials from "./Credentials.js"
+import type * as Endpoint from "./Endpoint.js"
+import * as Id from "./Id.js"
+import { paginate, paginateByCursor } from "./internal/paging.js"
+import * as startup from "./internal/startup.js"
+import * as tokenExchange from "./internal/tokenExchange.js"
+import * as transport from "./internal/transport.js"
+import type * as Sampler from "./Sampler.js"
+import * as Session from "./Session.js"
+import * as SessionSearch from "./SessionSearch.js"
+import type * as TinkerConfig from "./TinkerConfig.js"
+import * as TinkerError from "./TinkerError.js"
+import type * as TrainingRun from "./TrainingRun.js"
+import * as Weights from "./Weights.js"
+
+type Call<A> = Effect.Effect<A, TinkerError.TinkerError>
+type Pages<A> = Stream.Stream<A, TinkerError.TinkerError>
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Page {
+  readonly limit?: number | undefined
+  /** Defaults to 0. */
+  readonly offset?: number | undefined
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Scoped {
+  /** Defaults to `owned`. */
+  readonly accessScope?: TrainingRun.AccessScope | undefined
+}
+
+/**
+ * How a list is read page by page.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Paging {
+  /** Items asked for at once. Defaults to 100, for checkpoints to 1000. */
+  readonly pageSize?: number | undefined
+  /** Where in the list to begin. Defaults to 0. */
+  readonly offset?: number | undefined
+  /** Told after each page how many items there are in all, where the server says so. */
+  readonly onTotal?: ((total: number) => Effect.Effect<void>) | undefined
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Service {
+  readonly getTrainingRun: (trainingRunId: string, options?: Scoped) => Call<TrainingRun.TrainingRun>
+  /** The run a `tinker://` path belongs to. */
+  readonly getTrainingRunByPath: (tinkerPath: string, options?: Scoped) => Call<TrainingRun.TrainingRun>
+  /** One page, 20 runs unless told otherwise. */
+  readonly listTrainingRuns: (
+    options?: Page & Scoped & { readonly projectId?: string | undefined }
+  ) => Call<TrainingRun.TrainingRunsResponse>
+  /** All runs, newest first; a page is fetched when it is needed. */
+  readonly streamTrainingRuns: (
+    options?: Paging & Scoped & { readonly projectId?: string | undefined }
+  ) => Pages<TrainingRun.TrainingRun>
+  /** Works for anyone's public checkpoint too. */
+  readonly getWeightsInfo: (tinkerPath: string) => Call<Weights.WeightsInfoResponse>
+  /** All checkpoints of a run. */
+  readonly listCheckpoints: (trainingRunId: string) => Call<Checkpoint.CheckpointsListResponse>
+  /** The record of one checkpoint. */
+  readonly getCheckpoint: (tinkerPath: string) => Call<Checkpoint.Checkpoint>
+  /** One page of the checkpoints of all runs, 100 unless told otherwise. */
+  readonly listUserCheckpoints: (options?: Page) => Call<Checkpoint.CheckpointsListResponse>
+  /** The checkpoints of all runs, newest first; a page is fetched when it is needed. */
+  readonly streamUserCheckpoints: (options?: Paging) => Pages<Checkpoint.Checkpoint>
+  /**
+   * A signed address of the checkpoint's archive; fetch it without any credential. While the server builds the
+   * archive, it is asked again every half minute, six times in all.
+   */
+  readonly getCheckpointArchiveUrl: (tinkerPath: string) => Call<Checkpoint.CheckpointArchiveUrlResponse>
+  /** Signed addresses of the files of an external checkpoint. */
+  readonly getExternalWeightsUrls: (tinkerPath: string) => Call<Weights.ExternalWeightsUrlsResponse>
+  readonly deleteCheckpoint: (tinkerPath: string) => Call<void>
+  /** `Conflict` when it is public already. */
+  readonly publishCheckpoint: (tinkerPath: string) => Call<void>
+  /** `Conflict` when it is private already. */
+  readonly unpublishCheckpoint: (tinkerPath: string) => Call<void>
+  /** Counted from now; `null` removes the expiry. */
+  readonly setCheckpointTtl: (tinkerPath: string, ttl: Duration.DurationInput | null) => Call<void>
+  /** Copies a checkpoint into a project and yields the path of the copy. */
+  readonly copyWeights: (tinkerPath: string, options?: {
+    /** Defaults to the configured project. */
+    readonly projectId?: string | undefined
+    /** The copy never expires unless given. */
+    readonly ttl?: Duration.DurationInput | undefined
+    /** Who may read the source, when that is not the caller. */
+    readonly weightsAccessToken?: Redacted.Redacted | undefined
+  }) => Call<string>
+  readonly getSession: (sessionId: string, options?: Scoped) => Call<Session.GetSessionResponse>
+  /** One page, 20 sessions unless told otherwise. */
+  readonly listSessions: (options?: Page & Scoped) => Call<Session.ListSessionsResponse>
+  readonly streamSessions: (options?: Omit<Paging, "onTotal"> & Scoped) => Pages<Id.SessionId>
+  /** One page of a search; experimental on the service's side. */
+  readonly searchSessions: (
+    request: SessionSearch.SessionSearchRequest
+  ) => Call<SessionSearch.SessionSearchResponse>
+  /** All sessions a search finds. */
+  readonly streamSessionSearch: (request: SessionSearch.SessionSearchRequest) => Pages<SessionSearch.SessionSummary>
+  /** Moves a session, its runs and its samplers. It cannot be undone, only moved on. */
+  readonly assignSessionProject: (sessionId: string, projectId: string) => Call<void>
+  /** Waits until the trace is built and yields its signed address. */
+  readonly exportSessionTrace: (sessionId: string, options?: {
+    /** Between two looks. Defaults to 5 seconds. */
+    readonly interval?: Duration.DurationInput | undefined
+    /** Defaults to 30 minutes. */
+    readonly timeout?: Duration.DurationInput | undefined
+    readonly onPending?: ((elapsed: Duration.Duration) => Effect.Effect<void>) | undefined
+  }) => Call<string>
+  readonly getSampler: (samplerId: string) => Call<Sampler.GetSamplerResponse>
+  /** One UTC day, today unless told otherwise. */
+  readonly getAuditLog: (options?: {
+    readonly eventType?: Audit.AuditEventType | undefined
+    readonly day?: DateTime.Utc | undefined
+  }) => Call<Audit.AuditLogResponse>
+  /** Usage by the hour; both ends on full UTC hours, at most 14 days apart. */
+  readonly getBillingUsage: (window: {
+    readonly startingOn: DateTime.Utc
+    readonly endingBefore: DateTime.Utc
+  }) => Call<Billing.BillingUsageResponse>
+  readonly getCheckpointStorageUsage: (options?: {
+    readonly projectId?: string | undefined
+  }) => Call<Billing.CurrentCheckpointStorageUsageResponse>
+  /** Who the credential belongs to, read from the token the server gives for it. */
+  readonly whoami: Call<Account.WhoamiResponse>
+  /** The API key that is presented: its name and owner. */
+  readonly getApiKey: Call<Account.ApiKeyResponse>
+  /** Deletes the API key that is presented, for good. */
+  readonly deleteApiKey: Call<void>
+  readonly getServerCapabilities: Call<Capabilities.GetServerCapabilitiesResponse>
+}
+
+/**
+ * @since 0.1.0
+ * @category services
+ */
+export class RestClient extends Context.Tag("effect-tinker/RestClient")<RestClient, Service>() {}
+
+const module = "RestClient"
+
+const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ module, method, description })
+
+/** An archive that is being built is worth a wait; other failures are tried again sooner. */
+const archivePolicy = Schedule.exponential("500 millis", 2).pipe(
+  Schedule.union(Schedule.spaced("10 seconds")),
+  Schedule.jitteredWith({ min: 0.75, max: 1 }),
+  Schedule.whileInput(TinkerError.isRetryable),
+  Schedule.passthrough,
+  Schedule.modifyDelay((error, delay) => error.status === 503 ? error.retryAfter ?? Duration.seconds(30) : delay),
+  Schedule.intersect(Schedule.recurs(5))
+)
+
+/** When a redirect does not say how long its address lives. */
+const unsaidLife = Duration.minutes(15)
+
+/** @internal */
+export const fromTransport = (via: transport.Service): Service => {
+  // Asked once, by the first call: it decides which credential the others present.
+  let configured = false
+  const begin: Call<void> = Effect.suspend(() =>
+    configured ? Effect.void : Effect.map(startup.configure(via, { from: { module, method: "connect" } }), () => {
+      configured = true
+    })
+  )
+
+  const call = <Request, Response>(
+    method: string,
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options: transport.CallOptions = {}
+  ): Call<Response> => Effect.zipRight(begin, via.call(endpoint, request, { ...options, from: { module, method } }))
+
+  const id = <A>(method: string, what: string, value: string, make: (value: string) => A): Call<A> =>
+    value === "" ? invalid(method, `the ${what} is empty`) : Effect.sync(() => make(value))
+
+  const run = (method: string, value: string) => id(method, "training run id", value, Id.ModelId.make)
+  const session = (method: string, value: string) => id(method, "session id", value, Id.SessionId.make)
+
+  const path = (method: string, tinkerPath: string): Call<Checkpoint.ParsedPath> =>
+    Either.mapLeft(Checkpoint.parsePath(tinkerPath), (error) => invalid(method, error.description ?? "not a path"))
+
+  const onCheckpoint = (
+    method: string,
+    endpoint: Endpoint.Endpoint<Api.CheckpointRequest, void>
+  ) =>
+  (tinkerPath: string): Call<void> =>
+    Effect.flatMap(
+      path(method, tinkerPath),
+      ({ checkpointId, trainingRunId }) => call(method, endpoint, { checkpointId, trainingRunId })
+    )
+
+  const getTrainingRun: Service["getTrainingRun"] = (trainingRunId, options) =>
+    Effect.flatMap(
+      run("getTrainingRun", trainingRunId),
+      (trainingRunId) =>
+        call("getTrainingRun", Api.getTrainingRun, { trainingRunId, accessScope: options?.accessScope ?? "owned" })
+    )
+
+  const listTrainingRuns: Service["listTrainingRuns"] = (options = {}) =>
+    call("listTrainingRuns", Api.listTrainingRuns, {
+      limit: options.limit ?? 20,
+      offset: options.offset ?? 0,
+      accessScope: options.accessScope ?? "owned",
+      projectId: options.projectId
+    })
+
+  const listCheckpoints: Service["listCheckpoints"] = (trainingRunId) =>
+    Effect.flatMap(
+      run("listCheckpoints", trainingRunId),
+      (trainingRunId) => call("listCheckpoints", Api.listCheckpoints, { trainingRunId })
+    )
+
+  const listUserCheckpoints: Service["listUserCheckpoints"] = (options = {}) =>
+    call("listUserCheckpoints", Api.listUserCheckpoints, { limit: options.limit ?? 100, offset: options.offset ?? 0 })
+
+  const listSessions: Service["listSessions"] = (options = {}) =>
+    call("listSessions", Api.listSessions, {
+      limit: options.limit ?? 20,
+      offset: options.offset ?? 0,
+      accessScope: options.accessScope ?? "owned"
+    })
+
+  const searchSessions: Service["searchSessions"] = (request) => call("searchSessions", Api.searchSessions, request)
+
+  const archiveUrl = Effect.fnUntraced(function*({ checkpointId, trainingRunId }: Checkpoint.ParsedPath) {
+    const method = "getCheckpointArchiveUrl"
+    const origin = { module, method }
+    yield* begin
+    const answer = yield* Effect.retry(
+      via.attempt(Api.checkpointArchive, { checkpointId, trainingRunId }, {
+        from: origin,
+        headers: { accept: "application/json" }
+      }),
+      archivePolicy
+    )
+    if (answer.status < 300) {
+      return yield* Either.mapLeft(
+        Api.checkpointArchive.response.decode(answer.body, answer.headers["content-type"]),
+        (description) => new TinkerError.MalformedResponse({ ...origin, status: answer.status, description })
+      )
+    }
+    const location = answer.headers["location"]
+    if (location === undefined) {
+      return yield* new TinkerError.MalformedResponse({
+        ...origin,
+        status: answer.status,
+        description: "a redirect that does not say where to"
+      })
+    }
+    const now = yield* Clock.currentTimeMillis
+    const stated = Date.parse(answer.headers["expires"] ?? "")
+    return new Checkpoint.CheckpointArchiveUrlResponse({
+      url: location,
+      expires: DateTime.unsafeMake(Number.isNaN(stated) ? now + Duration.toMillis(unsaidLife) : stated)
+    })
+  })
+
+  const exportSessionTrace: Service["exportSessionTrace"] = Effect.fnUntraced(function*(value, options = {}) {
+    const method = "exportSessionTrace"
+    const sessionId = yield* session(method, value)
+    const started = yield* Clock.currentTimeMillis
+    const limit = Duration.decode(options.timeout ?? "30 minutes")
+    while (true) {
+      const answer = yield* call(method, Api.traceExport, { sessionId })
+      if (answer.status === "ready" && answer.url !== undefined) return answer.url
+      if (answer.status === "failed") {
+        return yield* new TinkerError.RequestFailed({
+          module,
+          method,
+          category: "server",
+          description: answer.error ?? "the trace could not be built"
+        })
+      }
+      const elapsed = Duration.millis((yield* Clock.currentTimeMillis) - started)
+      if (Duration.greaterThanOrEqualTo(elapsed, limit)) {
+        return yield* new TinkerError.TimedOut({
+          module,
+          method,
+          description: `the trace is not built after ${Duration.format(elapsed)}`
+        })
+      }
+      yield* options.onPending?.(elapsed) ?? Effect.void
+      yield* Effect.sleep(options.interval ?? "5 seconds")
+    }
+  })
+
+  const whoami: Service["whoami"] = Effect.gen(function*() {
+    const method = "whoami"
+    yield* begin
+    const token = yield* via.identityToken
+    const own = Option.isSome(token) ? token : yield* via.credentials.current
+    const claims = Option.match(own, {
+      onNone: () => Either.left("there is no credential"),
+      onSome: tokenExchange.claims
+    })
+    const text = (key: string): string | undefined => {
+      const value = Either.isRight(claims) ? claims.right[key] : undefined
+      return typeof value === "string" && value !== "" ? value : undefined
+    }
+    const userUrn = text("sub")
+    if (userUrn === undefined) {
+      return yield* invalid(method, "the server gives out no tokens, and a plain API key does not say whose it is")
+    }
+    const organization = text("org_id")
+    return new Account.WhoamiResponse({
+      userUrn,
+      orgUrn: organization === undefined ? undefined : `tml:organization:${organization}`,
+      email: text("email")
+    })
+  })
+
+  return RestClient.of({
+    getTrainingRun,
+    getTrainingRunByPath: (tinkerPath, options) =>
+      Effect.flatMap(
+        path("getTrainingRunByPath", tinkerPath),
+        ({ trainingRunId }) => getTrainingRun(trainingRunId, options)
+      ),
+    listTrainingRuns,
+    streamTrainingRuns: (options = {}) =>
+      paginate(
+        { ...options, pageSize: options.pageSize ?? 100 },
+        (limit, offset) =>
+          Effect.map(listTrainingRuns({ ...options, limit, offset }), ({ cursor, trainingRuns }) => ({
+            items: trainingRuns,
+            total: cursor.totalCount
+          }))
+      ),
+    getWeightsInfo: (tinkerPath) =>
+      call("getWeightsInfo", Api.weightsInfo, new Weights.WeightsInfoRequest({ tinkerPath })),
+    listCheckpoints,
+    getCheckpoint: Effect.fnUntraced(function*(tinkerPath) {
+      const { trainingRunId } = yield* path("getCheckpoint", tinkerPath)
+      const { checkpoints } = yield* listCheckpoints(trainingRunId)
+      const found = checkpoints.find((checkpoint) => checkpoint.tinkerPath === tinkerPath)
+      return found ?? (yield* new TinkerError.NotFound({
+        module,
+        method: "getCheckpoint",
+        description: `${tinkerPath} is not among the ${checkpoints.length} checkpoints of its run`
+      }))
+    }),
+    listUserCheckpoints,
+    streamUserCheckpoints: (options = {}) =>
+      paginate(
+        { ...options, pageSize: options.pageSize ?? 1000 },
+        (limit, offset) =>
+          Effect.map(listUserCheckpoints({ limit, offset }), ({ checkpoints, cursor }) => ({
+            items: checkpoints,
+            total: cursor?.totalCount
+          }))
+      ),
+    getCheckpointArchiveUrl: (tinkerPath) => Effect.flatMap(path("getCheckpointArchiveUrl", tinkerPath), archiveUrl),
+    getExternalWeightsUrls: Effect.fnUntraced(function*(tinkerPath) {
+      const method = "getExternalWeightsUrls"
+      const parsed = yield* path(method, tinkerPath)
+      if (parsed.checkpointType !== "external") {
+        return yield* invalid(method, `${tinkerPath} is not external: tinker://RUN/external_weights/NAME`)
+      }
+      return yield* call(method, Api.externalWeightsUrls, {
+        checkpointId: parsed.checkpointId,
+        trainingRunId: parsed.trainingRunId
+      })
+    }),
+    deleteCheckpoint: onCheckpoint("deleteCheckpoint", Api.deleteCheckpoint),
+    publishCheckpoint: onCheckpoint("publishCheckpoint", Api.publishCheckpoint),
+    unpublishCheckpoint: onCheckpoint("unpublishCheckpoint", Api.unpublishCheckpoint),
+    setCheckpointTtl: Effect.fnUntraced(function*(tinkerPath, ttl) {
+      const method = "setCheckpointTtl"
+      const { checkpointId, trainingRunId } = yield* path(method, tinkerPath)
+      const ttlSeconds = ttl === null ? null : Math.round(Duration.toSeconds(ttl))
+      if (ttlSeconds !== null && ttlSeconds <= 0) return yield* invalid(method, "the time to live must be positive")
+      return yield* call(method, Api.setCheckpointTtl, { checkpointId, trainingRunId, ttlSeconds })
+    }),
+    copyWeights: Effect.fnUntraced(function*(tinkerPath, options = {}) {
+      const method = "copyWeights"
+      yield* path(method, tinkerPath)
+      const projectId = options.projectId ?? Option.getOrUndefined(via.config.projectId)
+      if (projectId === undefined) {
+        return yield* invalid(method, "give the project of the copy, or configure one (TINKER_PROJECT_ID)")
+      }
+      const request = new Weights.CopyWeightsRequest({
+        sourcePath: tinkerPath,
+        destinationProjectId: projectId,
+        ttlSeconds: options.ttl === undefined ? undefined : Math.round(Duration.toSeconds(options.ttl))
+      })
+      const headers = options.weightsAccessToken === undefined
+        ? {}
+        : { "x-tinker-weights-access-token": Redacted.value(options.weightsAccessToken) }
+      return (yield* call(method, Api.copyWeights, request, { headers })).tinkerPath
+    }),
+    getSession: (sessionId, options) =>
+      Effect.flatMap(
+        session("getSession", sessionId),
+        (sessionId) => call("getSession", Api.getSession, { sessionId, accessScope: options?.accessScope ?? "owned" })
+      ),
+    listSessions,
+    streamSessions: (options = {}) =>
+      paginate({ ...options, pageSize: options.pageSize ?? 100 }, (limit, offset) =>
+        Effect.map(
+          listSessions({ ...options, limit, offset }),
+          ({ sessions }) => ({ items: sessions, total: undefined })
+        )),
+    searchSessions,
+    streamSessionSearch: (request) =>
+      paginateByCursor(request.cursor, (cursor) =>
+        Effect.map(
+          searchSessions(new SessionSearch.SessionSearchRequest({ ...request, cursor })),
+          ({ nextCursor, sessions }) => ({ items: sessions, next: nextCursor })
+        )),
+    assignSessionProject: (sessionId, projectId) =>
+      Effect.flatMap(
+        session("assignSessionProject", sessionId),
+        (sessionId) =>
+          call("assignSessionProject", Api.assignProject, {
+            ...new Session.AssignProjectRequest({ projectId }),
+            sessionId
+          })
+      ),
+    exportSessionTrace,
+    getSampler: (samplerId) =>
+      Effect.flatMap(
+        id("getSampler", "sampler id", samplerId, Id.SamplingSessionId.make),
+        (samplerId) => call("getSampler", Api.getSampler, { samplerId })
+      ),
+    getAuditLog: (options = {}) =>
+      call("getAuditLog", Api.audit, {
+        eventType: options.eventType ?? "all",
+        day: options.day === undefined ? undefined : DateTime.formatIsoDateUtc(options.day)
+      }),
+    getBillingUsage: (window) => call("getBillingUsage", Api.billingUsage, window),
+    getCheckpointStorageUsage: (options = {}) =>
+      call("getCheckpointStorageUsage", Api.checkpointStorage, { projectId: options.projectId }),
+    whoami,
+    getApiKey: via.call(Api.apiKeyInfo, {}, { from: { module, method: "getApiKey" } }),
+    deleteApiKey: via.call(Api.deleteApiKey, {}, { from: { module, method: "deleteApiKey" } }),
+    getServerCapabilities: call("getServerCapabilities", Api.capabilities, {})
+  })
+}
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer: Layer.Layer<
+  RestClient,
+  never,
+  TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient
+> = Layer.effect(RestClient, Effect.map(transport.Transport, fromTransport)).pipe(Layer.provide(transport.layer))
