@@ -26,6 +26,30 @@ export * as ChatTemplate from "./ChatTemplate.js"
 export * as HuggingFaceHub from "./HuggingFaceHub.js"
 
 /**
+ * Messages of a conversation: what renderers turn into tokens and make of sampled tokens.
+ *
+ * @since 0.1.0
+ */
+export * as Message from "./Message.js"
+
+/**
+ * Conversations to tokens, and sampled tokens to messages, in the format a model was trained on.
+ *
+ * Text of messages never becomes a control token: `<|im_end|>` in a user's words is encoded as the letters it is made of,
+ * unless the message says `markup`.
+ *
+ * @since 0.1.0
+ */
+export * as Renderer from "./Renderer.js"
+
+/**
+ * The renderers of the model families, by constructor, by name and by model.
+ *
+ * @since 0.1.0
+ */
+export * as Renderers from "./Renderers.js"
+
+/**
  * Text to token ids and back, synchronously and without effects once loaded.
  *
  * A tokenizer is built from a model's own `tokenizer.json` by `@huggingface/tokenizers`. When it is byte-level BPE, as every

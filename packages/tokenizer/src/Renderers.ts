@@ -1,0 +1,291 @@
+/**
+ * The renderers of the model families, by constructor, by name and by model.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as ChatTemplate from "./ChatTemplate.js"
+import * as python from "./internal/python.js"
+import { deepseekV3 as deepseekV3Format } from "./internal/renderer/deepseekV3.js"
+import { gptOss as gptOssFormat } from "./internal/renderer/gptOss.js"
+import { kimiK2 as kimiK2Format } from "./internal/renderer/kimiK2.js"
+import { fromFormat, parseWith, tokenParser } from "./internal/renderer/make.js"
+import { qwen3 as qwen3Format } from "./internal/renderer/qwen3.js"
+import { scanner } from "./internal/renderer/scan.js"
+import { llama3 as llama3Format, roleColon as roleColonFormat } from "./internal/renderer/simple.js"
+import * as Message from "./Message.js"
+import type * as Renderer from "./Renderer.js"
+import type { Tokenizer } from "./Tokenizer.js"
+import type { ChatTemplateFailed } from "./TokenizerError.js"
+import { RenderFailed } from "./TokenizerError.js"
+import { baseName } from "./TokenizerId.js"
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface ThinkingOptions {
+  /**
+   * Whether reasoning stays in earlier answers. The models' own templates drop it; keeping it makes every prompt begin with
+   * the one before it. Defaults to `false`.
+   */
+  readonly keepThinking?: boolean | undefined
+}
+
+/**
+ * `User: …` and `Assistant: …`, for base models. Stops at the string `"\n\nUser:"`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const roleColon = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(roleColonFormat(Option.getOrUndefined(tokenizer.specialTokens.bos)), tokenizer)
+
+/**
+ * Llama 3 Instruct. Unlike the model's template it neither adds dates to the system message nor trims texts, and it has no
+ * tools.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const llama3 = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(llama3Format, tokenizer)
+
+/**
+ * Qwen3 with thinking, as the model's template writes it.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const qwen3 = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(qwen3Format({ name: "qwen3", mode: "thinking", keepThinking: options?.keepThinking ?? false }), tokenizer)
+
+/**
+ * Qwen3 told not to think, by the empty block its template writes for `enable_thinking=False`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const qwen3DisableThinking = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(
+    qwen3Format({ name: "qwen3_disable_thinking", mode: "disabled", keepThinking: options?.keepThinking ?? false }),
+    tokenizer
+  )
+
+/**
+ * Qwen3 Instruct (2507): no thinking.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const qwen3Instruct = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(qwen3Format({ name: "qwen3_instruct", mode: "instruct", keepThinking: false }), tokenizer)
+
+/**
+ * DeepSeek V3.1 without thinking.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const deepseekV3 = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(deepseekV3Format({ name: "deepseekv3", thinking: false, keepThinking: false }), tokenizer)
+
+/**
+ * DeepSeek V3.1 with thinking.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const deepseekV3Thinking = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(
+    deepseekV3Format({ name: "deepseekv3_thinking", thinking: true, keepThinking: options?.keepThinking ?? false }),
+    tokenizer
+  )
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface GptOssOptions {
+  /** How hard to think. Without it the conversation has no system message of its own. */
+  readonly effort?: "low" | "medium" | "high" | undefined
+  /** The date the system message gives, as `YYYY-MM-DD`. Defaults to today's. */
+  readonly date?: string | undefined
+}
+
+/**
+ * gpt-oss, in the harmony format. Tool calls are written as harmony specifies them (`<|constrain|>json`), which the model's
+ * template does not.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const gptOss: (
+  tokenizer: Tokenizer,
+  options?: GptOssOptions
+) => Effect.Effect<Renderer.Renderer, RenderFailed> = Effect.fnUntraced(function*(tokenizer, options) {
+  const now = yield* Clock.currentTimeMillis
+  const effort = options?.effort
+  return yield* fromFormat(
+    gptOssFormat({
+      name: effort === undefined ? "gpt_oss_no_sysprompt" : `gpt_oss_${effort}_reasoning`,
+      system: effort === undefined
+        ? undefined
+        : { effort, date: options?.date ?? python.strftime(new Date(now), "%Y-%m-%d") }
+    }),
+    tokenizer
+  )
+})
+
+/**
+ * Kimi K2 Thinking.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const kimiK2 = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(kimiK2Format({ name: "kimi_k2", keepThinking: options?.keepThinking ?? false }), tokenizer)
+
+/**
+ * A renderer for a model nobody wrote one for: prompts come from its chat template, answers are read as text up to the end
+ * token. It cannot make training examples, because a template does not say who wrote which token.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromTemplate = (
+  template: ChatTemplate.ChatTemplate,
+  tokenizer: Tokenizer,
+  options?: {
+    /** More variables for the template. */
+    readonly variables?: Readonly<Record<string, unknown>> | undefined
+    readonly tools?: ReadonlyArray<Message.ToolSpec> | undefined
+  }
+): Renderer.Renderer => {
+  const refuse = new RenderFailed({
+    renderer: "template",
+    description: "a template cannot say which tokens to train on; use a renderer of the model's family"
+  })
+  const eos = Option.flatMap(tokenizer.specialTokens.eos, tokenizer.tokenToId)
+  const stop = Option.toArray(eos)
+  const parser = tokenParser(tokenizer, new Set(stop), () => scanner({ _tag: "plain" }))
+  return {
+    name: "template",
+    tokenizer,
+    stop,
+    isExtending: false,
+    generationPrompt: (messages, prompt) =>
+      template.render(messages.map(Message.toTemplate), {
+        addGenerationPrompt: true,
+        variables: options?.variables,
+        tools: options?.tools?.map((tool) => ({ type: "function", function: tool }))
+      }).pipe(
+        // templates write the beginning-of-text themselves
+        Effect.map((text) => tokenizer.encode(text + (prompt?.prefill ?? ""), { addSpecialTokens: false }))
+      ),
+    supervised: () => Effect.fail(refuse),
+    supervisedAll: () => Effect.fail(refuse),
+    toolMessages: () =>
+      Effect.fail(
+        new RenderFailed({ renderer: "template", description: "give the tools to Renderer.fromTemplate instead" })
+      ),
+    parser,
+    parse: parseWith(parser)
+  }
+}
+
+type Make = (tokenizer: Tokenizer) => Effect.Effect<Renderer.Renderer, RenderFailed>
+
+const makers: Readonly<Record<string, Make>> = {
+  role_colon: roleColon,
+  llama3,
+  qwen3: (tokenizer) => qwen3(tokenizer),
+  qwen3_disable_thinking: (tokenizer) => qwen3DisableThinking(tokenizer),
+  qwen3_instruct: qwen3Instruct,
+  deepseekv3: deepseekV3,
+  deepseekv3_disable_thinking: deepseekV3,
+  deepseekv3_thinking: (tokenizer) => deepseekV3Thinking(tokenizer),
+  gpt_oss_no_sysprompt: (tokenizer) => gptOss(tokenizer),
+  gpt_oss_low_reasoning: (tokenizer) => gptOss(tokenizer, { effort: "low" }),
+  gpt_oss_medium_reasoning: (tokenizer) => gptOss(tokenizer, { effort: "medium" }),
+  gpt_oss_high_reasoning: (tokenizer) => gptOss(tokenizer, { effort: "high" }),
+  kimi_k2: (tokenizer) => kimiK2(tokenizer)
+}
+
+/**
+ * The names {@link byName} knows: those of the Tinker cookbook, as far as they are implemented.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const names: ReadonlyArray<string> = Object.keys(makers)
+
+/**
+ * A renderer by its name in the Tinker cookbook.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const byName = (name: string, tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const make = makers[name]
+  return make === undefined
+    ? Effect.fail(
+      new RenderFailed({ renderer: name, description: `there is no such renderer; known: ${names.join(", ")}` })
+    )
+    : make(tokenizer)
+}
+
+/** First match wins. Base models come first: their names contain those of their families. */
+const rules: ReadonlyArray<readonly [RegExp, ReadonlyArray<string>]> = [
+  [/^Qwen\/Qwen3.*-Base$/, ["role_colon"]],
+  [/^deepseek-ai\/DeepSeek-V3\.1-Base$/, ["role_colon"]],
+  [/^meta-llama\/Llama-3.*-Instruct$/, ["llama3"]],
+  [/^meta-llama\/Llama-3/, ["role_colon"]],
+  [/^Qwen\/Qwen3-.*-Instruct-2507$/, ["qwen3_instruct"]],
+  [/^Qwen\/Qwen3-VL/, []],
+  [/^Qwen\/Qwen3-/, ["qwen3", "qwen3_disable_thinking"]],
+  [/^deepseek-ai\/DeepSeek-V3\.1/, ["deepseekv3", "deepseekv3_thinking"]],
+  [/^openai\/gpt-oss-/, ["gpt_oss_no_sysprompt", "gpt_oss_medium_reasoning"]],
+  [/^moonshotai\/Kimi-K2-Thinking$/, ["kimi_k2"]]
+]
+
+/**
+ * The renderers made for a model, the recommended one first; empty when there is none here.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const recommended = (model: string): ReadonlyArray<string> =>
+  rules.find(([pattern]) => pattern.test(baseName(model)))?.[1] ?? []
+
+/**
+ * The recommended renderer of a model; for a model without one, a renderer on the tokenizer's chat template, which can
+ * prompt but not train.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const forModel = (
+  model: string,
+  tokenizer: Tokenizer
+): Effect.Effect<Renderer.Renderer, RenderFailed | ChatTemplateFailed> => {
+  const [name] = recommended(model)
+  return name === undefined
+    ? Either.map(ChatTemplate.fromTokenizer(tokenizer), (template) => fromTemplate(template, tokenizer))
+    : byName(name, tokenizer)
+}

@@ -1,0 +1,606 @@
+/**
+ * Renderers beside the models' own templates.
+ *
+ * Real vocabularies: Qwen3, Llama 3.2 and DeepSeek V3 (whose vocabulary has no `<think>` token yet, so that it is text there).
+ * gpt-oss and Kimi run on a vocabulary of ours that has their control tokens. Templates were rendered by Jinja2
+ * (`packages/parity/python/golden_templates.py`).
+ */
+import type { Renderer } from "@effect-tinker/tokenizer"
+import { ChatTemplate, Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, FastCheck, Option } from "effect"
+import { conversation, names } from "./support/conversations.js"
+import type { Flags } from "./support/golden.js"
+import { renders } from "./support/golden.js"
+import { load } from "./support/models.js"
+import * as tiny from "./support/tiny.js"
+
+/** The tiny vocabulary with more control tokens. */
+const withTokens = (tokens: ReadonlyArray<string>) =>
+  Effect.runSync(Tokenizer.fromHuggingFace({
+    id: "ours",
+    tokenizerConfig: tiny.tokenizerConfig,
+    tokenizerJson: {
+      ...tiny.tokenizerJson,
+      added_tokens: [
+        ...tiny.tokenizerJson.added_tokens,
+        ...tokens.map((content, i) => ({
+          id: tiny.idOf("<pad>") + 1 + i,
+          content,
+          special: true,
+          normalized: false,
+          single_word: false,
+          lstrip: false,
+          rstrip: false
+        }))
+      ]
+    }
+  }))
+
+const chatml = withTokens([
+  "<|im_start|>",
+  "<|im_end|>",
+  "<tool_call>",
+  "</tool_call>",
+  "<tool_response>",
+  "</tool_response>"
+])
+// <|end|> is among the tiny ones
+const harmony = withTokens(["<|start|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"])
+const kimi = withTokens([
+  "<|im_user|>",
+  "<|im_assistant|>",
+  "<|im_system|>",
+  "<|im_middle|>",
+  "<|im_end|>",
+  "<|tool_calls_section_begin|>",
+  "<|tool_calls_section_end|>",
+  "<|tool_call_begin|>",
+  "<|tool_call_argument_begin|>",
+  "<|tool_call_end|>"
+])
+const llamaLike = withTokens(["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"])
+const deepseekLike = withTokens([
+  "<｜begin▁of▁sentence｜>",
+  "<｜end▁of▁sentence｜>",
+  "<｜User｜>",
+  "<｜Assistant｜>",
+  "<｜tool▁calls▁begin｜>",
+  "<｜tool▁calls▁end｜>",
+  "<｜tool▁call▁begin｜>",
+  "<｜tool▁call▁end｜>",
+  "<｜tool▁sep｜>",
+  "<｜tool▁output▁begin｜>",
+  "<｜tool▁output▁end｜>"
+])
+
+const golden = (template: string, name: string, flags: Flags): string | undefined =>
+  renders.templates[template]?.[name]?.[flags]?.text
+
+/** Messages with the tools declared as the format declares them. */
+const declared = Effect.fnUntraced(function*(renderer: Renderer.Renderer, name: string) {
+  const { messages, tools } = conversation(name)
+  if (tools.length === 0) return messages
+  const [first] = messages
+  const system = first?.role === "system" ? Message.text(first) : ""
+  return [
+    ...(yield* renderer.toolMessages(tools, system)),
+    ...messages.filter((message) => message.role !== "system")
+  ]
+})
+
+interface Comparison {
+  readonly template: string
+  readonly renderer: Renderer.Renderer
+  readonly flags: Flags
+  /** Conversations the renderer writes differently on purpose. */
+  readonly except?: ReadonlyArray<string>
+  readonly adjust?: (messages: ReadonlyArray<Message.Message>) => ReadonlyArray<Message.Message>
+}
+
+/** Prompts must have the very ids of the template's text. */
+const comparePrompts = Effect.fnUntraced(function*(comparison: Comparison) {
+  let compared = 0
+  for (const name of names) {
+    const expected = golden(comparison.template, name, comparison.flags)
+    if (expected === undefined || comparison.except?.includes(name) === true) continue
+    const messages = yield* declared(comparison.renderer, name)
+    const ids = yield* comparison.renderer.generationPrompt(comparison.adjust?.(messages) ?? messages)
+    const { tokenizer } = comparison.renderer
+    assert.strictEqual(
+      tokenizer.decode(ids),
+      tokenizer.decode(tokenizer.encode(expected, { addSpecialTokens: false })),
+      name
+    )
+    assert.deepStrictEqual(Array.from(ids), Array.from(tokenizer.encode(expected, { addSpecialTokens: false })), name)
+    compared++
+  }
+  return compared
+})
+
+/** Examples must have the template's text; headers and answers are encoded apart, so ids may differ. */
+const compareExamples = Effect.fnUntraced(function*(comparison: Comparison) {
+  let compared = 0
+  for (const name of names) {
+    const expected = golden(comparison.template, name, comparison.flags)
+    if (expected === undefined || comparison.except?.includes(name) === true) continue
+    const messages = yield* declared(comparison.renderer, name)
+    if (messages.at(-1)?.role !== "assistant") continue
+    const { tokens } = yield* comparison.renderer.supervised(comparison.adjust?.(messages) ?? messages)
+    assert.strictEqual(comparison.renderer.tokenizer.decode(tokens), expected.replace(/\n$/, ""), name)
+    compared++
+  }
+  return compared
+})
+
+const qwen = Effect.runSync(Effect.cached(load("qwen3")))
+
+describe("Qwen3", () => {
+  it.effect("prompts with the template's ids, thinking and not", () =>
+    Effect.gen(function*() {
+      const tokenizer = yield* qwen
+      const thinking = { template: "qwen3", renderer: yield* Renderers.qwen3(tokenizer) }
+      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate" }), 12)
+      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate, thinking on" }), 12)
+      const renderer = yield* Renderers.qwen3DisableThinking(tokenizer)
+      assert.strictEqual(yield* comparePrompts({ template: "qwen3", renderer, flags: "generate, thinking off" }), 12)
+    }), 120_000)
+
+  it.effect("writes examples as the template does", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.qwen3(yield* qwen)
+      assert.strictEqual(yield* compareExamples({ template: "qwen3", renderer, flags: "plain" }), 6)
+    }), 120_000)
+
+  it.effect("ends an answer with <|im_end|>, gives the empty block no weight", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.qwen3DisableThinking(yield* qwen)
+      const { tokens, weights } = yield* renderer.supervised([Message.user("Hi"), Message.assistant("Hello")])
+      const trained = tokens.filter((_, i) => weights[i] === 1)
+      assert.strictEqual(renderer.tokenizer.decode(trained), "Hello<|im_end|>")
+      assert.deepStrictEqual(renderer.stop, Array.from(trained.slice(-1)))
+      const error = yield* Effect.flip(renderer.supervised([Message.user("Hi"), Message.assistant("Hello", "hm")]))
+      assert.include(error.message, "not to reason")
+    }), 120_000)
+})
+
+describe("Llama 3", () => {
+  const llama = Effect.runSync(Effect.cached(load("llama3")))
+  const dates = "Cutting Knowledge Date: December 2023\nToday Date: 01 Jan 1970\n\n"
+  // the template puts dates into the system message and trims; with tools it rewrites the conversation
+  const adjust = (messages: ReadonlyArray<Message.Message>) => {
+    const [first] = messages
+    return first?.role === "system"
+      ? [Message.system(dates + Message.text(first)), ...messages.slice(1)]
+      : [Message.system(dates), ...messages]
+  }
+  const except = names.filter((name) => /tool|indentation|calls|no content|reasoning/.test(name))
+
+  it.effect("prompts with the template's ids", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.llama3(yield* llama)
+      assert.strictEqual(
+        yield* comparePrompts({ template: "llama3", renderer, flags: "generate", adjust, except }),
+        4
+      )
+      assert.strictEqual(yield* compareExamples({ template: "llama3", renderer, flags: "plain", adjust, except }), 2)
+    }), 120_000)
+})
+
+describe("DeepSeek V3", () => {
+  // its template puts the tools nowhere, and quotes arguments that are text already
+  const except = ["a tool", "a tool without parameters", "a tool round, arguments as text", "no content"]
+  // and writes no prompt after an answer
+  const answered = [...except, ...names.filter((name) => conversation(name).messages.at(-1)?.role === "assistant")]
+
+  it.effect("prompts with the template's ids, on the real vocabulary", () =>
+    Effect.gen(function*() {
+      const tokenizer = yield* load("deepseek")
+      const renderer = yield* Renderers.deepseekV3(tokenizer)
+      assert.isAbove(
+        yield* comparePrompts({ template: "deepseek-v3.1", renderer, flags: "generate", except: answered }),
+        2
+      )
+      const thinking = yield* Renderers.deepseekV3Thinking(tokenizer)
+      assert.isAbove(
+        yield* comparePrompts({
+          template: "deepseek-v3.1",
+          renderer: thinking,
+          flags: "generate, thinking on",
+          except: answered
+        }),
+        2
+      )
+      assert.isAbove(yield* compareExamples({ template: "deepseek-v3.1", renderer, flags: "plain", except }), 4)
+    }), 120_000)
+})
+
+describe("gpt-oss", () => {
+  // tool rounds are written as harmony specifies them, not as the template does; text does not become a token
+  const except = names.filter((name) => /round|calls|no content|in the text/.test(name))
+
+  it.effect("prompts with the template's ids", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.gptOss(harmony, { effort: "medium", date: "1970-01-01" })
+      assert.strictEqual(yield* comparePrompts({ template: "gpt-oss", renderer, flags: "generate", except }), 8)
+      assert.strictEqual(yield* compareExamples({ template: "gpt-oss", renderer, flags: "plain", except }), 4)
+    }))
+
+  it.effect("takes the date from the clock", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.byName("gpt_oss_high_reasoning", harmony)
+      const prompt = renderer.tokenizer.decode(yield* renderer.generationPrompt([Message.user("Hi")]))
+      assert.match(prompt, /Current date: 19(70-01-01|69-12-31)\n\nReasoning: high/)
+    }))
+})
+
+describe("Kimi K2", () => {
+  // tools are declared sorted and compact, as the model's own tokenizer does before its template sees them
+  const tools = ["a tool", "a tool without parameters"]
+  // the template lets text become tokens
+  const text = "reasoning in the text"
+
+  it.effect("prompts with the template's ids", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.kimiK2(kimi)
+      assert.strictEqual(
+        yield* comparePrompts({ template: "kimi-k2-thinking", renderer, flags: "generate", except: [...tools, text] }),
+        10
+      )
+      // the template forgets the reasoning of a finished conversation; training must not
+      const except = [...tools, text, "reasoning in its field"]
+      assert.strictEqual(yield* compareExamples({ template: "kimi-k2-thinking", renderer, flags: "plain", except }), 5)
+    }))
+})
+
+describe("every renderer", () => {
+  const all = Effect.all({
+    role_colon: Renderers.roleColon(chatml),
+    llama3: Renderers.llama3(llamaLike),
+    qwen3: Renderers.qwen3(chatml),
+    "qwen3, kept": Renderers.qwen3(chatml, { keepThinking: true }),
+    qwen3_disable_thinking: Renderers.qwen3DisableThinking(chatml),
+    qwen3_instruct: Renderers.qwen3Instruct(chatml),
+    deepseekv3: Renderers.deepseekV3(deepseekLike),
+    deepseekv3_thinking: Renderers.deepseekV3Thinking(deepseekLike),
+    "deepseekv3_thinking, kept": Renderers.deepseekV3Thinking(deepseekLike, { keepThinking: true }),
+    gpt_oss: Renderers.gptOss(harmony),
+    gpt_oss_low: Renderers.gptOss(harmony, { effort: "low" }),
+    kimi_k2: Renderers.kimiK2(kimi),
+    "kimi_k2, kept": Renderers.kimiK2(kimi, { keepThinking: true })
+  })
+
+  const reasons = (name: string) =>
+    /qwen3$|qwen3, kept|thinking(, kept)?$|gpt_oss|kimi/.test(name) && !/disable/.test(name)
+  const callsTools = (name: string) => !/role_colon|llama3/.test(name)
+
+  const turns = (name: string): ReadonlyArray<ReadonlyArray<Message.Message>> => [
+    [Message.user("the cat?"), Message.assistant("sat.")],
+    [
+      Message.system("be terse"),
+      Message.user("the cat?"),
+      Message.assistant("sat."),
+      Message.user("the mat?"),
+      Message.assistant("  was\n\nsat on")
+    ],
+    ...(reasons(name) ? [[Message.user("the cat?"), Message.assistant("sat.", "it had\n a mat")]] : []),
+    ...(callsTools(name)
+      ? [[
+        Message.user("the cat?"),
+        {
+          ...Message.assistant("looking"),
+          toolCalls: [
+            {
+              ...(name.startsWith("kimi") ? { id: "functions.find:0" } : {}),
+              name: "find",
+              arguments: "{\"what\": \"cat\"}"
+            }
+          ]
+        }
+      ]]
+      : [])
+  ]
+
+  it.effect("shows the sampler exactly what the example begins with, and reads back what it trains", () =>
+    Effect.gen(function*() {
+      for (const [name, renderer] of Object.entries(yield* all)) {
+        for (const messages of turns(name)) {
+          const { tokens, weights } = yield* renderer.supervised(messages)
+          const prompt = yield* renderer.generationPrompt(messages.slice(0, -1))
+          assert.deepStrictEqual(Array.from(tokens.subarray(0, prompt.length)), Array.from(prompt), name)
+          assert.isTrue(weights.every((weight, i) => weight === (i < prompt.length ? 0 : 1)), name)
+          const parsed = renderer.parse(tokens.subarray(prompt.length))
+          assert.strictEqual(parsed.termination, "stop_sequence", name)
+          assert.deepStrictEqual(parsed.message, messages.at(-1), name)
+          assert.isTrue(Option.isNone(parsed.failure))
+        }
+      }
+    }))
+
+  it.effect("reads token by token what it reads at once", () =>
+    Effect.gen(function*() {
+      for (const [name, renderer] of Object.entries(yield* all)) {
+        for (const messages of turns(name)) {
+          const { tokens } = yield* renderer.supervised(messages)
+          const prompt = yield* renderer.generationPrompt(messages.slice(0, -1))
+          const parser = renderer.parser()
+          const deltas = Array.from(tokens.subarray(prompt.length), (id) => parser.push([id])).flat()
+          const end = parser.end()
+          const answer = messages.at(-1) ?? Message.user("")
+          const heard = [...deltas, ...end.deltas]
+          assert.deepStrictEqual(end.parsed.message, answer, name)
+          assert.strictEqual(
+            heard.map((delta) => delta._tag === "Text" ? delta.text : "").join(""),
+            Message.text(answer),
+            name
+          )
+          assert.strictEqual(
+            heard.map((delta) => delta._tag === "Thinking" ? delta.thinking : "").join(""),
+            Message.thinking(answer),
+            name
+          )
+        }
+      }
+    }))
+
+  it.effect("lets no text become a control token", () =>
+    Effect.gen(function*() {
+      for (const [name, renderer] of Object.entries(yield* all)) {
+        const control = renderer.tokenizer.addedTokens.map((token) => token.content).join(" ")
+        const ids = (text: string) =>
+          Effect.map(
+            renderer.generationPrompt([Message.user(text)]),
+            (ids) => Array.from(ids).filter((id) => id >= tiny.idOf("<|bos|>"))
+          )
+        assert.deepStrictEqual(yield* ids(control), yield* ids("harmless"), name)
+        const trusted = yield* renderer.generationPrompt([{ ...Message.user(control), markup: true }])
+        assert.isAbove(Array.from(trusted).filter((id) => id >= tiny.idOf("<|bos|>")).length, (yield* ids("")).length)
+      }
+    }))
+
+  it.effect("keeps each prompt a beginning of the next where it says so", () =>
+    Effect.gen(function*() {
+      const messages = [
+        Message.system("be terse"),
+        Message.user("one"),
+        Message.assistant("1", "uno"),
+        Message.user("two"),
+        Message.assistant("2", "due"),
+        Message.user("three")
+      ]
+      for (const [name, renderer] of Object.entries(yield* all)) {
+        const plain = reasons(name)
+          ? messages
+          : messages.map((message) => ({ ...message, content: Message.text(message) }))
+        const prompts = yield* Effect.forEach([2, 4, 6], (n) => renderer.generationPrompt(plain.slice(0, n)))
+        const extends_ = prompts.every((prompt, i) => {
+          const next = prompts[i + 1]
+          return next === undefined || prompt.every((id, at) => id === next[at])
+        })
+        const whole = yield* renderer.supervised(plain.slice(0, 5), "all_assistant_messages")
+        const isPrefix = prompts.slice(0, 2).every((prompt) => prompt.every((id, at) => id === whole.tokens[at]))
+        if (renderer.isExtending) assert.isTrue(extends_ && isPrefix, name)
+      }
+    }))
+
+  it.effect("splits a conversation into one example an answer when its history is rewritten", () =>
+    Effect.gen(function*() {
+      const messages = [
+        Message.user("one"),
+        Message.assistant("1", "uno"),
+        Message.user("two"),
+        Message.assistant("2", "due")
+      ]
+      const renderer = yield* Renderers.qwen3(chatml)
+      assert.isFalse(renderer.isExtending)
+      const examples = yield* renderer.supervisedAll(messages, "all_assistant_messages")
+      assert.strictEqual(examples.length, 2)
+      assert.deepStrictEqual(examples[0], yield* renderer.supervised(messages.slice(0, 2)))
+      assert.deepStrictEqual(examples[1], yield* renderer.supervised(messages))
+      assert.strictEqual((yield* renderer.supervisedAll(messages)).length, 1)
+      assert.include((yield* Effect.flip(renderer.supervisedAll(messages, "all_tokens"))).message, "all_tokens")
+      const kept = yield* Renderers.qwen3(chatml, { keepThinking: true })
+      assert.strictEqual((yield* kept.supervisedAll(messages, "all_assistant_messages")).length, 1)
+    }))
+})
+
+describe("masking", () => {
+  const messages = [
+    Message.system("S"),
+    Message.user("U1"),
+    Message.assistant("A1"),
+    Message.user("U2"),
+    { ...Message.assistant("A2"), toolCalls: [{ name: "find", arguments: "{}" }] },
+    { role: "tool", content: "T", name: "find" },
+    Message.assistant("A3")
+  ]
+
+  const trained = Effect.fnUntraced(
+    function*(mode: Renderer.TrainOnWhat, given: ReadonlyArray<Message.Message> = messages) {
+      const renderer = yield* Renderers.qwen3Instruct(chatml)
+      const { tokens, weights } = yield* renderer.supervised(given, mode)
+      assert.strictEqual(tokens.length, weights.length)
+      return renderer.tokenizer.decode(tokens.filter((_, i) => weights[i] === 1))
+    }
+  )
+
+  const a1 = "A1<|im_end|>"
+  const a2 = "A2\n<tool_call>\n{\"name\": \"find\", \"arguments\": {}}\n</tool_call><|im_end|>"
+  const a3 = "A3<|im_end|>"
+  const s = "S<|im_end|>"
+  const u1 = "U1<|im_end|>"
+  const u2 = "U2<|im_end|>"
+  const t = "\n<tool_response>\nT\n</tool_response><|im_end|>"
+
+  it.effect("weighs what the mode says", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* trained("last_assistant_message"), a3)
+      assert.strictEqual(yield* trained("last_assistant_turn"), a2 + a3)
+      assert.strictEqual(yield* trained("all_assistant_messages"), a1 + a2 + a3)
+      assert.strictEqual(yield* trained("all_messages"), s + u1 + a1 + u2 + a2 + t + a3)
+      assert.strictEqual(yield* trained("all_user_and_system_messages"), s + u1 + u2)
+      const everything = yield* trained("all_tokens")
+      assert.include(everything, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU1")
+      const custom = messages.map((message, i) => ({ ...message, trainable: i === 1 || i === 6 }))
+      assert.strictEqual(yield* trained("customized", custom), u1 + a3)
+    }))
+
+  it.effect("wants `trainable` with customized and nowhere else", () =>
+    Effect.gen(function*() {
+      assert.include((yield* Effect.flip(trained("customized"))).message, "trainable")
+      const marked = messages.map((message) => ({ ...message, trainable: true }))
+      assert.include((yield* Effect.flip(trained("all_messages", marked))).message, "trainable")
+    }))
+})
+
+describe("parsing", () => {
+  const say = (renderer: Renderer.Renderer, text: string) =>
+    renderer.parse(renderer.tokenizer.encode(text, { addSpecialTokens: false }))
+
+  it.effect("tells how an answer ended", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.qwen3(chatml)
+      assert.strictEqual(say(renderer, "done<|im_end|>").termination, "stop_sequence")
+      const cut = say(renderer, "cut sh")
+      assert.strictEqual(cut.termination, "malformed")
+      assert.deepStrictEqual(Option.map(cut.failure, ({ kind }) => kind), Option.some("structural"))
+      assert.strictEqual(Message.text(cut.message), "cut sh")
+      assert.strictEqual(say(renderer, "a<|im_end|>b<|im_end|>").termination, "malformed")
+      const base = yield* Renderers.roleColon(chatml)
+      assert.strictEqual(say(base, " Paris\n\nUser:").termination, "stop_sequence")
+      assert.strictEqual(say(base, " Paris\n\nUser:").message.content, "Paris")
+      assert.strictEqual(say(base, " Paris<|end|>").termination, "eos")
+      assert.strictEqual(say(base, " Paris\n\nUser: more\n\nUser:").termination, "malformed")
+      assert.strictEqual(say(base, " Paris").termination, "malformed")
+      assert.deepStrictEqual(base.stop, ["\n\nUser:"])
+    }))
+
+  it.effect("keeps tool calls that cannot be read, and says why", () =>
+    Effect.gen(function*() {
+      const qwen = yield* Renderers.qwen3(chatml)
+      const bad = say(qwen, "<tool_call>\n{\"name\": \"f\", arguments}\n</tool_call><|im_end|>")
+      assert.strictEqual(bad.termination, "stop_sequence")
+      assert.deepStrictEqual(Option.map(bad.failure, ({ kind }) => kind), Option.some("content"))
+      assert.include(bad.message.unparsedToolCalls?.[0]?.rawText ?? "", "arguments}")
+      const open = say(qwen, "wait <tool_call>\n{\"name\"<|im_end|>")
+      assert.include(open.message.unparsedToolCalls?.[0]?.error ?? "", "unterminated")
+      assert.strictEqual(Message.text(open.message), "wait ")
+      for (const odd of ["[1]", "{\"name\": 1}", "{\"name\": \"f\"}"]) {
+        assert.strictEqual(say(qwen, `<tool_call>${odd}</tool_call><|im_end|>`).message.unparsedToolCalls?.length, 1)
+      }
+      const two = say(
+        qwen,
+        "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1.0}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call><|im_end|>"
+      )
+      assert.deepStrictEqual(two.message, {
+        role: "assistant",
+        content: "",
+        toolCalls: [{ name: "f", arguments: "{\"x\": 1.0}" }, { name: "g", arguments: "{}" }]
+      })
+      const deepseek = yield* Renderers.deepseekV3(deepseekLike)
+      const half = say(
+        deepseek,
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{<｜tool▁calls▁end｜><｜end▁of▁sentence｜>"
+      )
+      assert.deepStrictEqual(half.message.toolCalls, [{ name: "f", arguments: "{}" }])
+      assert.strictEqual(half.message.unparsedToolCalls?.length, 1)
+      const oss = yield* Renderers.gptOss(harmony)
+      const call = say(oss, " to=functions.f<|channel|>commentary <|constrain|>json<|message|>{\"a\": 1}<|call|>")
+      assert.deepStrictEqual(call.message.toolCalls, [{ name: "f", arguments: "{\"a\": 1}" }])
+      const broken = say(oss, " to=functions.f<|channel|>commentary json<|message|>{<|call|>")
+      assert.strictEqual(broken.message.unparsedToolCalls?.length, 1)
+      assert.strictEqual(say(oss, " to=functions.f<|call|>").message.unparsedToolCalls?.length, 1)
+    }))
+
+  it.effect("puts a prompt's opened reasoning back, and takes it for text when it was never closed", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.deepseekV3Thinking(deepseekLike)
+      const end = "<｜end▁of▁sentence｜>"
+      const expected = Message.assistant("yes", "so")
+      assert.deepStrictEqual(say(renderer, `so</think>yes${end}`).message, expected)
+      assert.deepStrictEqual(say(renderer, `<think>so</think>yes${end}`).message, expected)
+      assert.deepStrictEqual(say(renderer, `just an answer${end}`).message, Message.assistant("just an answer"))
+      const qwen = yield* Renderers.qwen3(chatml)
+      assert.deepStrictEqual(say(qwen, "<think>\nnever ends").message.content, [
+        { type: "thinking", thinking: "never ends" }
+      ])
+    }))
+
+  const text = FastCheck.array(
+    FastCheck.constantFrom(
+      "<think>",
+      "</think>",
+      "<tool_call>",
+      "</tool_call>",
+      "\n",
+      "a",
+      " b",
+      "<",
+      "{}",
+      "<|im_end|>"
+    )
+  )
+  const renderer = Effect.runSync(Renderers.qwen3(chatml))
+
+  it.prop("reads any answer the same in one piece and in many", { text }, ({ text }) => {
+    const ids = chatml.encode(text.join(""), { addSpecialTokens: false })
+    const parser = renderer.parser()
+    for (const id of ids) parser.push([id])
+    assert.deepStrictEqual(parser.end().parsed, renderer.parse(ids))
+  })
+})
+
+describe("choosing", () => {
+  it("recommends what the cookbook does", () => {
+    const table: ReadonlyArray<readonly [string, string | undefined]> = [
+      ["meta-llama/Llama-3.1-8B-Instruct", "llama3"],
+      ["meta-llama/Llama-3.2-1B", "role_colon"],
+      ["Qwen/Qwen3-8B", "qwen3"],
+      ["Qwen/Qwen3-8B-Base", "role_colon"],
+      ["Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3_instruct"],
+      ["Qwen/Qwen3-VL-30B-A3B-Instruct", undefined],
+      ["Qwen/Qwen3.5-4B", undefined],
+      ["deepseek-ai/DeepSeek-V3.1", "deepseekv3"],
+      ["deepseek-ai/DeepSeek-V3.1-Base", "role_colon"],
+      ["openai/gpt-oss-20b:peft", "gpt_oss_no_sysprompt"],
+      ["moonshotai/Kimi-K2-Thinking", "kimi_k2"],
+      ["moonshotai/Kimi-K2.5", undefined],
+      ["somebody/else", undefined]
+    ]
+    for (const [model, name] of table) assert.strictEqual(Renderers.recommended(model)[0], name, model)
+  })
+
+  it.effect("finds renderers by name and model, and says when there is none", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* Renderers.byName("qwen3_instruct", chatml)).name, "qwen3_instruct")
+      assert.include((yield* Effect.flip(Renderers.byName("nothing", chatml))).message, "role_colon")
+      assert.strictEqual((yield* Renderers.forModel("Qwen/Qwen3-8B", chatml)).name, "qwen3")
+      assert.strictEqual((yield* Renderers.forModel("somebody/else", chatml)).name, "template")
+      assert.include((yield* Effect.flip(Renderers.kimiK2(llamaLike))).message, "<|im_end|>")
+    }))
+
+  it.effect("falls back to the model's template for prompts, not for training", () =>
+    Effect.gen(function*() {
+      const template = yield* ChatTemplate.compile(
+        "{{ bos }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[a]{% endif %}",
+        { bos: "<|bos|>" }
+      )
+      const renderer = Renderers.fromTemplate(template, chatml)
+      const prompt = yield* renderer.generationPrompt([Message.user("hi")], { prefill: "well" })
+      assert.strictEqual(chatml.decode(prompt), "<|bos|>[user]hi[a]well")
+      assert.strictEqual(prompt[0], tiny.idOf("<|bos|>"))
+      assert.deepStrictEqual(renderer.stop, [tiny.idOf("<|end|>")])
+      assert.strictEqual(
+        renderer.parse(chatml.encode("yes<|end|>", { addSpecialTokens: false })).message.content,
+        "yes"
+      )
+      assert.include((yield* Effect.flip(renderer.supervised([Message.user("hi")]))).message, "train")
+    }))
+
+  it.effect("has no tools where the format has none", () =>
+    Effect.gen(function*() {
+      const tool = { name: "f", description: "d", parameters: {} }
+      assert.include((yield* Effect.flip((yield* Renderers.llama3(llamaLike)).toolMessages([tool]))).message, "Llama 3")
+      assert.include((yield* Effect.flip((yield* Renderers.roleColon(chatml)).toolMessages([tool]))).message, "tools")
+    }))
+})
