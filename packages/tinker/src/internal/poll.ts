@@ -66,6 +66,8 @@ export interface Options<A> {
   /** Size of a result known to be ready: fetched without asking for its size first. */
   readonly ready?: number | undefined
   readonly onIteration?: ((iteration: number) => void) | undefined
+  /** Asked before every poll: the reason to stop waiting, if there is one. */
+  readonly giveUp?: ((now: number) => TinkerError.TinkerError | undefined) | undefined
   readonly onEvent: (event: QueueState.Event) => Effect.Effect<void>
 }
 
@@ -294,11 +296,14 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
 
   const once: Effect.Effect<Step<A>, TinkerError.TinkerError> = Effect.flatMap(
     Clock.currentTimeMillis,
-    (sent) =>
-      Effect.matchEffect(attempt, {
+    (sent) => {
+      const reason = options.giveUp?.(sent)
+      if (reason !== undefined) return Effect.fail(reason)
+      return Effect.matchEffect(attempt, {
         onFailure: (error) => failed(error, sent),
         onSuccess: (response) => answered(response, sent)
       })
+    }
   )
 
   const loop: Effect.Effect<A, TinkerError.TinkerError> = Effect.suspend(() =>

@@ -1,0 +1,290 @@
+/**
+ * Draws from a model, or scores with it: thousands of samples at once, no order to keep.
+ *
+ * Each `sample` is one Effect of its result. All clients of a tenant share one dispatcher, so a rate limit met by one
+ * slows all of them down, and nothing else: waiting for results, training and heartbeats go on.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as SubscriptionRef from "effect/SubscriptionRef"
+import * as Api from "./Api.js"
+import type { SamplingSessionId, SessionId } from "./Id.js"
+import * as Heartbeat from "./internal/heartbeat.js"
+import * as Sampling from "./internal/sampling.js"
+import type { ModelInput } from "./ModelInput.js"
+import type * as QueueState from "./QueueState.js"
+import type * as Sample from "./Sample.js"
+import { CreateSamplingSessionRequest } from "./Sampler.js"
+import { SamplerHandle } from "./SamplerHandle.js"
+import type { Stop } from "./SamplingParams.js"
+import * as ServiceClient from "./ServiceClient.js"
+import type { TensorData } from "./TensorData.js"
+import * as TinkerError from "./TinkerError.js"
+
+/**
+ * What to draw, and how. Everything but the prompt may be left out.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SampleOptions {
+  readonly prompt: ModelInput
+  /** Sequences to draw. Defaults to 1. */
+  readonly numSamples?: number | undefined
+  /** Most tokens to generate. The service decides when absent. */
+  readonly maxTokens?: number | undefined
+  /** Makes draws repeatable. */
+  readonly seed?: number | undefined
+  /** Texts or token ids to end at; `[]` disables every stop, the model's own included. Defaults to the model's own. */
+  readonly stop?: string | Stop | undefined
+  /** `0` is greedy. Defaults to 1. */
+  readonly temperature?: number | undefined
+  /** Draw among this many tokens. Defaults to -1, no limit. */
+  readonly topK?: number | undefined
+  /** Draw among the likeliest tokens of this total probability. Defaults to 1. */
+  readonly topP?: number | undefined
+  /** Score the prompt as well. Defaults to false. */
+  readonly promptLogprobs?: boolean | undefined
+  /** Score only the end of the prompt; needs `promptLogprobs`. */
+  readonly promptLogprobsLastN?: number | undefined
+  /** Likeliest tokens to report at each prompt position. Defaults to 0. */
+  readonly topkPromptLogprobs?: number | undefined
+  /** Likeliest tokens to report at each sampled position. Defaults to 0. */
+  readonly topkSampleLogprobs?: number | undefined
+  /** Token ids to score, int64 of shape [prompt length - 1, K]: row `i` at prompt position `i + 1`, `-1` for none. */
+  readonly targetPromptLogprobs?: TensorData | undefined
+  /** Tokens to draw at each prompt position after the first. Defaults to 0. */
+  readonly promptAltTokensK?: number | undefined
+}
+
+/**
+ * One of many samples: which it was, and what became of it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SampleResult {
+  /** Position among the requests. */
+  readonly index: number
+  readonly request: SampleOptions
+  readonly result: Either.Either<Sample.SampleResponse, TinkerError.TinkerError>
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Service {
+  readonly samplingSessionId: SamplingSessionId
+  readonly sample: (options: SampleOptions) => Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError>
+  /**
+   * Log probability of each prompt token: NaN for the first, and for those before the last `lastN` when that is given.
+   */
+  readonly computeLogprobs: (
+    prompt: ModelInput,
+    options?: { readonly lastN?: number | undefined }
+  ) => Effect.Effect<Float32Array, TinkerError.TinkerError>
+  /**
+   * Many samples, answered in the order in which they end. Requests are pulled as places get free, so any number of
+   * them needs the memory of those under way. A sample that fails is an element too, and stops nothing.
+   */
+  readonly sampleMany: <E, R>(
+    requests: Stream.Stream<SampleOptions, E, R>,
+    options?: { readonly concurrency?: number | undefined }
+  ) => Stream.Stream<SampleResult, E, R>
+  /** Name of the model under the adapter. */
+  readonly baseModel: Effect.Effect<string, TinkerError.TinkerError>
+  /** What holds samples up: queue states, back-off, billing. */
+  readonly events: Stream.Stream<QueueState.Event>
+  /** For another process or thread. It holds no credential. */
+  readonly handle: SamplerHandle
+}
+
+/**
+ * @since 0.1.0
+ * @category services
+ */
+export class SamplingClient extends Context.Tag("effect-tinker/SamplingClient")<SamplingClient, Service>() {}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Settings {
+  /** Record what training needs to refer to the sampled sequences. Defaults to false. */
+  readonly recordStabilityInfo?: boolean | undefined
+  /** Samples that wait while none has been answered for this long fail as `Stuck`. Defaults to 2 hours. */
+  readonly progressTimeout?: Duration.DurationInput | undefined
+}
+
+/**
+ * What to sample from: a base model, a `tinker://` path, or a checkpoint together with its base model.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options extends Settings {
+  readonly baseModel?: string | undefined
+  readonly modelPath?: string | undefined
+}
+
+const from = (method: string) => ({ module: "SamplingClient", method })
+
+const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ ...from(method), description })
+
+const defaultConcurrency = 400
+
+/**
+ * A client of an existing sampler.
+ *
+ * @internal
+ */
+export const fromSession: (
+  service: ServiceClient.Service,
+  samplingSessionId: SamplingSessionId,
+  sessionId: SessionId,
+  numbering: Sampling.Numbering,
+  settings?: Settings
+) => Effect.Effect<Service, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(
+  function*(service, samplingSessionId, sessionId, numbering, settings = {}) {
+    const { transport } = service[ServiceClient.TypeId]
+    const { events, run } = yield* Sampling.make(service, samplingSessionId, numbering, settings)
+    return SamplingClient.of({
+      samplingSessionId,
+      sample: (options) => run("sample", options),
+      computeLogprobs: (prompt, options) =>
+        Effect.flatMap(
+          run("computeLogprobs", {
+            prompt,
+            numSamples: 1,
+            maxTokens: 1,
+            promptLogprobs: true,
+            promptLogprobsLastN: options?.lastN
+          }),
+          ({ promptLogprobs }) =>
+            promptLogprobs === undefined
+              ? new TinkerError.MalformedResponse({
+                ...from("computeLogprobs"),
+                description: "the server did not score the prompt"
+              })
+              : Effect.succeed(promptLogprobs)
+        ),
+      sampleMany: (requests, options) =>
+        Stream.mapEffect(
+          Stream.zipWithIndex(requests),
+          ([request, index]) =>
+            Effect.map(
+              Effect.either(run("sampleMany", request)),
+              (result): SampleResult => ({ index, request, result })
+            ),
+          { concurrency: options?.concurrency ?? defaultConcurrency, unordered: true }
+        ),
+      baseModel: Effect.map(
+        transport.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") }),
+        (sampler) => sampler.baseModel
+      ),
+      events,
+      handle: new SamplerHandle({
+        sessionId,
+        samplingSessionId,
+        holder: { baseUrl: transport.config.baseUrl },
+        recordStabilityInfo: settings.recordStabilityInfo ?? false
+      })
+    })
+  }
+)
+
+/**
+ * Opens a sampler.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make: (
+  options: Options
+) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+  function*(options) {
+    const { baseModel, modelPath } = options
+    if (baseModel === undefined && modelPath === undefined) {
+      return yield* invalid("make", "either baseModel or modelPath must be given")
+    }
+    if (modelPath !== undefined && !modelPath.startsWith("tinker://")) {
+      return yield* invalid("make", `modelPath must start with tinker://, not ${JSON.stringify(modelPath)}`)
+    }
+    const service = yield* ServiceClient.ServiceClient
+    const sessionId = yield* service.sessionId
+    const { nextSamplingSessionSeqId, transport } = service[ServiceClient.TypeId]
+    const { samplingSessionId } = yield* transport.call(
+      Api.createSamplingSession,
+      new CreateSamplingSessionRequest({
+        sessionId,
+        samplingSessionSeqId: nextSamplingSessionSeqId(),
+        baseModel,
+        modelPath
+      }),
+      { from: from("make") }
+    )
+    return yield* fromSession(service, samplingSessionId, sessionId, "original", options)
+  }
+)
+
+/**
+ * A client of a sampler opened elsewhere, numbering its requests apart from the original's. It keeps the session alive
+ * too, so that the original may be busy with other things.
+ *
+ * The `ServiceClient` must be one of the same service; its credentials are used, and it opens no session for this.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromHandle: (
+  handle: SamplerHandle,
+  settings?: Settings
+) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+  function*(handle, settings) {
+    const service = yield* ServiceClient.ServiceClient
+    const { transport } = service[ServiceClient.TypeId]
+    if (handle.holder.baseUrl.replace(/\/+$/, "") !== transport.config.baseUrl) {
+      return yield* invalid(
+        "fromHandle",
+        `the sampler is at ${handle.holder.baseUrl}, the client is connected to ${transport.config.baseUrl}`
+      )
+    }
+    const health = yield* SubscriptionRef.make<ServiceClient.Health>({ _tag: "Alive" })
+    yield* Effect.forkScoped(Heartbeat.run(transport, handle.sessionId, health))
+    return yield* fromSession(service, handle.samplingSessionId, handle.sessionId, "copy", {
+      recordStabilityInfo: handle.recordStabilityInfo,
+      ...settings
+    })
+  }
+)
+
+/**
+ * A sampler of its own, opened when the layer is built.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (
+  options: Options
+): Layer.Layer<SamplingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+  Layer.scoped(SamplingClient, make(options))
+
+/**
+ * A client of a sampler opened elsewhere.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerHandle = (
+  handle: SamplerHandle,
+  settings?: Settings
+): Layer.Layer<SamplingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+  Layer.scoped(SamplingClient, fromHandle(handle, settings))

@@ -1,0 +1,98 @@
+/**
+ * From what a caller asks for to the request, and from the answer back to what was asked for.
+ *
+ * @since 0.1.0
+ */
+import * as Either from "effect/Either"
+import type { UntypedFuture } from "../Future.js"
+import type { SamplingSessionId } from "../Id.js"
+import * as Sample from "../Sample.js"
+import type { SampleOptions, Settings } from "../SamplingClient.js"
+import { SamplingParams } from "../SamplingParams.js"
+import * as TinkerError from "../TinkerError.js"
+
+const trusted = { disableValidation: true } as const
+
+const refuse = (method: string, description: string) =>
+  Either.left(new TinkerError.InvalidInput({ module: "SamplingClient", method, description }))
+
+const isNatural = (n: number | undefined): boolean => n === undefined || (Number.isSafeInteger(n) && n >= 1)
+
+/**
+ * What only the whole of the options shows is checked here; each field by itself where it is written to the wire.
+ *
+ * @internal
+ */
+export const make = (
+  method: string,
+  options: SampleOptions,
+  samplingSessionId: SamplingSessionId,
+  settings: Settings
+): Either.Either<Sample.SampleRequest, TinkerError.InvalidInput> => {
+  if (!isNatural(options.numSamples)) return refuse(method, "numSamples must be a whole number from 1 on")
+  if (!isNatural(options.maxTokens)) return refuse(method, "maxTokens must be a whole number from 1 on")
+  if (options.prompt.chunks.length === 0) return refuse(method, "the prompt is empty")
+  const params = new SamplingParams({
+    maxTokens: options.maxTokens,
+    seed: options.seed,
+    stop: typeof options.stop === "string" ? [options.stop] : options.stop,
+    ...(options.temperature === undefined ? {} : { temperature: options.temperature }),
+    ...(options.topK === undefined ? {} : { topK: options.topK }),
+    ...(options.topP === undefined ? {} : { topP: options.topP })
+  }, trusted)
+  return Sample.validate(
+    new Sample.SampleRequest({
+      numSamples: options.numSamples ?? 1,
+      prompt: options.prompt,
+      samplingParams: params,
+      samplingSessionId,
+      promptLogprobs: options.promptLogprobs ?? false,
+      topkPromptLogprobs: options.topkPromptLogprobs ?? 0,
+      // Older servers refuse fields they do not know: zero is their absence.
+      topkSampleLogprobs: options.topkSampleLogprobs === 0 ? undefined : options.topkSampleLogprobs,
+      targetPromptLogprobs: options.targetPromptLogprobs,
+      promptAltTokensK: options.promptAltTokensK === 0 ? undefined : options.promptAltTokensK,
+      promptLogprobsLastN: options.promptLogprobsLastN,
+      recordStabilityInfo: settings.recordStabilityInfo === true ? true : undefined
+    }, trusted)
+  )
+}
+
+/** @internal */
+export const withSeqId = (request: Sample.SampleRequest, seqId: number): Sample.SampleRequest =>
+  new Sample.SampleRequest({ ...request, seqId }, trusted)
+
+/**
+ * A server that does not know a field ignores it: the caller must not take the answer for what was asked.
+ *
+ * @internal
+ */
+export const unanswered = (request: Sample.SampleRequest, response: Sample.SampleResponse): string | undefined => {
+  if ((request.promptAltTokensK ?? 0) > 0 && response.promptAltTokens === undefined) {
+    return "promptAltTokensK was asked for, but the server drew none; it may predate the feature"
+  }
+  const { promptLogprobsLastN: lastN } = request
+  const scored = response.promptLogprobs
+  if (
+    lastN !== undefined && scored !== undefined && scored.subarray(0, -lastN).some((logprob) => !Number.isNaN(logprob))
+  ) {
+    return "promptLogprobsLastN was asked for, but the server scored the whole prompt; it may predate the feature"
+  }
+  return undefined
+}
+
+/**
+ * Sequences with the names the server gave them when it accepted the request; the result does not repeat them.
+ *
+ * @internal
+ */
+export const named = (response: Sample.SampleResponse, receipt: UntypedFuture): Sample.SampleResponse => {
+  const { sampleSequenceIds: ids } = receipt
+  if (ids === undefined || ids.length !== response.sequences.length) return response
+  return new Sample.SampleResponse({
+    ...response,
+    sequences: response.sequences.map((sequence, i) =>
+      new Sample.SampledSequence({ ...sequence, sequenceId: ids[i] }, trusted)
+    )
+  }, trusted)
+}

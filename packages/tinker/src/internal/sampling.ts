@@ -1,0 +1,223 @@
+/**
+ * One sampler at work: numbering, admission, submission, waiting for the result, and what may go wrong on the way.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import * as PubSub from "effect/PubSub"
+import * as Random from "effect/Random"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Api from "../Api.js"
+import { SamplingSessionTarget, type UntypedFuture } from "../Future.js"
+import type { SamplingSessionId } from "../Id.js"
+import type * as QueueState from "../QueueState.js"
+import * as RetryPolicy from "../RetryPolicy.js"
+import * as Sample from "../Sample.js"
+import { JoinSamplingSessionRequest } from "../Sampler.js"
+import type { SampleOptions, Settings } from "../SamplingClient.js"
+import * as ServiceClient from "../ServiceClient.js"
+import * as TinkerError from "../TinkerError.js"
+import * as Cancellation from "./cancellation.js"
+import { promptBytes } from "./chunking.js"
+import * as Dispatch from "./dispatch.js"
+import * as FifoSemaphore from "./fifoSemaphore.js"
+import * as FuturesPoller from "./futuresPoller.js"
+import * as Poll from "./poll.js"
+import * as QueueLog from "./queueLog.js"
+import * as SampleProgress from "./sampleProgress.js"
+import * as SampleRequest from "./sampleRequest.js"
+
+const from = (method: string) => ({ module: "SamplingClient", method })
+
+/** A place in the sampler's numbering for each of its clients. */
+const clientRange = 1_000_000_000
+
+/** Keeps `clientRange` times the number within the integers a double holds exactly. */
+const mostRandomClients = 9_000_000
+
+/** A result the server has lost is asked for again, as a new request. */
+const resubmit: RetryPolicy.Policy = RetryPolicy.backoff({
+  budget: "2 hours",
+  while: (error) => error._tag === "FutureExpired"
+})
+
+const bySchema = Poll.jsonDecoder(Sample.SampleResponse)
+
+const decoder: Poll.Decoder<Sample.SampleResponse> = {
+  protobuf: (body) => Either.mapLeft(Sample.decodeResponse(body), (error) => error.description ?? error.message),
+  json: bySchema.json
+}
+
+/**
+ * Where a client's numbers come from: the original counts from 0, a copy from a range of its own.
+ *
+ * @internal
+ */
+export type Numbering = "original" | "copy"
+
+/** @internal */
+export interface Sampling {
+  readonly run: (
+    method: string,
+    options: SampleOptions
+  ) => Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError>
+  readonly events: Stream.Stream<QueueState.Event>
+}
+
+/** @internal */
+export const make: (
+  service: ServiceClient.Service,
+  samplingSessionId: SamplingSessionId,
+  numbering: Numbering,
+  settings: Settings
+) => Effect.Effect<Sampling, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(
+  function*(service, samplingSessionId, numbering, settings) {
+    const { budgets: { inflight }, transport } = service[ServiceClient.TypeId]
+    const config = yield* service.clientConfig
+    const scope = yield* Effect.scope
+    const dispatch = Dispatch.ofTenant(transport.tenant)
+    yield* dispatch.resize(config.sampleDispatchBytesSemaphoreSize)
+    const events = yield* Effect.acquireRelease(PubSub.sliding<QueueState.Event>(64), PubSub.shutdown)
+    const log = QueueLog.make(`Sampling from ${samplingSessionId}`)
+    const onEvent = (event: QueueState.Event) => Effect.zipRight(PubSub.publish(events, event), log(event))
+    const patience = Duration.decode(settings.progressTimeout ?? "2 hours")
+    const progress = SampleProgress.make(
+      samplingSessionId,
+      config.sampleEnableStuckDetection ? patience : Duration.infinity
+    )
+    const places = FifoSemaphore.make(config.sampleMaxConcurrentRequests)
+    const cancel = Cancellation.make({ transport, scope, dynamicConfig: service.dynamicConfig })
+
+    const joined = FifoSemaphore.make(1)
+    let client = numbering === "original" ? 0 : undefined
+    let count = 0
+    const join = Effect.gen(function*() {
+      if (client !== undefined) return client
+      return client = config.sampleJoinSamplingSession
+        ? (yield* transport.call(Api.joinSamplingSession, new JoinSamplingSessionRequest({ samplingSessionId }), {
+          from: from("join")
+        })).clientCounter
+        : yield* Random.nextIntBetween(1, mostRandomClients)
+    })
+    const clientNumber = Effect.suspend(() => client === undefined ? joined.withPermit(join) : Effect.succeed(client))
+
+    let poller: FuturesPoller.FuturesPoller | undefined
+    const pollerOf = (clonedSamplerId: number): FuturesPoller.FuturesPoller =>
+      poller ??= FuturesPoller.make({
+        transport,
+        scope,
+        giveUp: progress.giveUp,
+        onEvent,
+        target: new SamplingSessionTarget({ samplingSessionId, clonedSamplerId })
+      })
+
+    const fetch = (receipt: UntypedFuture, origin: ReturnType<typeof from>, ready: number | undefined) =>
+      Poll.poll({
+        transport,
+        inflight,
+        requestId: receipt.requestId,
+        requestType: "Sample",
+        from: origin,
+        decoder,
+        roundtrip: 0,
+        ready,
+        giveUp: progress.giveUp,
+        onEvent
+      })
+
+    const result = (receipt: UntypedFuture, origin: ReturnType<typeof from>, number: number) => {
+      if (!config.sampleUseRetrieveFutures) return fetch(receipt, origin, undefined)
+      const shared = pollerOf(number)
+      return Effect.flatMap(shared.waitFor(receipt.requestId), (completion) => {
+        const size = completion.responsePayloadUncompressedSize ?? 0
+        return Effect.tap(
+          fetch(receipt, origin, completion.state === "finished" && size > 0 ? size : undefined),
+          () => shared.fetched(receipt.requestId)
+        )
+      })
+    }
+
+    const submit = (request: Sample.SampleRequest, origin: ReturnType<typeof from>, bytes: number) =>
+      Effect.flatMap(Clock.currentTimeMillis, (started) =>
+        dispatch.submit({
+          bytes,
+          giveUp: progress.giveUp,
+          send: transport.call(Api.asample, request, { from: origin }),
+          onBackoff: (error, attempt, delay) =>
+            Effect.flatMap(Clock.currentTimeMillis, (now) => {
+              const elapsed = Duration.millis(now - started)
+              const requestId = `${samplingSessionId}:${request.seqId ?? 0}`
+              return onEvent(
+                error._tag === "BillingBlocked"
+                  ? { _tag: "BillingPaused", requestId, requestType: "Sample", error, elapsed }
+                  : { _tag: "Retrying", requestId, requestType: "Sample", error, attempt, delay, elapsed }
+              )
+            })
+        }))
+
+    /** One request from its number to its result. */
+    const once = (request: Sample.SampleRequest, origin: ReturnType<typeof from>, bytes: number) =>
+      Effect.flatMap(
+        clientNumber,
+        (number) =>
+          Effect.flatMap(
+            submit(SampleRequest.withSeqId(request, number * clientRange + count++), origin, bytes),
+            (receipt) =>
+              Effect.flatMap(
+                Effect.onInterrupt(result(receipt, origin, number), () => cancel(receipt.requestId)),
+                (response) => {
+                  const missing = SampleRequest.unanswered(request, response)
+                  return missing === undefined
+                    ? Effect.succeed(SampleRequest.named(response, receipt))
+                    : new TinkerError.MalformedResponse({
+                      ...origin,
+                      requestId: receipt.requestId,
+                      description: missing
+                    })
+                }
+              )
+          )
+      )
+
+    /** The schedule is only driven once there is something to try again. */
+    const resubmitting = (
+      self: Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError>
+    ): Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError> =>
+      Effect.catchAll(self, (expired) => {
+        if (expired._tag !== "FutureExpired") return Effect.fail(expired)
+        let first = true
+        const again: Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError> = Effect.suspend(() => {
+          if (!first) return self
+          first = false
+          return Effect.fail(expired)
+        })
+        return Effect.retry(again, resubmit)
+      })
+
+    const watched = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        progress.begin(now)
+        return Effect.onExit(
+          self,
+          (exit) => Effect.map(Clock.currentTimeMillis, (end) => progress.end(Exit.isSuccess(exit), end))
+        )
+      })
+
+    const run = (method: string, options: SampleOptions) =>
+      Effect.suspend(() => {
+        const request = SampleRequest.make(method, options, samplingSessionId, settings)
+        if (Either.isLeft(request)) return Effect.fail(request.left)
+        const attempt = once(request.right, from(method), promptBytes(options.prompt))
+        const work = watched(config.sampleNoRetries ? attempt : resubmitting(attempt))
+        // With the shared poll a sample under way costs the server nothing to hold.
+        return config.sampleUseRetrieveFutures ? work : places.withPermit(work)
+      })
+
+    return { run, events: Stream.fromPubSub(events) }
+  }
+)
