@@ -15,9 +15,11 @@ import { CreateCustomLossRequest } from "./CustomLossGraph.js"
 import * as Endpoint from "./Endpoint.js"
 import * as Future from "./Future.js"
 import { CheckpointId, ModelId, SamplingSessionId, SessionId } from "./Id.js"
+import * as sampleJson from "./internal/sampleJson.js"
 import { Instant, optional, required } from "./internal/wire.js"
 import * as Model from "./Model.js"
 import { OptimStepRequest } from "./Optimizer.js"
+import type { SampleRequest } from "./Sample.js"
 import * as Sampler from "./Sampler.js"
 import * as Session from "./Session.js"
 import { SessionSearchRequest, SessionSearchResponse } from "./SessionSearch.js"
@@ -396,6 +398,25 @@ export const getInfo: Endpoint.Endpoint<Model.GetInfoRequest, Model.GetInfoRespo
   "POST",
   "/api/v1/get_info",
   { pool: "training", retry: "restRead", request: Model.GetInfoRequest, response: Endpoint.json(Model.GetInfoResponse) }
+)
+
+/**
+ * Draws samples. A 429 is left to the caller, whose dispatcher slows everyone down.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const asample: Endpoint.Endpoint<SampleRequest, Future.UntypedFuture> = Endpoint.makeBody(
+  "asample",
+  "POST",
+  "/api/v1/asample",
+  {
+    pool: "sampling",
+    retry: "sample",
+    headers: { "x-tinker-sampling-backpressure": "1" },
+    request: sampleJson.request,
+    response: sampleJson.receipt
+  }
 )
 
 /**
@@ -801,6 +822,7 @@ export const all: ReadonlyArray<Endpoint.Plain> = [
   saveWeightsExternal,
   createCustomLoss,
   getInfo,
+  asample,
   retrieveFuture,
   retrieveFutures,
   cancelFuture,

@@ -92,6 +92,13 @@ export * as ClientConfig from "./ClientConfig.js"
 export * as ConsoleUrl from "./ConsoleUrl.js"
 
 /**
+ * The stored API keys of `tinker auth login`, in the file format that the Python SDK reads and writes as well.
+ *
+ * @since 0.1.0
+ */
+export * as CredentialStore from "./CredentialStore.js"
+
+/**
  * Which credential we present, and where it comes from: the configured key, a command that prints one, or the stored
  * default of `tinker auth login`, in this order.
  *
@@ -240,6 +247,23 @@ export * as Sample from "./Sample.js"
  * @since 0.1.0
  */
 export * as Sampler from "./Sampler.js"
+
+/**
+ * What another process or thread needs to sample from the same sampler: an address, not a credential.
+ *
+ * @since 0.1.0
+ */
+export * as SamplerHandle from "./SamplerHandle.js"
+
+/**
+ * Draws from a model, or scores with it: thousands of samples at once, no order to keep.
+ *
+ * Each `sample` is one Effect of its result. All clients of a tenant share one dispatcher, so a rate limit met by one
+ * slows all of them down, and nothing else: waiting for results, training and heartbeats go on.
+ *
+ * @since 0.1.0
+ */
+export * as SamplingClient from "./SamplingClient.js"
 
 /**
  * How tokens are drawn.

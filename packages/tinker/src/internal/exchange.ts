@@ -91,11 +91,15 @@ const fromClientError = (error: HttpClientError.HttpClientError): WireError =>
     error.cause ?? error.description
   )
 
-const tooLarge = (limit: number) => new WireError("tooLarge", `the answer is larger than ${limit} bytes`, undefined)
+/** @internal */
+export const tooLarge = (limit: number) =>
+  new WireError("tooLarge", `the answer is larger than ${limit} bytes`, undefined)
 
-const timedOut = (millis: number) => new WireError("timeout", `no answer within ${millis / 1000} s`, undefined)
+/** @internal */
+export const timedOut = (millis: number) => new WireError("timeout", `no answer within ${millis / 1000} s`, undefined)
 
-const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
+/** @internal */
+export const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
   const only = chunks[0]
   if (chunks.length === 1 && only !== undefined) return only
   const all = new Uint8Array(size)

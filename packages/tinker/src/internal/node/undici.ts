@@ -1,0 +1,238 @@
+/**
+ * The lean wire of Node: `Effect.async` directly over undici's `dispatch`, one dispatcher for each pool.
+ *
+ * No stream, no abort signal and no timer of its own for each request: undici watches the head and every silence, and
+ * the arrival of data is when we look at the total. A request interrupted while it still waits for a socket is marked
+ * dead, because undici would send it otherwise.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { Dispatcher } from "undici"
+import * as Exchange from "../exchange.js"
+import * as Dispatchers from "./dispatchers.js"
+import { compress } from "./zstd.js"
+
+type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2]
+
+const abandoned = new Error("abandoned")
+
+const code = (error: unknown): string | undefined =>
+  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined
+
+const fromUndici = (error: unknown, request: Exchange.Request): Exchange.WireError => {
+  switch (code(error)) {
+    case "UND_ERR_HEADERS_TIMEOUT":
+    case "UND_ERR_BODY_TIMEOUT":
+      return Exchange.timedOut(request.timeout)
+    case "UND_ERR_CONNECT_TIMEOUT":
+      return new Exchange.WireError("timeout", "the host did not accept the connection in time", error)
+    case "UND_ERR_DESTROYED":
+    case "UND_ERR_CLOSED":
+      return new Exchange.WireError("closed", "the connections are closed", undefined)
+    default:
+      return new Exchange.WireError("connection", error instanceof Error ? error.message : "unknown", error)
+  }
+}
+
+const single = (headers: Headers): Record<string, string | undefined> => {
+  const result: Record<string, string | undefined> = {}
+  for (const name in headers) {
+    const value = headers[name]
+    result[name] = typeof value === "string" ? value : value?.join(", ")
+  }
+  return result
+}
+
+const dispatchOptions = (request: Exchange.Request): Dispatcher.DispatchOptions => ({
+  origin: request.origin,
+  path: request.path,
+  method: request.method,
+  headers: request.headers,
+  body: request.body ?? null,
+  headersTimeout: request.timeout,
+  bodyTimeout: request.timeout,
+  // A resend carries the same key, and only what may overtake can share an HTTP/2 connection.
+  idempotent: true
+})
+
+/** What both ways of reading have in common: knowing the controller, and being dead before it is known. */
+abstract class Handler implements Dispatcher.DispatchHandler {
+  protected controller: Dispatcher.DispatchController | undefined
+  protected dead = false
+  protected status = 0
+  protected headers: Record<string, string | undefined> = {}
+  constructor(protected readonly request: Exchange.Request) {}
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.dead) controller.abort(abandoned)
+    else this.controller = controller
+  }
+
+  abandon(): void {
+    this.dead = true
+    this.controller?.abort(abandoned)
+  }
+}
+
+class Whole extends Handler {
+  private readonly chunks: Array<Buffer> = []
+  private size = 0
+  private readonly deadline: number
+  constructor(
+    request: Exchange.Request,
+    private readonly now: () => number,
+    private readonly resume: (result: Effect.Effect<Exchange.Response, Exchange.WireError>) => void
+  ) {
+    super(request)
+    this.deadline = now() + request.timeout
+  }
+
+  private fail(error: Exchange.WireError): void {
+    if (this.dead) return
+    this.resume(Effect.fail(error))
+    this.abandon()
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    this.status = status
+    this.headers = single(headers)
+    if (Number(this.headers["content-length"] ?? 0) > this.request.maxBytes) {
+      this.fail(Exchange.tooLarge(this.request.maxBytes))
+    }
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.size += chunk.length
+    if (this.size > this.request.maxBytes) this.fail(Exchange.tooLarge(this.request.maxBytes))
+    else if (this.now() > this.deadline) this.fail(Exchange.timedOut(this.request.timeout))
+    else this.chunks.push(chunk)
+  }
+
+  onResponseEnd(): void {
+    if (this.dead) return
+    this.dead = true
+    this.resume(Effect.succeed({
+      status: this.status,
+      headers: this.headers,
+      body: Exchange.concat(this.chunks, this.size)
+    }))
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.fail(fromUndici(error, this.request))
+  }
+}
+
+class Flowing extends Handler {
+  private readonly chunks: Array<Uint8Array> = []
+  private ended: Exchange.WireError | "end" | undefined
+  private waiting: (() => void) | undefined
+  constructor(
+    request: Exchange.Request,
+    private readonly begin: (result: Effect.Effect<Exchange.Head, Exchange.WireError>) => void
+  ) {
+    super(request)
+  }
+
+  private wake(): void {
+    const { waiting } = this
+    this.waiting = undefined
+    waiting?.()
+  }
+
+  private end(how: Exchange.WireError | "end"): void {
+    this.ended ??= how
+    this.dead = true
+    this.wake()
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    this.begin(Effect.succeed({ status, headers: single(headers) }))
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.chunks.push(chunk)
+    controller.pause()
+    this.wake()
+  }
+
+  onResponseEnd(): void {
+    this.end("end")
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    if (this.dead) return
+    const failure = fromUndici(error, this.request)
+    this.begin(Effect.fail(failure))
+    this.end(failure)
+  }
+
+  private readonly take: Effect.Effect<Uint8Array, Option.Option<Exchange.WireError>> = Effect.suspend(() => {
+    const chunk = this.chunks.shift()
+    if (chunk !== undefined) return Effect.succeed(chunk)
+    if (this.ended === "end") return Effect.fail(Option.none())
+    return this.ended === undefined ? this.more : Effect.fail(Option.some(this.ended))
+  })
+
+  private readonly more: Effect.Effect<Uint8Array, Option.Option<Exchange.WireError>> = Effect.flatMap(
+    Effect.async<void>((resume) => {
+      this.waiting = () => resume(Effect.void)
+      this.controller?.resume()
+    }),
+    () => this.take
+  )
+
+  readonly body: Stream.Stream<Uint8Array, Exchange.WireError> = Stream.repeatEffectOption(this.take)
+}
+
+/** @internal */
+export const make: Exchange.MakeWire = (config) =>
+  Effect.gen(function*() {
+    const clock = yield* Effect.clock
+    const now = () => clock.unsafeCurrentTimeMillis()
+    const dispatchers = yield* Effect.acquireRelease(
+      Effect.sync(() => Dispatchers.make(config)),
+      (dispatchers) => Effect.promise(() => dispatchers.destroy())
+    )
+
+    const send = (request: Exchange.Request): Effect.Effect<Exchange.Response, Exchange.WireError> =>
+      Effect.async((resume) => {
+        const handler = new Whole(request, now, resume)
+        try {
+          dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
+        } catch (error) {
+          resume(Effect.fail(fromUndici(error, request)))
+          return
+        }
+        return Effect.sync(() => handler.abandon())
+      })
+
+    const stream = (
+      request: Exchange.Request
+    ): Effect.Effect<
+      Exchange.Head & { readonly body: Stream.Stream<Uint8Array, Exchange.WireError> },
+      Exchange.WireError,
+      Scope.Scope
+    > =>
+      Effect.flatMap(Effect.scope, () => {
+        let opened: Flowing | undefined
+        const head = Effect.async<Exchange.Head, Exchange.WireError>((resume) => {
+          const handler = opened = new Flowing(request, resume)
+          try {
+            dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
+          } catch (error) {
+            resume(Effect.fail(fromUndici(error, request)))
+          }
+        })
+        return Effect.addFinalizer(() => Effect.sync(() => opened?.abandon())).pipe(
+          Effect.zipRight(head),
+          Effect.map((answer) => ({ ...answer, body: opened === undefined ? Stream.empty : opened.body }))
+        )
+      })
+
+    return { send, stream, reset: (pool) => Effect.sync(() => dispatchers.reset(pool)), compress }
+  })
