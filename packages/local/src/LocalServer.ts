@@ -29,6 +29,7 @@ import { makeHandle } from "./internal/server/serve.js"
 import * as serverInfo from "./internal/server/serverInfo.js"
 import * as sessions from "./internal/server/sessions.js"
 import * as settings from "./internal/server/settings.js"
+import * as trace from "./internal/server/trace.js"
 import type { Storage, StorageFailed } from "./Storage.js"
 
 /**
@@ -143,6 +144,7 @@ const state = (options: Options) => {
       auditLog.layer,
       gate.layer,
       downloads.layer,
+      trace.layer,
       accounts.layer(options.apiKeys),
       serverInfo.layer(options.clientConfig ?? {}, options.dynamicConfig ?? {}),
       Layer.succeed(settings.Settings, {

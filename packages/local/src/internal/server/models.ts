@@ -17,6 +17,7 @@ import type { OperationError } from "./outcomes.js"
 import { toOutcome } from "./outcomes.js"
 import { Runs } from "./runs.js"
 import { Sessions } from "./sessions.js"
+import { Trace } from "./trace.js"
 import type { Turns } from "./turns.js"
 import { makeTurns } from "./turns.js"
 
@@ -25,6 +26,8 @@ export type Operation = (adapter: Adapter) => Effect.Effect<Outcome, OperationEr
 
 interface Job {
   readonly future: Future
+  /** What it is called in a trace. */
+  readonly name: string
   readonly run: Operation
 }
 
@@ -66,6 +69,7 @@ export interface ModelsShape {
   readonly submit: (model: Model, options: {
     readonly seqId: number | undefined
     readonly fingerprint: string
+    readonly name: string
     readonly run: Operation
   }) => Effect.Effect<Future, HttpFailure>
   /** Turns a request away without holding up those behind it. */
@@ -78,13 +82,14 @@ export interface ModelsShape {
 export class Models extends Context.Tag("@effect-tinker/local/Models")<Models, ModelsShape>() {}
 
 /** @internal */
-export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions> = Layer.scoped(
+export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions | Trace> = Layer.scoped(
   Models,
   Effect.gen(function*() {
     const futures = yield* Futures
     const gate = yield* Gate
     const runs = yield* Runs
     const sessions = yield* Sessions
+    const trace = yield* Trace
     const scope = yield* Effect.scope
     const models = new Map<string, Live>()
 
@@ -99,7 +104,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions>
         job.future,
         adapter._tag === "Left"
           ? { _tag: "Failed", error: `The model could not be created: ${adapter.left}`, category: "user" }
-          : yield* toOutcome(job.run(adapter.right))
+          : yield* trace.span(model.sessionId, model.id, job.name, toOutcome(job.run(adapter.right)))
       )
     })
 
@@ -205,7 +210,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions>
           report: report(turns)
         })
         model.open.add(future)
-        yield* offer(model, turns.accept(seq, { future, run: options.run }))
+        yield* offer(model, turns.accept(seq, { future, name: options.name, run: options.run }))
         yield* runs.touch(id)
         return future
       }, Effect.uninterruptible),

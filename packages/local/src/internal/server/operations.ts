@@ -26,6 +26,7 @@ export interface Target {
 /** @internal */
 export const submitted = Effect.fnUntraced(function*<R>(
   call: Call,
+  name: string,
   request: { readonly modelId: string; readonly seqId?: number | undefined },
   prepare: (target: Target) => Effect.Effect<Operation, Failure, R>
 ): Effect.fn.Return<UntypedFuture, Failure, R | Models | Runs | Sessions> {
@@ -54,6 +55,7 @@ export const submitted = Effect.fnUntraced(function*<R>(
     return yield* models.submit(model, {
       seqId: request.seqId,
       fingerprint: body,
+      name,
       run: operation
     })
   })

@@ -14,6 +14,7 @@ import { Gate } from "./gate.js"
 import type { OperationError } from "./outcomes.js"
 import { toOutcome } from "./outcomes.js"
 import { Settings } from "./settings.js"
+import { Trace } from "./trace.js"
 
 interface Job {
   readonly future: Future
@@ -32,28 +33,31 @@ export interface SamplePoolShape {
 export class SamplePool extends Context.Tag("@effect-tinker/local/SamplePool")<SamplePool, SamplePoolShape>() {}
 
 /** @internal */
-export const layer: Layer.Layer<SamplePool, never, Futures | Gate | Settings> = Layer.scoped(
+export const layer: Layer.Layer<SamplePool, never, Futures | Gate | Settings | Trace> = Layer.scoped(
   SamplePool,
   Effect.gen(function*() {
     const futures = yield* Futures
     const gate = yield* Gate
     const { maxQueuedSamples, sampleConcurrency } = yield* Settings
+    const trace = yield* Trace
     const queue = yield* Queue.unbounded<Job>()
 
-    const work = Effect.fnUntraced(function*(job: Job) {
+    const work = Effect.fnUntraced(function*(job: Job, worker: number) {
       yield* gate.wait
       // settled from outside, it was cancelled: before its turn, or while it is computed
       if (job.future.outcome !== undefined) return
       const cancelled = Effect.as(Deferred.await(job.future.settled), undefined)
-      const outcome = yield* Effect.raceFirst(toOutcome(job.run), cancelled)
+      const run = trace.span(job.future.sessionId, `sampling ${worker}`, job.future.requestId, toOutcome(job.run))
+      const outcome = yield* Effect.raceFirst(run, cancelled)
       if (outcome === undefined) return
       yield* futures.settle(job.future, outcome)
       yield* job.done(outcome)
     })
 
-    yield* Effect.forever(Effect.flatMap(Queue.take(queue), work)).pipe(
-      Effect.forkScoped,
-      Effect.replicateEffect(sampleConcurrency)
+    yield* Effect.forEach(
+      Array.from({ length: sampleConcurrency }, (_, worker) => worker),
+      (worker) => Effect.forkScoped(Effect.forever(Effect.flatMap(Queue.take(queue), (job) => work(job, worker)))),
+      { discard: true }
     )
 
     return SamplePool.of({

@@ -30,8 +30,6 @@ import { Settings } from "../settings.js"
 /** Copies of a sampling client number their requests from multiples of this. */
 const clientRange = 1_000_000_000
 
-const decodeSample = Endpoint.json(Sample.SampleRequest).decode
-
 /** From what to sample: a sampler of the caller, or weights named by the request itself. */
 const sourceOf = Effect.fnUntraced(function*(request: Sample.SampleRequest, call: Call) {
   const samplers = yield* Samplers
@@ -58,6 +56,8 @@ const sourceOf = Effect.fnUntraced(function*(request: Sample.SampleRequest, call
 
 const sizeOf = (outcome: Outcome): number | undefined =>
   outcome._tag === "Completed" ? (outcome.proto?.().length ?? outcome.json().length) : undefined
+
+const decodeSample = Endpoint.json(Sample.SampleRequest).decode
 
 const asample = Effect.fnUntraced(function*(call: Call) {
   const request = yield* Either.mapLeft(decodeSample(call.body, call.headers["content-type"]), unprocessable)
@@ -181,7 +181,7 @@ const retrieveFutures = Effect.fnUntraced(function*(request: Future.FuturesRetri
 /** @internal */
 export const samplingRoutes = [
   {
-    name: "sample",
+    name: "asample",
     method: "POST",
     pattern: pattern("/api/v1/asample"),
     params: [],

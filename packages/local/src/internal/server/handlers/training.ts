@@ -99,6 +99,7 @@ const forwardBackward = Effect.fnUntraced(function*(call: Call) {
   const ledger = yield* Ledger
   return yield* submitted(
     call,
+    request.forwardOnly === true ? "forward" : "forward_backward",
     { modelId: request.modelId, seqId: request.seqId },
     (model) =>
       Effect.succeed(Effect.fnUntraced(function*(adapter) {
@@ -141,7 +142,7 @@ const passRoute = (name: string, path: string) => ({
 })
 
 const optimStep = Effect.fnUntraced(function*(request: Optimizer.OptimStepRequest, call: Call) {
-  return yield* submitted(call, request, () =>
+  return yield* submitted(call, "optim_step", request, () =>
     Effect.succeed(Effect.fnUntraced(function*(adapter) {
       const { metrics } = yield* adapter.optimStep(
         request.adamParams ?? { type: request.optimizerParams?.type }
@@ -154,6 +155,7 @@ const unloadModel = Effect.fnUntraced(function*(request: Model.UnloadModelReques
   const answer = new Model.UnloadModelResponse({ modelId: request.modelId })
   const future = yield* submitted(
     call,
+    "unload_model",
     request,
     () => Effect.succeed(() => Effect.succeed(result(Model.UnloadModelResponse, answer)))
   )

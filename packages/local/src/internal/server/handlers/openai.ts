@@ -1,0 +1,150 @@
+/**
+ * The surface that clients of OpenAI's API can use: completions and chat, streamed or whole.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as ParseResult from "effect/ParseResult"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as LocalTokenizer from "../../../LocalTokenizer.js"
+import type { Caller } from "../accounts.js"
+import { Checkpoints } from "../checkpoints.js"
+import { badRequest, HttpFailure, unprocessable } from "../failure.js"
+import { randomId } from "../identity.js"
+import { Ledger } from "../ledger.js"
+import { json, Reply } from "../message.js"
+import * as openai from "../openai.js"
+import type { OperationError } from "../outcomes.js"
+import type { Call } from "../route.js"
+import { pattern } from "../route.js"
+import { Samplers } from "../samplers.js"
+
+const decode = <A, I>(schema: Schema.Schema<A, I>) => {
+  const parse = ParseResult.decodeUnknown(Schema.parseJson(schema))
+  return (call: Call) =>
+    Effect.mapError(
+      parse(new TextDecoder().decode(call.body)),
+      (issue) => unprocessable(ParseResult.TreeFormatter.formatIssueSync(issue))
+    )
+}
+
+const decodeCompletion = decode(openai.CompletionRequest)
+const decodeChat = decode(openai.ChatRequest)
+
+const toFailure = (error: OperationError): HttpFailure =>
+  error._tag === "HttpFailure"
+    ? error
+    : new HttpFailure({ status: error._tag === "StorageFailed" ? 500 : 400, detail: error.message })
+
+const sample = Effect.fnUntraced(function*(request: openai.Common, prompt: Int32Array, caller: Caller) {
+  const ledger = yield* Ledger
+  const samplers = yield* Samplers
+  const isPath = request.model.startsWith("tinker://")
+  const sampler = yield* samplers.open({
+    id: request.model,
+    owner: caller.urn,
+    baseModel: isPath ? "" : request.model,
+    modelPath: isPath ? request.model : undefined,
+    ephemeral: false
+  })
+  const stop = request.stop ?? undefined
+  const { sequences } = yield* sampler.sample({
+    prompt,
+    numSamples: request.n ?? 1,
+    params: {
+      maxTokens: request.max_completion_tokens ?? request.max_tokens ?? undefined,
+      temperature: request.temperature ?? undefined,
+      topP: request.top_p ?? undefined,
+      seed: request.seed ?? undefined,
+      stop: typeof stop === "string" ? [stop] : stop
+    }
+  })
+  const usage = { owner: caller.urn, baseModel: sampler.baseModel }
+  const sampled = sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
+  yield* ledger.charge({ ...usage, kind: "sampling_prefill", count: prompt.length })
+  yield* ledger.charge({ ...usage, kind: "sampling_sample", count: sampled })
+  return {
+    sequences,
+    usage: { prompt_tokens: prompt.length, completion_tokens: sampled, total_tokens: prompt.length + sampled }
+  }
+})
+
+const encoder = new TextEncoder()
+
+const events = (values: Iterable<unknown>): Reply =>
+  new Reply({
+    status: 200,
+    headers: { "content-type": "text/event-stream", "cache-control": "no-cache" },
+    body: Stream.concat(
+      Stream.map(Stream.fromIterable(values), (value) => encoder.encode(`data: ${JSON.stringify(value)}\n\n`)),
+      Stream.make(encoder.encode("data: [DONE]\n\n"))
+    )
+  })
+
+const respond = Effect.fnUntraced(function*(
+  request: openai.Common,
+  shape: openai.Shape,
+  prompt: Int32Array,
+  call: Call
+) {
+  if (prompt.length === 0) return yield* badRequest("The prompt is empty")
+  const { sequences, usage } = yield* Effect.mapError(sample(request, prompt, call.caller), toFailure)
+  const created = Math.floor((yield* Clock.currentTimeMillis) / 1000)
+  const head = { id: `${shape.prefix}-${yield* randomId}`, created, model: request.model }
+  if (request.stream !== true) {
+    return json(200, {
+      ...head,
+      object: shape.object,
+      choices: sequences.map((sequence, index) => shape.choice(request, sequence, index)),
+      usage
+    })
+  }
+  const chunk = (choices: ReadonlyArray<unknown>) => ({ ...head, object: shape.chunkObject, choices })
+  return events([
+    ...sequences.flatMap((sequence, index) => shape.deltas(request, sequence, index).map((delta) => chunk([delta]))),
+    ...(request.stream_options?.include_usage === true ? [{ ...chunk([]), usage }] : [])
+  ])
+})
+
+const completion = Effect.fnUntraced(function*(call: Call) {
+  const request = yield* decodeCompletion(call)
+  const prompt = typeof request.prompt === "string"
+    ? LocalTokenizer.encode(request.prompt)
+    : Int32Array.from(request.prompt)
+  return yield* respond({ ...request, max_tokens: request.max_tokens ?? 16 }, openai.completion, prompt, call)
+})
+
+const chat = Effect.fnUntraced(function*(call: Call) {
+  const request = yield* decodeChat(call)
+  return yield* respond(request, openai.chat, openai.render(request.messages), call)
+})
+
+const models = Effect.fnUntraced(function*(call: Call) {
+  const checkpoints = yield* Checkpoints
+  const own = (yield* checkpoints.list).filter(({ kind, owner }) =>
+    kind === "sampler_weights" && owner === call.caller.urn
+  )
+  return json(200, {
+    object: "list",
+    data: own.map(({ path, time }) => ({
+      id: path,
+      object: "model",
+      created: Math.floor(time / 1000),
+      owned_by: call.caller.urn
+    }))
+  })
+})
+
+const routeTo = <R>(
+  name: string,
+  method: "GET" | "POST",
+  path: string,
+  handle: (call: Call) => Effect.Effect<Reply, HttpFailure, R>
+) => ({ name, method, pattern: pattern(`/oai/api/v1${path}`), params: [], auth: "bearer" as const, handle })
+
+/** @internal */
+export const openAiRoutes = [
+  routeTo("openAiModels", "GET", "/models", models),
+  routeTo("openAiCompletions", "POST", "/completions", completion),
+  routeTo("openAiChatCompletions", "POST", "/chat/completions", chat)
+]

@@ -1,0 +1,103 @@
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Faults from "../src/Faults.js"
+import * as LocalTokenizer from "../src/LocalTokenizer.js"
+import * as NodeTinkerLocal from "../src/NodeTinkerLocal.js"
+import { send } from "./server/support.js"
+
+const http = Effect.provide(FetchHttpClient.layer)
+const bearer = { headers: { authorization: "Bearer tml-x" }, key: "tml-x" }
+
+const eventsOf = (bytes: Uint8Array): ReadonlyArray<string> =>
+  new TextDecoder().decode(bytes).split("\n\n").filter((event) => event !== "").map((event) =>
+    event.replace(/^data: /, "")
+  )
+
+describe("NodeTinkerLocal", () => {
+  it.scoped("listens on a port of this machine, also for web pages", () =>
+    Effect.gen(function*() {
+      const { baseUrl, port } = yield* NodeTinkerLocal.serve()
+      assert.strictEqual(baseUrl, `http://127.0.0.1:${port}`)
+      const health = yield* send("GET", `${baseUrl}/api/v1/healthz`)
+      assert.deepStrictEqual(health.json(), { status: "ok" })
+      assert.strictEqual(health.headers["access-control-allow-origin"], "*")
+      const answer = yield* Effect.promise(() =>
+        fetch(`${baseUrl}/api/v1/create_session`, {
+          method: "OPTIONS",
+          headers: { "access-control-request-headers": "x-api-key,content-type" }
+        })
+      )
+      assert.strictEqual(answer.status, 204)
+      assert.strictEqual(answer.headers.get("access-control-allow-headers"), "x-api-key,content-type")
+    }).pipe(http))
+
+  it.scoped("closing the scope closes the port", () =>
+    Effect.gen(function*() {
+      const { baseUrl } = yield* Effect.scoped(NodeTinkerLocal.serve())
+      yield* Effect.flip(send("GET", `${baseUrl}/api/v1/healthz`))
+    }).pipe(http))
+
+  it.scoped("speaks OpenAI's completions and chat, whole and streamed", () =>
+    Effect.gen(function*() {
+      const { baseUrl } = yield* NodeTinkerLocal.serve()
+      const at = `${baseUrl}/oai/api/v1`
+      const request = { model: "local/tiny", max_tokens: 12, seed: 3, temperature: 0.5, stop: ["\n\n\n"] }
+      const messages = [{ role: "user", content: "hello" }]
+      const whole = (yield* send("POST", `${at}/chat/completions`, { ...request, messages }, bearer)).json()
+      assert.strictEqual(whole["object"], "chat.completion")
+      assert.strictEqual(whole["model"], "local/tiny")
+      const choice = Object(whole["choices"])[0]
+      assert.strictEqual(choice.message.role, "assistant")
+      assert.include(["stop", "length"], choice.finish_reason)
+      const usage = Object(whole["usage"])
+      assert.isAbove(usage.prompt_tokens, "hello".length)
+      assert.strictEqual(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens)
+
+      const streamed = yield* send(
+        "POST",
+        `${at}/chat/completions`,
+        { ...request, messages, stream: true, stream_options: { include_usage: true } },
+        bearer
+      )
+      assert.strictEqual(streamed.headers["content-type"], "text/event-stream")
+      const events = eventsOf(streamed.bytes)
+      assert.strictEqual(events[events.length - 1], "[DONE]")
+      const chunks = events.slice(0, -1).map((event) => JSON.parse(event))
+      assert.isTrue(chunks.every((chunk) => chunk.object === "chat.completion.chunk"))
+      assert.strictEqual(
+        chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join(""),
+        choice.message.content
+      )
+      assert.deepStrictEqual(chunks[chunks.length - 1].usage, usage)
+
+      const text = (yield* send("POST", `${at}/completions`, { ...request, prompt: "hello" }, bearer)).json()
+      assert.strictEqual(typeof Object(text["choices"])[0].text, "string")
+      const tokens = Array.from(LocalTokenizer.encode("hello"))
+      const same = (yield* send("POST", `${at}/completions`, { ...request, prompt: tokens }, bearer)).json()
+      assert.deepStrictEqual(same["choices"], text["choices"])
+      assert.deepStrictEqual((yield* send("GET", `${at}/models`, undefined, bearer)).json(), {
+        object: "list",
+        data: []
+      })
+      assert.strictEqual((yield* send("POST", `${at}/completions`, { model: "none", prompt: "x" }, bearer)).status, 400)
+      assert.strictEqual((yield* send("POST", `${at}/completions`, { prompt: "x" }, bearer)).status, 422)
+    }).pipe(http))
+
+  it.scoped("breaks connections when a fault says so", () =>
+    Effect.gen(function*() {
+      const { baseUrl } = yield* NodeTinkerLocal.serve()
+      const health = send("GET", `${baseUrl}/api/v1/healthz`)
+      yield* Effect.flip(health)
+      yield* Effect.flip(health)
+      assert.strictEqual((yield* health).status, 200)
+    }).pipe(
+      http,
+      Effect.provide(Faults.layer({
+        rules: [
+          { endpoints: ["healthz"], times: 1, fault: { _tag: "Drop", when: "before" } },
+          { endpoints: ["healthz"], skip: 1, times: 1, fault: { _tag: "Truncate", bytes: 3 } }
+        ]
+      }))
+    ))
+})

@@ -1,0 +1,54 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Either, FastCheck as fc } from "effect"
+import * as Safetensors from "../src/Safetensors.js"
+
+const tensor = fc.tuple(fc.integer({ min: 0, max: 4 }), fc.integer({ min: 0, max: 4 })).chain(([rows, columns]) =>
+  fc.float32Array({ minLength: rows * columns, maxLength: rows * columns }).map((data) => ({
+    shape: [rows, columns],
+    data
+  }))
+)
+
+const file = fc.record({
+  tensors: fc.dictionary(fc.string(), tensor).map((named) =>
+    Object.entries(named).filter(([name]) => name !== "__metadata__" && name !== "__proto__")
+      .map(([name, { data, shape }]) => ({ name, shape, data }))
+  ),
+  metadata: fc.constant({ format: "pt" })
+})
+
+const example: Safetensors.File = {
+  tensors: [{ name: "a", shape: [2], data: Float32Array.of(1, -2) }],
+  metadata: { steps: "3" }
+}
+
+describe("Safetensors", () => {
+  it.prop("decode ∘ encode = id", { file }, ({ file }) => {
+    const decoded = Either.getOrThrow(Safetensors.decode(Safetensors.encode(file)))
+    const byName = (a: Safetensors.Tensor, b: Safetensors.Tensor) => a.name < b.name ? -1 : 1
+    assert.deepStrictEqual(Array.from(decoded.tensors).sort(byName), Array.from(file.tensors).sort(byName))
+    assert.deepStrictEqual(decoded.metadata, file.metadata)
+  })
+
+  it("has the layout other tools read: length, header padded to eight bytes, little-endian floats", () => {
+    const bytes = Safetensors.encode(example)
+    const length = Number(new DataView(bytes.buffer).getBigUint64(0, true))
+    assert.strictEqual(length % 8, 0)
+    assert.deepStrictEqual(JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length))), {
+      __metadata__: { steps: "3" },
+      a: { dtype: "F32", shape: [2], data_offsets: [0, 8] }
+    })
+    assert.deepStrictEqual(Array.from(bytes.subarray(8 + length)), [0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0])
+  })
+
+  it("says what is wrong with a damaged file", () => {
+    const bytes = Safetensors.encode(example)
+    const problem = (damaged: Uint8Array) => Either.getOrThrow(Either.flip(Safetensors.decode(damaged)))
+    assert.match(problem(bytes.subarray(0, 4)), /prefix/)
+    assert.match(problem(bytes.subarray(0, 20)), /header/)
+    assert.match(problem(bytes.subarray(0, bytes.length - 1)), /outside the file/)
+    const garbled = bytes.slice()
+    garbled[8] = 0x7b + 1
+    assert.match(problem(garbled), /header/)
+  })
+})
