@@ -99,7 +99,7 @@ export const toFloat32 = (values: ArrayLike<Scalar>): Float32Array => {
   const out = new Float32Array(length)
   for (let i = 0; i < length; i++) {
     const value = values[i]
-    out[i] = value === null ? NaN : Number(value)
+    out[i] = typeof value === "number" ? value : value === null ? NaN : Number(value)
   }
   return out
 }
@@ -114,11 +114,7 @@ export const flatten = (
 ): { readonly values: ReadonlyArray<Scalar>; readonly shape: ReadonlyArray<number> } | string => {
   const shape: Array<number> = []
   for (let level: unknown = nested; Array.isArray(level); level = level[0]) shape.push(level.length)
-  if (shape.length === 1) {
-    const wrong = nested.findIndex((value) => !isScalar(value))
-    if (wrong >= 0) return describeLeaf(nested[wrong], [wrong])
-    return { values: nested.filter(isScalar), shape }
-  }
+  if (areScalars(nested)) return { values: nested, shape }
   const values: Array<Scalar> = []
   const walk = (level: ReadonlyArray<unknown>, path: ReadonlyArray<number>): string | undefined => {
     const depth = path.length
@@ -149,6 +145,11 @@ const describeLeaf = (leaf: unknown, path: ReadonlyArray<number>): string =>
 
 const isScalar = (value: unknown): value is Scalar =>
   typeof value === "number" || typeof value === "bigint" || typeof value === "boolean" || value === null
+
+const areScalars = (values: ReadonlyArray<unknown>): values is ReadonlyArray<Scalar> => {
+  for (let i = 0; i < values.length; i++) if (typeof values[i] !== "number" && !isScalar(values[i])) return false
+  return true
+}
 
 /** @internal */
 export const product = (shape: ReadonlyArray<number>): number => {

@@ -17,7 +17,9 @@ const hexOf = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.to
 // values
 // -----------------------------------------------------------------------------
 
+// the library loses a key named __proto__; ours has a test of its own
 const anyKey = fc.oneof(fc.constantFrom("target_tokens", "weights", "é𝄞", ""), fc.stringMatching(/^[a-z_]{1,30}$/))
+  .filter((key) => key !== "__proto__")
 
 const anyIntegers = fc.oneof(
   fc.array(fc.integer(), { maxLength: 9 }),

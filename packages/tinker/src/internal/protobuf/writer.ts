@@ -13,19 +13,27 @@ const VARINT = 0
 const FIXED64 = 1
 const LENGTH = 2
 
+const TWO_31 = 2 ** 31
 const TWO_32 = 2 ** 32
 
 /** Bytes a non-negative integer takes. */
 const varintSize = (value: number): number => {
+  if (value < 128) return 1
+  if (value < 16384) return 2
   let size = 1
   for (let rest = value; rest >= 128; rest = Math.floor(rest / 128)) size++
   return size
 }
 
+const nothing = new Uint8Array(0)
+
+/** How much room for words outlives a message. */
+const KEPT_WORDS = 2 ** 18
+
 /** @internal */
 export class Writer {
-  private out = new Uint8Array(0)
-  private view = new DataView(this.out.buffer)
+  private out: Uint8Array = nothing
+  private view = new DataView(nothing.buffer)
   private measuring = true
   private at = 0
   private readonly lengths: Array<number> = []
@@ -34,16 +42,40 @@ export class Writer {
   private readonly unfinished: Array<number> = []
   private readonly texts = new Map<string, Uint8Array>()
   private scratch = new Int32Array(0)
+  private scratchBytes = nothing
   /** The first thing found that cannot be written. */
   problem: string | undefined
 
+  /** Ready to measure a message. */
+  reset(): void {
+    this.release()
+    this.measuring = true
+    this.at = 0
+    this.lengths.length = 0
+    this.nextLength = 0
+    this.unfinished.length = 0
+    this.problem = undefined
+  }
+
   /** From measuring to writing. */
   allocate(): Uint8Array {
-    this.out = new Uint8Array(this.at)
-    this.view = new DataView(this.out.buffer)
+    const out = new Uint8Array(this.at)
+    this.out = out
+    this.view = new DataView(out.buffer)
     this.measuring = false
     this.at = 0
-    return this.out
+    return out
+  }
+
+  /** Lets go of what is large. */
+  release(): void {
+    this.out = nothing
+    this.view = new DataView(nothing.buffer)
+    this.texts.clear()
+    if (this.scratch.length > KEPT_WORDS) {
+      this.scratch = new Int32Array(0)
+      this.scratchBytes = nothing
+    }
   }
 
   refuse(problem: string): void {
@@ -116,7 +148,9 @@ export class Writer {
       bytes = utf8.encode(value)
       this.texts.set(value, bytes)
     }
-    this.presentBytes(field, bytes)
+    if (!this.header(field, bytes.length)) this.at += bytes.length
+    // names are short: a loop beats a call
+    else for (let i = 0; i < bytes.length; i++) this.out[this.at++] = bytes[i] ?? 0
   }
 
   /** Memory, left out when empty. */
@@ -197,6 +231,11 @@ export class Writer {
 
   private rawVarint(value: number): void {
     let rest = value
+    if (rest < TWO_31) {
+      for (; rest > 127; rest >>= 7) this.out[this.at++] = (rest & 127) | 128
+      this.out[this.at++] = rest
+      return
+    }
     while (rest >= 128) {
       this.out[this.at++] = (rest % 128) | 128
       rest = Math.floor(rest / 128)
@@ -211,9 +250,19 @@ export class Writer {
   }
 
   private copyWords(length: number): void {
-    this.out.set(new Uint8Array(this.scratch.buffer, 0, length * 4), this.at)
+    // examples of a batch tend to have one length
+    if (this.scratchBytes.byteLength !== length * 4 || this.scratchBytes.buffer !== this.scratch.buffer) {
+      this.scratchBytes = new Uint8Array(this.scratch.buffer, 0, length * 4)
+    }
+    this.out.set(this.scratchBytes, this.at)
   }
 }
+
+/**
+ * One writer for all messages: writing is never interrupted by another. An engine throws away code it specialised for
+ * objects of which none is left, so a writer per message would start slow after every collection.
+ */
+const writer = new Writer()
 
 /**
  * The bytes of a message, or why there are none.
@@ -221,11 +270,12 @@ export class Writer {
  * @internal
  */
 export const encode = (describe: (writer: Writer) => void): Uint8Array | { readonly problem: string } => {
-  const writer = new Writer()
+  writer.reset()
   describe(writer)
   if (writer.problem !== undefined) return { problem: writer.problem }
   const bytes = writer.allocate()
   describe(writer)
+  writer.release()
   return bytes
 }
 
@@ -236,5 +286,6 @@ export const encode = (describe: (writer: Writer) => void): Uint8Array | { reado
  */
 export const sortedKeys = (map: Readonly<Record<string, unknown>>): ReadonlyArray<string> => {
   const keys = Object.keys(map)
-  return keys.length > 1 ? keys.sort() : keys
+  for (let i = 1; i < keys.length; i++) if ((keys[i - 1] ?? "") > (keys[i] ?? "")) return keys.sort()
+  return keys
 }

@@ -1,0 +1,107 @@
+/**
+ * How things are measured: all variants of a bench run in turns within one process, so that what else the machine does
+ * falls on all of them alike. Work is timed by the CPU it takes, which a busy machine disturbs least, and only ratios
+ * are concluded from.
+ */
+import type { CommandExecutor, FileSystem, Path } from "@effect/platform"
+import type { Scope } from "effect"
+import { Data, Effect } from "effect"
+
+/** A bench could not run, in a sentence. */
+export class BenchFailed extends Data.TaggedError("BenchFailed")<{ readonly reason: string }> {
+  override get message(): string {
+    return this.reason
+  }
+}
+
+/** Rows for people, ratios for machines: the cost of another way relative to ours, so more is better. */
+export interface Report {
+  readonly table: ReadonlyArray<ReadonlyArray<string>>
+  readonly ratios: Readonly<Record<string, number>>
+  /** What to know about the figures, one sentence each. */
+  readonly notes: ReadonlyArray<string>
+}
+
+export interface Bench {
+  /** What is measured, in a line. */
+  readonly summary: string
+  readonly run: Effect.Effect<
+    Report,
+    BenchFailed,
+    Scope.Scope | FileSystem.FileSystem | Path.Path | CommandExecutor.CommandExecutor
+  >
+}
+
+/** One way to do the work. `once` does it and gives the milliseconds it took. */
+export interface Variant<out E = never> {
+  readonly name: string
+  readonly once: Effect.Effect<number, E>
+}
+
+/** What came of a variant: milliseconds, and the cost relative to the first variant, as medians over the rounds. */
+export interface Result {
+  readonly ms: number
+  readonly relative: number
+}
+
+const cpu = (): number => {
+  const { system, user } = process.cpuUsage()
+  return (system + user) / 1000
+}
+
+/**
+ * Work that is done when the function returns, `times` in a row where once is too short to time. What it returns is
+ * kept until then, so that it cannot be left out.
+ */
+export const sync = (name: string, work: () => unknown, times = 1): Variant => {
+  let kept: unknown
+  return {
+    name,
+    once: Effect.suspend(() => {
+      kept = undefined
+      const start = cpu()
+      for (let i = 0; i < times; i++) kept = work()
+      const took = (cpu() - start) / times
+      return kept === undefined ? Effect.dieMessage(`${name} gave nothing`) : Effect.succeed(took)
+    })
+  }
+}
+
+export const median = (values: ReadonlyArray<number>): number => {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = sorted.length >> 1
+  const upper = sorted[middle] ?? NaN
+  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? NaN)) / 2
+}
+
+/** Each variant by name, run in turns, the order reversed every other round. */
+export const interleaved = Effect.fnUntraced(function*<E>(
+  variants: ReadonlyArray<Variant<E>>,
+  options: { readonly rounds: number; readonly warmup: number }
+) {
+  const times = variants.map((): Array<number> => [])
+  for (let round = -options.warmup; round < options.rounds; round++) {
+    const order = variants.map((variant, i) => [variant, i] as const)
+    for (const [variant, i] of round % 2 === 0 ? order : order.reverse()) {
+      const took = yield* variant.once
+      if (round >= 0) times[i]?.push(took)
+    }
+  }
+  const base = times[0] ?? []
+  return new Map(variants.map(({ name }, i): [string, Result] => {
+    const own = times[i] ?? []
+    return [name, { ms: median(own), relative: median(own.map((ms, round) => ms / (base[round] ?? NaN))) }]
+  }))
+})
+
+/** Columns as wide as their widest cell; all but the first to the right. */
+export const render = (table: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const widths: Array<number> = []
+  for (const row of table) row.forEach((cell, i) => widths[i] = Math.max(widths[i] ?? 0, cell.length))
+  return table.map((row) =>
+    row.map((cell, i) => i === 0 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)).join("  ").trimEnd()
+  ).join("\n")
+}
+
+/** Two decimals, as ratios are read. */
+export const round = (ratio: number): number => Math.round(ratio * 100) / 100

@@ -1,0 +1,23 @@
+/**
+ * Every bench by name.
+ */
+import { Effect } from "effect"
+import type { Bench } from "./Bench.js"
+import { BenchFailed } from "./Bench.js"
+
+/** Add a bench here: its module exports `bench` and does the rest. */
+const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
+  ["wire", () => import("./wire.js")]
+])
+
+const usage = `usage: npm run bench -- NAME, with NAME one of: ${Array.from(benches.keys()).join(", ")}`
+
+/** The bench that the arguments of the command name. */
+export const find = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
+  const [name, ...rest] = args
+  if (name === undefined || rest.length > 0) return yield* new BenchFailed({ reason: usage })
+  const load = benches.get(name)
+  if (load === undefined) return yield* new BenchFailed({ reason: `There is no bench named "${name}" yet.\n${usage}` })
+  const { bench } = yield* Effect.promise(load)
+  return { name, bench }
+})
