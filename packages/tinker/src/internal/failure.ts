@@ -4,7 +4,8 @@
  * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
-import type { Endpoint } from "../Endpoint.js"
+import type { Plain } from "../Endpoint.js"
+import type { Compatibility } from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
 import type { Head, Response, WireError } from "./exchange.js"
 
@@ -112,11 +113,12 @@ export const isEmpty400 = (response: Response): boolean => {
  * @internal
  */
 export const fromResponse = (
-  endpoint: Pick<Endpoint<never, never>, "retry">,
+  endpoint: Pick<Plain, "retry">,
   origin: Origin,
   response: Response,
   now: number,
-  scrub: (text: string) => string
+  scrub: (text: string) => string,
+  compatibility: Compatibility
 ): TinkerError.TinkerError => {
   const { headers, status } = response
   const body = parseBody(scrub(text.decode(response.body).trim()))
@@ -131,6 +133,10 @@ export const fromResponse = (
     body
   }
   switch (status) {
+    case 400:
+      return compatibility.failedFutureIsBadRequest && endpoint.retry === "poll" && isRecord(body) && "detail" in body
+        ? new TinkerError.RequestFailed({ ...fields, category: "unknown" })
+        : new TinkerError.BadRequest(fields)
     case 401:
       return new TinkerError.Authentication(fields)
     case 402:

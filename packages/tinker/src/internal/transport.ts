@@ -172,7 +172,7 @@ export const make: Effect.Effect<
       const scrub = secret === undefined && fixedSecrets.length === 0
         ? noSecret
         : blank(secret === undefined ? fixedSecrets : [secret, ...fixedSecrets])
-      return Effect.fail(Failure.fromResponse(endpoint, call.origin, response, now, scrub))
+      return Effect.fail(Failure.fromResponse(endpoint, call.origin, response, now, scrub, config.compatibility))
     })
 
   const succeeded = (call: Call, response: Wire.Response): Effect.Effect<Wire.Response> => {

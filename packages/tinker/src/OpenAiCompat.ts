@@ -1,0 +1,310 @@
+/**
+ * The OpenAI-compatible surface of the service: chat and text completions, whole or as a stream, for quick tries of
+ * base models and sampler checkpoints (`tinker://…/sampler_weights/…`).
+ *
+ * Fields keep OpenAI's own names. What this module does not name passes through in both directions.
+ *
+ * @since 0.1.0
+ */
+import type * as HttpClient from "@effect/platform/HttpClient"
+import type * as ConfigError from "effect/ConfigError"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as Credentials from "./Credentials.js"
+import * as Endpoint from "./Endpoint.js"
+import * as Sse from "./internal/sse.js"
+import * as transport from "./internal/transport.js"
+import * as TinkerConfig from "./TinkerConfig.js"
+import * as TinkerError from "./TinkerError.js"
+
+const nullish = <A, I>(schema: Schema.Schema<A, I>) => Schema.optionalWith(schema, { nullable: true })
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Message {
+  readonly role: "system" | "user" | "assistant" | (string & {})
+  readonly content: string
+}
+
+interface Common {
+  /** A base model, or the path of sampler weights. */
+  readonly model: string
+  readonly max_tokens?: number | undefined
+  readonly temperature?: number | undefined
+  readonly top_p?: number | undefined
+  readonly n?: number | undefined
+  readonly seed?: number | undefined
+  readonly stop?: string | ReadonlyArray<string> | undefined
+  /** Anything else the surface understands, such as `reasoning_effort`. */
+  readonly [field: string]: unknown
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface ChatRequest extends Common {
+  readonly messages: ReadonlyArray<Message>
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface CompletionRequest extends Common {
+  readonly prompt: string | ReadonlyArray<string>
+}
+
+const Usage = Schema.Struct({
+  prompt_tokens: nullish(Schema.Number),
+  completion_tokens: nullish(Schema.Number),
+  total_tokens: nullish(Schema.Number)
+})
+
+const Text = {
+  role: nullish(Schema.String),
+  content: nullish(Schema.String),
+  reasoning_content: nullish(Schema.String)
+}
+
+const envelope = {
+  id: nullish(Schema.String),
+  model: nullish(Schema.String),
+  created: nullish(Schema.Number),
+  usage: nullish(Usage)
+}
+
+const choice = { index: nullish(Schema.Number), finish_reason: nullish(Schema.String) }
+
+/**
+ * A chat completion. The text is in `content`, in `reasoning_content`, or in both.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class ChatCompletion extends Schema.Class<ChatCompletion>("effect-tinker/OpenAiCompat/ChatCompletion")({
+  ...envelope,
+  choices: Schema.Array(Schema.Struct({ ...choice, message: Schema.Struct(Text) }))
+}) {}
+
+/**
+ * A piece of a streamed chat completion. The one that reports usage has no choices.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class ChatChunk extends Schema.Class<ChatChunk>("effect-tinker/OpenAiCompat/ChatChunk")({
+  ...envelope,
+  choices: Schema.Array(Schema.Struct({ ...choice, delta: Schema.Struct(Text) }))
+}) {}
+
+/**
+ * A text completion, or a piece of one.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Completion extends Schema.Class<Completion>("effect-tinker/OpenAiCompat/Completion")({
+  ...envelope,
+  choices: Schema.Array(Schema.Struct({ ...choice, text: Schema.String }))
+}) {}
+
+/**
+ * The models one may name: one's own sampler checkpoints.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class ModelList extends Schema.Class<ModelList>("effect-tinker/OpenAiCompat/ModelList")({
+  data: Schema.Array(Schema.Struct({ id: Schema.String }))
+}) {}
+
+const settings = { pool: "rest", retry: "restRead", auth: "bearer", timeout: "10 minutes" } as const
+
+/** Any JSON object, with every number in it finite. */
+const body = <A extends Common>(): Endpoint.Codec<A> => ({
+  contentType: "application/json",
+  encode: (request) => {
+    let broken = false
+    const text = JSON.stringify(request, (_, value: unknown) => {
+      if (typeof value === "number" && !Number.isFinite(value)) broken = true
+      return value
+    })
+    return broken ? Either.left("a number is not finite") : Either.right(text)
+  },
+  decode: (bytes) =>
+    Either.flatMap(Endpoint.parseJson(bytes), (json) =>
+      typeof json === "object" && json !== null && "model" in json
+        ? Either.right(json as A)
+        : Either.left("not a completion request"))
+})
+
+/**
+ * `GET /models`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const modelsEndpoint: Endpoint.Endpoint<{}, ModelList> = Endpoint.make(
+  "oaiModels",
+  "GET",
+  "/oai/api/v1/models",
+  { ...settings, request: Schema.Struct({}), response: Endpoint.json(ModelList) }
+)
+
+/**
+ * `POST /chat/completions`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const chatEndpoint: Endpoint.Endpoint<ChatRequest, ChatCompletion> = Endpoint.makeBody(
+  "oaiChatCompletions",
+  "POST",
+  "/oai/api/v1/chat/completions",
+  { ...settings, request: body<ChatRequest>(), response: Endpoint.json(ChatCompletion) }
+)
+
+/**
+ * `POST /completions`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const completionsEndpoint: Endpoint.Endpoint<CompletionRequest, Completion> = Endpoint.makeBody(
+  "oaiCompletions",
+  "POST",
+  "/oai/api/v1/completions",
+  { ...settings, request: body<CompletionRequest>(), response: Endpoint.json(Completion) }
+)
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Service {
+  readonly models: Effect.Effect<ModelList, TinkerError.TinkerError>
+  readonly chat: (request: ChatRequest) => Effect.Effect<ChatCompletion, TinkerError.TinkerError>
+  /** Each run of the stream is a request of its own. */
+  readonly chatStream: (request: ChatRequest) => Stream.Stream<ChatChunk, TinkerError.TinkerError>
+  readonly complete: (request: CompletionRequest) => Effect.Effect<Completion, TinkerError.TinkerError>
+  readonly completeStream: (request: CompletionRequest) => Stream.Stream<Completion, TinkerError.TinkerError>
+}
+
+/**
+ * @since 0.1.0
+ * @category services
+ */
+export class OpenAiCompat extends Context.Tag("effect-tinker/OpenAiCompat")<OpenAiCompat, Service>() {}
+
+const from = (method: string) => ({ module: "OpenAiCompat", method })
+
+const malformed = (method: string, description: string) =>
+  new TinkerError.MalformedResponse({ ...from(method), description })
+
+const ErrorEvent = Schema.Struct({
+  error: Schema.Union(Schema.String, Schema.Struct({ message: Schema.String }))
+})
+
+const isError = Schema.is(ErrorEvent)
+
+const pieces = <A, I>(
+  method: string,
+  schema: Schema.Schema<A, I>,
+  bytes: Stream.Stream<Uint8Array, TinkerError.TinkerError>
+): Stream.Stream<A, TinkerError.TinkerError> => {
+  const decode = Endpoint.json(schema).decode
+  const encoder = new TextEncoder()
+  const piece = (event: Sse.Event): Effect.Effect<A, TinkerError.TinkerError> => {
+    const data = encoder.encode(event.data)
+    const json = Endpoint.parseJson(data)
+    if (Either.isRight(json) && (event.event === "error" || isError(json.right))) {
+      const said = isError(json.right) ? json.right.error : event.data
+      return new TinkerError.RequestFailed({
+        ...from(method),
+        category: "unknown",
+        description: typeof said === "string" ? said : said.message
+      })
+    }
+    return Either.mapLeft(decode(data, "text/event-stream"), (description) => malformed(method, description))
+  }
+  return Sse.decode(bytes).pipe(
+    Stream.mapError((error) => error._tag === "SseError" ? malformed(method, error.description) : error),
+    Stream.takeWhile((event) => event.data.trim() !== "[DONE]"),
+    Stream.mapEffect(piece)
+  )
+}
+
+/** @internal */
+export const layerTransport: Layer.Layer<OpenAiCompat, never, transport.Transport> = Layer.effect(
+  OpenAiCompat,
+  Effect.map(transport.Transport, ({ call, stream }): Service => ({
+    models: call(modelsEndpoint, {}, { from: from("models") }),
+    chat: (request) => call(chatEndpoint, request, { from: from("chat") }),
+    complete: (request) => call(completionsEndpoint, request, { from: from("complete") }),
+    chatStream: (request) =>
+      pieces(
+        "chatStream",
+        ChatChunk,
+        stream(chatEndpoint, { ...request, stream: true }, { from: from("chatStream"), headers: eventStream })
+      ),
+    completeStream: (request) =>
+      pieces(
+        "completeStream",
+        Completion,
+        stream(completionsEndpoint, { ...request, stream: true }, {
+          from: from("completeStream"),
+          headers: eventStream
+        })
+      )
+  }))
+)
+
+const eventStream = { accept: "text/event-stream" }
+
+/**
+ * The surface of the configured server, reached with the configured credential.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (
+  options: TinkerConfig.Options
+): Layer.Layer<
+  OpenAiCompat,
+  TinkerError.InvalidInput | TinkerError.MissingCredential | TinkerError.MalformedCredential,
+  HttpClient.HttpClient
+> =>
+  layerTransport.pipe(
+    Layer.provide(transport.layer),
+    Layer.provide(Credentials.layer),
+    Layer.provide(TinkerConfig.layer(options))
+  )
+
+/**
+ * The same, configured by the environment.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerEnv = (
+  options: TinkerConfig.Options = {}
+): Layer.Layer<
+  OpenAiCompat,
+  | TinkerError.InvalidInput
+  | TinkerError.MissingCredential
+  | TinkerError.MalformedCredential
+  | ConfigError.ConfigError,
+  HttpClient.HttpClient
+> =>
+  layerTransport.pipe(
+    Layer.provide(transport.layer),
+    Layer.provide(Credentials.layer),
+    Layer.provide(TinkerConfig.layerEnv(options))
+  )
