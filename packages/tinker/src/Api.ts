@@ -13,6 +13,7 @@ import * as Checkpoint from "./Checkpoint.js"
 import { ClientConfig, ClientConfigRequest, ClientDynamicConfig } from "./ClientConfig.js"
 import { CreateCustomLossRequest } from "./CustomLossGraph.js"
 import * as Endpoint from "./Endpoint.js"
+import * as ForwardBackward from "./ForwardBackward.js"
 import * as Future from "./Future.js"
 import { CheckpointId, ModelId, SamplingSessionId, SessionId } from "./Id.js"
 import * as sampleJson from "./internal/sampleJson.js"
@@ -120,6 +121,16 @@ const PollJson: Endpoint.Codec<PollRequest> = {
       }}`
     ),
   decode: Endpoint.json(Future.FutureRetrieveRequest).decode
+}
+
+/** Protobuf out; a server also reads the JSON of older clients. */
+const PassBody: Endpoint.Codec<ForwardBackward.Request> = {
+  contentType: "application/x-protobuf",
+  encode: (request) => Either.mapLeft(ForwardBackward.encodeRequest(request), (error) => error.description ?? ""),
+  decode: (body, contentType) =>
+    contentType?.includes("application/x-protobuf") === true
+      ? Either.mapLeft(ForwardBackward.decodeRequest(body), (error) => error.description ?? "")
+      : Endpoint.json(ForwardBackward.RequestFromJson).decode(body, contentType)
 }
 
 const BillingUsageQuery = Schema.Struct({
@@ -307,6 +318,19 @@ export const unloadModel: Endpoint.Endpoint<Model.UnloadModelRequest, Future.Unt
   "POST",
   "/api/v1/unload_model",
   { ...training, request: Model.UnloadModelRequest, response: Endpoint.json(Future.UntypedFuture) }
+)
+
+/**
+ * A pass over training data, with or without gradients.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const forwardBackward: Endpoint.Endpoint<ForwardBackward.Request, Future.UntypedFuture> = Endpoint.makeBody(
+  "forwardBackward",
+  "POST",
+  "/api/v1/forward_backward",
+  { ...training, compress: true, request: PassBody, response: Endpoint.json(Future.UntypedFuture) }
 )
 
 /**
@@ -815,6 +839,7 @@ export const all: ReadonlyArray<Endpoint.Plain> = [
   telemetry,
   createModel,
   unloadModel,
+  forwardBackward,
   optimStep,
   saveWeights,
   loadWeights,
