@@ -207,6 +207,16 @@ export * as ModelInput from "./ModelInput.js"
 export * as Objectives from "./Objectives.js"
 
 /**
+ * The OpenAI-compatible surface of the service: chat and text completions, whole or as a stream, for quick tries of
+ * base models and sampler checkpoints (`tinker://…/sampler_weights/…`).
+ *
+ * Fields keep OpenAI's own names. What this module does not name passes through in both directions.
+ *
+ * @since 0.1.0
+ */
+export * as OpenAiCompat from "./OpenAiCompat.js"
+
+/**
  * Optimizers: the family a model is created with, and the parameters of one step.
  *
  * @since 0.1.0
