@@ -15,6 +15,7 @@ import { Faults } from "./Faults.js"
 import * as accounts from "./internal/server/accounts.js"
 import * as auditLog from "./internal/server/auditLog.js"
 import * as checkpoints from "./internal/server/checkpoints.js"
+import * as customLosses from "./internal/server/customLosses.js"
 import * as downloads from "./internal/server/downloads.js"
 import * as futures from "./internal/server/futures.js"
 import * as gate from "./internal/server/gate.js"
@@ -145,6 +146,7 @@ const state = (options: Options) => {
       gate.layer,
       downloads.layer,
       trace.layer,
+      customLosses.layer,
       accounts.layer(options.apiKeys),
       serverInfo.layer(options.clientConfig ?? {}, options.dynamicConfig ?? {}),
       Layer.succeed(settings.Settings, {

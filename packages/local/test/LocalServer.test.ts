@@ -471,4 +471,55 @@ describe("LocalServer", () => {
       yield* Effect.yieldNow()
       assert.propertyVal(yield* Effect.flip(pass(modelId, 2, texts)), "status", 410)
     }).pipe(local))
+
+  it.effect("runs a loss that was uploaded as a graph, with its gradient", () =>
+    Effect.gen(function*() {
+      const sessionId = yield* openSession
+      const node = (op: string, name: string, target: string, ...args: ReadonlyArray<unknown>) => ({
+        op,
+        name,
+        target,
+        args,
+        kwargs: {}
+      })
+      const upload = (...nodes: ReadonlyArray<unknown>) =>
+        send("POST", "/api/v1/create_custom_loss", {
+          session_id: sessionId,
+          custom_loss_seq_id: 0,
+          name: "mine",
+          inputs: [{ name: "logprobs", rank: 1 }, { name: "weights", rank: 1 }],
+          graph: { format: 1, nodes },
+          type: "create_custom_loss"
+        })
+      const product = [
+        node("placeholder", "logprobs", "logprobs"),
+        node("placeholder", "weights", "weights"),
+        node("call_function", "mul", "operator.mul", { ref: "logprobs" }, { ref: "weights" }),
+        node("call_method", "sum_1", "sum", { ref: "mul" }),
+        node("call_function", "neg", "operator.neg", { ref: "sum_1" }),
+        node("output", "output", "output", {
+          tuple: [{ ref: "neg" }, { dict: { "custom/total:sum": { ref: "sum_1" } } }]
+        })
+      ]
+      const lossId = String(
+        (yield* resultOf({ requestId: String((yield* upload(...product)).json()["request_id"]) }))["loss_id"]
+      )
+      const mine = yield* createModel(sessionId, { seq: 0 })
+      const theirs = yield* createModel(sessionId, { seq: 1 })
+      const custom = yield* passResult(
+        yield* pass(mine, 1, texts, { lossFn: "custom", lossFnConfig: { loss_id: lossId } })
+      )
+      const plain = yield* passResult(yield* pass(theirs, 1, texts))
+      assert.approximately(custom.metrics["loss:sum"] ?? 0, plain.metrics["loss:sum"] ?? 1, 1e-4)
+      assert.approximately(custom.metrics["custom/total:sum"] ?? 0, -(plain.metrics["loss:sum"] ?? 1), 1e-4)
+      const norms = yield* Effect.all([step(mine, 2), step(theirs, 2)]).pipe(
+        Effect.flatMap(Effect.forEach((future) => resultOf(future)))
+      )
+      assert.approximately(Object(norms[0]?.["metrics"]).grad_norm, Object(norms[1]?.["metrics"]).grad_norm, 1e-4)
+      const unknown = yield* upload(node("call_function", "x", "torch.linalg.svd"))
+      assert.strictEqual(unknown.status, 400)
+      assert.match(String(unknown.json()["detail"]), /torch\.linalg\.svd/)
+      const missing = yield* resultOf(yield* pass(mine, 3, texts, { lossFn: "custom" }))
+      assert.strictEqual(missing["category"], "user")
+    }).pipe(local))
 })

@@ -1,6 +1,7 @@
 """The official SDK, unmodified, against the embedded backend: trains, samples, saves, loads, lists and deletes.
 
-Prints one JSON object with what it saw; any surprise is an assertion. The address of the backend is the first argument.
+Prints one JSON object with what it saw; any surprise is an assertion. The address of the backend is the first argument; `jwt`
+after it says that the backend exchanges keys for tokens.
 """
 
 import datetime
@@ -34,7 +35,7 @@ def datum(prompt: str, completion: str) -> types.Datum:
 data = [datum("cat:", " meow\n"), datum("dog:", " woof\n"), datum("cow:", " moo\n")]
 service = tinker.ServiceClient(base_url=base_url, api_key=api_key, user_metadata={"purpose": "parity"})
 
-if os.environ.get("PARITY_JWT"):
+if "jwt" in sys.argv[2:]:
     who = tinker.RestClient(base_url=base_url, api_key=api_key).whoami().result()
     assert who.user_urn.startswith("tml:organization_user:") and who.email, who
     seen["whoami"] = who.user_urn

@@ -114,13 +114,18 @@ export const pass = Effect.fnUntraced(function*(
   modelId: string,
   seqId: number,
   texts: ReadonlyArray<string>,
-  options?: { readonly forwardOnly?: boolean }
+  options?: {
+    readonly forwardOnly?: boolean
+    readonly lossFn?: string
+    readonly lossFnConfig?: ForwardBackward.LossConfig
+  }
 ) {
   const body = Either.getOrThrow(ForwardBackward.encodeRequest({
     modelId,
     seqId,
     data: texts.map((text) => Either.getOrThrow(Datum.fromTokens(LocalTokenizer.encode(text)))),
-    lossFn: "cross_entropy",
+    lossFn: options?.lossFn ?? "cross_entropy",
+    lossFnConfig: options?.lossFnConfig,
     forwardOnly: options?.forwardOnly
   }))
   const answer = yield* send("POST", "/api/v1/forward_backward", body, {

@@ -185,7 +185,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
         const work = Effect.forever(Effect.flatMap(Queue.take(model.queue), (job) => runJob(model, job)))
         model.worker = yield* Effect.forkIn(Effect.interruptible(Effect.zipRight(creation, work)), scope)
         return created
-      }),
+      }, Effect.uninterruptible),
       require: Effect.fnUntraced(function*(id, owner) {
         const model = yield* live(id)
         if (model.owner !== owner) return yield* notFound(`Model ${id} not found`)

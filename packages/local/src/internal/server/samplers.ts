@@ -80,6 +80,20 @@ interface Log {
 
 const directory = "samplers"
 
+// weights ready to sample from: what is not among them is loaded again when it is needed
+const maxLoaded = 16
+
+// weights that have no path: the oldest are reclaimed
+const maxEphemeral = 256
+
+/** Drops the oldest entries of a map. */
+const trim = <K, V>(map: Map<K, V>, most: number): void => {
+  for (const key of map.keys()) {
+    if (map.size <= most) return
+    map.delete(key)
+  }
+}
+
 /** @internal */
 export const layer: Layer.Layer<
   Samplers,
@@ -141,7 +155,10 @@ export const layer: Layer.Layer<
           ephemeral: weights !== undefined,
           createdAt: yield* Clock.currentTimeMillis
         }
-        if (weights !== undefined) snapshots.set(record.id, weights)
+        if (weights !== undefined) {
+          snapshots.set(record.id, weights)
+          trim(snapshots, maxEphemeral)
+        }
         yield* codec.write(`${directory}/${fileName(record.id)}.json`, record)
         samplers.set(record.id, record)
         return record
@@ -161,10 +178,11 @@ export const layer: Layer.Layer<
       },
       open: Effect.fnUntraced(function*(source) {
         const key = source.ephemeral ? source.id : source.modelPath ?? source.baseModel
-        const known = loaded.get(key)
-        if (known !== undefined) return yield* known
-        const shared = yield* Effect.cached(load(source))
+        const shared = loaded.get(key) ?? (yield* Effect.cached(load(source)))
+        // at the end: the most recently used
+        loaded.delete(key)
         loaded.set(key, shared)
+        trim(loaded, maxLoaded)
         return yield* Effect.onError(shared, () => Effect.sync(() => loaded.delete(key)))
       }),
       log: Effect.fnUntraced(function*(id, client, completion) {

@@ -59,6 +59,7 @@ const sizeOf = (outcome: Outcome): number | undefined =>
 
 const decodeSample = Endpoint.json(Sample.SampleRequest).decode
 
+/** Accepted or not: a caller who leaves in between does not leave half a request. */
 const asample = Effect.fnUntraced(function*(call: Call) {
   const request = yield* Either.mapLeft(decodeSample(call.body, call.headers["content-type"]), unprocessable)
   if (request.numSamples < 1) return yield* badRequest(`num_samples must be at least 1, got ${request.numSamples}`)
@@ -114,7 +115,7 @@ const asample = Effect.fnUntraced(function*(call: Call) {
       })
   })
   return accepted(future, { sequences })
-})
+}, Effect.uninterruptible)
 
 const encodeAccepted = ParseResult.encodeSync(Future.UntypedFuture)
 const encodeTryAgain = ParseResult.encodeSync(Future.TryAgain)

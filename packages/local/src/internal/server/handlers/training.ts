@@ -2,19 +2,22 @@
  * Models and the operations in their order.
  */
 import * as Api from "effect-tinker/Api"
+import * as CustomLoss from "effect-tinker/CustomLossGraph"
 import * as Endpoint from "effect-tinker/Endpoint"
 import * as ForwardBackward from "effect-tinker/ForwardBackward"
 import * as Future from "effect-tinker/Future"
-import { ModelId } from "effect-tinker/Id"
+import { LossId, ModelId } from "effect-tinker/Id"
 import * as Model from "effect-tinker/Model"
 import * as Optimizer from "effect-tinker/Optimizer"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as ParseResult from "effect/ParseResult"
 import { Engine } from "../../../Engine.js"
-import type { Datum } from "../../../LocalAdapter.js"
+import type { Adapter, Datum } from "../../../LocalAdapter.js"
 import { tokenizerId } from "../../../LocalTokenizer.js"
 import { accepted, result } from "../accept.js"
+import type { CustomLossesShape } from "../customLosses.js"
+import { CustomLosses, customPass } from "../customLosses.js"
 import { badRequest, unprocessable } from "../failure.js"
 import { Futures } from "../futures.js"
 import { fingerprint, stringMetadata } from "../identity.js"
@@ -94,9 +97,27 @@ const decodePass = ({ body, headers }: Call) => {
 const encodeOutput = (output: ForwardBackward.Output): Uint8Array =>
   Either.getOrThrow(ForwardBackward.encodeOutput(output))
 
+const runPass = Effect.fnUntraced(function*(
+  losses: CustomLossesShape,
+  adapter: Adapter,
+  request: ForwardBackward.Request,
+  data: ReadonlyArray<Datum>,
+  sessionId: string
+) {
+  const { forwardOnly = false, lossFn, lossFnConfig } = request
+  if (lossFn !== "custom") {
+    return yield* adapter.forwardBackward({ data, loss: lossFn, config: lossFnConfig, forwardOnly })
+  }
+  const loss = losses.find(sessionId, lossFnConfig?.["loss_id"])
+  return loss === undefined
+    ? yield* badRequest(`This session has no custom loss ${lossFnConfig?.["loss_id"]}`)
+    : yield* customPass(adapter, loss, request.data, data, forwardOnly)
+})
+
 const forwardBackward = Effect.fnUntraced(function*(call: Call) {
   const request = yield* decodePass(call)
   const ledger = yield* Ledger
+  const losses = yield* CustomLosses
   return yield* submitted(
     call,
     request.forwardOnly === true ? "forward" : "forward_backward",
@@ -110,12 +131,7 @@ const forwardBackward = Effect.fnUntraced(function*(call: Call) {
             lossInputs: Object.fromEntries(Object.entries(lossFnInputs).map(([key, tensor]) => [key, toTensor(tensor)]))
           })
         }
-        const pass = yield* adapter.forwardBackward({
-          data,
-          loss: request.lossFn,
-          config: request.lossFnConfig,
-          forwardOnly: request.forwardOnly
-        })
+        const pass = yield* runPass(losses, adapter, request, data, model.sessionId)
         yield* ledger.charge({ ...model.usage, kind: "training", count: pass.tokens })
         const output: ForwardBackward.Output = {
           lossFnOutputType: "TorchLossReturn",
@@ -149,6 +165,23 @@ const optimStep = Effect.fnUntraced(function*(request: Optimizer.OptimStepReques
       )
       return result(Optimizer.OptimStepResponse, new Optimizer.OptimStepResponse({ metrics }))
     })))
+})
+
+const createCustomLoss = Effect.fnUntraced(function*(request: CustomLoss.CreateCustomLossRequest, call: Call) {
+  const futures = yield* Futures
+  const losses = yield* CustomLosses
+  const sessions = yield* Sessions
+  const session = yield* sessions.requireAlive(request.sessionId, call.caller.urn)
+  const lossId = yield* losses.create(request)
+  const future = yield* futures.open({
+    requestId: lossId,
+    owner: call.caller.urn,
+    sessionId: session.id,
+    fingerprint: fingerprint(call.body)
+  })
+  const answer = new CustomLoss.CreateCustomLossResponse({ lossId: LossId.make(lossId) })
+  yield* futures.settle(future, result(CustomLoss.CreateCustomLossResponse, answer))
+  return accepted(future)
 })
 
 const unloadModel = Effect.fnUntraced(function*(request: Model.UnloadModelRequest, call: Call) {
@@ -188,8 +221,5 @@ export const trainingRoutes = [
       })
     })),
   route(Api.unloadModel, unloadModel),
-  route(
-    Api.createCustomLoss,
-    () => Effect.fail(badRequest("This backend does not store custom losses; run them in the client"))
-  )
+  route(Api.createCustomLoss, createCustomLoss)
 ]
