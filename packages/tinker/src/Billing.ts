@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Instant, lenient, optional, required, strict, StringRecord, tag, taggedJson } from "./internal/wire.js"
+import { Instant, Key, lenient, optional, required, strict, StringRecord, tag, taggedJson } from "./internal/wire.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Billing/${name}` as const
 
@@ -155,9 +155,6 @@ export class BillingUsageSession extends Schema.Class<BillingUsageSession>(id("B
   userMetadata: optional(StringRecord, "user_metadata")
 }, lenient) {}
 
-// the one key that assignment would swallow
-const SessionKey = Schema.String.pipe(Schema.filter((key) => key !== "__proto__"))
-
 /**
  * @since 0.1.0
  * @category schemas
@@ -165,7 +162,7 @@ const SessionKey = Schema.String.pipe(Schema.filter((key) => key !== "__proto__"
 export class BillingUsageResponse extends Schema.Class<BillingUsageResponse>(id("BillingUsageResponse"))({
   data: Schema.Array(BillingUsageEvent),
   /** The sessions the events belong to, by id. Defaults to none. */
-  sessions: Schema.optionalWith(Schema.Record({ key: SessionKey, value: BillingUsageSession }), {
+  sessions: Schema.optionalWith(Schema.Record({ key: Key, value: BillingUsageSession }), {
     default: () => ({}),
     nullable: true
   }),

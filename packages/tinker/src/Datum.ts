@@ -9,7 +9,7 @@ import { dual } from "effect/Function"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as numbers from "./internal/numbers.js"
-import { strict } from "./internal/wire.js"
+import { Key, strict } from "./internal/wire.js"
 import * as ModelInput from "./ModelInput.js"
 import * as TensorData from "./TensorData.js"
 import { InvalidInput } from "./TinkerError.js"
@@ -222,7 +222,7 @@ export interface Encoded {
 export const FromJson: Schema.Schema<Datum, Encoded> = Schema.transform(
   Schema.Struct({
     model_input: ModelInput.ModelInput,
-    loss_fn_inputs: Schema.Record({ key: Schema.String, value: TensorData.FromJson })
+    loss_fn_inputs: Schema.Record({ key: Key, value: TensorData.FromJson })
   }).annotations(strict[1]),
   Schema.declare(isDatum, {
     identifier: "Datum",

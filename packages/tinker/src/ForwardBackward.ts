@@ -10,7 +10,7 @@ import * as outputProtobuf from "./internal/protobuf/output.js"
 import * as reader from "./internal/protobuf/reader.js"
 import * as requestProtobuf from "./internal/protobuf/request.js"
 import * as writer from "./internal/protobuf/writer.js"
-import { Metrics, strict } from "./internal/wire.js"
+import { Key, Metrics, strict } from "./internal/wire.js"
 import * as TensorData from "./TensorData.js"
 import { InvalidInput, MalformedResponse } from "./TinkerError.js"
 
@@ -93,7 +93,7 @@ export interface Output {
   readonly metrics: Readonly<Record<string, number>>
 }
 
-const Config = Schema.Record({ key: Schema.String, value: Schema.Union(Schema.Number, Schema.String) })
+const Config = Schema.Record({ key: Key, value: Schema.Union(Schema.Number, Schema.String) })
 
 const Input = Schema.Struct({
   data: Schema.Array(Datum.FromJson),
@@ -174,7 +174,7 @@ export const OutputFromJson: Schema.Schema<Output, {
 }> = Schema.Struct({
   lossFnOutputType: Schema.propertySignature(Schema.String).pipe(Schema.fromKey("loss_fn_output_type")),
   lossFnOutputs: Schema.propertySignature(
-    Schema.Array(Schema.Record({ key: Schema.String, value: TensorData.FromJson }))
+    Schema.Array(Schema.Record({ key: Key, value: TensorData.FromJson }))
   ).pipe(Schema.fromKey("loss_fn_outputs")),
   metrics: Metrics
 })

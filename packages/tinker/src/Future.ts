@@ -192,24 +192,43 @@ export class FuturesRetrieveRequest extends Schema.Class<FuturesRetrieveRequest>
 }, strict) {}
 
 /**
- * One operation that ended. A newer server may know more states: skip those.
+ * One operation that ended.
  *
  * @since 0.1.0
  * @category schemas
  */
 export class FutureCompletion extends Schema.Class<FutureCompletion>(id("FutureCompletion"))({
-  state: open("finished", "failed"),
+  state: Schema.Literal("finished", "failed"),
   requestId: required(RequestId, "request_id"),
   /** Size of the result, when it finished and the server knows it. */
   responsePayloadUncompressedSize: optional(Schema.Int, "response_payload_uncompressed_size")
 }, lenient) {}
+
+const isCompletion = Schema.is(Schema.encodedSchema(FutureCompletion))
+
+/**
+ * Operations that ended. Those in a state only a newer server knows are skipped: they must not hold up the others.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const FutureCompletions: Schema.Schema<ReadonlyArray<FutureCompletion>, ReadonlyArray<unknown>> = Schema
+  .transform(
+    Schema.Array(Schema.Unknown),
+    Schema.Array(FutureCompletion),
+    {
+      strict: true,
+      decode: (items) => items.filter(isCompletion),
+      encode: (items): ReadonlyArray<unknown> => items
+    }
+  )
 
 /**
  * @since 0.1.0
  * @category schemas
  */
 export class FuturesRetrieveResponse extends Schema.Class<FuturesRetrieveResponse>(id("FuturesRetrieveResponse"))({
-  completions: Schema.Array(FutureCompletion),
+  completions: FutureCompletions,
   /** To be given back as `prevCursor`. */
   cursor: Schema.Int
 }, lenient) {}

@@ -52,7 +52,7 @@ const TokensFromJson: Schema.Schema<Tokens, ReadonlyArray<number>> = Schema.tran
       const wrong = numbers.firstNotInt32(tokens)
       return wrong >= 0
         ? ParseResult.fail(new ParseResult.Type(ast, tokens, `tokens[${wrong}] is no 32-bit integer`))
-        : ParseResult.succeed(Array.from(tokens))
+        : ParseResult.succeed(numbers.toList(tokens))
     }
   }
 )

@@ -94,7 +94,7 @@ describe("every Schema of the wire", () => {
     "$name: decode ∘ encode = id, also through JSON",
     ({ name, schema }) =>
       Effect.gen(function*() {
-        const numRuns = yield* Config.integer("TINKER_TEST_RUNS").pipe(Config.withDefault(40))
+        const numRuns = yield* Config.integer("TINKER_TEST_RUNS").pipe(Config.withDefault(20))
         const encode = Schema.encodeSync(schema)
         const decode = Schema.decodeSync(schema)
         FastCheck.assert(

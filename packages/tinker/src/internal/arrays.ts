@@ -51,7 +51,7 @@ export const Int32s: Schema.Schema<Int32Array, ReadonlyArray<number>> = Schema.t
         ? ParseResult.fail(new ParseResult.Type(ast, list, `[${numbers.firstNotInt32(list)}] is no 32-bit integer`))
         : ParseResult.succeed(values)
     },
-    encode: (values) => ParseResult.succeed(Array.from(values))
+    encode: (values) => ParseResult.succeed(numbers.toList(values))
   }
 )
 
@@ -66,6 +66,13 @@ export const Float32s: Schema.Schema<Float32Array, ReadonlyArray<number | null>>
   {
     strict: true,
     decode: (list) => numbers.toFloat32(list),
-    encode: (values) => Array.from(values, (value) => Number.isFinite(value) ? value : null)
+    encode: (values) => {
+      const out = new Array<number | null>(values.length)
+      for (let i = 0; i < values.length; i++) {
+        const value = values[i]
+        out[i] = value !== undefined && Number.isFinite(value) ? value : null
+      }
+      return out
+    }
   }
 )

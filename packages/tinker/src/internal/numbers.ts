@@ -10,6 +10,17 @@ const MIN_INT64 = -(2n ** 63n)
 const MAX_INT64 = 2n ** 63n - 1n
 
 /**
+ * A plain list of the values. A loop, since `Array.from` goes through the iterator and takes three times as long.
+ *
+ * @internal
+ */
+export const toList = (values: ArrayLike<number>): Array<number> => {
+  const out = new Array<number>(values.length)
+  for (let i = 0; i < values.length; i++) out[i] = values[i] ?? 0
+  return out
+}
+
+/**
  * Tokens as int32, or undefined when one of them is not a 32-bit integer.
  *
  * @internal

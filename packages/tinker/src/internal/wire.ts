@@ -232,6 +232,13 @@ export const taggedJson = (
   )
 
 /**
+ * A key of a map that is rebuilt on its way: any but the one that assignment would swallow.
+ *
+ * @internal
+ */
+export const Key: Schema.Schema<string> = Schema.String.pipe(Schema.filter((key) => key !== "__proto__"))
+
+/**
  * A map of strings.
  *
  * @internal
