@@ -331,6 +331,17 @@ describe("Engine", () => {
       assert.strictEqual((yield* adapter.optimStep()).metrics["grad_norm"], 0)
     }))
 
+  it.effect("weights beyond all measure are an error, not nonsense", () =>
+    Effect.gen(function*() {
+      const engine = yield* makeMicro
+      const adapter = yield* engine.createAdapter({ baseModel: micro.name, rank: 4, seed: 1 })
+      yield* train(adapter, [datum("a", text)], 1, 1e20)
+      const pass = yield* Effect.flip(adapter.forwardBackward({ data: [datum("a", text)], loss: "cross_entropy" }))
+      assert.strictEqual(pass._tag, "NotFinite")
+      const sampler = yield* engine.sampler(yield* adapter.snapshot())
+      assert.strictEqual((yield* Effect.flip(sampler.sample({ prompt: [97] })))._tag, "NotFinite")
+    }))
+
   it.live("lets other work run between slices", () =>
     Effect.gen(function*() {
       let pauses = 0

@@ -112,6 +112,7 @@ const makeAdapter = (machine: Machine, lora: Lora, initial: Float32Array): Adapt
       if (done === undefined) return yield* notFinite("the loss")
       results.push(...done)
     }
+    if (!Number.isFinite(globalNorm(fresh))) return yield* notFinite("the gradient")
     for (let i = 0; i < fresh.length; i++) add(gradient, i, at(fresh, i))
     return result(task, results)
   })

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
-import type * as EngineError from "../../EngineError.js"
+import * as EngineError from "../../EngineError.js"
 import type { Snapshot } from "../../LocalAdapter.js"
 import type { Result, Sampler, Sequence } from "../../LocalSampler.js"
 import { snapshotFactors } from "./adapters.js"
@@ -102,7 +102,7 @@ const makeSampler = (machine: Machine, packed: Packed): Sampler => {
   const { model } = machine.shape
   const complete = Effect.fnUntraced(function*(query: Query) {
     const seed = query.seed ?? (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER))
-    const { cache, completions, going, scores } = yield* machine.run(function*(workspace) {
+    const { cache, completions, going, healthy, scores } = yield* machine.run(function*(workspace) {
       load(workspace, packed)
       const { cache, next, scores } = yield* prefill(workspace, query, seed)
       const completions = Array.from(
@@ -110,8 +110,13 @@ const makeSampler = (machine: Machine, packed: Packed): Sampler => {
         (_, index) => makeCompletion(makeContinuation(), query, seed, index)
       )
       const going = query.maxTokens === 0 ? [] : completions.filter(({ advance }) => advance(next))
-      return { cache, completions, going, scores }
+      return { cache, completions, going, healthy: !Number.isNaN(at(next, 0)), scores }
     })
+    if (!healthy) {
+      return yield* new EngineError.NotFinite({
+        description: "the weights give no probabilities any more; training has diverged"
+      })
+    }
     let active: ReadonlyArray<Completion> = going
     while (active.length > 0) {
       const turn = active
