@@ -74,8 +74,12 @@ export const makeBase = (shape: Shape): Base => {
 /** The angles by which pair i of a head is rotated at position p, at `p * headSize / 2 + i`. @internal */
 export const rotations = (shape: Shape, of: (angle: number) => number): Float32Array => {
   const half = shape.headSize / 2
-  return Float32Array.from(
-    { length: shape.model.contextLength * half },
-    (_, index) => of(Math.floor(index / half) * Math.pow(10000, -(index % half) / half))
-  )
+  const table = new Float32Array(shape.model.contextLength * half)
+  for (let pair = 0; pair < half; pair++) {
+    const speed = Math.pow(10000, -pair / half)
+    for (let index = pair, position = 0; index < table.length; index += half, position++) {
+      table[index] = of(position * speed)
+    }
+  }
+  return table
 }

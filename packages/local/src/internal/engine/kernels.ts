@@ -3,6 +3,7 @@
  * WebAssembly SIMD, and plain JavaScript for runtimes without it. Positions and strides are counted in floats, and the
  * lengths of rows are multiples of four.
  */
+import { globalValue } from "effect/GlobalValue"
 import { makeJsKernels } from "./jsKernels.js"
 import { assemble } from "./wasm/assembler.js"
 import { attentionKernels } from "./wasm/attention.js"
@@ -107,12 +108,20 @@ const makeWasm = (module: WebAssembly.Module, floats: number): Kernels | undefin
     : undefined
 }
 
-/** The compiled kernels, if this runtime can run them. @internal */
-export const wasmModule = (): WebAssembly.Module | undefined => {
-  if (typeof WebAssembly === "undefined") return undefined
-  const bytes = assemble(assembled)
-  return WebAssembly.validate(bytes) ? new WebAssembly.Module(bytes) : undefined
-}
+/** The compiled kernels, if this runtime can run them; made when first asked for. @internal */
+export const wasmModule: () => WebAssembly.Module | undefined = globalValue(
+  "@effect-tinker/local/engine/wasmModule",
+  () => {
+    let made: { readonly module: WebAssembly.Module | undefined } | undefined
+    return () => {
+      if (made !== undefined) return made.module
+      const bytes = typeof WebAssembly === "undefined" ? undefined : assemble(assembled)
+      const usable = bytes !== undefined && WebAssembly.validate(bytes)
+      made = { module: usable ? new WebAssembly.Module(bytes) : undefined }
+      return made.module
+    }
+  }
+)
 
 /** Kernels over a fresh memory of at least `floats` floats; falls back to JavaScript where SIMD is missing. @internal */
 export const makeKernels = (floats: number, mode: KernelMode): Kernels => {
