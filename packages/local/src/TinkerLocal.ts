@@ -24,7 +24,7 @@ import * as Storage from "./Storage.js"
  * @since 0.1.0
  * @category configuration
  */
-export const baseUrl: string = "http://tinker.local"
+export const baseUrl: string = "https://tinker.local"
 
 /**
  * A key the server takes unless it is told which keys to take.
