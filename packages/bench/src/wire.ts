@@ -4,7 +4,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf"
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf"
 import { FileSystem, Path } from "@effect/platform"
-import { Effect, Either } from "effect"
+import { Effect, Either, Schema } from "effect"
 import type { ModelInput } from "effect-tinker"
 import { Datum, ForwardBackward, TensorData } from "effect-tinker"
 import { createHash } from "node:crypto"
@@ -68,6 +68,8 @@ const libraryDecoded = (bytes: Uint8Array) =>
       return tensor.dtype === proto.DType.DTYPE_FLOAT32 ? new Float32Array(buffer) : new BigInt64Array(buffer)
     })
   }))
+
+const decodeJson = Schema.decodeUnknownSync(ForwardBackward.OutputFromJson)
 
 const rows = Array.from({ length: COUNT }, (_, i) => i)
 
@@ -212,6 +214,7 @@ const run = Effect.gen(function*() {
     sync("floor", () => floor.decode(answer), 5),
     sync("protobuf library", libraryAnswer, 5),
     sync("json", jsonAnswer),
+    sync("ours, from json", () => decodeJson(JSON.parse(answerText))),
     ...pythonVariant("decode")
   ], limits)
   const decodeRequest = yield* interleaved([

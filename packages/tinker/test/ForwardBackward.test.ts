@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Either, Schema } from "effect"
+import { Either, Equal, Schema } from "effect"
 import { Datum, ForwardBackward, TensorData } from "effect-tinker"
 
 const get = Either.getOrThrow
@@ -44,6 +44,15 @@ describe("ForwardBackward", () => {
       assert.deepStrictEqual([back.seqId, back.lossFnConfig, back.lossFn], [undefined, undefined, "dppo"])
     })
 
+    it("refuses keys the wire does not have", () => {
+      const json = get(encode(request))
+      assert.isTrue(Either.isLeft(decode({ ...json, forward_only: true })))
+      assert.isTrue(Either.isLeft(decode({
+        model_id: "m",
+        forward_backward_input: { data: [], loss_fn: "ppo", loss_fn_confg: {} }
+      })))
+    })
+
     it("reads results of servers that answer in JSON", () => {
       const output = get(
         Schema.decodeUnknownEither(ForwardBackward.OutputFromJson)({
@@ -57,6 +66,36 @@ describe("ForwardBackward", () => {
       assert.deepStrictEqual(output.metrics, { "loss:sum": 1.5 })
       const logprobs = output.lossFnOutputs[0]?.["logprobs"]
       assert.deepStrictEqual(logprobs && TensorData.toArray(logprobs), [-1, -2])
+    })
+
+    it("is the same result as protobuf", () => {
+      const output: ForwardBackward.Output = {
+        lossFnOutputType: "TorchLossReturn",
+        lossFnOutputs: [
+          {
+            logprobs: get(TensorData.fromArray(new Float32Array([-1, NaN]))),
+            ids: get(TensorData.fromArray([[7, 2 ** 40]], { dtype: "int64" }))
+          },
+          {
+            logprobs: get(TensorData.fromArray(new Float32Array([]))),
+            ids: get(TensorData.fromArray([[1, 2], [3, 4]], { dtype: "int64" }))
+          }
+        ],
+        metrics: { "loss:sum": 1.5, "nothing:mean": NaN }
+      }
+      const json = JSON.stringify(get(Schema.encodeEither(ForwardBackward.OutputFromJson)(output)))
+      const fromJson = get(Schema.decodeUnknownEither(ForwardBackward.OutputFromJson)(JSON.parse(json)))
+      const fromProtobuf = get(ForwardBackward.decodeOutput(get(ForwardBackward.encodeOutput(output))))
+      for (const result of [fromJson, fromProtobuf]) {
+        assert.strictEqual(result.lossFnOutputType, output.lossFnOutputType)
+        assert.deepStrictEqual(result.metrics, output.metrics)
+        assert.strictEqual(result.lossFnOutputs.length, 2)
+        output.lossFnOutputs.forEach((expected, i) => {
+          for (const [name, tensor] of Object.entries(expected)) {
+            assert.isTrue(Equal.equals(result.lossFnOutputs[i]?.[name], tensor), `${i} ${name}`)
+          }
+        })
+      }
     })
   })
 })

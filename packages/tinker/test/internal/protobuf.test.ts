@@ -331,6 +331,23 @@ describe("protobuf", () => {
       assert.deepStrictEqual(decode(newer), { mode: "a" })
     })
 
+    it("carry the size of an image in its older field as well", () => {
+      const image = (fields: { readonly expectedTokens?: number; readonly tokens?: number }) =>
+        get(ForwardBackward.encodeRequest({
+          modelId: "m",
+          data: [
+            new Datum.Datum({
+              modelInput: ModelInput.fromChunks([
+                new ModelInput.Image({ data: new Uint8Array([1]), format: "png", ...fields })
+              ]),
+              lossFnInputs: {}
+            })
+          ],
+          lossFn: "ppo"
+        }))
+      assert.deepStrictEqual(image({ tokens: 9 }), image({ expectedTokens: 9 }))
+    })
+
     it("keep keys that JavaScript has a meaning for", () => {
       const request: ForwardBackward.Request = {
         modelId: "m",

@@ -83,9 +83,9 @@ const writeChunk = (writer: Writer, chunk: Chunk): void => {
       writer.begin(2)
       writer.bytes(1, chunk.data)
       writer.text(2, chunk.format)
-      if (chunk.expectedTokens !== undefined) {
-        if (!isInt32(chunk.expectedTokens)) writer.refuse(`expectedTokens ${chunk.expectedTokens} is no 32-bit integer`)
-        writer.presentUint(3, chunk.expectedTokens)
+      if (chunk.length !== undefined) {
+        if (!isInt32(chunk.length)) writer.refuse(`expectedTokens ${chunk.length} is no 32-bit integer`)
+        writer.presentUint(3, chunk.length)
       }
       return writer.end()
     case "dmel":
