@@ -20,7 +20,15 @@ import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import * as CliFailure from "./CliFailure.js"
+import * as auth from "./commands/auth.js"
+import * as billing from "./commands/billing.js"
+import * as checkpoint from "./commands/checkpoint.js"
+import * as doctor from "./commands/doctor.js"
+import * as lookup from "./commands/lookup.js"
+import * as runs from "./commands/run.js"
+import * as session from "./commands/session.js"
 import * as versionCommand from "./commands/version.js"
+import { Connection } from "./Connection.js"
 import * as help from "./internal/help.js"
 import * as text from "./internal/text.js"
 import * as usage from "./internal/usage.js"
@@ -31,8 +39,21 @@ import { Stdio } from "./Stdio.js"
 
 const tree = root.pipe(
   Command.withDescription("Fine-tune language models with Tinker: runs, checkpoints, sampling and a local backend."),
-  Command.withSubcommands([versionCommand.command]),
-  Command.provide(({ format }) => Output.layer(format))
+  Command.withSubcommands([
+    auth.command,
+    lookup.whoami,
+    lookup.models,
+    lookup.model,
+    runs.command,
+    checkpoint.command,
+    session.command,
+    lookup.sampler,
+    billing.command,
+    lookup.audit,
+    doctor.command,
+    versionCommand.command
+  ]),
+  Command.provide((flags) => Layer.merge(Output.layer(flags.format), Layer.succeed(Connection, flags)))
 )
 
 const application = Command.run(tree, {
@@ -95,7 +116,7 @@ export const run: (
 ) => Effect.Effect<ExitCode, never, CliApp.CliApp.Environment | Stdio> = Effect.fnUntraced(function*(argv) {
   const { stderr } = yield* Stdio
   const console = yield* quietConsole(argv)
-  const exit = yield* application(argv).pipe(
+  const exit = yield* application(usage.hoist(argv)).pipe(
     Effect.withConsole(console),
     Effect.provide(Layer.mergeAll(
       CliConfig.layer({ showBuiltIns: false }),

@@ -10,10 +10,10 @@ import * as ValidationError from "@effect/cli/ValidationError"
 import * as Duration from "effect/Duration"
 import * as Either from "effect/Either"
 
-const timeout = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h)?$/
+const timeout = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?$/
 
 /**
- * `30`, `30s`, `500ms`, `2m` or `1h`.
+ * `30` (seconds), `30s`, `500ms`, `2m`, `1h` or `7d`.
  *
  * @since 0.1.0
  * @category constructors
@@ -21,7 +21,9 @@ const timeout = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h)?$/
 export const parseDuration = (value: string): Either.Either<Duration.Duration, string> => {
   const match = timeout.exec(value.trim())
   const amount = Number(match?.[1])
-  if (match === null || !(amount > 0)) return Either.left(`'${value}' is not a duration: write 30s, 500ms, 2m or 1h`)
+  if (match === null || !(amount > 0)) {
+    return Either.left(`'${value}' is not a duration: write 30s, 500ms, 2m, 1h or 7d`)
+  }
   switch (match[2]) {
     case "ms":
       return Either.right(Duration.millis(amount))
@@ -29,6 +31,8 @@ export const parseDuration = (value: string): Either.Either<Duration.Duration, s
       return Either.right(Duration.minutes(amount))
     case "h":
       return Either.right(Duration.hours(amount))
+    case "d":
+      return Either.right(Duration.days(amount))
     default:
       return Either.right(Duration.seconds(amount))
   }

@@ -13,6 +13,13 @@ export * as Cli from "./Cli.js"
 export * as CliFailure from "./CliFailure.js"
 
 /**
+ * The connection flags of a command line: which server, which key, which project, how patient.
+ *
+ * @since 0.1.0
+ */
+export * as Connection from "./Connection.js"
+
+/**
  * The part of the Hugging Face Hub's API that an upload needs: who am I, repositories, branches, large files, commits.
  *
  * @since 0.1.0

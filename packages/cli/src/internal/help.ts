@@ -46,6 +46,19 @@ const footerStart = "Options of `tinker`"
 export const footer =
   `${footerStart} itself (--format, --api-key, --base-url, --project, --timeout) go anywhere on the line.`
 
+/** Names and what they do; how they are called is in the help of each. A group is named by its commands. */
+const commands = (lines: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const list = lines.map((line) => {
+    const [usage = "", description = ""] = line.trim().replace(/^- /, "").split(/ {2,}/)
+    const words = usage.split(" ")
+    const end = words.findIndex((word) => /^[[(<-]/.test(word))
+    return [words.slice(0, end === -1 ? words.length : end).join(" "), description] as const
+  })
+  const shown = list.filter(([name]) => !list.some(([other]) => other.startsWith(`${name} `)))
+  const width = Math.max(...shown.map(([name]) => text.width(name)))
+  return shown.map(([name, description]) => `  ${text.pad(name, width)}  ${description}`)
+}
+
 const wholePath = (line: string, words: ReadonlyArray<string>): string => {
   const [, name = "", rest = ""] = /^\$ (\S+)(.*)$/.exec(line) ?? []
   return name === "tinker" ? line : `$ ${["tinker", ...words.slice(0, words.indexOf(name)), name].join(" ")}${rest}`
@@ -92,9 +105,9 @@ export const compact = (value: string, options: {
       const [last] = content.slice(-1)
       const footer = last?.startsWith(footerStart) === true ? [last] : []
       const body = footer.length === 0 ? content : content.slice(0, -1)
-      out.push(
-        ...body.map((line) => `  ${section.name === "USAGE" ? wholePath(line.trim(), options.words) : line.trim()}`)
-      )
+      if (section.name === "COMMANDS") out.push(...commands(body))
+      else if (section.name === "USAGE") out.push(...body.map((line) => `  ${wholePath(line.trim(), options.words)}`))
+      else out.push(...body.map((line) => `  ${line.trim()}`))
       if (footer.length > 0) out.push("", ...footer)
     }
   }

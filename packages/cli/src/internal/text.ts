@@ -50,6 +50,14 @@ export const printable = (text: string): string =>
     (char) => char === "\t" || char === "\n" || char === "\r" ? " " : "\ufffd"
   )
 
+/**
+ * The same for text of several lines, which keeps them.
+ *
+ * @internal
+ */
+export const printableLines = (text: string): string =>
+  text.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, (char) => char === "\t" || char === "\n" ? char : "\ufffd")
+
 /** @internal */
 export const truncate = (text: string, columns: number): string => {
   if (width(text) <= columns) return text

@@ -5,6 +5,35 @@
  */
 import * as CliFailure from "../CliFailure.js"
 
+/** The options of the root command, all of which have a value. */
+const rooted = new Set(["--format", "-f", "--api-key", "--base-url", "--project", "--timeout"])
+
+/**
+ * The same command line with the options of the root command in front: the parser takes what follows a command for
+ * that command's own, and would give their values to its arguments.
+ *
+ * @internal
+ */
+export const hoist = (argv: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const front: Array<string> = []
+  const rest: Array<string> = []
+  const words = argv.slice(2)
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i] ?? ""
+    if (word === "--") {
+      rest.push(...words.slice(i))
+      break
+    }
+    const value = words[i + 1]
+    if (rooted.has(word) && value !== undefined) {
+      front.push(word, value)
+      i++
+    } else if (word.includes("=") && rooted.has(word.slice(0, word.indexOf("=")))) front.push(word)
+    else rest.push(word)
+  }
+  return [...argv.slice(0, 2), ...front, ...rest]
+}
+
 const withValue = new Set([
   "--format",
   "-f",

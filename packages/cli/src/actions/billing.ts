@@ -1,0 +1,222 @@
+/**
+ * @since 0.1.0
+ */
+import * as Billing from "effect-tinker/Billing"
+import * as RestClient from "effect-tinker/RestClient"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { usage as wrong } from "../CliFailure.js"
+import { Connection } from "../Connection.js"
+import * as csv from "../internal/csv.js"
+import * as live from "../internal/live.js"
+import * as text from "../internal/text.js"
+import { Output } from "../Output.js"
+
+type Row = Readonly<Record<string, unknown>>
+
+const encodeUsage = Schema.encodeSync(Billing.BillingUsageResponse)
+const encodeStorage = Schema.encodeSync(Billing.CurrentCheckpointStorageUsageResponse)
+
+const tokens = new Set(["training", "sampling_prefill", "sampling_sample"])
+
+const isRow = (value: unknown): value is Row => typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** The fields of the event beside those of its envelope, for rectangular output. */
+const flatten = ({ event_info: info, ...row }: Row): Row => ({ ...row, ...(isRow(info) ? info : {}) })
+
+/** A price that applies and is not known is told apart from one that does not apply. */
+const display = (row: Row): Row => {
+  const type = typeof row["type"] === "string" ? row["type"] : ""
+  const applicable = tokens.has(type)
+    ? ["estimated_cost_usd", "effective_rate_usd_per_million_tokens"]
+    : type === "storage"
+    ? ["estimated_cost_usd", "effective_rate_usd_per_gigabyte_month"]
+    : []
+  return { ...row, ...Object.fromEntries(applicable.map((name) => [name, row[name] ?? "null"])) }
+}
+
+const cell = (value: unknown): string => value === undefined || value === null ? "" : String(value)
+
+const hour = (name: string, value: string) =>
+  Option.match(DateTime.make(/^\d{4}-\d{2}-\d{2}$/.test(value) ? `${value}T00:00:00Z` : value), {
+    onNone: () =>
+      Effect.fail(wrong(`${name} is not a time: ${value}`, "Write a full UTC hour, e.g. 2026-07-13T00:00:00Z.")),
+    onSome: (time) => Effect.succeed(DateTime.toUtc(time))
+  })
+
+/** @internal */
+export const usage = Effect.fnUntraced(function*(options: {
+  readonly startingOn: string
+  readonly endingBefore: string
+  readonly csv: Option.Option<string>
+  readonly sessionsCsv: Option.Option<string>
+}) {
+  const startingOn = yield* hour("STARTING_ON", options.startingOn)
+  const endingBefore = yield* hour("ENDING_BEFORE", options.endingBefore)
+  const rest = yield* RestClient.RestClient
+  const output = yield* Output
+  const response = yield* live.bounded(rest.getBillingUsage({ startingOn, endingBefore }))
+  const encoded = encodeUsage(response)
+  if (Option.isSome(options.sessionsCsv)) {
+    const sessions = Object.entries(encoded.sessions ?? {}).map(([session_id, session]) => ({
+      session_id,
+      user_metadata: session.user_metadata === undefined || session.user_metadata === null
+        ? undefined
+        : JSON.stringify(session.user_metadata)
+    }))
+    yield* csv.write(sessions, options.sessionsCsv.value)
+  }
+  const rows = encoded.data.map((row) => flatten(row))
+  if (Option.isSome(options.csv)) yield* csv.write(rows, options.csv.value)
+  if (Option.isSome(options.csv) || Option.isSome(options.sessionsCsv)) return
+  const shown = rows.map(display)
+  const names = csv.columns(shown)
+  yield* output.print({
+    title: rows.length === 0 ? "No usage in this window" : text.count(rows.length, "hourly usage row"),
+    columns: names.map((header) => ({ header })),
+    rows: shown.map((row) => names.map((name) => cell(row[name]))),
+    json: {
+      data: encoded.data,
+      sessions: encoded.sessions ?? {},
+      cost_data_through: encoded.cost_data_through ?? null,
+      total: rows.length
+    },
+    items: encoded.data
+  })
+}, Effect.provide(live.rest))
+
+/** @internal */
+export const checkpointStorage = Effect.fnUntraced(function*(options: { readonly csv: Option.Option<string> }) {
+  const rest = yield* RestClient.RestClient
+  const output = yield* Output
+  const { project } = yield* Connection
+  const response = yield* live.bounded(rest.getCheckpointStorageUsage({ projectId: Option.getOrUndefined(project) }))
+  const encoded = encodeStorage(response)
+  const rate = encoded.effective_rate_usd_per_gigabyte_month ?? null
+  const rows = encoded.data.map((row): Row => ({ effective_rate_usd_per_gigabyte_month: rate, ...row }))
+  if (Option.isSome(options.csv)) return yield* csv.write(rows, options.csv.value)
+  yield* output.print({
+    title: rows.length === 0 ? "No checkpoints are stored" : "What is stored now, an hour or two late",
+    columns: [
+      { header: "Project" },
+      { header: "User" },
+      { header: "Checkpoints", align: "right" },
+      { header: "Size", align: "right" },
+      { header: "USD/Month", align: "right" }
+    ],
+    rows: response.data.map((row) => [
+      row.projectId ?? "-",
+      row.userEmail ?? row.userName ?? row.orgUserUrn ?? "-",
+      String(row.checkpointCount),
+      text.size(row.sizeBytes),
+      row.estimatedMonthlyCostUsd === undefined ? "-" : row.estimatedMonthlyCostUsd.toFixed(2)
+    ]),
+    json: { effective_rate_usd_per_gigabyte_month: rate, data: encoded.data, total: rows.length },
+    items: encoded.data
+  })
+}, Effect.provide(live.rest))
+
+type By = "run" | "session" | "model" | "project" | "user" | "day" | "type"
+
+const groupOf = (by: By, event: Billing.BillingUsageEvent): string => {
+  switch (by) {
+    case "run":
+    case "session":
+      return event.sessionId ?? "-"
+    case "model":
+      return event.baseModel ?? "-"
+    case "project":
+      return event.projectId ?? "-"
+    case "user":
+      return event.userName ?? event.userId ?? "-"
+    case "day":
+      return DateTime.formatIsoDateUtc(event.bucketStart)
+    case "type":
+      return event.eventInfo.type
+  }
+}
+
+interface Sum {
+  cost: number
+  unpriced: number
+  trained: number
+  sampled: number
+}
+
+const tokenCount = (event: Billing.BillingUsageEvent): number => {
+  const info = event.eventInfo
+  return "tokenCount" in info && typeof info.tokenCount === "number" ? info.tokenCount : 0
+}
+
+/** @internal */
+export const summary = Effect.fnUntraced(function*(options: { readonly days: number; readonly by: By }) {
+  if (options.days < 1 || options.days > 14) {
+    return yield* wrong("--days must be between 1 and 14", "The service gives 14 days at most.")
+  }
+  const rest = yield* RestClient.RestClient
+  const output = yield* Output
+  const now = yield* Clock.currentTimeMillis
+  const hourly = Duration.toMillis("1 hour")
+  const end = Math.floor(now / hourly) * hourly
+  const { data } = yield* live.bounded(rest.getBillingUsage({
+    startingOn: DateTime.unsafeMake(end - options.days * 24 * hourly),
+    endingBefore: DateTime.unsafeMake(end)
+  }))
+  const groups = new Map<string, Sum>()
+  for (const event of data) {
+    const key = groupOf(options.by, event)
+    const sum = groups.get(key) ?? { cost: 0, unpriced: 0, trained: 0, sampled: 0 }
+    groups.set(key, sum)
+    const type = event.eventInfo.type
+    if (event.estimatedCostUsd !== undefined) sum.cost += event.estimatedCostUsd
+    else if (tokens.has(type) || type === "storage") sum.unpriced++
+    if (type === "training") sum.trained += tokenCount(event)
+    else if (tokens.has(type)) sum.sampled += tokenCount(event)
+  }
+  const sorted = [...groups].sort(([, a], [, b]) => b.cost - a.cost || b.trained + b.sampled - a.trained - a.sampled)
+  // Usage is kept by session; a session's runs share its line.
+  const runs = options.by !== "run" ? new Map<string, string>() : new Map(
+    yield* Effect.forEach(
+      sorted.filter(([key]) => key !== "-"),
+      ([key]) =>
+        rest.getSession(key, { accessScope: "accessible" }).pipe(
+          Effect.map(({ trainingRunIds }) => trainingRunIds.length === 0 ? key : trainingRunIds.join(" ")),
+          Effect.orElseSucceed(() => key),
+          Effect.map((label) => [key, label] as const)
+        ),
+      { concurrency: 8 }
+    )
+  )
+  const items = sorted.map(([key, sum]) => ({
+    [options.by]: runs.get(key) ?? key,
+    training_tokens: sum.trained,
+    sampling_tokens: sum.sampled,
+    estimated_cost_usd: Number(sum.cost.toFixed(6)),
+    unpriced_rows: sum.unpriced
+  }))
+  const total = sorted.reduce((all, [, { cost }]) => all + cost, 0)
+  const unpriced = sorted.reduce((all, [, sum]) => all + sum.unpriced, 0)
+  yield* output.print({
+    title: `${options.days} days by ${options.by}: ${total.toFixed(2)} USD before credits${
+      unpriced > 0 ? `, ${text.count(unpriced, "row")} not priced yet` : ""
+    }`,
+    columns: [
+      { header: options.by, keep: true },
+      { header: "Trained Tokens", align: "right" },
+      { header: "Sampled Tokens", align: "right" },
+      { header: "USD", align: "right" }
+    ],
+    rows: sorted.map(([key, sum]) => [
+      runs.get(key) ?? key,
+      sum.trained.toLocaleString("en-US"),
+      sum.sampled.toLocaleString("en-US"),
+      `${sum.cost.toFixed(2)}${sum.unpriced > 0 ? "+" : ""}`
+    ]),
+    json: { groups: items, total: items.length, estimated_cost_usd: Number(total.toFixed(6)), unpriced_rows: unpriced },
+    items
+  })
+}, Effect.provide(live.rest))

@@ -1,0 +1,114 @@
+/**
+ * @since 0.1.0
+ */
+import * as RestClient from "effect-tinker/RestClient"
+import type { AccessScope, TrainingRun } from "effect-tinker/TrainingRun"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { usage } from "../CliFailure.js"
+import { Connection } from "../Connection.js"
+import * as json from "../internal/json.js"
+import * as listing from "../internal/list.js"
+import * as live from "../internal/live.js"
+import * as text from "../internal/text.js"
+import { Output } from "../Output.js"
+
+interface Column {
+  readonly header: string
+  readonly keep?: boolean
+  readonly value: (run: TrainingRun, now: number) => string
+}
+
+const lora = (run: TrainingRun): string =>
+  run.isLora ? run.loraRank === undefined ? "yes" : `rank ${run.loraRank}` : "no"
+
+const columns: Readonly<Record<string, Column>> = {
+  id: { header: "Run ID", keep: true, value: (run) => run.trainingRunId },
+  model: { header: "Base Model", value: (run) => run.baseModel },
+  owner: { header: "Owner", value: (run) => run.modelOwner },
+  lora: { header: "LoRA", value: lora },
+  updated: { header: "Last Update", value: (run, now) => text.ago(run.lastRequestTime.epochMillis, now) },
+  status: { header: "Status", value: (run) => run.corrupted ? "failed" : "ok" },
+  checkpoint: { header: "Last Checkpoint", value: (run) => run.lastCheckpoint?.checkpointId ?? "-" },
+  checkpoint_time: {
+    header: "Checkpoint Time",
+    value: (run, now) => text.ago(run.lastCheckpoint?.time.epochMillis, now)
+  }
+}
+
+const selected = (names: Option.Option<string>) => {
+  const wanted = Option.match(names, {
+    onNone: () => ["id", "model", "lora", "updated", "status"],
+    onSome: (value) => value.split(",").map((name) => name.trim()).filter((name) => name !== "")
+  })
+  const found: Array<Column> = []
+  const unknown: Array<string> = []
+  for (const name of wanted) {
+    const column = columns[name]
+    if (column === undefined) unknown.push(name)
+    else found.push(column)
+  }
+  return unknown.length > 0 || found.length === 0
+    ? Effect.fail(usage(
+      `There is no column ${unknown.map((name) => `'${name}'`).join(", ")}`,
+      `There is: ${Object.keys(columns).join(", ")}.`
+    ))
+    : Effect.succeed(found)
+}
+
+/** @internal */
+export const list = Effect.fnUntraced(function*(options: {
+  readonly limit: number
+  readonly offset: number
+  readonly columns: Option.Option<string>
+  readonly scope: AccessScope
+}) {
+  const shown = yield* selected(options.columns)
+  const { project } = yield* Connection
+  const rest = yield* RestClient.RestClient
+  const now = yield* Clock.currentTimeMillis
+  yield* listing.print({
+    noun: "training run",
+    key: "runs",
+    limit: options.limit,
+    offset: options.offset,
+    items: (onTotal) =>
+      rest.streamTrainingRuns({
+        pageSize: listing.pageSize(options.limit, 100),
+        offset: options.offset,
+        accessScope: options.scope,
+        projectId: Option.getOrUndefined(project),
+        onTotal
+      }),
+    columns: shown.map(({ header, keep }) => ({ header, keep })),
+    row: (run) => shown.map(({ value }) => value(run, now)),
+    encode: json.trainingRun
+  })
+}, Effect.provide(live.rest))
+
+/** @internal */
+export const info = Effect.fnUntraced(function*(options: { readonly runId: string; readonly scope: AccessScope }) {
+  const rest = yield* RestClient.RestClient
+  const output = yield* Output
+  const run = yield* live.bounded(rest.getTrainingRun(options.runId, { accessScope: options.scope }))
+  const now = yield* Clock.currentTimeMillis
+  const checkpoint = (name: string, value: TrainingRun["lastCheckpoint"]): ReadonlyArray<readonly [string, string]> =>
+    value === undefined
+      ? [[name, "none"]]
+      : [[name, `${value.tinkerPath} (${text.ago(value.time.epochMillis, now)})`]]
+  yield* output.printRecord({
+    json: json.trainingRun(run),
+    properties: [
+      ["Run ID", run.trainingRunId],
+      ["Base Model", run.baseModel],
+      ["Owner", run.modelOwner],
+      ["LoRA", lora(run)],
+      ["Last Update", text.ago(run.lastRequestTime.epochMillis, now)],
+      ["Status", run.corrupted ? "failed" : "ok"],
+      ...checkpoint("Last Training Checkpoint", run.lastCheckpoint),
+      ...checkpoint("Last Sampler Checkpoint", run.lastSamplerCheckpoint),
+      ...Object.entries(run.userMetadata ?? {}).map(([key, value]) => [`Metadata ${key}`, value] as const)
+    ]
+  })
+}, Effect.provide(live.rest))

@@ -1,0 +1,147 @@
+/**
+ * The services behind a command: configuration from flags and environment, credentials, transport and clients.
+ *
+ * @since 0.1.0
+ */
+import * as FileSystem from "@effect/platform/FileSystem"
+import type * as HttpClient from "@effect/platform/HttpClient"
+import type * as Path from "@effect/platform/Path"
+import * as Credentials from "effect-tinker/Credentials"
+import * as NodeCredentials from "effect-tinker/NodeCredentials"
+import * as NodeTinker from "effect-tinker/NodeTinker"
+import * as RestClient from "effect-tinker/RestClient"
+import * as RetryPolicy from "effect-tinker/RetryPolicy"
+import * as TinkerConfig from "effect-tinker/TinkerConfig"
+import * as TinkerError from "effect-tinker/TinkerError"
+import * as Config from "effect/Config"
+import type * as ConfigError from "effect/ConfigError"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { CliFailure, usage } from "../CliFailure.js"
+import { Connection, defaultTimeout } from "../Connection.js"
+import { Stdio } from "../Stdio.js"
+import * as prompt from "./prompt.js"
+
+/** @internal */
+export type Failure = TinkerError.TinkerError | CliFailure | ConfigError.ConfigError
+
+/** @internal */
+export type Environment = Connection | Stdio | FileSystem.FileSystem | Path.Path
+
+/**
+ * A secret that an option names the place of.
+ *
+ * @internal
+ */
+export const readSecret = Effect.fnUntraced(function*(option: string, source: string) {
+  const fs = yield* FileSystem.FileSystem
+  const { stdin } = yield* Stdio
+  if (source === "prompt") return yield* prompt.secret("API key: ")
+  if (source === "-") return (yield* stdin.text).trim()
+  if (source.startsWith("@")) {
+    return yield* fs.readFileString(source.slice(1)).pipe(
+      Effect.map((text) => text.trim()),
+      Effect.mapError((cause) =>
+        new CliFailure({ what: `The key file ${source.slice(1)} cannot be read`, todo: "Check the path.", cause })
+      )
+    )
+  }
+  return yield* usage(
+    "A key on the command line would be visible to everyone on this machine",
+    `Write ${option} @FILE, ${option} - (stdin) or ${option} prompt.`
+  )
+})
+
+const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection> = Effect.gen(function*() {
+  const { baseUrl } = yield* Connection
+  const fromEnv = yield* Config.string("TINKER_BASE_URL").pipe(Config.withDefault(""))
+  return Option.getOrElse(baseUrl, () => fromEnv) === "local"
+})
+
+/** Loaded only when it is asked for: it brings the engine along. */
+const embedded = Effect.promise(() => import("./localBackend.js"))
+
+const given = Effect.gen(function*() {
+  const flags = yield* Connection
+  const here = (yield* isLocal) ? yield* embedded : undefined
+  const key = Option.isSome(flags.apiKey) ? yield* readSecret("--api-key", flags.apiKey.value) : undefined
+  return {
+    baseUrl: here === undefined ? Option.getOrUndefined(flags.baseUrl) : here.baseUrl,
+    apiKey: key ?? here?.apiKey,
+    // Its requests never leave this process.
+    allowInsecure: here !== undefined,
+    projectId: Option.getOrUndefined(flags.project),
+    timeout: Option.getOrElse(flags.timeout, () => defaultTimeout),
+    // A person waits: an account that cannot pay is told so at once.
+    billingPause: Duration.zero,
+    tags: ["tinker-cli"]
+  } satisfies TinkerConfig.Options
+})
+
+/** @internal */
+export const config: Layer.Layer<TinkerConfig.TinkerConfig, Failure, Environment> = Layer.effect(
+  TinkerConfig.TinkerConfig,
+  Effect.flatMap(given, TinkerConfig.fromEnv)
+)
+
+/** @internal */
+export const http: Layer.Layer<HttpClient.HttpClient, Failure, Environment> = Layer.unwrapEffect(
+  Effect.gen(function*() {
+    return (yield* isLocal) ? (yield* embedded).layer : NodeTinker.layerHttpClient
+  })
+)
+
+/** A person waits: a server that does not answer is given a few seconds, not minutes. */
+const impatient = (timeout: Duration.Duration): Partial<RetryPolicy.Policies> => {
+  const policy = RetryPolicy.backoff({ budget: Duration.min(timeout, Duration.seconds(8)), times: 3 })
+  return { restRead: policy, restWrite: policy, startup: policy }
+}
+
+/** @internal */
+export const policies: Layer.Layer<RetryPolicy.RetryPolicy, never, Connection> = Layer.effect(
+  RetryPolicy.RetryPolicy,
+  Effect.map(Connection, ({ timeout }) => ({
+    ...RetryPolicy.defaults,
+    ...impatient(Option.getOrElse(timeout, () => defaultTimeout))
+  }))
+)
+
+/** @internal */
+export const base: Layer.Layer<
+  TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient | RetryPolicy.RetryPolicy,
+  Failure,
+  Environment
+> = Credentials.layer.pipe(
+  Layer.provide(NodeCredentials.layer),
+  Layer.provideMerge(Layer.mergeAll(config, http, policies))
+)
+
+/** @internal */
+export const rest: Layer.Layer<
+  RestClient.RestClient | TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient,
+  Failure,
+  Environment
+> = RestClient.layer.pipe(Layer.provideMerge(base))
+
+/**
+ * A question to the service that a person waits for: bounded by `--timeout`, whatever the reasons for waiting.
+ *
+ * @internal
+ */
+export const bounded = <A, E, R>(
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | TinkerError.TimedOut, R | Connection> =>
+  Effect.flatMap(Connection, ({ timeout }) => {
+    const duration = Option.getOrElse(timeout, () => defaultTimeout)
+    return Effect.timeoutFail(effect, {
+      duration,
+      onTimeout: () =>
+        new TinkerError.TimedOut({
+          module: "Cli",
+          method: "bounded",
+          description: `gave up after ${Duration.format(duration)}`
+        })
+    })
+  })

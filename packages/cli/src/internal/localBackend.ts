@@ -1,0 +1,42 @@
+/**
+ * The embedded backend for `--base-url local`: in this process, with its data where `tinker local` keeps it.
+ *
+ * @since 0.1.0
+ */
+import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as HttpClient from "@effect/platform/HttpClient"
+import type * as Path from "@effect/platform/Path"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { homedir } from "node:os"
+import { join } from "node:path"
+import { CliFailure } from "../CliFailure.js"
+
+/** @internal */
+export const baseUrl = TinkerLocal.baseUrl
+
+/** @internal */
+export const apiKey = TinkerLocal.apiKey
+
+/** @internal */
+export const directory: Effect.Effect<string> = Config.string("TINKER_LOCAL_DIR").pipe(
+  Config.withDefault(join(homedir(), ".tinker", "local")),
+  Effect.orDie
+)
+
+/** @internal */
+export const layer: Layer.Layer<HttpClient.HttpClient, CliFailure, FileSystem.FileSystem | Path.Path> = Layer
+  .unwrapEffect(Effect.map(directory, (root) =>
+    TinkerLocal.layerDirectory(root).pipe(
+      Layer.catchAll((cause) =>
+        Layer.fail(
+          new CliFailure({
+            what: `The data of the embedded backend in ${root} cannot be opened`,
+            todo: "Move it away, or choose another place with TINKER_LOCAL_DIR.",
+            cause
+          })
+        )
+      )
+    )))
