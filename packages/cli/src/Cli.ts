@@ -6,7 +6,6 @@
 import type * as CliApp from "@effect/cli/CliApp"
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Command from "@effect/cli/Command"
-import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Span from "@effect/cli/HelpDoc/Span"
 import * as ValidationError from "@effect/cli/ValidationError"
@@ -24,6 +23,7 @@ import * as auth from "./commands/auth.js"
 import * as billing from "./commands/billing.js"
 import * as checkpoint from "./commands/checkpoint.js"
 import * as doctor from "./commands/doctor.js"
+import * as local from "./commands/local.js"
 import * as lookup from "./commands/lookup.js"
 import * as runs from "./commands/run.js"
 import * as session from "./commands/session.js"
@@ -37,22 +37,25 @@ import * as Output from "./Output.js"
 import { root } from "./Root.js"
 import { Stdio } from "./Stdio.js"
 
+const commands = [
+  auth.command,
+  lookup.whoami,
+  lookup.models,
+  lookup.model,
+  runs.command,
+  checkpoint.command,
+  session.command,
+  lookup.sampler,
+  billing.command,
+  lookup.audit,
+  doctor.command,
+  local.command,
+  versionCommand.command
+] as const
+
 const tree = root.pipe(
   Command.withDescription("Fine-tune language models with Tinker: runs, checkpoints, sampling and a local backend."),
-  Command.withSubcommands([
-    auth.command,
-    lookup.whoami,
-    lookup.models,
-    lookup.model,
-    runs.command,
-    checkpoint.command,
-    session.command,
-    lookup.sampler,
-    billing.command,
-    lookup.audit,
-    doctor.command,
-    versionCommand.command
-  ]),
+  Command.withSubcommands(commands),
   Command.provide((flags) => Layer.merge(Output.layer(flags.format), Layer.succeed(Connection, flags)))
 )
 
@@ -88,10 +91,10 @@ const stderrLogger = (write: (line: string) => void) =>
 
 /** The names of the tree: groups and what is in them. */
 const names: ReadonlyMap<string, ReadonlyArray<string>> = new Map(
-  HashMap.toEntries(Command.getSubcommands(tree)).map(([name, descriptor]) => [
-    name,
-    Array.from(HashMap.keys(CommandDescriptor.getSubcommands(descriptor)))
-  ])
+  commands.flatMap((command) => {
+    const inside = Array.from(HashMap.keys(Command.getSubcommands(command)))
+    return Array.from(Command.getNames(command), (name) => [name, inside.filter((other) => other !== name)] as const)
+  })
 )
 
 const describeUsage = (error: ValidationError.ValidationError, argv: ReadonlyArray<string>): CliFailure.CliFailure =>

@@ -161,7 +161,8 @@ export const summary = Effect.fnUntraced(function*(options: { readonly days: num
   const output = yield* Output
   const now = yield* Clock.currentTimeMillis
   const hourly = Duration.toMillis("1 hour")
-  const end = Math.floor(now / hourly) * hourly
+  // The hour that is running counts too.
+  const end = (Math.floor(now / hourly) + 1) * hourly
   const { data } = yield* live.bounded(rest.getBillingUsage({
     startingOn: DateTime.unsafeMake(end - options.days * 24 * hourly),
     endingBefore: DateTime.unsafeMake(end)

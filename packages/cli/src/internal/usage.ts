@@ -26,7 +26,8 @@ export const hoist = (argv: ReadonlyArray<string>): ReadonlyArray<string> => {
     }
     const value = words[i + 1]
     if (rooted.has(word) && value !== undefined) {
-      front.push(word, value)
+      // In one word, because a value may be the name of a command: `--base-url local`.
+      front.push(`${word === "-f" ? "--format" : word}=${value}`)
       i++
     } else if (word.includes("=") && rooted.has(word.slice(0, word.indexOf("=")))) front.push(word)
     else rest.push(word)
@@ -71,9 +72,7 @@ const closest = (word: string, names: ReadonlyArray<string>): string | undefined
   return best !== undefined && best.far <= 2 ? best.name : undefined
 }
 
-/**
- * @internal
- */
+/** @internal */
 export const describe = (
   message: string,
   argv: ReadonlyArray<string>,
@@ -90,9 +89,9 @@ export const describe = (
         : `Did you mean \`${prefix} ${guess}\`?`
     )
   }
-  if (message.startsWith("Invalid subcommand")) {
+  if (message.startsWith("Invalid subcommand") && group !== "") {
     if (inGroup === undefined) return unknown(group, [...tree.keys()], "tinker")
-    if (!inGroup.includes(name)) return unknown(name, inGroup, `tinker ${group}`)
+    if (inGroup.length > 0 && !inGroup.includes(name)) return unknown(name, inGroup, `tinker ${group}`)
   }
   const path = [
     "tinker",

@@ -1,0 +1,266 @@
+import { FileSystem, Path } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { createServer } from "node:http"
+import { hub } from "./fixtures/hub.js"
+import { layer as server, Server, tinker } from "./fixtures/server.js"
+
+const json = (line: ReadonlyArray<string>) =>
+  Effect.map(tinker([...line, "--format", "json"]), ({ code, stderr, stdout }) => {
+    assert.strictEqual(code, 0, stderr)
+    return JSON.parse(stdout)
+  })
+
+const directory = Effect.gen(function*() {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  return { fs, path, root: yield* fs.makeTempDirectoryScoped() }
+}).pipe(Effect.provide(NodeContext.layer))
+
+/** A service with 2,500 checkpoints, and nothing else. */
+const crowded = Effect.acquireRelease(
+  Effect.async<{ readonly url: string; readonly pages: Array<string>; readonly close: () => void }>((resume) => {
+    const pages: Array<string> = []
+    const service = createServer((request, response) => {
+      const url = new URL(request.url ?? "/", "http://x")
+      response.setHeader("content-type", "application/json")
+      if (!url.pathname.endsWith("/checkpoints")) return void response.end("{}")
+      pages.push(url.search)
+      const offset = Number(url.searchParams.get("offset"))
+      const length = Math.min(Number(url.searchParams.get("limit")), 2500 - offset)
+      response.end(JSON.stringify({
+        checkpoints: Array.from({ length }, (_, i) => ({
+          checkpoint_id: `weights/${offset + i}`,
+          checkpoint_type: "training",
+          time: "2026-01-01T00:00:00Z",
+          tinker_path: `tinker://run/weights/${offset + i}`,
+          size_bytes: 1000
+        })),
+        cursor: { offset, limit: length, total_count: 2500 }
+      }))
+    })
+    service.listen(0, "127.0.0.1", () => {
+      const address = service.address()
+      const port = typeof address === "object" && address !== null ? address.port : 0
+      resume(Effect.succeed({
+        url: `http://127.0.0.1:${port}`,
+        pages,
+        close: () => {
+          service.closeAllConnections()
+          service.close()
+        }
+      }))
+    })
+  }),
+  ({ close }) => Effect.sync(close)
+)
+
+layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", (it) => {
+  it.effect("run list and info", () =>
+    Effect.gen(function*() {
+      const { run } = yield* Server
+      const { next_offset, runs, shown, total } = yield* json(["run", "list"])
+      assert.deepStrictEqual({ next_offset, shown, total }, { next_offset: null, shown: 1, total: 1 })
+      assert.strictEqual(runs[0].training_run_id, run)
+      assert.match(runs[0].last_request_time, /^\d{4}-\d{2}-\d{2}T.*Z$/)
+      const table = yield* tinker(["run", "list", "-c", "id,lora"])
+      assert.strictEqual(table.stdout, `${"RUN ID".padEnd(run.length)}  LORA\n${run}  rank 4\n`)
+      assert.strictEqual(table.stderr, "1 training run\n")
+      assert.strictEqual((yield* tinker(["run", "list", "--columns", "nope"])).code, 2)
+      const info = yield* tinker(["run", "info", run])
+      assert.include(info.stdout, "local/tiny")
+      assert.notInclude(info.stdout, "\u001b")
+    }))
+
+  it.effect("checkpoint list, info, publish, unpublish, set-ttl", () =>
+    Effect.gen(function*() {
+      const { run } = yield* Server
+      const path = `tinker://${run}/weights/0001`
+      const { checkpoints, next_offset, total } = yield* json(["checkpoint", "list", "--limit", "2"])
+      assert.strictEqual(checkpoints.length, 2)
+      assert.isAtLeast(total, 4)
+      assert.strictEqual(next_offset, 2)
+      const lines = (yield* tinker(["checkpoint", "list", "--run-id", run, "-f", "ndjson"])).stdout.trim().split("\n")
+      assert.isTrue(lines.map((line) => JSON.parse(line).tinker_path).includes(path))
+      assert.strictEqual((yield* json(["checkpoint", "info", path])).lora_rank, 4)
+      const published = yield* tinker(["checkpoint", "publish", path])
+      assert.deepStrictEqual(published, { code: 0, stdout: "", stderr: `${path} is public now\n` })
+      const again = yield* tinker(["checkpoint", "publish", path])
+      assert.strictEqual(again.code, 1)
+      assert.include(again.stderr, "public already")
+      assert.isTrue((yield* json(["checkpoint", "info", path])).public)
+      assert.isFalse((yield* json(["checkpoint", "unpublish", path])).public)
+      assert.strictEqual((yield* json(["checkpoint", "set-ttl", path, "--ttl", "2h"])).ttl_seconds, 7200)
+      assert.isDefined((yield* json(["checkpoint", "info", path])).expires_at)
+      assert.isNull((yield* json(["checkpoint", "set-ttl", path, "--remove"])).ttl_seconds)
+      assert.strictEqual((yield* tinker(["checkpoint", "set-ttl", path])).code, 2)
+      const copied = yield* json(["checkpoint", "copy", path, "--project", "archive"])
+      assert.match(copied.tinker_path, /^tinker:\/\/.*\/weights\/0001$/)
+      const missing = yield* tinker(["checkpoint", "info", "run/weights/0001"])
+      assert.strictEqual(missing.code, 2)
+    }))
+
+  it.effect("checkpoint delete asks, tells partial failure, and counts", () =>
+    Effect.gen(function*() {
+      const { run } = yield* Server
+      const paths = [`tinker://${run}/weights/0003`, `tinker://${run}/weights/none`]
+      const unasked = yield* tinker(["checkpoint", "delete", ...paths])
+      assert.strictEqual(unasked.code, 2)
+      assert.include(unasked.stderr, "--yes")
+      const partial = yield* tinker(["checkpoint", "delete", ...paths, "--yes", "-f", "json"])
+      assert.strictEqual(partial.code, 1)
+      const { deleted_count, failed } = JSON.parse(partial.stdout)
+      assert.strictEqual(deleted_count, 1)
+      assert.strictEqual(failed[0].tinker_path, paths[1])
+      assert.include(partial.stderr, "1 checkpoint of 2 could not be deleted")
+      assert.strictEqual((yield* tinker(["checkpoint", "delete"])).code, 2)
+      assert.strictEqual((yield* tinker(["checkpoint", "delete", "--run-id", run, "--before", "soon", "-y"])).code, 2)
+      const none = yield* json(["checkpoint", "delete", "--run-id", run, "--before", "2000-01-01", "-y"])
+      assert.strictEqual(none.deleted_count, 0)
+    }))
+
+  it.scoped("checkpoint download, of each kind, once", () =>
+    Effect.gen(function*() {
+      const { run } = yield* Server
+      const { fs, root } = yield* directory
+      for (const kind of ["weights/0002", "sampler_weights/final", "external_weights/ext"]) {
+        const line = ["checkpoint", "download", `tinker://${run}/${kind}`, "-o", root]
+        const { destination, file_size_bytes } = yield* json(line)
+        assert.include(yield* fs.readDirectory(destination), "adapter_model.safetensors")
+        assert.isAbove(file_size_bytes, 1000)
+        assert.strictEqual((yield* tinker(line)).code, 2)
+        assert.strictEqual((yield* tinker([...line, "--force"])).code, 0)
+      }
+      assert.isTrue((yield* fs.readDirectory(root)).every((name) => !/[:]|\.download|\.old/.test(name)))
+    }))
+
+  it.scoped("checkpoint push-hf creates the repository, the branch and the card, and refuses another checkpoint", () =>
+    Effect.gen(function*() {
+      const { run } = yield* Server
+      const { origin, repositories } = yield* hub({ chunk: 20_000 })
+      const env = { HF_ENDPOINT: origin, HF_TOKEN: "hf_test" }
+      const path = `tinker://${run}/sampler_weights/final`
+      const first = yield* tinker(["checkpoint", "push-hf", path, "-f", "json"], { env })
+      assert.strictEqual(first.code, 0, first.stderr)
+      const { repo_id, revision } = JSON.parse(first.stdout)
+      assert.match(repo_id, /^me\/tinker-tiny-[A-Za-z0-9-]+$/)
+      assert.strictEqual(revision, "sampler_weights-final")
+      const files = repositories.get(repo_id)?.branches.get(revision)
+      assert.isTrue(repositories.get(repo_id)?.private)
+      assert.deepStrictEqual([...files?.keys() ?? []].sort(), [
+        "README.md",
+        "adapter_config.json",
+        "adapter_model.safetensors"
+      ])
+      assert.include(files?.get("README.md")?.toString(), `tinker_path: "${path}"`)
+      const other = yield* tinker([
+        "checkpoint",
+        "push-hf",
+        `tinker://${run}/external_weights/ext`,
+        "--repo",
+        repo_id,
+        "--revision",
+        revision
+      ], { env })
+      assert.strictEqual(other.code, 1)
+      assert.include(other.stderr, "holds another checkpoint")
+    }))
+
+  it.scoped("session list, info, assign, export-trace; sampler, models, audit", () =>
+    Effect.gen(function*() {
+      const { run, session } = yield* Server
+      const { root } = yield* directory
+      assert.include((yield* json(["session", "list"])).sessions, session)
+      assert.deepStrictEqual((yield* json(["session", "info", session])).training_run_ids, [run])
+      assert.strictEqual((yield* json(["session", "assign", session, "lab"])).project_id, "lab")
+      const url = yield* tinker(["session", "export-trace", session, "--url-only"])
+      assert.match(url.stdout, /^https?:\/\/\S+\n$/)
+      const trace = yield* json(["session", "export-trace", session, "-o", `${root}/deep/t.pftrace`])
+      assert.isAbove(trace.file_size_bytes, 0)
+      assert.strictEqual((yield* json(["models"])).models[0].model_name, "local/tiny")
+      assert.strictEqual((yield* json(["model", "list", "SMALL"])).models[0].model_name, "local/small")
+      assert.strictEqual((yield* tinker(["models", "nothing-like-it"])).code, 1)
+      assert.strictEqual((yield* tinker(["sampler", "info", "none"])).code, 1)
+      assert.isTrue(
+        (yield* json(["audit"])).entries.some((entry: { event: string }) => entry.event === "checkpoint_create")
+      )
+      assert.strictEqual((yield* tinker(["audit", "--day", "yesterday"])).code, 2)
+    }))
+
+  it.scoped("billing usage, summary and checkpoint-storage", () =>
+    Effect.gen(function*() {
+      const { run } = yield* Server
+      const { fs, root } = yield* directory
+      const { groups } = yield* json(["billing", "summary"])
+      assert.isTrue(groups.some((group: { run: string }) => group.run === run))
+      const hour = 3_600_000
+      const start = new Date(Math.floor(Date.now() / hour) * hour - 24 * hour).toISOString()
+      const end = new Date(Math.floor(Date.now() / hour) * hour + hour).toISOString()
+      const usage = yield* json(["billing", "usage", start, end])
+      assert.isAbove(usage.total, 0)
+      const csv = yield* tinker(["billing", "usage", start, end, "--csv", `${root}/u.csv`, "--sessions-csv", "-"])
+      assert.match(csv.stdout, /^session_id,user_metadata\r\n/)
+      assert.strictEqual((yield* fs.readFileString(`${root}/u.csv`)).trim().split("\r\n").length, usage.total + 1)
+      assert.strictEqual((yield* tinker(["billing", "usage", "then", "now"])).code, 2)
+      assert.isAbove((yield* json(["billing", "checkpoint-storage"])).total, 0)
+    }))
+
+  it.scoped("2,500 checkpoints: all of them, lazily, with a bar only on a terminal", () =>
+    Effect.gen(function*() {
+      const { pages, url } = yield* crowded
+      const env = { TINKER_BASE_URL: url }
+      const all = yield* tinker(["checkpoint", "list", "--limit", "0", "-f", "ndjson"], { env })
+      assert.strictEqual(all.stdout.trim().split("\n").length, 2500)
+      assert.strictEqual(all.stderr, "")
+      assert.strictEqual(pages.length, 3)
+      const some = yield* tinker(["checkpoint", "list", "--limit", "0"], { env, isTTY: true, columns: 120 })
+      assert.strictEqual(some.stdout.trim().split("\n").length, 2501)
+      assert.include(some.stderr, "1,000/2,500")
+      const few = yield* tinker(["checkpoint", "list"], { env })
+      assert.include(few.stderr, "20 checkpoints (2,480 more: --limit 0 shows all)")
+      assert.strictEqual(pages.at(-1), "?limit=20&offset=0")
+    }))
+
+  it.effect("a wrong key, no key and a dead server are told apart, in seconds", () =>
+    Effect.gen(function*() {
+      const wrong = yield* tinker(["run", "list"], { env: { TINKER_API_KEY: "tml-wrong" } })
+      assert.strictEqual(wrong.code, 1)
+      assert.include(wrong.stderr, "rejected the API key (status 401")
+      const malformed = yield* tinker(["run", "list"], { env: { TINKER_API_KEY: "sk-other" } })
+      assert.include(malformed.stderr, "The API key cannot be one")
+      const started = Date.now()
+      const dead = yield* tinker(["run", "list", "--base-url", "http://127.0.0.1:9"])
+      assert.strictEqual(dead.code, 1)
+      assert.include(dead.stderr, "The connection failed")
+      assert.strictEqual(dead.stderr.trimEnd().split("\n").length, 2)
+      assert.isBelow(Date.now() - started, 20_000)
+      const visible = yield* tinker(["run", "list", "--api-key", "tml-visible"])
+      assert.strictEqual(visible.code, 2)
+      assert.notInclude(visible.stderr, "tml-visible")
+    }))
+
+  it.effect("doctor and whoami", () =>
+    Effect.gen(function*() {
+      const doctor = yield* json(["doctor"])
+      assert.isTrue(doctor.ok)
+      const dead = yield* tinker(["doctor", "--base-url", "http://127.0.0.1:9", "-f", "json"])
+      assert.strictEqual(dead.code, 1)
+      assert.isFalse(JSON.parse(dead.stdout).ok)
+      assert.include(dead.stderr, "server")
+      assert.strictEqual((yield* json(["whoami"])).email, "ada@example.org")
+    }))
+
+  it.scoped("--base-url local works without a server", () =>
+    Effect.gen(function*() {
+      const { root } = yield* directory
+      const env = { TINKER_LOCAL_DIR: root }
+      const { code, stdout } = yield* tinker(["models", "--base-url", "local", "-f", "json"], { env })
+      assert.strictEqual(code, 0)
+      assert.strictEqual(JSON.parse(stdout).models[0].model_name, "local/tiny")
+      assert.strictEqual(
+        (yield* tinker(["run", "list", "--base-url", "local"], { env })).stderr,
+        "No training runs found\n"
+      )
+    }))
+})
