@@ -6,6 +6,7 @@
 import type * as CliApp from "@effect/cli/CliApp"
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Command from "@effect/cli/Command"
+import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Span from "@effect/cli/HelpDoc/Span"
 import * as ValidationError from "@effect/cli/ValidationError"
@@ -26,6 +27,7 @@ import * as doctor from "./commands/doctor.js"
 import * as local from "./commands/local.js"
 import * as lookup from "./commands/lookup.js"
 import * as runs from "./commands/run.js"
+import * as sampling from "./commands/sample.js"
 import * as session from "./commands/session.js"
 import * as versionCommand from "./commands/version.js"
 import { Connection } from "./Connection.js"
@@ -46,6 +48,8 @@ const commands = [
   checkpoint.command,
   session.command,
   lookup.sampler,
+  sampling.sample,
+  sampling.chat,
   billing.command,
   lookup.audit,
   doctor.command,
@@ -91,9 +95,12 @@ const stderrLogger = (write: (line: string) => void) =>
 
 /** The names of the tree: groups and what is in them. */
 const names: ReadonlyMap<string, ReadonlyArray<string>> = new Map(
-  commands.flatMap((command) => {
-    const inside = Array.from(HashMap.keys(Command.getSubcommands(command)))
-    return Array.from(Command.getNames(command), (name) => [name, inside.filter((other) => other !== name)] as const)
+  commands.flatMap(({ descriptor }: { readonly descriptor: CommandDescriptor.Command<unknown> }) => {
+    const inside = Array.from(HashMap.keys(CommandDescriptor.getSubcommands(descriptor)))
+    return Array.from(
+      CommandDescriptor.getNames(descriptor),
+      (name) => [name, inside.filter((other) => other !== name)] as const
+    )
   })
 )
 

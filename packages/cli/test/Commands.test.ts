@@ -240,6 +240,47 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
       assert.notInclude(visible.stderr, "tml-visible")
     }))
 
+  it.effect("sample: streamed text, several as data, the prompt from a pipe", () =>
+    Effect.gen(function*() {
+      const { run } = yield* Server
+      const line = ["sample", "--max-tokens", "8", "--seed", "7", "--temperature", "0"]
+      const once = yield* tinker([...line, "--model", "local/tiny", "Once upon"])
+      assert.strictEqual(once.code, 0, once.stderr)
+      assert.match(once.stdout, /^[^\n].*\n$/s)
+      const piped = yield* tinker([...line, "--model", "local/tiny"], { stdin: "Once upon" })
+      assert.strictEqual(piped.stdout, once.stdout)
+      const { samples, usage } = yield* json([
+        ...line,
+        "--checkpoint",
+        `tinker://${run}/sampler_weights/final`,
+        "-n",
+        "2",
+        "x"
+      ])
+      assert.strictEqual(samples.length, 2)
+      assert.isAbove(usage.completion_tokens, 0)
+      const chosen = yield* tinker([...line, "Once upon"])
+      assert.include(chosen.stderr, "Sampling from local/tiny")
+      assert.strictEqual((yield* tinker(["sample", "--model", "a", "--checkpoint", "b", "x"])).code, 2)
+    }))
+
+  it.effect("chat: a pipe gives one turn a line, and the conversation grows", () =>
+    Effect.gen(function*() {
+      const line = ["chat", "--model", "local/tiny", "--max-tokens", "6", "--seed", "7", "--system", "Be brief."]
+      const talk = yield* tinker([...line, "-f", "json"], { stdin: "hello\n\nagain\n" })
+      assert.strictEqual(talk.code, 0, talk.stderr)
+      const { messages } = JSON.parse(talk.stdout)
+      assert.deepStrictEqual(
+        messages.map(({ role }: { role: string }) => role),
+        ["system", "user", "assistant", "user", "assistant"]
+      )
+      const reset = yield* tinker([...line, "-f", "json"], { stdin: "hello\n/reset\nagain\n/exit\nnever\n" })
+      assert.strictEqual(JSON.parse(reset.stdout).messages.length, 3)
+      const plain = yield* tinker(line, { stdin: "hello\n" })
+      assert.strictEqual(plain.stdout.endsWith("\n"), true)
+      assert.strictEqual(plain.stderr, "")
+    }))
+
   it.effect("doctor and whoami", () =>
     Effect.gen(function*() {
       const doctor = yield* json(["doctor"])

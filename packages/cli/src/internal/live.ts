@@ -9,6 +9,7 @@ import type * as Path from "@effect/platform/Path"
 import * as Credentials from "effect-tinker/Credentials"
 import * as NodeCredentials from "effect-tinker/NodeCredentials"
 import * as NodeTinker from "effect-tinker/NodeTinker"
+import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as RestClient from "effect-tinker/RestClient"
 import * as RetryPolicy from "effect-tinker/RetryPolicy"
 import * as TinkerConfig from "effect-tinker/TinkerConfig"
@@ -124,6 +125,23 @@ export const rest: Layer.Layer<
   Failure,
   Environment
 > = RestClient.layer.pipe(Layer.provideMerge(base))
+
+/**
+ * Sampling takes its time, and has an entry of its own; credentials are found as for everything else.
+ *
+ * @internal
+ */
+export const sampling: Layer.Layer<OpenAiCompat.OpenAiCompat | RestClient.RestClient, Failure, Environment> = Layer
+  .unwrapEffect(Effect.map(TinkerConfig.TinkerConfig, (config) =>
+    OpenAiCompat.layerEnv({
+      baseUrl: config.baseUrl,
+      apiKey: Option.getOrUndefined(config.apiKey),
+      // The address has been judged when the configuration was read.
+      allowInsecure: true
+    }))).pipe(
+    Layer.provide(NodeCredentials.layer),
+    Layer.provideMerge(rest)
+  )
 
 /**
  * A question to the service that a person waits for: bounded by `--timeout`, whatever the reasons for waiting.
