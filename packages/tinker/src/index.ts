@@ -356,6 +356,21 @@ export * as TinkerFuture from "./TinkerFuture.js"
 export * as TopkLogprobs from "./TopkLogprobs.js"
 
 /**
+ * A model in training: passes, optimizer steps and checkpoints, in the order in which they are started.
+ *
+ * Every operation is an Effect that ends when the server has accepted it, and yields a {@link TinkerFuture}: plain
+ * sequential code is ordered and pipelined, and waits only where it awaits a result.
+ *
+ * - Interrupted while it waits for its turn, an operation is never sent. Interrupted on the wire, its caller leaves at
+ *   once and the request settles on its own. What the server has accepted runs on there.
+ * - A failed operation never blocks the next one. After a pass that was sent in pieces and failed, the gradients may
+ *   hold a part of it.
+ *
+ * @since 0.1.0
+ */
+export * as TrainingClient from "./TrainingClient.js"
+
+/**
  * The service's record of a model in training.
  *
  * @since 0.1.0

@@ -39,7 +39,10 @@ interface Setup {
 }
 
 /** A future over a server that answers its polls with the handler. */
-const setup = (handler: (n: number, seen: Server.Seen) => Effect.Effect<Response> | Response, options: Setup = {}) =>
+const setup = (
+  handler: (n: number, seen: Server.Seen) => Effect.Effect<Server.Answer> | Server.Answer,
+  options: Setup = {}
+) =>
   Effect.gen(function*() {
     let n = 0
     const server = Server.make((seen) => seen.path.endsWith("/retrieve_future") ? handler(n++, seen) : undefined)

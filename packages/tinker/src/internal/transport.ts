@@ -48,6 +48,8 @@ export interface CallOptions {
   /** Of one attempt. */
   readonly timeout?: Duration.DurationInput | undefined
   readonly retry?: RetryPolicy.Policy | undefined
+  /** Presented instead of the tenant's own. */
+  readonly credential?: Redacted.Redacted | undefined
 }
 
 /** @internal */
@@ -238,6 +240,7 @@ export const make: Effect.Effect<
   }
 
   const secretOf = (call: Call): Effect.Effect<string | undefined, TinkerError.TinkerError> => {
+    if (call.options?.credential !== undefined) return Effect.succeed(Redacted.value(call.options.credential))
     switch (call.endpoint.endpoint.auth) {
       case "none":
         return Effect.succeed(undefined)

@@ -1,0 +1,240 @@
+/**
+ * A model in training: passes, optimizer steps and checkpoints, in the order in which they are started.
+ *
+ * Every operation is an Effect that ends when the server has accepted it, and yields a {@link TinkerFuture}: plain
+ * sequential code is ordered and pipelined, and waits only where it awaits a result.
+ *
+ * - Interrupted while it waits for its turn, an operation is never sent. Interrupted on the wire, its caller leaves at
+ *   once and the request settles on its own. What the server has accepted runs on there.
+ * - A failed operation never blocks the next one. After a pass that was sent in pieces and failed, the gradients may
+ *   hold a part of it.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import type * as CustomLoss from "./CustomLoss.js"
+import type * as Datum from "./Datum.js"
+import type * as ForwardBackward from "./ForwardBackward.js"
+import type { ModelId, SamplingSessionId } from "./Id.js"
+import * as Creation from "./internal/creation.js"
+import * as Operations from "./internal/operations.js"
+import type { GetInfoResponse } from "./Model.js"
+import type * as Optimizer from "./Optimizer.js"
+import type * as SamplingClient from "./SamplingClient.js"
+import * as ServiceClient from "./ServiceClient.js"
+import type * as TinkerError from "./TinkerError.js"
+import type * as TinkerFuture from "./TinkerFuture.js"
+import type * as Weights from "./Weights.js"
+
+/**
+ * An operation: ends when it is accepted, and yields the future of its result.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Operation<A, E = never, R = never> = Effect.Effect<
+  TinkerFuture.TinkerFuture<A>,
+  TinkerError.TinkerError | E,
+  R
+>
+
+/**
+ * Parameters of an optimizer step: those of AdamW as a plain object, or of any optimizer as its class.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type OptimizerInput = Operations.OptimizerInput
+
+/**
+ * How long a checkpoint is kept, and what is kept with it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SaveOptions {
+  /** Seconds until it expires. Defaults to never. */
+  readonly ttlSeconds?: number | undefined
+  readonly userMetadata?: Readonly<Record<string, string>> | undefined
+}
+
+/**
+ * What {@link Service.trainStep} brings: the results of both halves.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface TrainStep {
+  readonly pass: ForwardBackward.Output
+  readonly step: Optimizer.OptimStepResponse
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Service {
+  readonly modelId: ModelId
+  /** The loss of a batch, without gradients. */
+  readonly forward: (
+    data: ReadonlyArray<Datum.Datum>,
+    lossFn: ForwardBackward.AnyLossName,
+    lossFnConfig?: ForwardBackward.LossConfig
+  ) => Operation<ForwardBackward.Output>
+  /** The loss of a batch; its gradients are added to those the model holds. */
+  readonly forwardBackward: (
+    data: ReadonlyArray<Datum.Datum>,
+    lossFn: ForwardBackward.AnyLossName,
+    lossFnConfig?: ForwardBackward.LossConfig
+  ) => Operation<ForwardBackward.Output>
+  /**
+   * The same with a loss of one's own. It takes a forward pass for the logprobs first, so it is accepted later than
+   * operations started after it may be. Metrics: `loss:sum` is the user's loss, `surrogate_loss:sum` the server's.
+   */
+  readonly forwardBackwardCustom: <E = never, R = never>(
+    data: ReadonlyArray<Datum.Datum>,
+    loss: CustomLoss.CustomLoss<E, R>
+  ) => Operation<ForwardBackward.Output, E, R>
+  /** Applies the gradients and clears them. Defaults to AdamW with its own defaults. */
+  readonly optimStep: (params?: OptimizerInput) => Operation<Optimizer.OptimStepResponse>
+  /** A pass and the step after it, sent in one turn: nothing comes between them. */
+  readonly trainStep: (
+    data: ReadonlyArray<Datum.Datum>,
+    loss: ForwardBackward.AnyLossName | {
+      readonly name: ForwardBackward.AnyLossName
+      readonly config: ForwardBackward.LossConfig
+    },
+    params?: OptimizerInput
+  ) => Operation<TrainStep>
+  /** Saves weights and optimizer state, to resume from. */
+  readonly saveState: (
+    name: string,
+    options?: SaveOptions & {
+      /** Replace a checkpoint of that name, its metadata included. Defaults to false. */
+      readonly overwrite?: boolean | undefined
+    }
+  ) => Operation<Weights.SaveWeightsResponse>
+  /** Loads weights; a server takes it as the first operation of a model only. */
+  readonly loadState: (path: string, options?: Creation.AccessOptions) => Operation<Weights.LoadWeightsResponse>
+  /** The same with the optimizer's state. */
+  readonly loadStateWithOptimizer: (
+    path: string,
+    options?: Creation.AccessOptions
+  ) => Operation<Weights.LoadWeightsResponse>
+  /** Saves weights to sample from. */
+  readonly saveWeightsForSampler: (
+    name: string,
+    options?: SaveOptions
+  ) => Operation<Weights.SaveWeightsForSamplerResponse>
+  /** Hands the weights to a sampler of their own, without a checkpoint: what a sampling client is made from. */
+  readonly saveWeightsEphemeral: Operation<SamplingSessionId>
+  /** A client that samples from the weights as they are now, without a checkpoint. */
+  readonly saveWeightsAndGetSamplingClient: (
+    settings?: SamplingClient.Settings
+  ) => Effect.Effect<SamplingClient.Service, TinkerError.TinkerError, Scope.Scope>
+  /** A client that samples from a checkpoint. */
+  readonly createSamplingClient: (
+    modelPath: string,
+    settings?: SamplingClient.Settings
+  ) => Effect.Effect<SamplingClient.Service, TinkerError.TinkerError, Scope.Scope>
+  /** Saves weights in a format other tools read. */
+  readonly saveWeightsExternal: (
+    name: string,
+    options?: {
+      /** Seconds until it expires. Defaults to never. */
+      readonly ttlSeconds?: number | undefined
+      /** age or SSH public keys to encrypt the files to. */
+      readonly ageEncryptionRecipients?: ReadonlyArray<string> | undefined
+    }
+  ) => Operation<Weights.SaveWeightsExternalResponse>
+  /** What the model is. Takes no turn. */
+  readonly getInfo: Effect.Effect<GetInfoResponse, TinkerError.TinkerError>
+  /** Name of the tokenizer to use with the model. */
+  readonly tokenizerId: Effect.Effect<string, TinkerError.TinkerError>
+}
+
+/**
+ * @since 0.1.0
+ * @category services
+ */
+export class TrainingClient extends Context.Tag("effect-tinker/TrainingClient")<TrainingClient, Service>() {}
+
+/**
+ * A new model with a LoRA adapter.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type LoraOptions = Creation.LoraOptions
+
+/**
+ * A model that continues from a checkpoint.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type StateOptions = Creation.StateOptions
+
+const client = (
+  service: ServiceClient.Service,
+  modelId: ModelId
+): Effect.Effect<Service, never, Scope.Scope> => Operations.make({ service, modelId })
+
+/**
+ * Creates a model with a LoRA adapter and waits until it is ready.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const makeLora: (
+  options: LoraOptions
+) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+  function*(options) {
+    const service = yield* ServiceClient.ServiceClient
+    return yield* client(service, yield* Creation.lora(service, options))
+  }
+)
+
+/**
+ * Creates a model from a checkpoint and waits until it is loaded: in one request where the server takes it so, in three
+ * elsewhere.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const makeFromState: (
+  options: StateOptions
+) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+  function*(options) {
+    const service = yield* ServiceClient.ServiceClient
+    const config = yield* service.clientConfig
+    if (config.createModelViaLoadWeights) {
+      return yield* client(service, yield* Creation.viaLoadWeights(service, options))
+    }
+    const created = yield* client(service, yield* Creation.likeCheckpoint(service, options))
+    const load = options.withOptimizer === true ? created.loadStateWithOptimizer : created.loadState
+    yield* Effect.flatten(load(options.path, options))
+    return created
+  }
+)
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerLora = (
+  options: LoraOptions
+): Layer.Layer<TrainingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+  Layer.scoped(TrainingClient, makeLora(options))
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerFromState = (
+  options: StateOptions
+): Layer.Layer<TrainingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+  Layer.scoped(TrainingClient, makeFromState(options))

@@ -1,0 +1,333 @@
+/**
+ * The operations of a model in training, each a request in its turn.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import type * as Scope from "effect/Scope"
+import * as Api from "../Api.js"
+import type * as CustomLoss from "../CustomLoss.js"
+import type * as Datum from "../Datum.js"
+import * as ForwardBackward from "../ForwardBackward.js"
+import type { ModelId, SamplingSessionId } from "../Id.js"
+import { GetInfoRequest } from "../Model.js"
+import * as Optimizer from "../Optimizer.js"
+import * as SamplingClient from "../SamplingClient.js"
+import * as ServiceClient from "../ServiceClient.js"
+import * as TinkerError from "../TinkerError.js"
+import * as TinkerFuture from "../TinkerFuture.js"
+import type * as TrainingClient from "../TrainingClient.js"
+import * as Weights from "../Weights.js"
+import * as Chunking from "./chunking.js"
+import { combine } from "./combine.js"
+import * as Creation from "./creation.js"
+import * as customLoss from "./customLoss.js"
+import * as Poll from "./poll.js"
+import * as QueueLog from "./queueLog.js"
+import * as Submission from "./submission.js"
+
+/** @internal */
+export interface AdamOptions {
+  /** Defaults to 1e-4. */
+  readonly learningRate?: number | undefined
+  /** Defaults to 0.9. */
+  readonly beta1?: number | undefined
+  /** Defaults to 0.95. */
+  readonly beta2?: number | undefined
+  /** Defaults to 1e-12. */
+  readonly eps?: number | undefined
+  /** Defaults to 0. */
+  readonly weightDecay?: number | undefined
+  /** Largest norm of the gradients; 0 does not clip. Defaults to 0. */
+  readonly gradClipNorm?: number | undefined
+}
+
+/** @internal */
+export type OptimizerInput = Optimizer.OptimizerParams | AdamOptions
+
+const decodeOutput: Poll.Decoder<ForwardBackward.Output> = {
+  ...Poll.jsonDecoder(ForwardBackward.OutputFromJson),
+  protobuf: (body) =>
+    Either.mapLeft(ForwardBackward.decodeOutput(body), (error) => error.description ?? "not a result of a pass")
+}
+
+const optimStepped = Poll.jsonDecoder(Optimizer.OptimStepResponse)
+const saved = Poll.jsonDecoder(Weights.SaveWeightsResponse)
+const loaded = Poll.jsonDecoder(Weights.LoadWeightsResponse)
+const savedForSampler = Poll.jsonDecoder(Weights.SaveWeightsForSamplerResult)
+const savedExternal = Poll.jsonDecoder(Weights.SaveWeightsExternalResult)
+
+const from = (method: string) => ({ module: "TrainingClient", method })
+
+const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ ...from(method), description })
+
+const lacks = (method: string, requestIds: ReadonlyArray<string>, what: string) =>
+  new TinkerError.MalformedResponse({
+    ...from(method),
+    requestId: requestIds.join(", "),
+    description: `the result has no ${what}`
+  })
+
+/** A single result keeps metrics of reductions we do not know: there is nothing to reduce. */
+const combined = (outputs: ReadonlyArray<ForwardBackward.Output>): ForwardBackward.Output => {
+  const [only, ...rest] = outputs
+  const all = combine(outputs)
+  return only === undefined || rest.length > 0 ? all : { ...all, metrics: { ...only.metrics, ...all.metrics } }
+}
+
+const toParams = (input: OptimizerInput): Optimizer.OptimizerParams => {
+  if (input instanceof Optimizer.AdamParams || input instanceof Optimizer.DimuonParams || isOther(input)) return input
+  const given: Record<string, number> = {}
+  for (const [name, value] of Object.entries(input)) if (value !== undefined) given[name] = value
+  return new Optimizer.AdamParams(given)
+}
+
+const isOther = (input: object): input is Optimizer.OtherOptimizerParams =>
+  "type" in input && typeof input.type === "string"
+
+interface Pass {
+  readonly method: string
+  readonly data: ReadonlyArray<Datum.Datum>
+  readonly lossFn: ForwardBackward.AnyLossName
+  readonly lossFnConfig: ForwardBackward.LossConfig | undefined
+  readonly forwardOnly: boolean
+}
+
+/** @internal */
+export const make: (options: {
+  readonly service: ServiceClient.Service
+  readonly modelId: ModelId
+}) => Effect.Effect<TrainingClient.Service, never, Scope.Scope> = Effect.fnUntraced(function*({ modelId, service }) {
+  const internals = service[ServiceClient.TypeId]
+  const { budgets, nextSamplingSessionSeqId, transport } = internals
+  const line = yield* Submission.make({
+    service: internals,
+    module: "TrainingClient",
+    report: QueueLog.make(`Training of ${modelId}`)
+  })
+
+  const request = (pass: Pass, data: ReadonlyArray<Datum.Datum>, seqId?: number): ForwardBackward.Request => ({
+    modelId,
+    seqId,
+    data,
+    lossFn: pass.lossFn,
+    lossFnConfig: pass.lossFnConfig,
+    forwardOnly: pass.forwardOnly
+  })
+
+  /** What can be found wrong with a batch is found before it has a number. */
+  const prepare = Effect.fnUntraced(function*(pass: Pass) {
+    if (pass.data.length === 0) return yield* invalid(pass.method, "no data")
+    const config = yield* service.clientConfig
+    const batches = Chunking.split(pass.data, {
+      maxCount: config.fwdbwdMaxChunkLen,
+      maxBytes: config.fwdbwdMaxChunkBytesCount
+    })
+    if (config.parallelFwdbwdChunks && batches.length > 1) {
+      for (const { data } of batches) {
+        yield* Either.mapLeft(
+          ForwardBackward.encodeRequest(request(pass, data, 1)),
+          (error) => invalid(pass.method, error.description ?? "the data cannot be encoded")
+        )
+      }
+    }
+    return { batches, parallel: config.parallelFwdbwdChunks }
+  })
+
+  const send = (
+    on: Submission.Submission,
+    pass: Pass,
+    { batches, parallel }: { readonly batches: ReadonlyArray<Chunking.Batch>; readonly parallel: boolean }
+  ): TrainingClient.Operation<ForwardBackward.Output> =>
+    on.many(
+      {
+        method: pass.method,
+        requestType: pass.forwardOnly ? "Forward" : "ForwardBackward",
+        decoder: decodeOutput
+      },
+      batches.map(({ bytes, data }) => (seqId: number) =>
+        budgets.dispatch.withBytes(bytes)(on.call(Api.forwardBackward, request(pass, data, seqId), pass.method))
+      ),
+      parallel
+    ).pipe(Effect.map((futures) => TinkerFuture.map(TinkerFuture.all(futures), combined)))
+
+  const run = (pass: Pass) => Effect.flatMap(prepare(pass), (prepared) => send(line, pass, prepared))
+
+  const forward: TrainingClient.Service["forward"] = (data, lossFn, lossFnConfig) =>
+    run({ method: "forward", data, lossFn, lossFnConfig, forwardOnly: true })
+
+  const forwardBackward: TrainingClient.Service["forwardBackward"] = (data, lossFn, lossFnConfig) =>
+    run({ method: "forwardBackward", data, lossFn, lossFnConfig, forwardOnly: false })
+
+  const forwardBackwardCustom = Effect.fnUntraced(function*<E, R>(
+    data: ReadonlyArray<Datum.Datum>,
+    loss: CustomLoss.CustomLoss<E, R>
+  ) {
+    const method = "forwardBackwardCustom"
+    const surrogate = { method, lossFn: "cross_entropy", lossFnConfig: undefined } as const
+    const scored = yield* run({ ...surrogate, data: yield* customLoss.forwardData(data), forwardOnly: true })
+    const evaluated = yield* customLoss.evaluate(loss, data, yield* scored)
+    const pass = yield* run({ ...surrogate, data: evaluated.data, forwardOnly: false })
+    return TinkerFuture.map(pass, (output) => customLoss.mergeMetrics(output, evaluated))
+  })
+
+  const stepOn = (on: Submission.Submission, method: string, params: Optimizer.OptimizerParams) =>
+    on.one({ method, requestType: "OptimStep", decoder: optimStepped }, (seqId) =>
+      Effect.flatMap(
+        Creation.request(method, () => Optimizer.optimStepRequest({ modelId, seqId, params })),
+        (body) => on.call(Api.optimStep, body, method)
+      ))
+
+  const paramsOf = (method: string, input: OptimizerInput | undefined) =>
+    Creation.request(method, () => toParams(input ?? {}))
+
+  const optimStep: TrainingClient.Service["optimStep"] = (input) =>
+    Effect.flatMap(paramsOf("optimStep", input), (params) => stepOn(line, "optimStep", params))
+
+  const trainStep: TrainingClient.Service["trainStep"] = Effect.fnUntraced(function*(data, loss, input) {
+    const method = "trainStep"
+    const { config, name } = typeof loss === "string" ? { config: undefined, name: loss } : loss
+    const pass: Pass = { method, data, lossFn: name, lossFnConfig: config, forwardOnly: false }
+    const params = yield* paramsOf(method, input)
+    const prepared = yield* prepare(pass)
+    return yield* line.together((turn) =>
+      Effect.zipWith(
+        send(turn, pass, prepared),
+        stepOn(turn, method, params),
+        (passed, stepped) => TinkerFuture.map(TinkerFuture.zip(passed, stepped), ([pass, step]) => ({ pass, step }))
+      )
+    )
+  })
+
+  const saveState: TrainingClient.Service["saveState"] = (name, options) =>
+    line.one({ method: "saveState", requestType: "SaveWeights", decoder: saved }, (seqId) =>
+      Effect.flatMap(
+        Creation.request("saveState", () =>
+          new Weights.SaveWeightsRequest({
+            ...options,
+            modelId,
+            seqId,
+            path: name,
+            overwrite: options?.overwrite ?? false
+          })),
+        (body) => line.call(Api.saveWeights, body, "saveState")
+      ))
+
+  const load = (method: string, optimizer: boolean): TrainingClient.Service["loadState"] => (path, options) =>
+    line.one({ method, requestType: "LoadWeights", decoder: loaded }, (seqId) =>
+      Effect.flatMap(
+        Creation.request(method, () =>
+          new Weights.LoadWeightsRequest({
+            modelId,
+            seqId,
+            path,
+            optimizer,
+            weightsAccessToken: Creation.token(options?.weightsAccessToken)
+          })),
+        (body) => line.call(Api.loadWeights, body, method)
+      ))
+
+  const saveForSampler = (
+    method: string,
+    fields: () => Partial<Pick<Weights.SaveWeightsForSamplerRequest, "path" | "samplingSessionSeqId">>,
+    options?: TrainingClient.SaveOptions
+  ) => {
+    // The sampler's number is part of the request: a resend must carry the same one.
+    let drawn: ReturnType<typeof fields> | undefined
+    return line.one(
+      { method, requestType: "SaveWeightsForSampler", decoder: savedForSampler },
+      (seqId) =>
+        Effect.flatMap(
+          Creation.request(
+            method,
+            () => new Weights.SaveWeightsForSamplerRequest({ modelId, seqId, ...(drawn ??= fields()), ...options })
+          ),
+          (body) => line.call(Api.saveWeightsForSampler, body, method)
+        )
+    )
+  }
+
+  const saveWeightsForSampler: TrainingClient.Service["saveWeightsForSampler"] = (name, options) => {
+    const method = "saveWeightsForSampler"
+    return Effect.map(
+      saveForSampler(method, () => ({ path: name }), options),
+      (future) =>
+        TinkerFuture.mapEither(future, ({ path }) =>
+          path === undefined
+            ? Either.left(lacks(method, future.requestIds, "path"))
+            : Either.right(new Weights.SaveWeightsForSamplerResponse({ path })))
+    )
+  }
+
+  const saveWeightsEphemeral: TrainingClient.Service["saveWeightsEphemeral"] = Effect.suspend(() => {
+    const method = "saveWeightsEphemeral"
+    return Effect.map(
+      saveForSampler(method, () => ({ samplingSessionSeqId: nextSamplingSessionSeqId() })),
+      (future) =>
+        TinkerFuture.mapEither(
+          future,
+          ({ samplingSessionId }): Either.Either<SamplingSessionId, TinkerError.TinkerError> =>
+            samplingSessionId === undefined
+              ? Either.left(lacks(method, future.requestIds, "sampling_session_id"))
+              : Either.right(samplingSessionId)
+        )
+    )
+  })
+
+  const saveWeightsAndGetSamplingClient: TrainingClient.Service["saveWeightsAndGetSamplingClient"] = Effect.fnUntraced(
+    function*(settings) {
+      const sessionId = yield* service.sessionId
+      const samplingSessionId = yield* yield* saveWeightsEphemeral
+      return yield* SamplingClient.fromSession(service, samplingSessionId, sessionId, "original", settings)
+    }
+  )
+
+  const createSamplingClient: TrainingClient.Service["createSamplingClient"] = (modelPath, settings) =>
+    Effect.provideService(SamplingClient.make({ ...settings, modelPath }), ServiceClient.ServiceClient, service)
+
+  const saveWeightsExternal: TrainingClient.Service["saveWeightsExternal"] = (name, options) => {
+    const method = "saveWeightsExternal"
+    return Effect.map(
+      line.one({ method, requestType: "SaveWeightsExternal", decoder: savedExternal }, (seqId) =>
+        Effect.flatMap(
+          Creation.request(method, () =>
+            new Weights.SaveWeightsExternalRequest({ modelId, seqId, path: name, ...options })),
+          (body) =>
+            line.call(Api.saveWeightsExternal, body, method)
+        )),
+      (future) =>
+        TinkerFuture.mapEither(future, ({ path }) =>
+          path === undefined
+            ? Either.left(lacks(method, future.requestIds, "path"))
+            : Either.right(new Weights.SaveWeightsExternalResponse({ path })))
+    )
+  }
+
+  const getInfo: TrainingClient.Service["getInfo"] = Effect.suspend(() =>
+    transport.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") })
+  )
+
+  return {
+    modelId,
+    forward,
+    forwardBackward,
+    forwardBackwardCustom,
+    optimStep,
+    trainStep,
+    saveState,
+    loadState: load("loadState", false),
+    loadStateWithOptimizer: load("loadStateWithOptimizer", true),
+    saveWeightsForSampler,
+    saveWeightsEphemeral,
+    saveWeightsAndGetSamplingClient,
+    createSamplingClient,
+    saveWeightsExternal,
+    getInfo,
+    tokenizerId: Effect.flatMap(getInfo, ({ modelData, modelName }) => {
+      // A suffix after the colon names a variant of the service's own.
+      const id = (modelData.tokenizerId ?? modelData.modelName ?? modelName)?.split(":")[0]
+      return id === undefined || id === "" ? lacks("tokenizerId", [], "name of a tokenizer") : Effect.succeed(id)
+    })
+  }
+})

@@ -1,0 +1,579 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Chunk, Deferred, Effect, Either, Exit, Fiber, Layer, Option, Scope, Stream, TestClock } from "effect"
+import { Autodiff, CustomLoss, Datum, ModelInput, Optimizer, ServiceClient, TrainingClient } from "../src/index.js"
+import * as Server from "./utils/recordingServer.js"
+import * as Training from "./utils/trainingServer.js"
+
+const settle = Effect.yieldNow().pipe(Effect.repeatN(200))
+const datum = (n = 3) => Either.getOrThrow(Datum.fromTokens(Array.from({ length: n + 1 }, (_, i) => i + 1)))
+const data = (count: number) => Array.from({ length: count }, () => datum())
+const pieces = { fwdbwd_max_chunk_len: 1 }
+const lengthOf = (request: Training.Numbered | undefined) =>
+  request?.pass?.data[0]?.lossFnInputs["target_tokens"]?.data.length
+
+describe("TrainingClient", () => {
+  it.scoped("creates a model as asked and says what it is", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        other: (seen) =>
+          seen.path.endsWith("/get_info")
+            ? Response.json({
+              model_id: "session-1:train:0",
+              model_data: { arch: "x", model_name: "base", tokenizer_id: "org/tok:variant" }
+            })
+            : undefined
+      })
+      const client = yield* TrainingClient.TrainingClient.pipe(Effect.provide(
+        TrainingClient.layerLora({
+          baseModel: "base",
+          rank: 8,
+          seed: 7,
+          trainUnembed: false,
+          userMetadata: { a: "b" },
+          optimizer: new Optimizer.DimuonOptimizerConfig()
+        }).pipe(Layer.provide(server.service))
+      ))
+      assert.strictEqual<string>(client.modelId, "session-1:train:0")
+      assert.deepStrictEqual(server.of("create_model")[0]?.json, {
+        session_id: "session-1",
+        model_seq_id: 0,
+        base_model: "base",
+        user_metadata: { a: "b" },
+        lora_config: { rank: 8, seed: 7, train_unembed: false, train_mlp: true, train_attn: true },
+        optimizer_config: { type: "dimuon", version: 1 },
+        type: "create_model"
+      })
+      assert.strictEqual(server.of("retrieve_future")[0]?.headers["x-tinker-request-type"], "CreateModel")
+    }))
+
+  it.scoped("tokenizerId is the name without the service's variant", () =>
+    Effect.gen(function*() {
+      const info = (modelData: object) => ({ model_id: "m", model_data: modelData })
+      let answer: object = info({ tokenizer_id: "org/tok:variant" })
+      const server = Training.make({
+        other: (seen) => seen.path.endsWith("/get_info") ? Response.json(answer) : undefined
+      })
+      const client = yield* Training.client(server)
+      assert.strictEqual(yield* client.tokenizerId, "org/tok")
+      answer = info({ model_name: "org/model" })
+      assert.strictEqual(yield* client.tokenizerId, "org/model")
+      answer = info({})
+      assert.strictEqual((yield* Effect.flip(client.tokenizerId))._tag, "MalformedResponse")
+    }))
+
+  it.scoped("refuses what cannot be created before it asks for anything", () =>
+    Effect.gen(function*() {
+      const server = Training.make()
+      const context = yield* Layer.build(server.service)
+      for (
+        const options of [
+          { baseModel: "b", rank: 0 },
+          { baseModel: "b", rank: 1.5 },
+          { baseModel: "b", trainMlp: false, trainAttn: false, trainUnembed: false }
+        ]
+      ) {
+        const error = yield* Effect.flip(Effect.provide(TrainingClient.makeLora(options), context))
+        assert.strictEqual(error._tag, "InvalidInput")
+      }
+      assert.deepStrictEqual(server.paths(), [])
+    }))
+
+  it.scoped("from state, on a server that creates by loading: one request, the model id computed", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        config: { create_model_via_load_weights: true },
+        other: (seen) => {
+          if (seen.path.endsWith("/load_weights")) return Response.json({ request_id: "load" })
+          return seen.path.endsWith("/retrieve_future") ? Response.json({ path: "x" }) : undefined
+        }
+      })
+      const context = yield* Layer.build(server.service)
+      const path = "tinker://run/weights/0001"
+      const client = yield* Effect.provide(
+        TrainingClient.makeFromState({ path, withOptimizer: true, weightsAccessToken: "tml-other" }),
+        context
+      )
+      assert.strictEqual<string>(client.modelId, "session-1:train:0")
+      assert.deepStrictEqual(server.of("load_weights").map(({ json }) => json), [{
+        session_id: "session-1",
+        model_seq_id: 0,
+        path,
+        optimizer: true,
+        weights_access_token: "tml-other",
+        type: "load_weights"
+      }])
+      assert.strictEqual(server.of("create_model").length, 0)
+    }))
+
+  it.scoped("from state, elsewhere: looks at the checkpoint with the token, creates alike, loads first", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        other: (seen) =>
+          seen.path.endsWith("/weights_info")
+            ? Response.json({ base_model: "orig", is_lora: true, lora_rank: 4, train_mlp: false, train_attn: null })
+            : undefined
+      })
+      const context = yield* Layer.build(server.service)
+      const client = yield* Effect.provide(
+        TrainingClient.makeFromState({ path: "tinker://run/weights/0001", weightsAccessToken: "tml-other" }),
+        context
+      )
+      yield* Effect.flatten(client.optimStep())
+      assert.strictEqual(server.of("weights_info")[0]?.headers["x-api-key"], "tml-other")
+      const created = server.of("create_model")[0]
+      assert.strictEqual(created?.headers["x-api-key"], "tml-key")
+      assert.strictEqual(created?.json["base_model"], "orig")
+      assert.deepStrictEqual(created?.json["lora_config"], {
+        rank: 4,
+        train_unembed: true,
+        train_mlp: false,
+        train_attn: true
+      })
+      assert.deepStrictEqual(server.log.map(({ json, path, seqId }) => [path, seqId, json["optimizer"]]), [
+        ["load_weights", 1, false],
+        ["optim_step", 2, undefined]
+      ])
+      assert.strictEqual(server.log[0]?.json["weights_access_token"], "tml-other")
+    }))
+
+  it.scoped("every operation writes the fields the wire knows, and reads its result", () =>
+    Effect.gen(function*() {
+      const server = Training.make()
+      const client = yield* Training.client(server)
+      const { modelId } = client
+      yield* Effect.flatten(client.optimStep({ learningRate: 0.5, beta1: undefined }))
+      yield* Effect.flatten(client.optimStep(new Optimizer.DimuonParams({ learningRate: 1 })))
+      yield* Effect.flatten(client.optimStep({ type: "future", rate: 2 }))
+      const saved = yield* Effect.flatten(client.saveState("s", { ttlSeconds: 3600, overwrite: true }))
+      assert.strictEqual(saved.path, `tinker://${modelId}/weights/s`)
+      yield* Effect.flatten(client.loadStateWithOptimizer("tinker://a/weights/b"))
+      const sampler = yield* Effect.flatten(client.saveWeightsForSampler("w", { userMetadata: { k: "v" } }))
+      assert.strictEqual(sampler.path, `tinker://${modelId}/sampler_weights/w`)
+      assert.strictEqual<string>(yield* Effect.flatten(client.saveWeightsEphemeral), "session-1:sample:0")
+      assert.strictEqual<string>(yield* Effect.flatten(client.saveWeightsEphemeral), "session-1:sample:1")
+      const external = yield* Effect.flatten(client.saveWeightsExternal("e", { ageEncryptionRecipients: ["age1x"] }))
+      assert.strictEqual(external.path, `tinker://${modelId}/external_weights/e`)
+      const bodies = server.log.map(({ json }) => {
+        const { model_id, seq_id, ...rest } = json
+        assert.strictEqual(model_id, modelId)
+        return [seq_id, rest]
+      })
+      const adam = { learning_rate: 0.5, beta1: 0.9, beta2: 0.95, eps: 1e-12, weight_decay: 0, grad_clip_norm: 0 }
+      const dimuon = { type: "dimuon", learning_rate: 1, grad_clip_norm: 0, beta1: 0.9 }
+      assert.deepStrictEqual(bodies, [
+        [1, { adam_params: adam, type: "optim_step" }],
+        [2, { optimizer_params: dimuon, type: "optim_step" }],
+        [3, { optimizer_params: { type: "future", rate: 2 }, type: "optim_step" }],
+        [4, { path: "s", ttl_seconds: 3600, overwrite: true, type: "save_weights" }],
+        [5, { path: "tinker://a/weights/b", optimizer: true, type: "load_weights" }],
+        [6, { path: "w", user_metadata: { k: "v" }, type: "save_weights_for_sampler" }],
+        [7, { sampling_session_seq_id: 0, type: "save_weights_for_sampler" }],
+        [8, { sampling_session_seq_id: 1, type: "save_weights_for_sampler" }],
+        [9, { path: "e", age_encryption_recipients: ["age1x"], type: "save_weights_external" }]
+      ])
+      const types = server.of("retrieve_future").slice(1).map(({ headers }) => headers["x-tinker-request-type"])
+      assert.deepStrictEqual(types, [
+        "OptimStep",
+        "OptimStep",
+        "OptimStep",
+        "SaveWeights",
+        "LoadWeights",
+        "SaveWeightsForSampler",
+        "SaveWeightsForSampler",
+        "SaveWeightsForSampler",
+        "SaveWeightsExternal"
+      ])
+    }))
+
+  it.scoped("a pass goes as protobuf with its loss, settings and number", () =>
+    Effect.gen(function*() {
+      const server = Training.make()
+      const client = yield* Training.client(server)
+      const forward = yield* client.forward(data(2), "ppo", { clip_low_threshold: 0.5 })
+      const backward = yield* client.forwardBackward(data(1), "cross_entropy")
+      assert.strictEqual((yield* forward).metrics["loss:sum"], 2)
+      assert.strictEqual((yield* backward).lossFnOutputs.length, 1)
+      assert.strictEqual(server.log[0]?.seen.headers["content-type"], "application/x-protobuf")
+      assert.deepStrictEqual(
+        server.log.map(({ pass, seqId }) => [seqId, pass?.lossFn, pass?.lossFnConfig, pass?.forwardOnly ?? false]),
+        [[1, "ppo", { clip_low_threshold: 0.5 }, true], [2, "cross_entropy", undefined, false]]
+      )
+      const types = server.of("retrieve_future").slice(1).map(({ headers }) => headers["x-tinker-request-type"])
+      assert.deepStrictEqual([...types].sort(), ["Forward", "ForwardBackward"])
+    }))
+
+  it.scoped("mistakes of the caller are InvalidInput, take no number and block nobody", () =>
+    Effect.gen(function*() {
+      const server = Training.make({ config: pieces })
+      const client = yield* Training.client(server)
+      const pointer = Either.getOrThrow(
+        Datum.make({
+          modelInput: new ModelInput.ModelInput({
+            chunks: [new ModelInput.ImageAssetPointer({ location: "x", format: "png" })]
+          }),
+          lossFnInputs: { target_tokens: [1] }
+        })
+      )
+      for (const batch of [[pointer], [datum(), pointer]]) {
+        assert.strictEqual((yield* Effect.flip(client.forwardBackward(batch, "cross_entropy")))._tag, "InvalidInput")
+      }
+      assert.strictEqual((yield* Effect.flip(client.forwardBackward([], "cross_entropy")))._tag, "InvalidInput")
+      assert.strictEqual((yield* Effect.flip(client.optimStep({ learningRate: Number.NaN })))._tag, "InvalidInput")
+      assert.strictEqual((yield* Effect.flip(client.saveState("x", { ttlSeconds: 1.5 })))._tag, "InvalidInput")
+      yield* Effect.flatten(client.optimStep())
+      assert.deepStrictEqual(server.numbers(client.modelId), [1])
+    }))
+
+  it.scoped("G1: operations reach the server in the order in which they start, numbered 1, 2, 3 …", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        accept: ({ seqId }) => Effect.as(Effect.yieldNow().pipe(Effect.repeatN(seqId % 5)), undefined)
+      })
+      const client = yield* Training.client(server)
+      yield* Effect.forEach(
+        Array.from({ length: 40 }, (_, i) => i),
+        (i) =>
+          i % 3 === 0
+            ? Effect.asVoid(client.forwardBackward([datum(i + 1)], "cross_entropy"))
+            : Effect.asVoid(client.saveState(`s${i}`)),
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(server.numbers(client.modelId), Array.from({ length: 40 }, (_, i) => i + 1))
+      server.log.forEach((request, i) => {
+        if (i % 3 === 0) assert.strictEqual(lengthOf(request), i + 1)
+        else assert.strictEqual(request.json["path"], `s${i}`)
+      })
+    }))
+
+  it.scoped("G1: a resend carries the same number and key, and the next operation waits for it", () =>
+    Effect.gen(function*() {
+      let failures = 2
+      const server = Training.make({ accept: () => failures-- > 0 ? Server.refuse(503) : undefined })
+      const client = yield* Training.client(server)
+      const both = yield* Effect.fork(Effect.all([client.saveState("a"), client.saveState("b")], { concurrency: 2 }))
+      yield* TestClock.adjust("5 seconds")
+      yield* Fiber.join(both)
+      assert.deepStrictEqual(server.log.map(({ json, seqId }) => [json["path"], seqId]), [
+        ["a", 1],
+        ["a", 1],
+        ["a", 1],
+        ["b", 2]
+      ])
+      assert.strictEqual(new Set(server.log.slice(0, 3).map(({ key }) => key)).size, 1)
+      assert.notStrictEqual(server.log[3]?.key, server.log[0]?.key)
+    }))
+
+  it.scoped("G2: cancelled while queued, an operation is never sent, leaves no gap, and its caller returns at once", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      const server = Training.make({
+        accept: ({ seqId }) => seqId === 1 ? Effect.as(Deferred.await(gate), undefined) : undefined
+      })
+      const client = yield* Training.client(server)
+      const first = yield* Effect.fork(client.saveState("first"))
+      yield* settle
+      const second = yield* Effect.fork(client.saveState("second"))
+      const third = yield* Effect.fork(client.saveState("third"))
+      yield* settle
+      assert.isTrue(Exit.isInterrupted(yield* Fiber.interrupt(second)))
+      yield* Deferred.succeed(gate, undefined)
+      yield* Fiber.join(first)
+      yield* Fiber.join(third)
+      assert.deepStrictEqual(server.log.map(({ json, seqId }) => [json["path"], seqId]), [["first", 1], ["third", 2]])
+    }))
+
+  it.scoped("G4: an operation cancelled while it waits for its turn does not hang every later one (Python deadlock 1)", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      const server = Training.make({
+        accept: ({ seqId }) => seqId === 1 ? Effect.as(Deferred.await(gate), undefined) : undefined
+      })
+      const client = yield* Training.client(server)
+      yield* Effect.fork(client.optimStep())
+      yield* settle
+      const queued = yield* Effect.forEach([1, 2, 3], () => Effect.fork(client.optimStep()))
+      yield* settle
+      yield* Fiber.interruptAll(queued)
+      const later = yield* Effect.fork(Effect.flatten(client.optimStep()))
+      yield* Deferred.succeed(gate, undefined)
+      yield* Fiber.join(later)
+      assert.deepStrictEqual(server.numbers(client.modelId), [1, 2])
+    }))
+
+  it.scoped("G4: a piece of a pass that fails does not hang every later operation (Python deadlock 2)", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        config: pieces,
+        accept: ({ seqId }) => seqId === 2 ? Server.refuse(422, { detail: "bad datum" }) : undefined
+      })
+      const client = yield* Training.client(server)
+      const error = yield* Effect.flip(client.forwardBackward(data(3), "cross_entropy"))
+      assert.deepStrictEqual([error._tag, error.description], ["BadRequest", "bad datum"])
+      // the first piece is sent all the same: a number that never comes could hold up the server
+      assert.deepStrictEqual([...server.numbers(client.modelId)].sort(), [1, 2, 3])
+      yield* Effect.flatten(client.optimStep())
+      assert.strictEqual(server.log.at(-1)?.seqId, 4)
+    }))
+
+  it.scoped("G4: neither a refused nor a failed nor an unreachable operation blocks the next one", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        accept: ({ seqId }) => seqId <= 2 ? Server.refuse(seqId === 1 ? 400 : 403) : undefined,
+        result: (request) => request?.seqId === 3 ? Response.json({ error: "no", category: "server" }) : undefined
+      })
+      const client = yield* Training.client(server)
+      assert.strictEqual((yield* Effect.flip(client.optimStep()))._tag, "BadRequest")
+      assert.strictEqual((yield* Effect.flip(client.optimStep()))._tag, "PermissionDenied")
+      const failed = yield* client.optimStep()
+      assert.strictEqual((yield* Effect.flip(failed))._tag, "RequestFailed")
+      yield* Effect.flatten(client.optimStep())
+      assert.deepStrictEqual(server.numbers(client.modelId), [1, 2, 3, 4])
+    }))
+
+  it.scoped("G3: cancelled on the wire, the caller returns at once and the request settles before the next", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      const server = Training.make({
+        accept: ({ seqId }) => seqId === 1 ? Effect.as(Deferred.await(gate), undefined) : undefined
+      })
+      const client = yield* Training.client(server)
+      const first = yield* Effect.fork(client.saveState("first"))
+      yield* settle
+      yield* Fiber.interrupt(first)
+      assert.isFalse(server.log[0]?.seen.aborted)
+      const second = yield* Effect.fork(client.saveState("second"))
+      yield* settle
+      assert.strictEqual(server.log.length, 1)
+      yield* Deferred.succeed(gate, undefined)
+      yield* Fiber.join(second)
+      assert.isTrue(server.log[0]?.seen.answered)
+      assert.deepStrictEqual(server.numbers(client.modelId), [1, 2])
+    }))
+
+  it.scoped("G5: waiting for results holds no turn: hundreds of pending results, and the next operation goes at once", () =>
+    Effect.gen(function*() {
+      const server = Training.make({ result: (request) => request === undefined ? undefined : Effect.never })
+      const client = yield* Training.client(server)
+      const waiting = yield* Effect.forEach(
+        Array.from({ length: 120 }),
+        () => Effect.fork(Effect.flatten(client.optimStep()))
+      )
+      yield* settle
+      yield* client.saveState("still goes")
+      assert.strictEqual(server.log.at(-1)?.seqId, 121)
+      yield* Fiber.interruptAll(waiting)
+      assert.isTrue(server.of("retrieve_future").slice(1).every(({ aborted }) => aborted))
+    }))
+
+  it.scoped("G12: closing the scope ends those who send, queue and wait, with Closed", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        accept: ({ seqId }) => seqId === 2 ? Effect.never : undefined,
+        result: (request) => request === undefined ? undefined : Effect.never
+      })
+      const scope = yield* Scope.make()
+      const client = yield* Scope.extend(Training.client(server), scope)
+      const waiting = yield* Effect.fork(Effect.flip(Effect.flatten(client.optimStep())))
+      yield* settle
+      const sending = yield* Effect.fork(Effect.flip(client.optimStep()))
+      const queued = yield* Effect.fork(Effect.flip(client.optimStep()))
+      yield* settle
+      yield* Scope.close(scope, Exit.void)
+      assert.strictEqual((yield* Fiber.join(waiting))._tag, "Closed")
+      assert.strictEqual((yield* Fiber.join(sending))._tag, "Closed")
+      assert.strictEqual((yield* Fiber.join(queued))._tag, "Closed")
+      assert.strictEqual((yield* Effect.flip(client.optimStep()))._tag, "Closed")
+      assert.strictEqual(server.log.length, 2)
+      assert.strictEqual(server.of("sessions/session-1/finish").length, 1)
+    }))
+
+  it.scoped("G13: pieces larger than the whole byte budget are sent one after the other, never stuck", () =>
+    Effect.gen(function*() {
+      let open = 0
+      let most = 0
+      const server = Training.make({
+        config: { ...pieces, fwdbwd_dispatch_bytes_semaphore_size: 1 },
+        accept: () =>
+          Effect.gen(function*() {
+            most = Math.max(most, ++open)
+            yield* Effect.yieldNow().pipe(Effect.repeatN(5))
+            open--
+            return undefined
+          })
+      })
+      const client = yield* Training.client(server)
+      const output = yield* Effect.flatten(client.forwardBackward(data(6), "cross_entropy"))
+      assert.strictEqual(output.metrics["loss:sum"], 6)
+      assert.strictEqual(most, 1)
+    }))
+
+  it.scoped("G14: queue states reach the future's stream while others see the log", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      let polls = 0
+      const server = Training.make({
+        result: (request) => {
+          if (request === undefined) return undefined
+          if (polls++ > 0) return Effect.as(Deferred.await(gate), undefined)
+          return Response.json({ type: "try_again", queue_state: "paused_capacity", queue_state_reason: "busy" })
+        }
+      })
+      const client = yield* Training.client(server)
+      const future = yield* client.optimStep()
+      const waiting = yield* Effect.fork(future)
+      yield* settle
+      const first = yield* Stream.runHead(future.events)
+      assert.isTrue(Option.isSome(first) && first.value._tag === "Queued" && first.value.reason === "busy")
+      const rest = yield* Effect.fork(Stream.runCollect(future.events))
+      yield* Deferred.succeed(gate, undefined)
+      yield* Fiber.join(waiting)
+      assert.strictEqual(Chunk.size(yield* Fiber.join(rest)), 1)
+    }))
+
+  it.scoped("pieces in parallel: the first is sent last, results come in the order of the data", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      const server = Training.make({
+        config: pieces,
+        accept: ({ seqId }) => seqId === 3 ? Effect.as(Deferred.await(gate), undefined) : undefined
+      })
+      const client = yield* Training.client(server)
+      const pass = yield* Effect.fork(client.forwardBackward([datum(1), datum(2), datum(3)], "cross_entropy"))
+      yield* settle
+      assert.deepStrictEqual(server.numbers(client.modelId), [2, 3])
+      yield* Deferred.succeed(gate, undefined)
+      const future = yield* Fiber.join(pass)
+      assert.deepStrictEqual(server.numbers(client.modelId), [2, 3, 1])
+      assert.strictEqual(future.requestIds.length, 3)
+      const output = yield* future
+      assert.deepStrictEqual(output.lossFnOutputs.map((record) => record["logprobs"]?.data.length), [1, 2, 3])
+      assert.strictEqual(output.metrics["loss:sum"], 3)
+    }))
+
+  it.scoped("pieces one by one: in order, and none after a failure, so that no number is lost", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        config: { ...pieces, parallel_fwdbwd_chunks: false },
+        accept: ({ seqId }) => seqId === 5 ? Server.refuse(400) : undefined
+      })
+      const client = yield* Training.client(server)
+      yield* client.forwardBackward(data(3), "cross_entropy")
+      yield* Effect.flip(client.forwardBackward(data(3), "cross_entropy"))
+      yield* client.optimStep()
+      assert.deepStrictEqual(server.numbers(client.modelId), [1, 2, 3, 4, 5, 6])
+    }))
+
+  it.scoped("trainStep: pass and step in one turn, whatever else is started meanwhile", () =>
+    Effect.gen(function*() {
+      const server = Training.make({ config: pieces })
+      const client = yield* Training.client(server)
+      const [result] = yield* Effect.all([
+        Effect.flatten(client.trainStep(data(2), "cross_entropy", { learningRate: 1 })),
+        client.saveState("between?"),
+        client.trainStep(data(1), { name: "ppo", config: { clip_low_threshold: 0.1 } })
+      ], { concurrency: "unbounded" })
+      assert.strictEqual(result.pass.metrics["loss:sum"], 2)
+      assert.deepStrictEqual(result.step.metrics, { grad_norm: 1 })
+      assert.deepStrictEqual(server.log.map(({ path, seqId }) => [path, seqId]), [
+        ["forward_backward", 2],
+        ["forward_backward", 1],
+        ["optim_step", 3],
+        ["save_weights", 4],
+        ["forward_backward", 5],
+        ["optim_step", 6]
+      ])
+    }))
+
+  it.scoped("trainStep: no step after a pass that was not accepted", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        accept: ({ path }) => path === "forward_backward" ? Server.refuse(400) : undefined
+      })
+      const client = yield* Training.client(server)
+      yield* Effect.flip(client.trainStep(data(1), "cross_entropy"))
+      assert.deepStrictEqual(server.log.map(({ path }) => path), ["forward_backward"])
+    }))
+
+  it.scoped("a custom loss: forward for the logprobs, backward with the negated gradients, metrics merged", () =>
+    Effect.gen(function*() {
+      const server = Training.make()
+      const client = yield* Training.client(server)
+      const output = yield* Effect.flatten(
+        client.forwardBackwardCustom(
+          data(2),
+          CustomLoss.perDatum((logprobs) => Autodiff.sum(Autodiff.square(logprobs)))
+        )
+      )
+      assert.deepStrictEqual(server.log.map(({ pass }) => [pass?.lossFn, pass?.forwardOnly ?? false]), [
+        ["cross_entropy", true],
+        ["cross_entropy", false]
+      ])
+      const weights = server.log[1]?.pass?.data[0]?.lossFnInputs["weights"]?.data
+      assert.deepStrictEqual([...(weights ?? [])], [1, 1, 1])
+      assert.strictEqual(output.metrics["loss:sum"], 1.5)
+      assert.strictEqual(output.metrics["surrogate_loss:sum"], 2)
+    }))
+
+  it.scoped("a custom loss that fails sends no backward pass and keeps its own error type", () =>
+    Effect.gen(function*() {
+      const server = Training.make()
+      const client = yield* Training.client(server)
+      const error = yield* Effect.flip(client.forwardBackwardCustom(data(1), () => Effect.fail("mine" as const)))
+      assert.strictEqual(error, "mine")
+      assert.strictEqual(server.log.length, 1)
+      yield* Effect.flatten(client.optimStep())
+    }))
+
+  it.scoped("sampling clients: of the weights as they are, without a further request, and of a checkpoint", () =>
+    Effect.gen(function*() {
+      const server = Training.make({
+        other: (seen) =>
+          seen.path.endsWith("/create_sampling_session")
+            ? Response.json({ sampling_session_id: "session-1:sample:1" })
+            : undefined
+      })
+      const client = yield* Training.client(server)
+      const now = yield* client.saveWeightsAndGetSamplingClient()
+      assert.strictEqual<string>(now.samplingSessionId, "session-1:sample:0")
+      assert.strictEqual(server.of("create_sampling_session").length, 0)
+      const saved = yield* client.createSamplingClient("tinker://run/sampler_weights/a")
+      assert.strictEqual<string>(saved.samplingSessionId, "session-1:sample:1")
+      assert.deepStrictEqual(server.of("create_sampling_session")[0]?.json, {
+        session_id: "session-1",
+        sampling_session_seq_id: 1,
+        model_path: "tinker://run/sampler_weights/a",
+        type: "create_sampling_session"
+      })
+    }))
+
+  it.scoped("models of one service do not wait for each other", () =>
+    Effect.gen(function*() {
+      const server = Training.make({ accept: ({ modelId }) => modelId.endsWith(":0") ? Effect.never : undefined })
+      const { models, service } = yield* Training.clients(server, 2)
+      const [stuck, free] = models
+      assert.isDefined(stuck)
+      assert.isDefined(free)
+      if (stuck === undefined || free === undefined) return
+      const fiber = yield* Effect.fork(stuck.optimStep())
+      yield* settle
+      yield* Effect.flatten(free.optimStep())
+      assert.deepStrictEqual(server.numbers(free.modelId), [1])
+      assert.strictEqual<string>(yield* service.sessionId, "session-1")
+      yield* Fiber.interrupt(fiber)
+    }))
+
+  it.effect("a scope per client: closing one model's scope leaves the service and its other models alone", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const server = Training.make()
+      const context = yield* Layer.build(server.service)
+      const scope = yield* Scope.make()
+      const make = TrainingClient.makeLora({ baseModel: "base" })
+      const short = yield* Scope.extend(Effect.provide(make, context), scope)
+      const long = yield* Effect.provide(make, context)
+      yield* Scope.close(scope, Exit.void)
+      assert.strictEqual((yield* Effect.flip(short.optimStep()))._tag, "Closed")
+      yield* Effect.flatten(long.optimStep())
+      const service = yield* Effect.provide(ServiceClient.ServiceClient, context)
+      assert.deepStrictEqual(yield* service.health, { _tag: "Alive" })
+    })))
+})
