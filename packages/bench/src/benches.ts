@@ -8,6 +8,7 @@ import { BenchFailed } from "./Bench.js"
 /** Add a bench here: its module exports `bench` and does the rest. */
 const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["engine", () => import("./engine.js")],
+  ["tokenizer", () => import("./tokenizer.js")],
   ["wire", () => import("./wire.js")]
 ])
 

@@ -197,6 +197,15 @@ export const empty: ModelInput = make([])
 export const fromInts = (tokens: Tokens): ModelInput => make([text(tokens)])
 
 /**
+ * Text as the tokens a tokenizer makes of it: anything that encodes, such as one of `@effect-tinker/tokenizer`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromText = (tokenizer: { readonly encode: (text: string) => Tokens }, text: string): ModelInput =>
+  fromInts(tokenizer.encode(text))
+
+/**
  * @since 0.1.0
  * @category constructors
  */

