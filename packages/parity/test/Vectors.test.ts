@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Schema } from "effect"
+import { Api, Sample } from "effect-tinker"
 import { compareJson, compareValue } from "../src/vectors/compare.js"
 import * as corpus from "../src/vectors/corpus.js"
 import { deliberate } from "../src/vectors/deliberate.js"
@@ -71,6 +72,19 @@ describe("requests: values to JSON", () => {
       if (difference !== undefined) differences.push(`${vector.case}: ${difference}`)
     }
     assert.deepStrictEqual(differences, [])
+  })
+})
+
+describe("sample requests written without their Schema", () => {
+  it("are what the Schema writes", () => {
+    for (const vector of corpus.requests().vectors) {
+      if (vector.type !== "SampleRequest" || vector.output === undefined) continue
+      const value = Schema.decodeUnknownEither(Sample.SampleRequest)(vector.input)
+      if (Either.isLeft(value)) continue
+      const { body } = Either.getOrThrow(Api.asample.encodeRequest(value.right))
+      const json: unknown = JSON.parse(JSON.stringify(Schema.encodeSync(Sample.SampleRequest)(value.right)))
+      assert.isUndefined(compareJson(json, JSON.parse(String(body))), vector.case)
+    }
   })
 })
 

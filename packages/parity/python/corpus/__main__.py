@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from tinker import __version__
 
-from . import exports, helpers, models, protobuf
+from . import exports, helpers, models, protobuf, recorded
 
 
 def finite(value: Any) -> Any:
@@ -44,9 +45,13 @@ def main() -> None:
     write(out / "responses.json", {"sdk": __version__, "vectors": responses})
     write(out / "protobuf.json", {"sdk": __version__, **protobuf.vectors()})
     write(out / "helpers.json", {"sdk": __version__, **helpers.vectors()})
+    write(out / "recorded.json", {"sdk": __version__, **recorded.vectors()})
     write(out / "types.json", {"sdk": __version__, **exports.vectors()})
     print(json.dumps({"sdk": __version__, "requests": len(requests), "responses": len(responses)}))
 
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    # the clients' threads would keep the process for their time-outs
+    os._exit(0)

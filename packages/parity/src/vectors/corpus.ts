@@ -97,11 +97,34 @@ export interface TypesCorpus {
   readonly enumerations: ReadonlyArray<{ readonly name: string; readonly words: ReadonlyArray<unknown> }>
 }
 
+/** A request an official client sent. */
+export interface Recorded {
+  readonly method: string
+  readonly path: string
+  readonly query: Readonly<Record<string, string>>
+  readonly headers: Readonly<Record<string, string>>
+  /** JSON, or `{ hex }` of a protobuf message. */
+  readonly body?: unknown
+}
+
+export interface RecordedCorpus {
+  readonly sdk: string
+  /** What each method of the clients sends. */
+  readonly calls: ReadonlyArray<{ readonly call: string; readonly requests: ReadonlyArray<Recorded> }>
+}
+
 /** Directory of the committed corpus. */
 export const directory = new URL("../../vectors/", import.meta.url)
 
 /** The files of the corpus, which the Python side writes. */
-export const files = ["requests.json", "responses.json", "protobuf.json", "helpers.json", "types.json"] as const
+export const files = [
+  "requests.json",
+  "responses.json",
+  "protobuf.json",
+  "helpers.json",
+  "recorded.json",
+  "types.json"
+] as const
 
 const read = <A>(name: string): A => JSON.parse(readFileSync(new URL(name, directory), "utf8")) as A
 
@@ -109,6 +132,7 @@ export const requests = (): JsonCorpus => read("requests.json")
 export const responses = (): JsonCorpus => read("responses.json")
 export const protobuf = (): ProtobufCorpus => read("protobuf.json")
 export const helpers = (): HelperCorpus => read("helpers.json")
+export const recorded = (): RecordedCorpus => read("recorded.json")
 export const types = (): TypesCorpus => read("types.json")
 
 /** Exports of `tinker.types` that need no vector, each with the reason. */
@@ -116,6 +140,6 @@ export const uncovered = (): Readonly<Record<string, string>> => read("uncovered
 
 /** Number of vectors in the corpus: values through classes, messages and functions. */
 export const count = (): number =>
-  [requests(), responses(), protobuf(), helpers()]
+  [requests(), responses(), protobuf(), helpers(), recorded()]
     .flatMap((file) => Object.values<unknown>({ ...file }))
     .reduce<number>((sum, value) => sum + (Array.isArray(value) ? value.length : 0), 0)
