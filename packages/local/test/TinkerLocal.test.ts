@@ -1,6 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Layer, Stream } from "effect"
 import * as Api from "effect-tinker/Api"
+import * as ModelInput from "effect-tinker/ModelInput"
+import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
+import * as SamplingClient from "effect-tinker/SamplingClient"
+import * as ServiceClient from "effect-tinker/ServiceClient"
 import { SaveWeightsForSamplerRequest, SaveWeightsRequest } from "effect-tinker/Weights"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
 import * as TinkerLocal from "../src/TinkerLocal.js"
@@ -51,4 +55,48 @@ describe("TinkerLocal", () => {
       const state = yield* resultOf(yield* call(Api.saveWeights, new SaveWeightsRequest({ modelId, seqId: ++seq })))
       assert.match(String(state["path"]), /\/weights\/\d+$/)
     }).pipe(Effect.provide(TinkerLocal.layer())))
+
+  for (
+    const [title, clientConfig] of [
+      ["by default", {}],
+      ["with tokens and one poll per sampler", { pjwtAuthEnabled: true, sampleUseRetrieveFutures: true }]
+    ] as const
+  ) {
+    it.scoped(`serves the SDK's own clients ${title}`, () =>
+      Effect.gen(function*() {
+        const sampler = yield* SamplingClient.make({ baseModel: "local/tiny" })
+        const prompt = ModelInput.fromInts(LocalTokenizer.encode("the "))
+        const answers = yield* Effect.forEach(
+          Array.from({ length: 20 }, (_, seed) => seed),
+          (seed) => sampler.sample({ prompt, maxTokens: 4, seed: seed % 2, stop: [] }),
+          { concurrency: "unbounded" }
+        )
+        assert.isTrue(answers.every(({ sequences }) => sequences[0]?.tokens.length === 4))
+        assert.deepStrictEqual(answers[0]?.sequences[0]?.tokens, answers[2]?.sequences[0]?.tokens)
+        assert.strictEqual(yield* sampler.baseModel, "local/tiny")
+        const scores = yield* sampler.computeLogprobs(prompt)
+        assert.isTrue(Number.isNaN(scores[0]))
+        assert.isBelow(scores[1] ?? 0, 0)
+      }).pipe(Effect.provide(
+        ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }).pipe(
+          Layer.provide(TinkerLocal.layer({ clientConfig }))
+        )
+      )))
+  }
+
+  it.effect("serves the SDK's OpenAI client, streamed", () =>
+    Effect.gen(function*() {
+      const client = yield* OpenAiCompat.OpenAiCompat
+      const request = { model: "local/tiny", max_tokens: 6, seed: 1, messages: [{ role: "user", content: "hi" }] }
+      const whole = yield* client.chat(request)
+      const chunks = yield* Stream.runCollect(client.chatStream(request))
+      assert.strictEqual(
+        Array.from(chunks, (chunk) => chunk.choices[0]?.delta?.content ?? "").join(""),
+        whole.choices[0]?.message.content
+      )
+    }).pipe(Effect.provide(
+      OpenAiCompat.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }).pipe(
+        Layer.provide(TinkerLocal.layer())
+      )
+    )))
 })

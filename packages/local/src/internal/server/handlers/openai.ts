@@ -144,7 +144,7 @@ const routeTo = <R>(
 
 /** @internal */
 export const openAiRoutes = [
-  routeTo("openAiModels", "GET", "/models", models),
-  routeTo("openAiCompletions", "POST", "/completions", completion),
-  routeTo("openAiChatCompletions", "POST", "/chat/completions", chat)
+  routeTo("oaiModels", "GET", "/models", models),
+  routeTo("oaiCompletions", "POST", "/completions", completion),
+  routeTo("oaiChatCompletions", "POST", "/chat/completions", chat)
 ]

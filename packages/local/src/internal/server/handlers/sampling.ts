@@ -2,7 +2,6 @@
  * Samples, and the polls that fetch results.
  */
 import * as Api from "effect-tinker/Api"
-import * as Endpoint from "effect-tinker/Endpoint"
 import * as Future from "effect-tinker/Future"
 import { RequestId } from "effect-tinker/Id"
 import * as Sample from "effect-tinker/Sample"
@@ -12,7 +11,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import { accepted, result } from "../accept.js"
-import { badRequest, conflict, gone, unprocessable } from "../failure.js"
+import { badRequest, conflict, gone } from "../failure.js"
 import type { Outcome } from "../futures.js"
 import { Futures } from "../futures.js"
 import { Gate } from "../gate.js"
@@ -20,7 +19,7 @@ import { fingerprint, randomId } from "../identity.js"
 import { Ledger } from "../ledger.js"
 import { json, jsonText, Reply } from "../message.js"
 import type { Call } from "../route.js"
-import { pattern, route } from "../route.js"
+import { route } from "../route.js"
 import { SamplePool } from "../samplePool.js"
 import { Samplers } from "../samplers.js"
 import { toEngine, toResponse } from "../sampleWire.js"
@@ -57,11 +56,8 @@ const sourceOf = Effect.fnUntraced(function*(request: Sample.SampleRequest, call
 const sizeOf = (outcome: Outcome): number | undefined =>
   outcome._tag === "Completed" ? (outcome.proto?.().length ?? outcome.json().length) : undefined
 
-const decodeSample = Endpoint.json(Sample.SampleRequest).decode
-
 /** Accepted or not: a caller who leaves in between does not leave half a request. */
-const asample = Effect.fnUntraced(function*(call: Call) {
-  const request = yield* Either.mapLeft(decodeSample(call.body, call.headers["content-type"]), unprocessable)
+const asample = Effect.fnUntraced(function*(request: Sample.SampleRequest, call: Call) {
   if (request.numSamples < 1) return yield* badRequest(`num_samples must be at least 1, got ${request.numSamples}`)
   const futures = yield* Futures
   const gate = yield* Gate
@@ -117,7 +113,6 @@ const asample = Effect.fnUntraced(function*(call: Call) {
   return accepted(future, { sequences })
 }, Effect.uninterruptible)
 
-const encodeAccepted = ParseResult.encodeSync(Future.UntypedFuture)
 const encodeTryAgain = ParseResult.encodeSync(Future.TryAgain)
 
 const retrieveFuture = Effect.fnUntraced(function*(request: Api.PollRequest, call: Call) {
@@ -181,14 +176,7 @@ const retrieveFutures = Effect.fnUntraced(function*(request: Future.FuturesRetri
 
 /** @internal */
 export const samplingRoutes = [
-  {
-    name: "asample",
-    method: "POST",
-    pattern: pattern("/api/v1/asample"),
-    params: [],
-    auth: "key" as const,
-    handle: (call: Call) => Effect.map(asample(call), (future) => json(200, encodeAccepted(future)))
-  },
+  route(Api.asample, asample),
   route(Api.retrieveFuture, retrieveFuture),
   route(Api.retrieveFutures, retrieveFutures),
   route(Api.cancelFuture, (request, call) =>

@@ -3,30 +3,26 @@
  */
 import * as Api from "effect-tinker/Api"
 import * as CustomLoss from "effect-tinker/CustomLossGraph"
-import * as Endpoint from "effect-tinker/Endpoint"
 import * as ForwardBackward from "effect-tinker/ForwardBackward"
-import * as Future from "effect-tinker/Future"
 import { LossId, ModelId } from "effect-tinker/Id"
 import * as Model from "effect-tinker/Model"
 import * as Optimizer from "effect-tinker/Optimizer"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as ParseResult from "effect/ParseResult"
 import { Engine } from "../../../Engine.js"
 import type { Adapter, Datum } from "../../../LocalAdapter.js"
 import { tokenizerId } from "../../../LocalTokenizer.js"
 import { accepted, result } from "../accept.js"
 import type { CustomLossesShape } from "../customLosses.js"
 import { CustomLosses, customPass } from "../customLosses.js"
-import { badRequest, unprocessable } from "../failure.js"
+import { badRequest } from "../failure.js"
 import { Futures } from "../futures.js"
 import { fingerprint, stringMetadata } from "../identity.js"
 import { Ledger } from "../ledger.js"
-import { json } from "../message.js"
 import { Models } from "../models.js"
 import { submitted } from "../operations.js"
 import type { Call } from "../route.js"
-import { pattern, route } from "../route.js"
+import { route } from "../route.js"
 import { Runs } from "../runs.js"
 import { Sessions } from "../sessions.js"
 import { fromFloats, toTensor, toTokens } from "../tensors.js"
@@ -83,17 +79,6 @@ const createModel = Effect.fnUntraced(function*(request: Model.CreateModelReques
   return accepted(future, { modelId: id })
 })
 
-const decodeJson = Endpoint.json(ForwardBackward.RequestFromJson).decode
-
-const isProtobuf = (type: string | undefined): boolean => type?.includes("application/x-protobuf") ?? false
-
-const decodePass = ({ body, headers }: Call) => {
-  const type = headers["content-type"]
-  return isProtobuf(type)
-    ? Either.mapLeft(ForwardBackward.decodeRequest(body), (error) => unprocessable(error.description ?? error.message))
-    : Either.mapLeft(decodeJson(body, type), unprocessable)
-}
-
 const encodeOutput = (output: ForwardBackward.Output): Uint8Array =>
   Either.getOrThrow(ForwardBackward.encodeOutput(output))
 
@@ -114,8 +99,7 @@ const runPass = Effect.fnUntraced(function*(
     : yield* customPass(adapter, loss, request.data, data, forwardOnly)
 })
 
-const forwardBackward = Effect.fnUntraced(function*(call: Call) {
-  const request = yield* decodePass(call)
+const forwardBackward = Effect.fnUntraced(function*(request: ForwardBackward.Request, call: Call) {
   const ledger = yield* Ledger
   const losses = yield* CustomLosses
   return yield* submitted(
@@ -143,18 +127,6 @@ const forwardBackward = Effect.fnUntraced(function*(call: Call) {
         return result(ForwardBackward.OutputFromJson, output, () => encodeOutput(output))
       }))
   )
-})
-
-const encodeAccepted = ParseResult.encodeSync(Future.UntypedFuture)
-
-/** Passes come in two formats, so they are read here and not by the table. */
-const passRoute = (name: string, path: string) => ({
-  name,
-  method: "POST",
-  pattern: pattern(path),
-  params: [],
-  auth: "key" as const,
-  handle: (call: Call) => Effect.map(forwardBackward(call), (future) => json(200, encodeAccepted(future)))
 })
 
 const optimStep = Effect.fnUntraced(function*(request: Optimizer.OptimStepRequest, call: Call) {
@@ -203,8 +175,9 @@ const unloadModel = Effect.fnUntraced(function*(request: Model.UnloadModelReques
 /** @internal */
 export const trainingRoutes = [
   route(Api.createModel, createModel),
-  passRoute("forwardBackward", "/api/v1/forward_backward"),
-  passRoute("forward", "/api/v1/forward"),
+  route(Api.forwardBackward, forwardBackward),
+  // where older clients send passes without gradients
+  route({ ...Api.forwardBackward, name: "forward", path: "/api/v1/forward" }, forwardBackward),
   route(Api.optimStep, optimStep),
   route(Api.getInfo, (request, { caller }) =>
     Effect.gen(function*() {
