@@ -17,6 +17,12 @@ if (!existsSync(`${root}${program}`)) {
   process.stderr.write(`npm run ${name}: ${subject} is not part of this project yet.\n`)
   process.exit(1)
 }
-const tsx = program.endsWith(".ts") ? ["--conditions=@effect-tinker/source", "--import", "tsx"] : []
-const { signal, status } = spawnSync(process.execPath, [...tsx, `${root}${program}`, ...args], { stdio: "inherit" })
+// What is measured is what users run: the compiled modules, not a loader's version of them.
+if (name === "bench") {
+  const build = spawnSync("npx", ["tsc", "-b", "tsconfig.build.json"], { cwd: root, stdio: "inherit" })
+  if (build.status !== 0) process.exit(build.status ?? 1)
+}
+const entry = name === "bench" ? program.replace("/src/", "/dist/").replace(/\.ts$/, ".js") : program
+const tsx = entry.endsWith(".ts") ? ["--conditions=@effect-tinker/source", "--import", "tsx"] : []
+const { signal, status } = spawnSync(process.execPath, [...tsx, `${root}${entry}`, ...args], { stdio: "inherit" })
 process.exit(signal === "SIGINT" ? 130 : status ?? 1)

@@ -3,17 +3,11 @@
  */
 import { Command, FileSystem, Path } from "@effect/platform"
 import { Config, Effect, Option } from "effect"
-import { spawn } from "node:child_process"
-import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import { BenchFailed } from "./Bench.js"
+import * as Program from "./Program.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
-
-export interface Program {
-  /** Sends a line and gives the line that comes back. */
-  readonly ask: (line: string) => Effect.Effect<string, BenchFailed>
-}
 
 /**
  * An interpreter that has the SDK: `TINKER_PYTHON`, the parity suite's environment, or one of our own with the version
@@ -48,44 +42,5 @@ const interpreter = Effect.gen(function*() {
 /** A program of `python/`, until the scope closes. */
 export const start = Effect.fnUntraced(function*(script: string, ...args: ReadonlyArray<string>) {
   const python = yield* interpreter
-  const child = yield* Effect.acquireRelease(
-    Effect.sync(() =>
-      spawn(python, [fileURLToPath(new URL(`../python/${script}`, import.meta.url)), ...args], {
-        stdio: ["pipe", "pipe", "pipe"]
-      })
-    ),
-    (child) => Effect.sync(() => child.kill())
-  )
-  const lines: Array<string> = []
-  const complaints: Array<string> = []
-  let answer: ((result: Effect.Effect<string, BenchFailed>) => void) | undefined
-  let ended: BenchFailed | undefined
-  const settle = () => {
-    if (answer === undefined || (lines.length === 0 && ended === undefined)) return
-    const line = lines.shift()
-    const resume = answer
-    answer = undefined
-    resume(line === undefined ? Effect.fail(ended ?? new BenchFailed({ reason: "no answer" })) : Effect.succeed(line))
-  }
-  createInterface(child.stdout).on("line", (line) => {
-    lines.push(line)
-    settle()
-  })
-  child.stderr.on("data", (data) => complaints.push(String(data)))
-  child.stdin.on("error", () => undefined)
-  const end = (reason: string) => {
-    ended ??= new BenchFailed({ reason: `Python: ${complaints.join("").trim().split("\n").pop() || reason}` })
-    settle()
-  }
-  child.on("error", (error) => end(error.message))
-  child.on("close", (code) => end(`exit code ${code}`))
-  const program: Program = {
-    ask: (line) =>
-      Effect.async((resume) => {
-        answer = resume
-        child.stdin.write(`${line}\n`)
-        settle()
-      })
-  }
-  return program
+  return yield* Program.start(python, fileURLToPath(new URL(`../python/${script}`, import.meta.url)), ...args)
 })

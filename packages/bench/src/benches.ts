@@ -9,6 +9,7 @@ import { BenchFailed } from "./Bench.js"
 const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["engine", () => import("./engine.js")],
   ["tokenizer", () => import("./tokenizer.js")],
+  ["sampling", () => import("./sampling.js")],
   ["wire", () => import("./wire.js")]
 ])
 
