@@ -1,0 +1,61 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { SampledSequence } from "effect-tinker/Sample"
+import { advantages, experience, lessons, opening, reward } from "../examples/quickstart/task.js"
+import { drawChart, makeScreen } from "../examples/quickstart/terminal.js"
+import * as LocalTokenizer from "../src/LocalTokenizer.js"
+
+const record = (isTTY: boolean) => {
+  const written: Array<string> = []
+  return { output: { isTTY, write: (text: string) => written.push(text) }, text: () => written.join("") }
+}
+
+describe("quickstart", () => {
+  it.effect("a log gets whole lines without control characters, a terminal a bar that moves", () =>
+    Effect.gen(function*() {
+      const log = record(false)
+      const terminal = record(true)
+      for (const { output } of [log, terminal]) {
+        const screen = makeScreen(output, { color: true })
+        yield* screen.heading("title")
+        for (let step = 1; step <= 20; step++) yield* screen.progress("training", step, 20, `loss ${step}`)
+        yield* screen.chart([3, 2, 1], String)
+      }
+      assert.isFalse(/[\u001b\r]/.test(log.text()))
+      assert.strictEqual(log.text().match(/training \d+\/20/g)?.length, 6)
+      assert.isTrue(log.text().endsWith("\n"))
+      assert.strictEqual(terminal.text().match(/\r/g)?.length, 20)
+      assert.include(terminal.text(), "█")
+    }))
+
+  it("a chart is as high as its largest value", () => {
+    const rows = drawChart([6, 3, 0], (value) => value.toFixed(0), false)
+    assert.deepStrictEqual(rows, ["6 | #", "  | #", "  | #", "  | ##", "  | ##", "0 | ###"])
+    assert.isAtMost(
+      Math.max(...drawChart(Array.from({ length: 500 }, (_, i) => i), String, true).map((r) => r.length)),
+      80
+    )
+  })
+
+  it.effect("lessons score the answer only, and rewards count vowels", () =>
+    Effect.gen(function*() {
+      const [first] = yield* lessons
+      const weights = Array.from(first?.lossFnInputs["weights"]?.data ?? [], Number)
+      const answer = " uick-qay ox-fay\n".length
+      assert.deepStrictEqual(weights, weights.map((_, i) => i < weights.length - answer ? 0 : 1))
+      assert.strictEqual(reward(LocalTokenizer.encode("aeix")), 0.75)
+      assert.strictEqual(reward(new Int32Array(0)), 0)
+      const spread = advantages([0, 1, 0.5, 0.5])
+      assert.approximately(spread.reduce((sum, value) => sum + value, 0), 0, 1e-9)
+      const sequence = new SampledSequence({
+        stopReason: "length",
+        tokens: LocalTokenizer.encode("ae"),
+        logprobs: Float32Array.of(-1, -2)
+      })
+      const datum = yield* experience(sequence, 2)
+      const numbers = (key: string) => Array.from(datum.lossFnInputs[key]?.data ?? [], Number)
+      assert.deepStrictEqual(numbers("logprobs").slice(opening.length - 1), [-1, -2])
+      assert.deepStrictEqual(numbers("advantages").slice(opening.length - 2), [0, 2, 2])
+      assert.strictEqual(numbers("target_tokens").length, opening.length + 1)
+    }))
+})
