@@ -4,7 +4,7 @@
  * Run it with `npm run quickstart`. It needs no account and no network.
  */
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Clock, Effect, Layer } from "effect"
 import { SamplingClient, ServiceClient, TrainingClient } from "effect-tinker"
 import * as ModelInput from "effect-tinker/ModelInput"
@@ -24,13 +24,13 @@ const show = (tokens: Iterable<number>): string => JSON.stringify(LocalTokenizer
 
 /** The model's answers: at temperature 0 the most likely ones. */
 const answers = (temperature: number) => (sampler: SamplingClient.Service) =>
-  Effect.forEach(Task.phrases, ([english]) =>
+  Effect.forEach(Task.phrases, ([english], index) =>
     Effect.map(
       sampler.sample({
         prompt: ModelInput.fromInts(Task.question(english)),
         maxTokens: 24,
         temperature,
-        seed: 1,
+        seed: index,
         stop: ["\n"]
       }),
       ({ sequences }) => sequences[0]?.tokens ?? new Int32Array(0)

@@ -12,7 +12,6 @@ export interface Screen {
   readonly chart: (values: ReadonlyArray<number>, label: (value: number) => string) => Effect.Effect<void>
 }
 
-const barWidth = 28
 const chartHeight = 6
 
 /** At most `width` values, each the mean of a run of neighbours. */
@@ -53,6 +52,8 @@ export const makeScreen = (
   options: { readonly color: boolean }
 ): Screen => {
   const live = output.isTTY === true
+  // A line that wraps cannot be written over; the notes take up to fifty columns.
+  const barWidth = Math.max(8, Math.min(28, (output.columns ?? 80) - 52))
   const write = (text: string) => Effect.sync(() => void output.write(text))
   const paint = (code: number, text: string) => live && options.color ? `\u001b[${code}m${text}\u001b[0m` : text
   const line = (text = "") => write(`${text}\n`)
