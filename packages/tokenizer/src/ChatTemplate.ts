@@ -19,12 +19,16 @@ import type { Tokenizer } from "./Tokenizer.js"
 import { ChatTemplateFailed } from "./TokenizerError.js"
 
 /**
+ * Marks values of this module.
+ *
  * @since 0.1.0
  * @category guards
  */
 export const TypeId = "~@effect-tinker/tokenizer/ChatTemplate" as const
 
 /**
+ * The type of {@link TypeId}.
+ *
  * @since 0.1.0
  * @category guards
  */
@@ -40,6 +44,8 @@ export type TypeId = typeof TypeId
 export type TemplateMessage = Readonly<Record<string, unknown>>
 
 /**
+ * What a render takes besides the messages.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -70,6 +76,8 @@ export interface ChatTemplate {
 }
 
 /**
+ * Whether a value is a compiled template.
+ *
  * @since 0.1.0
  * @category guards
  */

@@ -22,6 +22,8 @@ import { TokenizerFiles } from "./TokenizerFiles.js"
 import type { TokenizerRef } from "./TokenizerId.js"
 
 /**
+ * Where the hub is, what it is told, and where its files are kept.
+ *
  * @since 0.1.0
  * @category configuration
  */
@@ -39,6 +41,8 @@ export interface Options {
 }
 
 /**
+ * A source of tokenizer files on the hub.
+ *
  * @since 0.1.0
  * @category constructors
  */
@@ -130,6 +134,8 @@ export const make: (
 })
 
 /**
+ * The hub with settings given here; the environment is not asked.
+ *
  * @since 0.1.0
  * @category layers
  */

@@ -23,12 +23,16 @@ export const TextPart = Schema.Struct({ type: Schema.Literal("text"), text: Sche
 export const ThinkingPart = Schema.Struct({ type: Schema.Literal("thinking"), thinking: Schema.String })
 
 /**
+ * A part of a message: text or reasoning.
+ *
  * @since 0.1.0
  * @category schemas
  */
 export const ContentPart = Schema.Union(TextPart, ThinkingPart)
 
 /**
+ * A part of a message: text or reasoning.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -47,6 +51,8 @@ export const ToolCall = Schema.Struct({
 })
 
 /**
+ * A call of a tool.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -61,6 +67,8 @@ export type ToolCall = typeof ToolCall.Type
 export const UnparsedToolCall = Schema.Struct({ rawText: Schema.String, error: Schema.String })
 
 /**
+ * Something that looks like a call of a tool but cannot be read as one.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -92,6 +100,8 @@ export const Message = Schema.Struct({
 })
 
 /**
+ * One message.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -111,18 +121,24 @@ export const ToolSpec = Schema.Struct({
 })
 
 /**
+ * A tool the model may call.
+ *
  * @since 0.1.0
  * @category models
  */
 export type ToolSpec = typeof ToolSpec.Type
 
 /**
+ * What the model is told before the conversation.
+ *
  * @since 0.1.0
  * @category constructors
  */
 export const system = (content: string): Message => ({ role: "system", content })
 
 /**
+ * What the user says.
+ *
  * @since 0.1.0
  * @category constructors
  */

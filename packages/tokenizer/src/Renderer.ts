@@ -95,6 +95,8 @@ export interface Parser {
 }
 
 /**
+ * A chat format with a tokenizer.
+ *
  * @since 0.1.0
  * @category models
  */

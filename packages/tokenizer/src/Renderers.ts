@@ -24,6 +24,8 @@ import { RenderFailed } from "./TokenizerError.js"
 import { baseName } from "./TokenizerId.js"
 
 /**
+ * Settings of formats with reasoning.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -115,6 +117,8 @@ export const deepseekV3Thinking = (
   )
 
 /**
+ * Settings of {@link gptOss}.
+ *
  * @since 0.1.0
  * @category models
  */

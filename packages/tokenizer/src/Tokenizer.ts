@@ -22,12 +22,16 @@ import { InvalidTokens } from "./TokenizerError.js"
 import type { TokenizerMalformed } from "./TokenizerError.js"
 
 /**
+ * Marks values of this module.
+ *
  * @since 0.1.0
  * @category guards
  */
 export const TypeId = "~@effect-tinker/tokenizer/Tokenizer" as const
 
 /**
+ * The type of {@link TypeId}.
+ *
  * @since 0.1.0
  * @category guards
  */
@@ -46,6 +50,8 @@ export type TypeId = typeof TypeId
 export type ParseSpecial = "all" | "ordinary" | "none"
 
 /**
+ * How text is encoded.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -57,6 +63,8 @@ export interface EncodeOptions {
 }
 
 /**
+ * How tokens are decoded.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -92,6 +100,8 @@ export interface Decoder {
 }
 
 /**
+ * A loaded tokenizer: plain functions, no effects.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -123,6 +133,8 @@ export interface Tokenizer {
 }
 
 /**
+ * Whether a value is a tokenizer.
+ *
  * @since 0.1.0
  * @category guards
  */

@@ -27,6 +27,8 @@ export interface TokenizerFile {
 }
 
 /**
+ * A source of tokenizer files.
+ *
  * @since 0.1.0
  * @category services
  */

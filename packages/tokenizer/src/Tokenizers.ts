@@ -18,6 +18,8 @@ import { TokenizerFiles } from "./TokenizerFiles.js"
 import * as TokenizerId from "./TokenizerId.js"
 
 /**
+ * Tokenizers by model name and by repository.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -40,12 +42,16 @@ export interface Service {
 }
 
 /**
+ * The service that finds, loads and keeps tokenizers.
+ *
  * @since 0.1.0
  * @category services
  */
 export class Tokenizers extends Context.Tag("@effect-tinker/tokenizer/Tokenizers")<Tokenizers, Service>() {}
 
 /**
+ * What is kept and what is known beforehand.
+ *
  * @since 0.1.0
  * @category configuration
  */
@@ -57,6 +63,8 @@ export interface Options {
 }
 
 /**
+ * The service on the source of files in the context; loads end with the scope.
+ *
  * @since 0.1.0
  * @category constructors
  */
@@ -136,6 +144,8 @@ export const make: (options?: Options) => Effect.Effect<Service, never, Tokenize
   })
 
 /**
+ * The service as a layer.
+ *
  * @since 0.1.0
  * @category layers
  */
