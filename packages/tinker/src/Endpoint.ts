@@ -116,7 +116,15 @@ export interface Settings {
 
 const strict = { onExcessProperty: "error" } as const
 
-const sentence = (issue: ParseResult.ParseIssue): string => ParseResult.TreeFormatter.formatIssueSync(issue)
+/** The formatter walks the whole value, however deep and large it is; a reader wants neither. */
+const sentence = (issue: ParseResult.ParseIssue): string => {
+  try {
+    const text = ParseResult.TreeFormatter.formatIssueSync(issue)
+    return text.length > 2_000 ? `${text.slice(0, 2_000)}…` : text
+  } catch {
+    return "not of the expected shape, and nested too deeply to say where"
+  }
+}
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 

@@ -155,6 +155,8 @@ class Flowing extends Handler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    // undici hands over nothing when it resumes; to pause for that would be to turn in circles.
+    if (chunk.length === 0) return
     this.chunks.push(chunk)
     controller.pause()
     this.wake()
@@ -181,7 +183,8 @@ class Flowing extends Handler {
   private readonly more: Effect.Effect<Uint8Array, Option.Option<Exchange.WireError>> = Effect.flatMap(
     Effect.async<void>((resume) => {
       this.waiting = () => resume(Effect.void)
-      this.controller?.resume()
+      // Not from within a parser's callback, where this may well run: undici resumes no parser while another works.
+      queueMicrotask(() => this.controller?.resume())
     }),
     () => this.take
   )
