@@ -15,6 +15,7 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
 import * as Engine from "./Engine.js"
+import { concat } from "./internal/server/message.js"
 import * as LocalServer from "./LocalServer.js"
 import * as Storage from "./Storage.js"
 
@@ -44,17 +45,6 @@ export interface Options extends LocalServer.Options {
 }
 
 const encoder = new TextEncoder()
-
-const concat = (chunks: Iterable<Uint8Array>): Uint8Array => {
-  const parts = Array.from(chunks)
-  const all = new Uint8Array(parts.reduce((size, part) => size + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
-}
 
 const failure = (request: HttpClientRequest.HttpClientRequest, reason: "Transport" | "Encode", cause: unknown) =>
   new HttpClientError.RequestError({ request, reason, cause })

@@ -6,7 +6,6 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { StorageFailed } from "../../Storage.js"
 import { Storage } from "../../Storage.js"
@@ -73,9 +72,10 @@ export const layer: Layer.Layer<Ledger, StorageFailed, Storage> = Layer.scoped(
       )
     }).pipe(Effect.catchAll((error) => Effect.logWarning("Usage could not be written down", error)))
 
-    // counts change with every request: written down now and then, and at the end
+    // counts change with every request: written down some seconds after the first change, and at the end
+    const scope = yield* Effect.scope
     yield* Effect.addFinalizer(() => flush)
-    yield* Effect.forkScoped(Effect.repeat(flush, Schedule.spaced("5 seconds")))
+    const flushSoon = Effect.forkIn(Effect.interruptible(Effect.delay(flush, "5 seconds")), scope)
 
     return Ledger.of({
       charge: Effect.fnUntraced(function*(usage) {
@@ -85,6 +85,7 @@ export const layer: Layer.Layer<Ledger, StorageFailed, Storage> = Layer.scoped(
         hours.set(start, hour)
         const key = keyOf(usage)
         hour.set(key, { ...usage, count: usage.count + (hour.get(key)?.count ?? 0) })
+        if (changed.size === 0) yield* flushSoon
         changed.add(start)
       }),
       hours: (from, to) =>

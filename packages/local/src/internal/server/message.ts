@@ -32,3 +32,15 @@ export const jsonText = (status: number, text: string, headers?: Readonly<Record
 /** @internal */
 export const json = (status: number, value: unknown, headers?: Readonly<Record<string, string>>): Reply =>
   jsonText(status, JSON.stringify(value), headers)
+
+/** Pieces of a body in one. @internal */
+export const concat = (chunks: Iterable<Uint8Array>): Uint8Array => {
+  const parts = Array.from(chunks)
+  const all = new Uint8Array(parts.reduce((size, part) => size + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    all.set(part, at)
+    at += part.length
+  }
+  return all
+}

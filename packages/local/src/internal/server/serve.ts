@@ -8,7 +8,7 @@ import type { Fault, Service as FaultsService } from "../../Faults.js"
 import type { AccountsShape, Caller } from "./accounts.js"
 import type { HttpFailure } from "./failure.js"
 import type { Incoming } from "./message.js"
-import { Dropped, json, Reply } from "./message.js"
+import { concat, Dropped, json, Reply } from "./message.js"
 import type { Match, Route } from "./route.js"
 import { makeRouter } from "./route.js"
 import { unpack } from "./unpack.js"
@@ -24,17 +24,6 @@ const split = (path: string): { readonly prefix: string; readonly rest: string }
 const failed = ({ detail, headers, status }: HttpFailure): Reply => json(status, { detail }, headers)
 
 const internalError = json(500, { detail: "Internal Server Error" })
-
-const concat = (chunks: Iterable<Uint8Array>): Uint8Array => {
-  const parts = Array.from(chunks)
-  const all = new Uint8Array(parts.reduce((size, part) => size + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
-}
 
 const truncated = (reply: Reply, bytes: number): Effect.Effect<Reply, Dropped> =>
   Effect.gen(function*() {
