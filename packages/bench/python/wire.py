@@ -58,7 +58,10 @@ for line in sys.stdin:
         print(sum(float(one["logprobs"].to_numpy().sum()) for one in decode().loss_fn_outputs), flush=True)
     else:
         work = {"encode": encode, "decode": decode}[command]
-        start = time.process_time()
-        result = work()
-        print((time.process_time() - start) * 1000, flush=True)
-        del result
+        best = float("inf")
+        for _ in range(3):
+            start = time.process_time()
+            result = work()
+            best = min(best, time.process_time() - start)
+            del result
+        print(best * 1000, flush=True)

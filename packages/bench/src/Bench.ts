@@ -49,20 +49,27 @@ const cpu = (): number => {
   return (system + user) / 1000
 }
 
+/** Runs in a row, the best of which counts: the first one pays for the garbage of whoever ran before. */
+const ATTEMPTS = 3
+
 /**
  * Work that is done when the function returns, `times` in a row where once is too short to time. What it returns is
  * kept until then, so that it cannot be left out.
  */
 export const sync = (name: string, work: () => unknown, times = 1): Variant => {
   let kept: unknown
+  const attempt = (): number => {
+    kept = undefined
+    const start = cpu()
+    for (let i = 0; i < times; i++) kept = work()
+    return (cpu() - start) / times
+  }
   return {
     name,
     once: Effect.suspend(() => {
-      kept = undefined
-      const start = cpu()
-      for (let i = 0; i < times; i++) kept = work()
-      const took = (cpu() - start) / times
-      return kept === undefined ? Effect.dieMessage(`${name} gave nothing`) : Effect.succeed(took)
+      let best = Infinity
+      for (let i = 0; i < ATTEMPTS; i++) best = Math.min(best, attempt())
+      return kept === undefined ? Effect.dieMessage(`${name} gave nothing`) : Effect.succeed(best)
     })
   }
 }

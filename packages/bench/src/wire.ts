@@ -30,6 +30,17 @@ const batch = () => {
 
 const memory = (values: ArrayBufferView) => new Uint8Array(values.buffer, values.byteOffset, values.byteLength)
 
+/** The same bytes where their floats can be looked at in place, or where they cannot, as three of four bodies arrive. */
+const placed = (bytes: Uint8Array, inPlace: boolean): Uint8Array => {
+  for (let at = 0; at < 4; at++) {
+    const moved = new Uint8Array(bytes.length + 4).subarray(at, at + bytes.length)
+    moved.set(bytes)
+    const [first] = get(ForwardBackward.decodeOutput(moved)).lossFnOutputs
+    if ((first?.["logprobs"]?.data.buffer === moved.buffer) === inPlace) return moved
+  }
+  return bytes
+}
+
 /** int64 of int32, two halves each. */
 const widened = (values: Int32Array): Uint8Array => {
   const words = new Int32Array(values.length * 2)
@@ -125,7 +136,9 @@ const run = Effect.gen(function*() {
     lossFnOutputs: examples.map((one) => ({ logprobs: get(TensorData.fromArray(one.weights)) })),
     metrics: { "loss:sum": 1.5 }
   }
-  const answer = get(ForwardBackward.encodeOutput(output))
+  const encodedOutput = get(ForwardBackward.encodeOutput(output))
+  const answer = placed(encodedOutput, false)
+  const lucky = placed(encodedOutput, true)
   const answerText = JSON.stringify({
     loss_fn_output_type: "ArrayRecord",
     loss_fn_outputs: lists.map((one) => ({
@@ -196,7 +209,7 @@ const run = Effect.gen(function*() {
   const pythonVariant = (command: string): ReadonlyArray<Variant<BenchFailed>> =>
     python === undefined ? [] : [{ name: "python sdk", once: Effect.map(python.ask(command), Number) }]
 
-  const limits = { rounds: 21, warmup: 6 }
+  const limits = { rounds: 11, warmup: 3 }
   const encode = yield* interleaved<BenchFailed>([
     sync("ours", () => get(ForwardBackward.encodeRequest(request))),
     sync("floor", floorRequest),
@@ -211,6 +224,7 @@ const run = Effect.gen(function*() {
   ], limits)
   const decode = yield* interleaved<BenchFailed>([
     sync("ours", () => get(ForwardBackward.decodeOutput(answer)), 5),
+    sync("ours, aligned by luck", () => get(ForwardBackward.decodeOutput(lucky)), 5),
     sync("floor", () => floor.decode(answer), 5),
     sync("protobuf library", libraryAnswer, 5),
     sync("json", jsonAnswer),

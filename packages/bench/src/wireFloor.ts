@@ -94,6 +94,12 @@ const tensor = (name: Uint8Array, size: number, payload: Uint8Array, dtype: numb
   key(varintSize(length), length)
 }
 
+/** Where to look at words: in place if they are aligned, else in a copy. */
+const words = (bytes: Uint8Array, at: number, length: number): [buffer: ArrayBufferLike, at: number, words: number] =>
+  (bytes.byteOffset + at) % 4 === 0
+    ? [bytes.buffer, bytes.byteOffset + at, length / 4]
+    : [bytes.slice(at, at + length).buffer, 0, length / 4]
+
 /** One record of one field, whose tensors are flat. */
 export const decode = (
   bytes: Uint8Array
@@ -107,8 +113,8 @@ export const decode = (
       if (byte < 128) return value
     }
   }
-  let data = new Float32Array(0)
-  let offsets = new Int32Array(0)
+  let data: Float32Array = new Float32Array(0)
+  let offsets: Int32Array = new Int32Array(0)
   const read = (end: number, level: number) => {
     while (at < end) {
       const key = varint()
@@ -118,8 +124,8 @@ export const decode = (
         const length = varint()
         const start = at
         if (level < 3 && key === 0x12) read(at + length, level + 1)
-        else if (level === 3 && key === 0x0a) data = new Float32Array(bytes.slice(at, at + length).buffer)
-        else if (level === 3 && key === 0x12) offsets = new Int32Array(bytes.slice(at, at + length).buffer)
+        else if (level === 3 && key === 0x0a) data = new Float32Array(...words(bytes, at, length))
+        else if (level === 3 && key === 0x12) offsets = new Int32Array(...words(bytes, at, length))
         at = start + length
       }
     }

@@ -357,6 +357,14 @@ describe("protobuf", () => {
       }
       const back = get(ForwardBackward.decodeRequest(get(ForwardBackward.encodeRequest(request))))
       assert.deepStrictEqual(Object.entries(back.lossFnConfig ?? {}), [["__proto__", 1], ["constructor", "x"]])
+      const tensor = get(TensorData.fromArray(new Float32Array([1])))
+      const output = get(ForwardBackward.decodeOutput(get(ForwardBackward.encodeOutput({
+        lossFnOutputType: "T",
+        lossFnOutputs: [Object.fromEntries([["__proto__", tensor]])],
+        metrics: Object.fromEntries([["__proto__", 2]])
+      }))))
+      assert.deepStrictEqual(Object.keys(output.lossFnOutputs[0] ?? {}), ["__proto__"])
+      assert.deepStrictEqual(Object.entries(output.metrics), [["__proto__", 2]])
     })
   })
 

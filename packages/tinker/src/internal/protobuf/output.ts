@@ -153,14 +153,19 @@ const examples = (record: Record, counted: boolean): ReadonlyArray<LossFnOutput>
   for (const [name, tensors] of record.fields) {
     if (tensors.length !== count) reader.malformed(`${name}: ${tensors.length} tensors for ${count} examples`)
   }
-  return Array.from({ length: count }, (_, i) => {
-    const output: Array<[string, TensorData]> = []
+  const outputs: Array<LossFnOutput> = []
+  for (let i = 0; i < count; i++) {
+    const output: { [name: string]: TensorData } = {}
     for (const [name, tensors] of record.fields) {
       const one = tensors[i]
-      if (one !== undefined) output.push([name, one])
+      if (one === undefined) continue
+      // an assignment to this name would not make a property
+      if (name === "__proto__") Object.defineProperty(output, name, { value: one, enumerable: true })
+      else output[name] = one
     }
-    return Object.fromEntries(output)
-  })
+    outputs.push(output)
+  }
+  return outputs
 }
 
 const readRecord = (message: Reader): Record => {
