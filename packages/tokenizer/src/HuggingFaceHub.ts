@@ -151,7 +151,7 @@ const switchedOn = (name: string): Config.Config<boolean> =>
 
 const environment = Config.all({
   endpoint: optional("HF_ENDPOINT"),
-  token: optional("HF_TOKEN"),
+  token: Config.option(Config.redacted("HF_TOKEN")),
   tokenPath: optional("HF_TOKEN_PATH"),
   cache: optional("HF_HUB_CACHE"),
   home: optional("HF_HOME"),
@@ -180,14 +180,16 @@ export const fromEnvironment: Effect.Effect<Options, ConfigError, FileSystem.Fil
       ))
     const tokenFile = Option.getOrElse(env.tokenPath, () => path.join(home, "token"))
     const saved = yield* Effect.option(fs.readFileString(tokenFile))
-    const token = Option.orElse(
-      env.token,
-      () => Option.filter(Option.map(saved, (text) => text.trim()), (text) => text !== "")
+    const token = env.token.pipe(
+      Option.filter((token) => Redacted.value(token) !== ""),
+      Option.orElse(() =>
+        saved.pipe(Option.map((text) => text.trim()), Option.filter((text) => text !== ""), Option.map(Redacted.make))
+      )
     )
     return {
       cacheDirectory: Option.getOrElse(env.cache, () => path.join(home, "hub")),
       endpoint: Option.getOrUndefined(env.endpoint),
-      token: Option.getOrUndefined(Option.map(token, Redacted.make)),
+      token: Option.getOrUndefined(token),
       offline: env.hubOffline || env.transformersOffline
     }
   }

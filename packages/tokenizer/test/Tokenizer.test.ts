@@ -225,6 +225,15 @@ describe("fromTiktoken", () => {
       assert.isAbove(tokenizer.count("<|endoftext|>", { parseSpecial: "none" }), 1)
     }), 60_000)
 
+  it.effect("gives Python tiktoken's ids with Kimi's pattern", () =>
+    Effect.gen(function*() {
+      // made by packages/parity/python/golden_tiktoken.py, on the ranks of o200k
+      const golden: { readonly texts: ReadonlyArray<string>; readonly ids: ReadonlyArray<ReadonlyArray<number>> } = JSON
+        .parse(readFileSync(new URL("golden/tiktoken.json", import.meta.url), "utf8"))
+      const tokenizer = yield* Tokenizer.fromTiktoken({ ranks: ranks("o200k_base"), pattern: Tokenizer.kimiPattern })
+      golden.texts.forEach((text, i) => assert.deepStrictEqual(Array.from(tokenizer.encode(text)), golden.ids[i], text))
+    }), 60_000)
+
   it.effect("names reserved ids and cuts Han runs off, as Kimi does", () =>
     Effect.gen(function*() {
       const bytes = Array.from({ length: 256 }, (_, byte) => Buffer.from([byte]))
