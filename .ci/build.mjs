@@ -1,25 +1,39 @@
-// Writes the `tinker` command as one file, so that starting it opens one file instead of some hundred.
+// Writes the `tinker` command: a launcher that answers what needs nothing, and one file with all the rest, so that
+// starting it opens two files instead of some hundred.
 import { build } from "esbuild"
 import { chmodSync } from "node:fs"
 import { root } from "./packages.mjs"
 
-const outfile = `${root}packages/cli/dist/tinker.js`
-await build({
-  entryPoints: [`${root}packages/cli/src/bin.ts`],
-  outfile,
+const dist = `${root}packages/cli/dist`
+const app = "./tinker-app.js"
+
+const shared = {
   bundle: true,
   platform: "node",
   format: "esm",
   target: "node20",
-  minifySyntax: true,
-  minifyWhitespace: true,
-  keepNames: true,
+  minify: true,
   legalComments: "none",
   conditions: ["@effect-tinker/source"],
+  logLevel: "warning"
+}
+
+await build({
+  ...shared,
+  entryPoints: [`${root}packages/cli/src/main.ts`],
+  outfile: `${dist}/${app}`,
   // What is still CommonJS asks for Node's own modules at run time.
   banner: {
     js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
-  },
-  logLevel: "warning"
+  }
 })
-chmodSync(outfile, 0o755)
+await build({
+  ...shared,
+  entryPoints: [`${root}packages/cli/src/bin.ts`],
+  outfile: `${dist}/tinker.js`,
+  plugins: [{
+    name: "the rest is loaded when it is needed",
+    setup: ({ onResolve }) => onResolve({ filter: /^\.\/main\.js$/ }, () => ({ path: app, external: true }))
+  }]
+})
+chmodSync(`${dist}/tinker.js`, 0o755)

@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL("..", import.meta.url))
  * An interpreter that has the SDK: `TINKER_PYTHON`, the parity suite's environment, or one of our own with the version
  * that suite pins.
  */
-const interpreter = Effect.gen(function*() {
+export const interpreter = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const given = yield* Config.string("TINKER_PYTHON").pipe(Config.option, Effect.orDie)

@@ -10,6 +10,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["engine", () => import("./engine.js")],
   ["tokenizer", () => import("./tokenizer.js")],
   ["sampling", () => import("./sampling.js")],
+  ["startup", () => import("./startup.js")],
   ["wire", () => import("./wire.js")]
 ])
 

@@ -5,12 +5,13 @@ import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
 import type { Suite } from "./Suite.js"
 import { exitCode } from "./Suite.js"
+import { cli } from "./suites/cli.js"
 import { killed } from "./suites/killed.js"
 import { local } from "./suites/local.js"
 import { vectors } from "./suites/vectors.js"
 
 /** Add a suite here: its module does the rest. */
-const suites: ReadonlyArray<Suite> = [vectors, local, killed]
+const suites: ReadonlyArray<Suite> = [vectors, local, cli, killed]
 
 const usage = [
   "usage: npm run parity [-- FLAGS]",

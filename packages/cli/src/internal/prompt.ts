@@ -19,7 +19,11 @@ export const line = (question: string, options: { readonly hidden: boolean }): E
   Effect.async((resume) => {
     let muted = false
     const output = new Writable({
-      write: (chunk, encoding, done) => muted ? done() : process.stderr.write(chunk, encoding, () => done())
+      // Passed on at once: what waited in a buffer would be judged by a later `muted`.
+      write: (chunk, encoding, done) => {
+        if (!muted) process.stderr.write(chunk, encoding)
+        done()
+      }
     })
     const terminal = process.stdin.isTTY === true
     const reader = createInterface({ input: process.stdin, output, terminal })
