@@ -42,12 +42,16 @@ export interface Service {
 }
 
 /**
+ * The engine as a service.
+ *
  * @since 0.1.0
  * @category services
  */
 export class Engine extends Context.Tag("@effect-tinker/local/Engine")<Engine, Service>() {}
 
 /**
+ * How an engine computes; all of it may be left out.
+ *
  * @since 0.1.0
  * @category configuration
  */
@@ -88,6 +92,8 @@ export const make: (options?: Options) => Effect.Effect<Service> = Effect.fnUntr
 })
 
 /**
+ * An engine for everything that is provided with the layer.
+ *
  * @since 0.1.0
  * @category layers
  */
