@@ -33,7 +33,8 @@ for (const { dir, manifest, name } of publishable) {
       exclude: ["src/internal/**/*.ts", "src/**/internal/**/*.ts", "src/index.ts", "src/bin.ts"],
       outDir: "docs",
       parseCompilerOptions: compiler,
-      examplesCompilerOptions: compiler
+      // examples import the package by name, which docgen turns into a path without an extension
+      examplesCompilerOptions: { ...compiler, module: "ESNext", moduleResolution: "Bundler" }
     })
   )
   const { status } = spawnSync("npx", ["docgen"], { cwd: stage, stdio: "inherit" })

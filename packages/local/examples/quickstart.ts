@@ -117,7 +117,7 @@ const resumed = (training: TrainingClient.Service) =>
 
 const hosted = `
 The same program runs on the hosted service. Change three things in packages/local/examples/quickstart.ts:
-  - the backend: ServiceClient.layerEnv() with NodeHttpClient.layerUndici, and TINKER_API_KEY in the environment;
+  - the backend: ServiceClient.layerEnv() with NodeTinker.layer from effect-tinker/NodeTinker, and TINKER_API_KEY in the environment;
   - the model: one of those the service offers, instead of ${model};
   - the tokenizer: that model's own, from @effect-tinker/tokenizer, instead of LocalTokenizer.
 And take its learning rates: large models want other ones than this small one.`

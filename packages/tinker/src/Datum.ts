@@ -53,11 +53,23 @@ export class Datum {
   readonly [TypeId]: TypeId = TypeId
   /** @since 0.1.0 */
   readonly modelInput: ModelInput.ModelInput
-  /** Tensors by the names the loss knows, e.g. `target_tokens` and `weights`. */
+  /**
+   * Tensors by the names the loss knows, e.g. `target_tokens` and `weights`.
+   *
+   * @since 0.1.0
+   */
   readonly lossFnInputs: Readonly<Record<string, TensorData.TensorData>>
-  /** Runs that tile the model's input. */
+  /**
+   * Runs that tile the model's input.
+   *
+   * @since 0.1.0
+   */
   readonly modelInputSpans: ReadonlyArray<ProvenanceSpan> | undefined
-  /** Runs that tile `target_tokens`. */
+  /**
+   * Runs that tile `target_tokens`.
+   *
+   * @since 0.1.0
+   */
   readonly lossFnInputSpans: ReadonlyArray<ProvenanceSpan> | undefined
 
   /** @internal */

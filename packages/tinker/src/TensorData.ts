@@ -95,13 +95,29 @@ export class TensorData implements Equal.Equal {
   readonly [TypeId]: TypeId = TypeId
   /** @since 0.1.0 */
   readonly dtype: Dtype
-  /** The stored values: all of them row by row, or those a sparse tensor lists. Not a copy: do not write to it. */
+  /**
+   * The stored values: all of them row by row, or those a sparse tensor lists. Not a copy: do not write to it.
+   *
+   * @since 0.1.0
+   */
   readonly data: Values
-  /** Shape as it is sent. Absent means one-dimensional. */
+  /**
+   * Shape as it is sent. Absent means one-dimensional.
+   *
+   * @since 0.1.0
+   */
   readonly declaredShape: ReadonlyArray<number> | undefined
-  /** CSR row pointers (rows + 1), when sparse. */
+  /**
+   * CSR row pointers (rows + 1), when sparse.
+   *
+   * @since 0.1.0
+   */
   readonly crowIndices: numbers.Int64Values | undefined
-  /** CSR column of each stored value, when sparse. */
+  /**
+   * CSR column of each stored value, when sparse.
+   *
+   * @since 0.1.0
+   */
   readonly colIndices: numbers.Int64Values | undefined
 
   /** @internal */

@@ -70,6 +70,7 @@ const id = <const Tag extends string>(tag: Tag) => `effect-tinker/TinkerError/${
  * @category errors
  */
 export class Authentication extends Schema.TaggedError<Authentication>(id("Authentication"))("Authentication", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "the server rejected the credential", "Check TINKER_API_KEY, or log in again.")
@@ -85,6 +86,7 @@ export class Authentication extends Schema.TaggedError<Authentication>(id("Authe
 export class PermissionDenied
   extends Schema.TaggedError<PermissionDenied>(id("PermissionDenied"))("PermissionDenied", common)
 {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "permission denied", "Ask the owner of the resource or your organization's admin for access.")
@@ -98,6 +100,7 @@ export class PermissionDenied
  * @category errors
  */
 export class NotFound extends Schema.TaggedError<NotFound>(id("NotFound"))("NotFound", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "not found", "")
@@ -111,6 +114,7 @@ export class NotFound extends Schema.TaggedError<NotFound>(id("NotFound"))("NotF
  * @category errors
  */
 export class Conflict extends Schema.TaggedError<Conflict>(id("Conflict"))("Conflict", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "conflicts with the current state", "")
@@ -124,6 +128,7 @@ export class Conflict extends Schema.TaggedError<Conflict>(id("Conflict"))("Conf
  * @category errors
  */
 export class BadRequest extends Schema.TaggedError<BadRequest>(id("BadRequest"))("BadRequest", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "the server refused the request", "")
@@ -137,6 +142,7 @@ export class BadRequest extends Schema.TaggedError<BadRequest>(id("BadRequest"))
  * @category errors
  */
 export class RateLimited extends Schema.TaggedError<RateLimited>(id("RateLimited"))("RateLimited", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "rate limited", "Lower the concurrency or try again later.")
@@ -150,6 +156,7 @@ export class RateLimited extends Schema.TaggedError<RateLimited>(id("RateLimited
  * @category errors
  */
 export class BillingBlocked extends Schema.TaggedError<BillingBlocked>(id("BillingBlocked"))("BillingBlocked", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "blocked by billing", "Add credit or a payment method in the console, then run again.")
@@ -163,6 +170,7 @@ export class BillingBlocked extends Schema.TaggedError<BillingBlocked>(id("Billi
  * @category errors
  */
 export class Unavailable extends Schema.TaggedError<Unavailable>(id("Unavailable"))("Unavailable", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "the server is unavailable", "")
@@ -176,6 +184,7 @@ export class Unavailable extends Schema.TaggedError<Unavailable>(id("Unavailable
  * @category errors
  */
 export class TimedOut extends Schema.TaggedError<TimedOut>(id("TimedOut"))("TimedOut", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "timed out", "")
@@ -191,6 +200,7 @@ export class TimedOut extends Schema.TaggedError<TimedOut>(id("TimedOut"))("Time
 export class TransportFailed
   extends Schema.TaggedError<TransportFailed>(id("TransportFailed"))("TransportFailed", common)
 {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "the connection failed", "Check the base URL, the network and any proxy.")
@@ -206,6 +216,7 @@ export class TransportFailed
 export class MalformedResponse
   extends Schema.TaggedError<MalformedResponse>(id("MalformedResponse"))("MalformedResponse", common)
 {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "the answer is malformed", "Is the base URL that of a Tinker-compatible server?")
@@ -236,6 +247,7 @@ export class RequestFailed extends Schema.TaggedError<RequestFailed>(id("Request
   ...common,
   category: Category
 }) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, `the operation failed on the server [${this.category}]`, "")
@@ -249,6 +261,7 @@ export class RequestFailed extends Schema.TaggedError<RequestFailed>(id("Request
  * @category errors
  */
 export class FutureExpired extends Schema.TaggedError<FutureExpired>(id("FutureExpired"))("FutureExpired", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "the result has expired on the server", "Submit the operation again.")
@@ -262,6 +275,7 @@ export class FutureExpired extends Schema.TaggedError<FutureExpired>(id("FutureE
  * @category errors
  */
 export class Stuck extends Schema.TaggedError<Stuck>(id("Stuck"))("Stuck", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "no progress", "")
@@ -275,6 +289,7 @@ export class Stuck extends Schema.TaggedError<Stuck>(id("Stuck"))("Stuck", commo
  * @category errors
  */
 export class InvalidInput extends Schema.TaggedError<InvalidInput>(id("InvalidInput"))("InvalidInput", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "invalid input", "")
@@ -288,6 +303,7 @@ export class InvalidInput extends Schema.TaggedError<InvalidInput>(id("InvalidIn
  * @category errors
  */
 export class Closed extends Schema.TaggedError<Closed>(id("Closed"))("Closed", common) {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "the client is closed", "")
@@ -303,6 +319,7 @@ export class Closed extends Schema.TaggedError<Closed>(id("Closed"))("Closed", c
 export class MissingCredential
   extends Schema.TaggedError<MissingCredential>(id("MissingCredential"))("MissingCredential", common)
 {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "no credential", "Pass apiKey, set TINKER_API_KEY, or run `tinker auth login`.")
@@ -318,6 +335,7 @@ export class MissingCredential
 export class MalformedCredential
   extends Schema.TaggedError<MalformedCredential>(id("MalformedCredential"))("MalformedCredential", common)
 {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "malformed credential", "An API key starts with `tml-`, a token with `eyJ`.")
@@ -333,6 +351,7 @@ export class MalformedCredential
 export class CredentialCommandFailed
   extends Schema.TaggedError<CredentialCommandFailed>(id("CredentialCommandFailed"))("CredentialCommandFailed", common)
 {
+  /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "the credential command failed", "Run the command of TINKER_CREDENTIAL_CMD by hand.")
