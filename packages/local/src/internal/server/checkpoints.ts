@@ -134,13 +134,17 @@ export const layer: Layer.Layer<Checkpoints, StorageFailed, Storage> = Layer.eff
       }
     }
 
+    // readers see all files of one save, never some of the next
+    const turn = yield* Effect.makeSemaphore(1)
+    const alone = turn.withPermits(1)
+
     const changed = (path: string) => Effect.sync(() => listeners.forEach((listener) => listener(path)))
 
     const remove = Effect.fnUntraced(function*(record: CheckpointRecord) {
       index.delete(record.path)
       yield* changed(record.path)
       yield* storage.remove(directoryOf(record))
-    })
+    }, alone)
 
     const current = Effect.fnUntraced(function*(path: string) {
       const record = index.get(path)
@@ -184,7 +188,7 @@ export const layer: Layer.Layer<Checkpoints, StorageFailed, Storage> = Layer.eff
       index.set(record.path, record)
       yield* changed(record.path)
       return record
-    })
+    }, alone)
 
     const files = Effect.fnUntraced(function*(record: CheckpointRecord) {
       const directory = directoryOf(record)
@@ -194,7 +198,7 @@ export const layer: Layer.Layer<Checkpoints, StorageFailed, Storage> = Layer.eff
         if (name !== recordFile && Option.isSome(bytes)) contents.set(name, bytes.value)
       }
       return contents
-    })
+    }, alone)
 
     return Checkpoints.of({
       save: (snapshot, options) => write(toFiles(snapshot), snapshot, options),
@@ -226,11 +230,11 @@ export const layer: Layer.Layer<Checkpoints, StorageFailed, Storage> = Layer.eff
             )
         ),
       update: Effect.fnUntraced(function*(record, change) {
-        const updated = { ...record, ...change }
+        const updated = { ...(index.get(record.path) ?? record), ...change }
         yield* codec.write(`${directoryOf(record)}/${recordFile}`, updated)
         index.set(updated.path, updated)
         return updated
-      }),
+      }, alone),
       remove,
       list: Effect.gen(function*() {
         const found: Array<CheckpointRecord> = []
