@@ -1,5 +1,5 @@
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Either, Exit, Fiber, Layer, Option, Schedule } from "effect"
+import { Deferred, Effect, Either, Exit, Fiber, FiberId, Layer, Option, Schedule } from "effect"
 import * as fc from "effect/FastCheck"
 import { Datum, RetryPolicy, ServiceClient, type TinkerError, TrainingClient } from "../../src/index.js"
 import * as Server from "./recordingServer.js"
@@ -120,16 +120,19 @@ export const check = Effect.fnUntraced(function*({ operations, parallel }: Plan)
       yield* Deferred.succeed(opened, undefined)
     }
     const target = own.interrupt === null ? undefined : fibers[own.interrupt]
-    if (own.interrupt !== null && target !== undefined && Option.isNone(yield* Fiber.poll(target))) {
-      interrupted.add(own.interrupt)
-      // Somebody else of the same model is on the wire, so this one is still in line.
-      const onWire = busy.get(clientOf(operations[own.interrupt]?.model ?? 0).modelId)
-      if (onWire !== undefined && onWire < own.interrupt) queued.add(own.interrupt)
-      const leaving = yield* Effect.fork(Fiber.interrupt(target))
-      yield* settle(40)
-      // G2 G3: whoever leaves is gone at once, whatever the server does.
-      assert.isTrue(Option.isSome(yield* Fiber.poll(leaving)), `operation ${own.interrupt} did not leave`)
-    }
+    if (own.interrupt === null || target === undefined || Option.isSome(yield* Fiber.poll(target))) continue
+    const leaver = own.interrupt
+    interrupted.add(leaver)
+    // In one step, so that the line cannot move between the look and the interruption: somebody else of the same model
+    // is on the wire, so this one is still in line.
+    yield* Effect.sync(() => {
+      const onWire = busy.get(clientOf(operations[leaver]?.model ?? 0).modelId)
+      if (onWire !== undefined && onWire < leaver) queued.add(leaver)
+      target.unsafeInterruptAsFork(FiberId.none)
+    })
+    yield* settle(40)
+    // G2 G3: whoever leaves is gone at once, whatever the server does.
+    assert.isTrue(Option.isSome(yield* Fiber.poll(target)), `operation ${leaver} did not leave`)
   }
 
   // G4: everything settles once the server lets go, and the next operation of each model is served.
