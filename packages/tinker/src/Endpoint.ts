@@ -195,6 +195,13 @@ export const bytes = (contentType: string): Codec<Uint8Array> => ({
   decode: Either.right
 })
 
+/**
+ * Known by identity, so that the many requests without a query need not look for one.
+ *
+ * @internal
+ */
+export const noQuery: Readonly<Record<string, string>> = {}
+
 const names = (path: string): ReadonlyArray<string> =>
   Array.from(path.matchAll(/\{([a-z_]+)\}/g), (match) => match[1] ?? "")
 
@@ -248,7 +255,7 @@ export const make = <Request, I extends object, Response>(
   const params = names(path)
   const inBody = settings.body ?? (method === "POST" || method === "PUT")
   const split = (flat: I): Encoded => {
-    if (params.length === 0 && inBody) return { params: {}, query: {}, body: JSON.stringify(flat) }
+    if (params.length === 0 && inBody) return { params: {}, query: noQuery, body: JSON.stringify(flat) }
     const values: Record<string, string> = {}
     const query: Record<string, string> = {}
     const body: Record<string, unknown> = {}
@@ -302,7 +309,7 @@ export const makeBody = <Request, Response>(
     settings.response,
     {
       encodeRequest: (request) =>
-        Either.map(settings.request.encode(request), (body) => ({ params: {}, query: {}, body })),
+        Either.map(settings.request.encode(request), (body) => ({ params: {}, query: noQuery, body })),
       decodeRequest: (encoded) => settings.request.decode(encoded.body, encoded.contentType)
     }
   )

@@ -8,6 +8,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type { Encoded, Endpoint, Plain } from "../Endpoint.js"
+import { noQuery } from "../Endpoint.js"
 import * as TinkerConfig from "../TinkerConfig.js"
 import type * as Wire from "./exchange.js"
 
@@ -37,6 +38,7 @@ const fill = (template: string, params: Readonly<Record<string, string>>): strin
   template.replaceAll(/\{([a-z_]+)\}/g, (_, name: string) => escape(params[name] ?? ""))
 
 const queryOf = (query: Readonly<Record<string, string>>): string => {
+  if (query === noQuery) return ""
   const text = new URLSearchParams(query).toString()
   return text === "" ? "" : `?${text}`
 }
@@ -69,6 +71,13 @@ export const make = (
     }
     const credential = endpoint.auth === "bearer" ? "authorization" : "x-api-key"
     const scheme = endpoint.auth === "bearer" ? "Bearer " : ""
+    const usualHeaders: Readonly<Record<string, string>> = {
+      ...fixed,
+      "x-stainless-retry-count": "0",
+      "x-stainless-read-timeout": String(timeout / 1000),
+      [credential]: "",
+      ...(endpoint.method === "GET" ? {} : { "x-idempotency-key": "" })
+    }
     const path = endpoint.params.length === 0 ? `${base}${template}` : undefined
 
     return {
@@ -85,11 +94,13 @@ export const make = (
       },
       request: (encoded, details) => {
         const limit = details.timeout === undefined ? timeout : Duration.toMillis(details.timeout)
-        const headers: Record<string, string> = { ...fixed }
-        headers["x-stainless-retry-count"] = String(details.attempt)
-        headers["x-stainless-read-timeout"] = String(limit / 1000)
-        if (details.secret !== undefined) headers[credential] = scheme + details.secret
+        // The usual request copies one finished object; nothing is added to it, so its shape stays known.
+        const headers: Record<string, string> = { ...usualHeaders }
+        if (details.secret === undefined) delete headers[credential]
+        else headers[credential] = scheme + details.secret
         if (details.idempotencyKey !== undefined) headers["x-idempotency-key"] = details.idempotencyKey
+        if (details.attempt > 0) headers["x-stainless-retry-count"] = String(details.attempt)
+        if (limit !== timeout) headers["x-stainless-read-timeout"] = String(limit / 1000)
         if (details.headers !== undefined) Object.assign(headers, details.headers)
         return {
           method: endpoint.method,

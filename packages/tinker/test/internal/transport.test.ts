@@ -1,42 +1,10 @@
-import { HttpClient, HttpClientResponse } from "@effect/platform"
+import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Fiber, Layer, Schedule, Schema, Stream, TestClock } from "effect"
-import { Api, Credentials, Endpoint, RetryPolicy, TinkerConfig } from "effect-tinker"
+import { Api, ClientConfig, Credentials, Endpoint, RetryPolicy, TinkerConfig } from "effect-tinker"
 import { Transport } from "../../src/internal/transport.js"
 import * as transport from "../../src/internal/transport.js"
-
-interface Seen {
-  readonly url: string
-  readonly method: string
-  readonly headers: Readonly<Record<string, string | undefined>>
-}
-
-/** Answers with a script; the last answer is repeated. */
-const script = (answers: ReadonlyArray<() => Response>) => {
-  const seen: Array<Seen> = []
-  const client = HttpClient.make((request, url) =>
-    Effect.sync(() => {
-      const answer = answers[Math.min(seen.length, answers.length - 1)]
-      seen.push({ url: url.href, method: request.method, headers: request.headers })
-      return HttpClientResponse.fromWeb(request, answer === undefined ? new Response("{}") : answer())
-    })
-  )
-  return { seen, client: Layer.succeed(HttpClient.HttpClient, client) }
-}
-
-const live = (
-  client: Layer.Layer<HttpClient.HttpClient>,
-  options: TinkerConfig.Options = {}
-) =>
-  transport.layer.pipe(
-    Layer.provide(Credentials.layer),
-    Layer.provide(TinkerConfig.layer({ baseUrl: "http://localhost:1/prefix/", apiKey: "tml-key", ...options })),
-    Layer.provide(client)
-  )
-
-const json = (body: unknown, init: ResponseInit = {}) => () => Response.json(body, init)
-const status = (code: number, headers: Record<string, string> = {}, body = "{\"detail\":\"no\"}") => () =>
-  new Response(body, { status: code, headers })
+import { json, live, script, status } from "../utils/transport.js"
 
 const submit = Endpoint.make("submit", "POST", "/api/v1/things/{thing_id}", {
   pool: "training",
@@ -160,6 +128,37 @@ describe("transport", () => {
         assert.strictEqual((yield* Effect.flip(call(submit, request)))._tag, "MalformedResponse", body)
       }
     }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("servers with other paths: a prefix of their own, a path of their own", () => {
+    const { client, seen } = script([json({ ok: true })])
+    return Effect.gen(function*() {
+      const { attempt } = yield* Transport
+      yield* attempt(submit, request)
+      yield* attempt(Api.retrieveFuture, { requestId: "17", allowMetadataOnly: false })
+      yield* attempt(Api.dynamicConfig, new ClientConfig.ClientConfigRequest({ sdkVersion: TinkerConfig.wireVersion }))
+      assert.deepStrictEqual(seen.map(({ url }) => new URL(url).pathname), [
+        "/prefix/tinker/v2/things/a:b/c%20d",
+        "/prefix/poll",
+        "/prefix/tinker/v2/client/dynamic_config"
+      ])
+      assert.strictEqual(seen[2]?.body, "{\"sdk_version\":\"0.36.0\"}")
+    }).pipe(Effect.provide(live(client, { apiPrefix: "/tinker/v2", paths: { retrieveFuture: "/poll" } })))
+  })
+
+  it.effect("without a credential no header claims one", () => {
+    const { client, seen } = script([json({ ok: true })])
+    return Effect.gen(function*() {
+      const { attempt } = yield* Transport
+      yield* attempt(submit, request, { headers: { "x-extra": "1" } })
+      assert.isFalse("x-api-key" in (seen[0]?.headers ?? {}))
+      assert.strictEqual(seen[0]?.headers["x-extra"], "1")
+    }).pipe(
+      Effect.provide(transport.layer.pipe(
+        Layer.provide(Layer.merge(Credentials.layerAnonymous, TinkerConfig.layer({ baseUrl: "http://localhost:1" }))),
+        Layer.provide(client)
+      ))
+    )
   })
 
   it.effect("after its scope has closed, calls fail as Closed", () => {
