@@ -6,6 +6,7 @@ import { Dmel, EncodedText, fromChunks, Image, ImageFormat } from "../../ModelIn
 import type { Chunk } from "../../ModelInput.js"
 import type { TensorData } from "../../TensorData.js"
 import { firstNotInt32 } from "../numbers.js"
+import { heldMessage, readEntry, readNumber } from "./map.js"
 import * as reader from "./reader.js"
 import type { Reader } from "./reader.js"
 import * as tensor from "./tensor.js"
@@ -156,32 +157,6 @@ export const read = (message: Reader): Request => {
   }
 }
 
-/**
- * An entry of a map: key 1, value 2. `value` reads the field it is called at.
- *
- * @internal
- */
-export const readEntry = <A>(
-  message: Reader,
-  into: Map<string, A>,
-  value: (message: Reader | undefined, key: string) => A
-): void => {
-  let key = ""
-  let held: Reader | undefined
-  while (message.next()) {
-    if (message.field === 1) {
-      if (message.isLength()) key = message.text()
-    } else if (message.field === 2) {
-      held = message.fork()
-      message.skip()
-    } else message.skip()
-  }
-  into.set(key, value(held, key))
-}
-
-/** @internal */
-export const readNumber = (held: Reader | undefined): number => held?.isDouble() === true ? held.double() : 0
-
 const readConfigValue = (held: Reader | undefined): number | string => {
   let value: number | string = 0
   if (held?.isLength() !== true) return value
@@ -195,15 +170,6 @@ const readConfigValue = (held: Reader | undefined): number | string => {
   }
   return value
 }
-
-const noMessage = new reader.Reader(new Uint8Array(0))
-
-/**
- * The message a map entry holds, or an empty one.
- *
- * @internal
- */
-export const heldMessage = (held: Reader | undefined): Reader => held?.isLength() === true ? held.message() : noMessage
 
 const readDatum = (message: Reader): Datum => {
   const chunks: Array<Chunk> = []
