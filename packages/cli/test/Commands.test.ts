@@ -2,7 +2,7 @@ import { FileSystem, Path } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { createServer } from "node:http"
+import { createServer, request as sendRequest } from "node:http"
 import { hub } from "./fixtures/hub.js"
 import { layer as server, Server, tinker } from "./fixtures/server.js"
 
@@ -55,6 +55,40 @@ const crowded = Effect.acquireRelease(
   }),
   ({ close }) => Effect.sync(close)
 )
+
+/** The server without its archives, as the hosted service is today. */
+const withoutArchives = (upstream: string) =>
+  Effect.acquireRelease(
+    Effect.async<{ readonly url: string; readonly close: () => void }>((resume) => {
+      const proxy = createServer((request, response) => {
+        if (request.url?.endsWith("/archive") === true) {
+          return void response.writeHead(404).end("{\"detail\":\"Not Found\"}")
+        }
+        const forwarded = sendRequest(
+          new URL(request.url ?? "/", upstream),
+          { method: request.method, headers: request.headers },
+          (answer) => {
+            response.writeHead(answer.statusCode ?? 500, answer.headers)
+            answer.pipe(response)
+          }
+        )
+        forwarded.on("error", () => response.destroy())
+        request.pipe(forwarded)
+      })
+      proxy.listen(0, "127.0.0.1", () => {
+        const address = proxy.address()
+        const port = typeof address === "object" && address !== null ? address.port : 0
+        resume(Effect.succeed({
+          url: `http://127.0.0.1:${port}`,
+          close: () => {
+            proxy.closeAllConnections()
+            proxy.close()
+          }
+        }))
+      })
+    }),
+    ({ close }) => Effect.sync(close)
+  )
 
 layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", (it) => {
   it.effect("run list and info", () =>
@@ -133,6 +167,24 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
         assert.strictEqual((yield* tinker([...line, "--force"])).code, 0)
       }
       assert.isTrue((yield* fs.readDirectory(root)).every((name) => !/[:]|\.download|\.old/.test(name)))
+    }))
+
+  it.scoped("a training checkpoint the server has no archive of is exported, and the export deleted", () =>
+    Effect.gen(function*() {
+      const { baseUrl, run } = yield* Server
+      const { fs, root } = yield* directory
+      const { url } = yield* withoutArchives(baseUrl)
+      const line = ["checkpoint", "download", `tinker://${run}/weights/0002`, "-o", root, "-f", "json"]
+      const { code, stderr, stdout } = yield* tinker(line, { env: { TINKER_BASE_URL: url } })
+      assert.strictEqual(code, 0, stderr)
+      assert.include(stderr, "exporting it")
+      assert.include(yield* fs.readDirectory(JSON.parse(stdout).destination), "adapter_model.safetensors")
+      const { checkpoints } = yield* json(["checkpoint", "list", "--limit", "0"])
+      assert.isTrue(
+        checkpoints.every(({ checkpoint_id }: { checkpoint_id: string }) =>
+          checkpoint_id !== "external_weights/download"
+        )
+      )
     }))
 
   it.scoped("checkpoint push-hf creates the repository, the branch and the card, and refuses another checkpoint", () =>

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { usage } from "../CliFailure.js"
+import * as exportExternal from "../internal/exportExternal.js"
 import * as live from "../internal/live.js"
 import * as text from "../internal/text.js"
 import { Output } from "../Output.js"
@@ -19,12 +20,13 @@ import * as Progress from "../Progress.js"
  *
  * @internal
  */
-export const fetch = (options: CheckpointDownload.Options) =>
+export const fetch = (options: Omit<CheckpointDownload.Options, "exportExternal">) =>
   Effect.scoped(Effect.gen(function*() {
+    const exporting = yield* exportExternal.make
     const progress = yield* Progress.make({ label: "Downloading", unit: "bytes" })
     const unpacking = yield* Progress.make({ label: "Unpacking", unit: "bytes" })
     let summary: CheckpointDownload.Summary | undefined
-    yield* Stream.runForEach(CheckpointDownload.stream(options), (event) => {
+    yield* Stream.runForEach(CheckpointDownload.stream({ ...options, exportExternal: exporting }), (event) => {
       switch (event._tag) {
         case "Preparing":
           return Effect.void
