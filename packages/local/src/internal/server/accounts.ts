@@ -7,7 +7,9 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Encoding from "effect/Encoding"
 import * as Layer from "effect/Layer"
+import * as ParseResult from "effect/ParseResult"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type { HttpFailure } from "./failure.js"
 import { notFound, unauthorized } from "./failure.js"
 
@@ -61,6 +63,13 @@ const userOf = (email: string): User => ({
 
 const anyone = userOf("local@localhost")
 
+const decodeClaims = ParseResult.decodeUnknownEither(Schema.parseJson(Schema.Struct({
+  email: Schema.String,
+  exp: Schema.Number,
+  key_id: Schema.Number,
+  key_name: Schema.String
+})))
+
 const utf8 = new TextEncoder()
 
 const algorithm = { name: "HMAC", hash: "SHA-256" }
@@ -103,20 +112,13 @@ export const layer = (apiKeys: ReadonlyArray<ApiKey> | undefined): Layer.Layer<A
         const invalid = unauthorized("Invalid authentication token")
         const [head, claims, signature] = token.split(".")
         if (signature !== (yield* sign(`${head}.${claims}`))) return yield* invalid
-        const decoded = Either.try((): unknown =>
-          JSON.parse(Either.getOrThrow(Encoding.decodeBase64UrlString(claims ?? "")))
-        )
+        const decoded = Either.flatMap(Encoding.decodeBase64UrlString(claims ?? ""), decodeClaims)
         if (Either.isLeft(decoded)) return yield* invalid
-        const { email, exp, key_id: keyId, key_name: keyName } = Object(decoded.right)
-        if (typeof exp !== "number" || exp * 1000 <= (yield* Clock.currentTimeMillis)) {
+        const { email, exp, key_id: keyId, key_name: keyName } = decoded.right
+        if (exp * 1000 <= (yield* Clock.currentTimeMillis)) {
           return yield* unauthorized("Authentication token expired")
         }
-        const caller: Caller = {
-          ...userOf(String(email)),
-          keyId: Number(keyId),
-          keyName: String(keyName),
-          key: undefined
-        }
+        const caller: Caller = { ...userOf(email), keyId, keyName, key: undefined }
         return known(caller) ? caller : yield* invalid
       })
 

@@ -161,6 +161,9 @@ const operationOf = (node: CustomLossNode): Operation | undefined => {
   return Object.hasOwn(operations, name) ? operations[name] : undefined
 }
 
+const entriesOf = (u: unknown): ReadonlyArray<readonly [string, unknown]> =>
+  typeof u === "object" && u !== null ? Object.entries(u) : []
+
 const decodeArgument = (encoded: unknown, known: ReadonlyMap<string, Argument>): Argument => {
   if (Array.isArray(encoded)) return encoded.map((item) => decodeArgument(item, known))
   if (typeof encoded !== "object" || encoded === null) return encoded
@@ -172,7 +175,7 @@ const decodeArgument = (encoded: unknown, known: ReadonlyMap<string, Argument>):
       return decodeArgument(content, known)
     case "dict":
       return Object.fromEntries(
-        Object.entries(Object(content)).map(([key, item]) => [key, decodeArgument(item, known)])
+        entriesOf(content).map(([key, item]) => [key, decodeArgument(item, known)])
       )
     case "slice":
       return { slice: decodeArgument(content, known) }
@@ -229,15 +232,14 @@ export const compile = (id: string, request: CreateCustomLossRequest): Either.Ei
     evaluate: (logprobs, given) =>
       attempt(() => {
         const variable = Autodiff.variableFromTensor(logprobs)
-        const [loss, metrics] = Array.from(
-          Object(run(nodes, [variable, ...given.map((tensor) => Autodiff.fromTensor(tensor))]))
-        )
+        const output = run(nodes, [variable, ...given.map((tensor) => Autodiff.fromTensor(tensor))])
+        const [loss, metrics]: ReadonlyArray<unknown> = Array.isArray(output) ? output : []
         const total = value(loss)
         return {
           loss: Autodiff.toNumber(total),
           gradient: Autodiff.gradients(total, [variable])[0] ?? new Float64Array(variable.values.length),
           metrics: Object.fromEntries(
-            Object.entries(Object(metrics)).map(([key, metric]) => [key, Autodiff.toNumber(value(metric))])
+            entriesOf(metrics).map(([key, metric]) => [key, Autodiff.toNumber(value(metric))])
           )
         }
       })
