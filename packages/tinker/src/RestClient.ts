@@ -4,29 +4,28 @@
  * @since 0.1.0
  */
 import type * as HttpClient from "@effect/platform/HttpClient"
-import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
 import type * as Stream from "effect/Stream"
-import * as Account from "./Account.js"
+import type * as Account from "./Account.js"
 import * as Api from "./Api.js"
 import type * as Audit from "./Audit.js"
 import type * as Billing from "./Billing.js"
 import type * as Capabilities from "./Capabilities.js"
-import * as Checkpoint from "./Checkpoint.js"
+import type * as Checkpoint from "./Checkpoint.js"
 import type * as Credentials from "./Credentials.js"
 import type * as Endpoint from "./Endpoint.js"
-import * as Id from "./Id.js"
+import type * as Id from "./Id.js"
 import { paginate, paginateByCursor } from "./internal/paging.js"
-import * as startup from "./internal/startup.js"
-import * as tokenExchange from "./internal/tokenExchange.js"
+import { archiveUrl } from "./internal/rest/archiveUrl.js"
+import * as Caller from "./internal/rest/caller.js"
+import { exportTrace } from "./internal/rest/traceExport.js"
+import { whoami } from "./internal/rest/whoami.js"
 import * as transport from "./internal/transport.js"
 import type * as Sampler from "./Sampler.js"
 import * as Session from "./Session.js"
@@ -36,7 +35,7 @@ import * as TinkerError from "./TinkerError.js"
 import type * as TrainingRun from "./TrainingRun.js"
 import * as Weights from "./Weights.js"
 
-type Call<A> = Effect.Effect<A, TinkerError.TinkerError>
+type Call<A> = Caller.Call<A>
 type Pages<A> = Stream.Stream<A, TinkerError.TinkerError>
 
 /**
@@ -171,48 +170,10 @@ export interface Service {
  */
 export class RestClient extends Context.Tag("effect-tinker/RestClient")<RestClient, Service>() {}
 
-const module = "RestClient"
-
-const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ module, method, description })
-
-/** An archive that is being built is worth a wait; other failures are tried again sooner. */
-const archivePolicy = Schedule.exponential("500 millis", 2).pipe(
-  Schedule.union(Schedule.spaced("10 seconds")),
-  Schedule.jitteredWith({ min: 0.75, max: 1 }),
-  Schedule.whileInput(TinkerError.isRetryable),
-  Schedule.passthrough,
-  Schedule.modifyDelay((error, delay) => error.status === 503 ? error.retryAfter ?? Duration.seconds(30) : delay),
-  Schedule.intersect(Schedule.recurs(5))
-)
-
-/** When a redirect does not say how long its address lives. */
-const unsaidLife = Duration.minutes(15)
-
 /** @internal */
 export const fromTransport = (via: transport.Service): Service => {
-  // Asked once, by the first call: it decides which credential the others present.
-  let configured = false
-  const begin: Call<void> = Effect.suspend(() =>
-    configured ? Effect.void : Effect.map(startup.configure(via, { from: { module, method: "connect" } }), () => {
-      configured = true
-    })
-  )
-
-  const call = <Request, Response>(
-    method: string,
-    endpoint: Endpoint.Endpoint<Request, Response>,
-    request: Request,
-    options: transport.CallOptions = {}
-  ): Call<Response> => Effect.zipRight(begin, via.call(endpoint, request, { ...options, from: { module, method } }))
-
-  const id = <A>(method: string, what: string, value: string, make: (value: string) => A): Call<A> =>
-    value === "" ? invalid(method, `the ${what} is empty`) : Effect.sync(() => make(value))
-
-  const run = (method: string, value: string) => id(method, "training run id", value, Id.ModelId.make)
-  const session = (method: string, value: string) => id(method, "session id", value, Id.SessionId.make)
-
-  const path = (method: string, tinkerPath: string): Call<Checkpoint.ParsedPath> =>
-    Either.mapLeft(Checkpoint.parsePath(tinkerPath), (error) => invalid(method, error.description ?? "not a path"))
+  const caller = Caller.make(via)
+  const { call } = caller
 
   const onCheckpoint = (
     method: string,
@@ -220,13 +181,13 @@ export const fromTransport = (via: transport.Service): Service => {
   ) =>
   (tinkerPath: string): Call<void> =>
     Effect.flatMap(
-      path(method, tinkerPath),
+      Caller.checkpointPath(method, tinkerPath),
       ({ checkpointId, trainingRunId }) => call(method, endpoint, { checkpointId, trainingRunId })
     )
 
   const getTrainingRun: Service["getTrainingRun"] = (trainingRunId, options) =>
     Effect.flatMap(
-      run("getTrainingRun", trainingRunId),
+      Caller.runId("getTrainingRun", trainingRunId),
       (trainingRunId) =>
         call("getTrainingRun", Api.getTrainingRun, { trainingRunId, accessScope: options?.accessScope ?? "owned" })
     )
@@ -241,7 +202,7 @@ export const fromTransport = (via: transport.Service): Service => {
 
   const listCheckpoints: Service["listCheckpoints"] = (trainingRunId) =>
     Effect.flatMap(
-      run("listCheckpoints", trainingRunId),
+      Caller.runId("listCheckpoints", trainingRunId),
       (trainingRunId) => call("listCheckpoints", Api.listCheckpoints, { trainingRunId })
     )
 
@@ -257,98 +218,11 @@ export const fromTransport = (via: transport.Service): Service => {
 
   const searchSessions: Service["searchSessions"] = (request) => call("searchSessions", Api.searchSessions, request)
 
-  const archiveUrl = Effect.fnUntraced(function*({ checkpointId, trainingRunId }: Checkpoint.ParsedPath) {
-    const method = "getCheckpointArchiveUrl"
-    const origin = { module, method }
-    yield* begin
-    const answer = yield* Effect.retry(
-      via.attempt(Api.checkpointArchive, { checkpointId, trainingRunId }, {
-        from: origin,
-        headers: { accept: "application/json" }
-      }),
-      archivePolicy
-    )
-    if (answer.status < 300) {
-      return yield* Either.mapLeft(
-        Api.checkpointArchive.response.decode(answer.body, answer.headers["content-type"]),
-        (description) => new TinkerError.MalformedResponse({ ...origin, status: answer.status, description })
-      )
-    }
-    const location = answer.headers["location"]
-    if (location === undefined) {
-      return yield* new TinkerError.MalformedResponse({
-        ...origin,
-        status: answer.status,
-        description: "a redirect that does not say where to"
-      })
-    }
-    const now = yield* Clock.currentTimeMillis
-    const stated = Date.parse(answer.headers["expires"] ?? "")
-    return new Checkpoint.CheckpointArchiveUrlResponse({
-      url: location,
-      expires: DateTime.unsafeMake(Number.isNaN(stated) ? now + Duration.toMillis(unsaidLife) : stated)
-    })
-  })
-
-  const exportSessionTrace: Service["exportSessionTrace"] = Effect.fnUntraced(function*(value, options = {}) {
-    const method = "exportSessionTrace"
-    const sessionId = yield* session(method, value)
-    const started = yield* Clock.currentTimeMillis
-    const limit = Duration.decode(options.timeout ?? "30 minutes")
-    while (true) {
-      const answer = yield* call(method, Api.traceExport, { sessionId })
-      if (answer.status === "ready" && answer.url !== undefined) return answer.url
-      if (answer.status === "failed") {
-        return yield* new TinkerError.RequestFailed({
-          module,
-          method,
-          category: "server",
-          description: answer.error ?? "the trace could not be built"
-        })
-      }
-      const elapsed = Duration.millis((yield* Clock.currentTimeMillis) - started)
-      if (Duration.greaterThanOrEqualTo(elapsed, limit)) {
-        return yield* new TinkerError.TimedOut({
-          module,
-          method,
-          description: `the trace is not built after ${Duration.format(elapsed)}`
-        })
-      }
-      yield* options.onPending?.(elapsed) ?? Effect.void
-      yield* Effect.sleep(options.interval ?? "5 seconds")
-    }
-  })
-
-  const whoami: Service["whoami"] = Effect.gen(function*() {
-    const method = "whoami"
-    yield* begin
-    const token = yield* via.identityToken
-    const own = Option.isSome(token) ? token : yield* via.credentials.current
-    const claims = Option.match(own, {
-      onNone: () => Either.left("there is no credential"),
-      onSome: tokenExchange.claims
-    })
-    const text = (key: string): string | undefined => {
-      const value = Either.isRight(claims) ? claims.right[key] : undefined
-      return typeof value === "string" && value !== "" ? value : undefined
-    }
-    const userUrn = text("sub")
-    if (userUrn === undefined) {
-      return yield* invalid(method, "the server gives out no tokens, and a plain API key does not say whose it is")
-    }
-    const organization = text("org_id")
-    return new Account.WhoamiResponse({
-      userUrn,
-      orgUrn: organization === undefined ? undefined : `tml:organization:${organization}`,
-      email: text("email")
-    })
-  })
-
   return RestClient.of({
     getTrainingRun,
     getTrainingRunByPath: (tinkerPath, options) =>
       Effect.flatMap(
-        path("getTrainingRunByPath", tinkerPath),
+        Caller.checkpointPath("getTrainingRunByPath", tinkerPath),
         ({ trainingRunId }) => getTrainingRun(trainingRunId, options)
       ),
     listTrainingRuns,
@@ -365,11 +239,11 @@ export const fromTransport = (via: transport.Service): Service => {
       call("getWeightsInfo", Api.weightsInfo, new Weights.WeightsInfoRequest({ tinkerPath })),
     listCheckpoints,
     getCheckpoint: Effect.fnUntraced(function*(tinkerPath) {
-      const { trainingRunId } = yield* path("getCheckpoint", tinkerPath)
+      const { trainingRunId } = yield* Caller.checkpointPath("getCheckpoint", tinkerPath)
       const { checkpoints } = yield* listCheckpoints(trainingRunId)
       const found = checkpoints.find((checkpoint) => checkpoint.tinkerPath === tinkerPath)
       return found ?? (yield* new TinkerError.NotFound({
-        module,
+        module: Caller.module,
         method: "getCheckpoint",
         description: `${tinkerPath} is not among the ${checkpoints.length} checkpoints of its run`
       }))
@@ -384,12 +258,16 @@ export const fromTransport = (via: transport.Service): Service => {
             total: cursor?.totalCount
           }))
       ),
-    getCheckpointArchiveUrl: (tinkerPath) => Effect.flatMap(path("getCheckpointArchiveUrl", tinkerPath), archiveUrl),
+    getCheckpointArchiveUrl: (tinkerPath) =>
+      Effect.flatMap(
+        Caller.checkpointPath("getCheckpointArchiveUrl", tinkerPath),
+        (path) => archiveUrl(caller, path)
+      ),
     getExternalWeightsUrls: Effect.fnUntraced(function*(tinkerPath) {
       const method = "getExternalWeightsUrls"
-      const parsed = yield* path(method, tinkerPath)
+      const parsed = yield* Caller.checkpointPath(method, tinkerPath)
       if (parsed.checkpointType !== "external") {
-        return yield* invalid(method, `${tinkerPath} is not external: tinker://RUN/external_weights/NAME`)
+        return yield* Caller.invalid(method, `${tinkerPath} is not external: tinker://RUN/external_weights/NAME`)
       }
       return yield* call(method, Api.externalWeightsUrls, {
         checkpointId: parsed.checkpointId,
@@ -401,17 +279,19 @@ export const fromTransport = (via: transport.Service): Service => {
     unpublishCheckpoint: onCheckpoint("unpublishCheckpoint", Api.unpublishCheckpoint),
     setCheckpointTtl: Effect.fnUntraced(function*(tinkerPath, ttl) {
       const method = "setCheckpointTtl"
-      const { checkpointId, trainingRunId } = yield* path(method, tinkerPath)
+      const { checkpointId, trainingRunId } = yield* Caller.checkpointPath(method, tinkerPath)
       const ttlSeconds = ttl === null ? null : Math.round(Duration.toSeconds(ttl))
-      if (ttlSeconds !== null && ttlSeconds <= 0) return yield* invalid(method, "the time to live must be positive")
+      if (ttlSeconds !== null && ttlSeconds <= 0) {
+        return yield* Caller.invalid(method, "the time to live must be positive")
+      }
       return yield* call(method, Api.setCheckpointTtl, { checkpointId, trainingRunId, ttlSeconds })
     }),
     copyWeights: Effect.fnUntraced(function*(tinkerPath, options = {}) {
       const method = "copyWeights"
-      yield* path(method, tinkerPath)
+      yield* Caller.checkpointPath(method, tinkerPath)
       const projectId = options.projectId ?? Option.getOrUndefined(via.config.projectId)
       if (projectId === undefined) {
-        return yield* invalid(method, "give the project of the copy, or configure one (TINKER_PROJECT_ID)")
+        return yield* Caller.invalid(method, "give the project of the copy, or configure one (TINKER_PROJECT_ID)")
       }
       const request = new Weights.CopyWeightsRequest({
         sourcePath: tinkerPath,
@@ -425,7 +305,7 @@ export const fromTransport = (via: transport.Service): Service => {
     }),
     getSession: (sessionId, options) =>
       Effect.flatMap(
-        session("getSession", sessionId),
+        Caller.sessionId("getSession", sessionId),
         (sessionId) => call("getSession", Api.getSession, { sessionId, accessScope: options?.accessScope ?? "owned" })
       ),
     listSessions,
@@ -444,17 +324,21 @@ export const fromTransport = (via: transport.Service): Service => {
         )),
     assignSessionProject: (sessionId, projectId) =>
       Effect.flatMap(
-        session("assignSessionProject", sessionId),
+        Caller.sessionId("assignSessionProject", sessionId),
         (sessionId) =>
           call("assignSessionProject", Api.assignProject, {
             ...new Session.AssignProjectRequest({ projectId }),
             sessionId
           })
       ),
-    exportSessionTrace,
+    exportSessionTrace: (sessionId, options = {}) =>
+      Effect.flatMap(
+        Caller.sessionId("exportSessionTrace", sessionId),
+        (sessionId) => exportTrace(caller, sessionId, options)
+      ),
     getSampler: (samplerId) =>
       Effect.flatMap(
-        id("getSampler", "sampler id", samplerId, Id.SamplingSessionId.make),
+        Caller.samplerId("getSampler", samplerId),
         (samplerId) => call("getSampler", Api.getSampler, { samplerId })
       ),
     getAuditLog: (options = {}) =>
@@ -465,9 +349,9 @@ export const fromTransport = (via: transport.Service): Service => {
     getBillingUsage: (window) => call("getBillingUsage", Api.billingUsage, window),
     getCheckpointStorageUsage: (options = {}) =>
       call("getCheckpointStorageUsage", Api.checkpointStorage, { projectId: options.projectId }),
-    whoami,
-    getApiKey: via.call(Api.apiKeyInfo, {}, { from: { module, method: "getApiKey" } }),
-    deleteApiKey: via.call(Api.deleteApiKey, {}, { from: { module, method: "deleteApiKey" } }),
+    whoami: whoami(caller),
+    getApiKey: via.call(Api.apiKeyInfo, {}, { from: { module: Caller.module, method: "getApiKey" } }),
+    deleteApiKey: via.call(Api.deleteApiKey, {}, { from: { module: Caller.module, method: "deleteApiKey" } }),
     getServerCapabilities: call("getServerCapabilities", Api.capabilities, {})
   })
 }
