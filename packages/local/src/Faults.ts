@@ -21,7 +21,7 @@ export type Fault =
   | {
     readonly _tag: "Status"
     readonly status: number
-    /** Defaults to a sentence that says it was injected. */
+    /** Sent as JSON; bytes are sent as they are. Defaults to a sentence that says it was injected. */
     readonly body?: unknown
     readonly headers?: Readonly<Record<string, string>> | undefined
     /** Defaults to `before`. */

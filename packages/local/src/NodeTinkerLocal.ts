@@ -101,6 +101,25 @@ const makeApp = (server: LocalServer.Service, origin: string): HttpApp.Default =
   )
 
 /**
+ * Puts a server behind a port until the scope is closed: the embedded one, or one that answers in its place.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const listen: (
+  server: LocalServer.Service,
+  options?: Pick<Options, "port" | "host" | "allowOrigin">
+) => Effect.Effect<Running, HttpServerError.ServeError, Scope.Scope> = Effect.fnUntraced(
+  function*(server, options = {}) {
+    const host = options.host ?? "127.0.0.1"
+    const http = yield* NodeHttpServer.make(() => Http.createServer(), { port: options.port ?? 0, host })
+    yield* http.serve(makeApp(server, options.allowOrigin ?? "*"))
+    const port = http.address._tag === "TcpAddress" ? http.address.port : 0
+    return { baseUrl: `http://${host.includes(":") ? `[${host}]` : host}:${port}`, port, server }
+  }
+)
+
+/**
  * Listens until the scope is closed.
  *
  * @since 0.1.0
@@ -116,12 +135,7 @@ export const serve: (
     const context = yield* Layer.build(
       LocalServer.layer(options).pipe(Layer.provide([Engine.layer(options.engine), storage]))
     )
-    const server = Context.get(context, LocalServer.LocalServer)
-    const host = options.host ?? "127.0.0.1"
-    const http = yield* NodeHttpServer.make(() => Http.createServer(), { port: options.port ?? 0, host })
-    yield* http.serve(makeApp(server, options.allowOrigin ?? "*"))
-    const port = http.address._tag === "TcpAddress" ? http.address.port : 0
-    return { baseUrl: `http://${host.includes(":") ? `[${host}]` : host}:${port}`, port, server }
+    return yield* listen(Context.get(context, LocalServer.LocalServer), options)
   }
 )
 

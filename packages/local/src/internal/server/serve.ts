@@ -36,8 +36,10 @@ const truncated = (reply: Reply, bytes: number): Effect.Effect<Reply, Dropped> =
     })
   })
 
-const injected = (fault: Fault & { readonly _tag: "Status" }): Reply =>
-  json(fault.status, fault.body ?? { detail: "Injected fault" }, fault.headers)
+const injected = ({ body, headers, status }: Fault & { readonly _tag: "Status" }): Reply =>
+  body instanceof Uint8Array
+    ? new Reply({ status, headers: headers ?? {}, body })
+    : json(status, body ?? { detail: "Injected fault" }, headers)
 
 /** @internal */
 export const makeHandle = <R>(options: {
