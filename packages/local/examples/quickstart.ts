@@ -6,8 +6,7 @@
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Clock, Effect, Layer } from "effect"
-import { SamplingClient, ServiceClient, TrainingClient } from "effect-tinker"
-import * as ModelInput from "effect-tinker/ModelInput"
+import { ModelInput, Progress, SamplingClient, ServiceClient, TrainingClient } from "effect-tinker"
 import * as Task from "./quickstart/task.js"
 import { makeScreen } from "./quickstart/terminal.js"
 
@@ -42,16 +41,16 @@ const supervised = Effect.gen(function*() {
   const lessons = yield* Task.lessons
   const before = yield* Effect.flatMap(SamplingClient.make({ baseModel: model }), answers(1))
   const training = yield* TrainingClient.makeLora({ baseModel: model, rank: 32, seed: 1 })
+  const progress = yield* Progress.make({ totalSteps: steps, render: screen.progress("  training") })
   const losses: Array<number> = []
   for (let step = 1; step <= steps; step++) {
     const pass = yield* training.forwardBackward(lessons, "cross_entropy")
     yield* training.optimStep({ learningRate: 4e-4 })
-    const { metrics } = yield* pass
-    const loss = (metrics["loss:sum"] ?? NaN) / Task.answerTokens
-    losses.push(loss)
-    yield* screen.progress("  training", step, steps, `loss per token ${loss.toFixed(3)}`)
+    const { metrics } = yield* progress.await(pass)
+    losses.push((metrics["loss:sum"] ?? NaN) / Task.answerTokens)
+    yield* progress.step({ "loss per token": losses.at(-1) ?? NaN }, { tokens: Task.lessonTokens })
   }
-  yield* screen.line()
+  yield* progress.end
   yield* screen.chart(losses, (value) => value.toFixed(1))
   yield* screen.line()
   const saved = yield* Effect.flatten(training.saveWeightsForSampler("pig-latin"))
@@ -72,6 +71,7 @@ const reinforced = Effect.gen(function*() {
   const training = yield* TrainingClient.makeLora({ baseModel: model, rank: 32, seed: 2 })
   const rewards: Array<number> = []
   let last = ""
+  const progress = yield* Progress.make({ totalSteps: rounds, render: screen.progress("  training", () => last) })
   for (let round = 1; round <= rounds; round++) {
     const { path } = yield* Effect.flatten(training.saveWeightsForSampler(`vowels-${round}`))
     const sampler = yield* SamplingClient.make({ modelPath: path })
@@ -87,13 +87,12 @@ const reinforced = Effect.gen(function*() {
     const batch = yield* Effect.forEach(sequences, (sequence, i) => Task.experience(sequence, better[i] ?? 0))
     const pass = yield* training.forwardBackward(batch, "importance_sampling")
     yield* training.optimStep({ learningRate: 5e-4 })
-    yield* pass
-    const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length
-    rewards.push(mean)
+    yield* progress.await(pass)
+    rewards.push(scores.reduce((sum, score) => sum + score, 0) / scores.length)
     last = show(sequences[0]?.tokens ?? [])
-    yield* screen.progress("  training", round, rounds, `reward ${mean.toFixed(2)} ${last}`)
+    yield* progress.step({ reward: rewards.at(-1) ?? NaN })
   }
-  yield* screen.line()
+  yield* progress.end
   yield* screen.chart(rewards, (value) => value.toFixed(1))
 })
 

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { Progress } from "effect-tinker"
 import { SampledSequence } from "effect-tinker/Sample"
 import { advantages, experience, lessons, opening, reward } from "../examples/quickstart/task.js"
 import { drawChart, makeScreen } from "../examples/quickstart/terminal.js"
@@ -18,13 +19,22 @@ describe("quickstart", () => {
       for (const { output } of [log, terminal]) {
         const screen = makeScreen(output, { color: true })
         yield* screen.heading("title")
-        for (let step = 1; step <= 20; step++) yield* screen.progress("training", step, 20, `loss ${step}`)
+        yield* Effect.scoped(Effect.gen(function*() {
+          const progress = yield* Progress.make({ totalSteps: 20, render: screen.progress("training", () => "aeiou") })
+          for (let step = 1; step <= 20; step++) {
+            yield* progress.step({ loss: step })
+            yield* Effect.repeatN(Effect.yieldNow(), 20)
+          }
+        }))
         yield* screen.chart([3, 2, 1], String)
       }
       assert.isFalse(/[\u001b\r]/.test(log.text()))
       assert.strictEqual(log.text().match(/training \d+\/20/g)?.length, 6)
       assert.isTrue(log.text().endsWith("\n"))
-      assert.strictEqual(terminal.text().match(/\r/g)?.length, 20)
+      assert.include(log.text(), "training 20/20 loss 20 aeiou\n")
+      const drawn = terminal.text().split("\r").slice(1)
+      assert.strictEqual(new Set(drawn.map((line) => /(\d+)\/20/.exec(line)?.[1])).size, 20)
+      for (const text of drawn) assert.isAtMost(text.replace(/\u001b\[\d*[mK]|\n[^]*/g, "").length, 80)
       assert.include(terminal.text(), "█")
     }))
 

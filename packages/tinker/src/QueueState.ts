@@ -73,7 +73,7 @@ export const describe = (event: Event): string => {
     case "Queued":
       return event.state === "active"
         ? `${what} is being worked on`
-        : `${what} is paused ${after}: ${event.reason ?? reason(event.state)}`
+        : `${what} is paused ${after}: ${reason(event)}`
     case "Retrying":
       return `${what} has no answer ${after}: ${event.error.message}; asking again in ${Duration.format(event.delay)}`
     case "BillingPaused":
@@ -81,13 +81,22 @@ export const describe = (event: Event): string => {
   }
 }
 
-const reason = (state: QueueState): string => {
-  switch (state) {
+/**
+ * Why nothing moves, in the server's words where it gave some.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const reason = (event: Event): string => {
+  // The first line says what is wrong, the next one what to do about it.
+  if (event._tag !== "Queued") return event.error.message.split("\n", 1)[0] ?? ""
+  if (event.reason !== undefined) return event.reason
+  switch (event.state) {
     case "paused_rate_limit":
       return "the limit of concurrent operations is reached"
     case "paused_capacity":
       return "the service is short of capacity"
     default:
-      return `the server says "${state}"`
+      return `the server says "${event.state}"`
   }
 }

@@ -224,6 +224,15 @@ export * as OpenAiCompat from "./OpenAiCompat.js"
 export * as Optimizer from "./Optimizer.js"
 
 /**
+ * How a training loop gets on, for those who watch: steps, metrics, tokens per second, what it waits for, time left.
+ *
+ * The loop tells; any number of readers look. A reader that is slow misses snapshots and holds nothing up.
+ *
+ * @since 0.1.0
+ */
+export * as Progress from "./Progress.js"
+
+/**
  * What those who wait for an operation can see: whether the server works on it, holds it back, or cannot be reached.
  *
  * @since 0.1.0

@@ -27,7 +27,10 @@ export const lessons = Effect.forEach(phrases, ([english, pigLatin]) => {
   })
 })
 
-/** How many tokens of the lessons count. */
+/** How many tokens the lessons have. */
+export const lessonTokens: number = phrases.reduce((sum, [a, b]) => sum + `English: ${a}\nPig Latin: ${b}\n`.length, 0)
+
+/** How many of them count. */
 export const answerTokens: number = phrases.reduce((sum, [, pigLatin]) => sum + pigLatin.length + 2, 0)
 
 export const opening: Int32Array = LocalTokenizer.encode("My favourite letters: ")

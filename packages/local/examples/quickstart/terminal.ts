@@ -2,13 +2,14 @@
  * What the quickstart shows: a progress bar that moves where there is a terminal, plain lines where there is none.
  */
 import { Effect } from "effect"
+import { Progress } from "effect-tinker"
 
 export interface Screen {
   readonly line: (text?: string) => Effect.Effect<void>
   readonly heading: (text: string) => Effect.Effect<void>
-  /** Shows how far something is; in a plain log only every few steps, and at the end. */
-  readonly progress: (label: string, done: number, total: number, note: string) => Effect.Effect<void>
-  /** Values from left to right as columns. */
+  /** Shows how far training is, and a word more; in a plain log only every few steps, and at the end. */
+  readonly progress: (label: string, more?: () => string) => (now: Progress.Snapshot) => Effect.Effect<void>
+  /** Values from left to right as columns, after an empty line. */
   readonly chart: (values: ReadonlyArray<number>, label: (value: number) => string) => Effect.Effect<void>
 }
 
@@ -52,24 +53,36 @@ export const makeScreen = (
   options: { readonly color: boolean }
 ): Screen => {
   const live = output.isTTY === true
-  // A line that wraps cannot be written over; the notes take up to fifty columns.
-  const barWidth = Math.max(8, Math.min(28, (output.columns ?? 80) - 52))
+  const columns = output.columns ?? 80
+  const barWidth = Math.max(8, Math.min(28, columns - 66))
   const write = (text: string) => Effect.sync(() => void output.write(text))
   const paint = (code: number, text: string) => live && options.color ? `\u001b[${code}m${text}\u001b[0m` : text
   const line = (text = "") => write(`${text}\n`)
   return {
     line,
     heading: (text) => line(`\n${paint(1, text)}`),
-    progress: (label, done, total, note) => {
-      if (!live) {
-        const shown = done === 1 || done === total || done % Math.ceil(total / 5) === 0
-        return shown ? line(`${label} ${done}/${total} ${note}`) : Effect.void
+    progress: (label, more = () => "") => {
+      let shown = 0
+      return (now) => {
+        const { step, totalSteps = step } = now
+        const note = `${step}/${totalSteps} ${Progress.note(now)} ${more()}`.trimEnd()
+        if (!live) {
+          if (step === shown || (step > 1 && step < totalSteps && step % Math.ceil(totalSteps / 5) > 0)) {
+            return Effect.void
+          }
+          shown = step
+          return line(`${label} ${note}`)
+        }
+        const filled = Math.round(step / totalSteps * barWidth)
+        const bar = paint(36, "█".repeat(filled)) + paint(90, "░".repeat(barWidth - filled))
+        // A line that wraps cannot be written over.
+        const fits = note.slice(0, columns - label.length - barWidth - 3)
+        const end = step === totalSteps && step !== shown ? "\n" : ""
+        shown = step
+        return write(`\r\u001b[K${label} ${bar} ${fits}${end}`)
       }
-      const filled = Math.round(done / total * barWidth)
-      const bar = paint(36, "█".repeat(filled)) + paint(90, "░".repeat(barWidth - filled))
-      const text = `${label} ${bar} ${done}/${total} ${note}`
-      return write(`\r\u001b[K${text}${done === total ? "\n" : ""}`)
     },
-    chart: (values, label) => Effect.forEach(drawChart(values, label, live), (row) => line(row), { discard: true })
+    chart: (values, label) =>
+      Effect.forEach(["", ...drawChart(values, label, live)], (row) => line(row), { discard: true })
   }
 }
