@@ -145,7 +145,7 @@ export const run: (
     ValidationError.isValidationError(failure) ? describeUsage(failure, argv) : failure
   )
   const label = stderr.colour ? "\u001b[31;1merror:\u001b[0m" : "error:"
-  yield* stderr.write(`${label} ${text.printable(report.what)}\n  ${text.printable(report.todo)}\n`)
+  yield* stderr.write(`${label} ${text.printable(report.what)}\n  ${text.printable(report.advice)}\n`)
   yield* Effect.logDebug(Cause.pretty(exit.cause))
   return report.exitCode
 })

@@ -15,13 +15,13 @@ import * as Predicate from "effect/Predicate"
  */
 export class CliFailure extends Data.TaggedError("CliFailure")<{
   readonly what: string
-  readonly todo?: string | undefined
+  readonly advice?: string | undefined
   /** 1 for a failure, 2 for a wrong command line. Defaults to 1. */
   readonly exitCode?: 1 | 2 | undefined
   readonly cause?: unknown
 }> {
   override get message(): string {
-    return this.todo === undefined ? this.what : `${this.what}\n${this.todo}`
+    return this.advice === undefined ? this.what : `${this.what}\n${this.advice}`
   }
 }
 
@@ -31,7 +31,7 @@ export class CliFailure extends Data.TaggedError("CliFailure")<{
  * @since 0.1.0
  * @category constructors
  */
-export const usage = (what: string, todo: string): CliFailure => new CliFailure({ what, todo, exitCode: 2 })
+export const usage = (what: string, advice: string): CliFailure => new CliFailure({ what, advice, exitCode: 2 })
 
 /**
  * @since 0.1.0
@@ -39,7 +39,7 @@ export const usage = (what: string, todo: string): CliFailure => new CliFailure(
  */
 export interface Report {
   readonly what: string
-  readonly todo: string
+  readonly advice: string
   readonly exitCode: 1 | 2
 }
 
@@ -52,7 +52,7 @@ const facts = (error: TinkerError.TinkerError): string => {
 }
 
 const sentences: {
-  readonly [Tag in TinkerError.TinkerError["_tag"]]: readonly [what: string, todo: string]
+  readonly [Tag in TinkerError.TinkerError["_tag"]]: readonly [what: string, advice: string]
 } = {
   Authentication: ["The server rejected the API key", "Run `tinker auth login`, or correct TINKER_API_KEY."],
   PermissionDenied: ["Permission denied", "Ask the owner of the resource or an admin of your organization for access."],
@@ -97,28 +97,28 @@ const oneLine = (value: string): string => value.replace(/\s+/g, " ").trim()
  */
 export const report = (error: unknown): Report => {
   if (error instanceof CliFailure) {
-    return { what: error.what, todo: error.todo ?? "See `tinker --help`.", exitCode: error.exitCode ?? 1 }
+    return { what: error.what, advice: error.advice ?? "See `tinker --help`.", exitCode: error.exitCode ?? 1 }
   }
   if (TinkerError.isTinkerError(error)) {
-    const [what, todo] = sentences[error._tag]
+    const [what, advice] = sentences[error._tag]
     const description = error.description === undefined ? "" : `: ${oneLine(error.description)}`
-    return { what: `${what}${facts(error)}${description}`, todo, exitCode: error._tag === "InvalidInput" ? 2 : 1 }
+    return { what: `${what}${facts(error)}${description}`, advice, exitCode: error._tag === "InvalidInput" ? 2 : 1 }
   }
   if (Predicate.isTagged(error, "ArchiveRefused") && error instanceof Error) {
-    return { what: oneLine(error.message), todo: "Nothing was written. Do not trust this checkpoint.", exitCode: 1 }
+    return { what: oneLine(error.message), advice: "Nothing was written. Do not trust this checkpoint.", exitCode: 1 }
   }
   if (
     (Predicate.isTagged(error, "SystemError") || Predicate.isTagged(error, "BadArgument")) && error instanceof Error
   ) {
     return {
       what: oneLine(error.message),
-      todo: "Check the path, its permissions and the space on the disk.",
+      advice: "Check the path, its permissions and the space on the disk.",
       exitCode: 1
     }
   }
   return {
     what: error instanceof Error ? oneLine(error.message) || error.name : oneLine(String(error)),
-    todo: "This is unexpected: run it again with `--log-level debug` and report what it prints.",
+    advice: "This is unexpected: run it again with `--log-level debug` and report what it prints.",
     exitCode: 1
   }
 }

@@ -145,7 +145,7 @@ export const layer: Layer.Layer<
     const client = yield* HttpClient.HttpClient
     const token = yield* findToken(env)
     if (Option.isNone(token)) {
-      return yield* new CliFailure({ what: "Not logged in to the Hugging Face Hub", todo: loginHint })
+      return yield* new CliFailure({ what: "Not logged in to the Hugging Face Hub", advice: loginHint })
     }
     const endpoint = env.endpoint.replace(/\/+$/, "")
 
@@ -177,7 +177,7 @@ export const layer: Layer.Layer<
     const failure = (doing: string) => (refusal: Refusal): CliFailure =>
       new CliFailure({
         what: `${doing}: ${refusal.status === undefined ? "" : `status ${refusal.status}, `}${refusal.message}`,
-        todo: refusal.status === 401 || refusal.status === 403
+        advice: refusal.status === 401 || refusal.status === 403
           ? "The token may not do this: create one with write access, then run `hf auth login`."
           : "Run the command again: what has been uploaded is not uploaded twice."
       })
@@ -262,7 +262,7 @@ export const layer: Layer.Layer<
       whoami: call(authorized(HttpClientRequest.get(`${endpoint}/api/whoami-v2`))).pipe(
         Effect.mapError((refusal) =>
           refusal.status === 401
-            ? new CliFailure({ what: "The Hugging Face Hub rejected the token", todo: loginHint })
+            ? new CliFailure({ what: "The Hugging Face Hub rejected the token", advice: loginHint })
             : failure("Could not reach the Hugging Face Hub")(refusal)
         ),
         Effect.flatMap(body("Could not log in to the hub", Whoami)),

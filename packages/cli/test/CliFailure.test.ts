@@ -11,7 +11,7 @@ describe("CliFailure", () => {
     )
     assert.deepStrictEqual(report, {
       what: "Not found (status 404, request req-1): no such run",
-      todo: "Check the id: `tinker run list` and `tinker checkpoint list` show what there is.",
+      advice: "Check the id: `tinker run list` and `tinker checkpoint list` show what there is.",
       exitCode: 1
     })
   })
@@ -33,7 +33,7 @@ describe("CliFailure", () => {
 
   it("wrong input is a usage error", () => {
     assert.strictEqual(CliFailure.report(new TinkerError.InvalidInput(common)).exitCode, 2)
-    assert.strictEqual(CliFailure.report(CliFailure.usage("what", "todo")).exitCode, 2)
+    assert.strictEqual(CliFailure.report(CliFailure.usage("what", "advice")).exitCode, 2)
   })
 
   it("an archive that is refused says that nothing was written", () => {
@@ -41,12 +41,12 @@ describe("CliFailure", () => {
       new Archive.ArchiveRefused({ reason: "link", description: "a member is a link", entry: "x" })
     )
     assert.strictEqual(report.what, "Archive refused: a member is a link (\"x\")")
-    assert.match(report.todo, /Nothing was written/)
+    assert.match(report.advice, /Nothing was written/)
   })
 
   it("anything else still has two lines", () => {
     const report = CliFailure.report(new Error("odd\nthing"))
     assert.strictEqual(report.what, "odd thing")
-    assert.notInclude(report.todo, "\n")
+    assert.notInclude(report.advice, "\n")
   })
 })

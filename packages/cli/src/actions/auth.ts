@@ -39,7 +39,7 @@ export const login = Effect.fnUntraced(function*() {
   const { stdin } = yield* Stdio
   const { apiKey } = yield* Connection
   if (Option.isSome(CredentialStore.defaultKey(yield* store.load))) {
-    return yield* new CliFailure({ what: "You are logged in already", todo: "Run `tinker auth logout` first." })
+    return yield* new CliFailure({ what: "You are logged in already", advice: "Run `tinker auth logout` first." })
   }
   if (stdin.isTTY && Option.isNone(apiKey)) yield* output.note(`Create an API key: ${ConsoleUrl.newApiKey(keyName)}`)
   const text = Option.isSome(apiKey)
@@ -49,7 +49,7 @@ export const login = Effect.fnUntraced(function*() {
   if (!Credentials.isWellFormed(key)) {
     return yield* new CliFailure({
       what: "This is not an API key",
-      todo: "A key starts with `tml-`. Copy it from the console."
+      advice: "A key starts with `tml-`. Copy it from the console."
     })
   }
   // Nothing is stored unless the server knows the key.
@@ -85,7 +85,7 @@ export const logout = Effect.fnUntraced(function*() {
   const output = yield* Output
   const found = CredentialStore.defaultKey(yield* store.load)
   if (Option.isNone(found)) {
-    return yield* new CliFailure({ what: "You are not logged in", todo: "Run `tinker auth login` to log in." })
+    return yield* new CliFailure({ what: "You are not logged in", advice: "Run `tinker auth login` to log in." })
   }
   const { id, stored } = found.value
   // A key made for this machine alone dies with the login; one the user pasted may be in use elsewhere.
@@ -100,7 +100,7 @@ export const logout = Effect.fnUntraced(function*() {
   if (Option.isSome(revoked) && revoked.value._tag === "Left") {
     return yield* new CliFailure({
       what: `The login was removed here, but the key ${stored.name} (${id}) could not be deleted on the server`,
-      todo: `Delete it at ${url}`,
+      advice: `Delete it at ${url}`,
       cause: revoked.value.left
     })
   }

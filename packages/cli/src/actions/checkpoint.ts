@@ -121,7 +121,7 @@ export const publish = Effect.fnUntraced(function*({ path }: { readonly path: st
   yield* live.bounded(rest.publishCheckpoint(path)).pipe(
     Effect.catchTag(
       "Conflict",
-      (cause) => new CliFailure({ what: `${path} is public already`, todo: "Nothing has to be done.", cause })
+      (cause) => new CliFailure({ what: `${path} is public already`, advice: "Nothing has to be done.", cause })
     )
   )
   yield* changed(path, `${path} is public now`, { public: true })
@@ -133,7 +133,7 @@ export const unpublish = Effect.fnUntraced(function*({ path }: { readonly path: 
   yield* live.bounded(rest.unpublishCheckpoint(path)).pipe(
     Effect.catchTag(
       "Conflict",
-      (cause) => new CliFailure({ what: `${path} is private already`, todo: "Nothing has to be done.", cause })
+      (cause) => new CliFailure({ what: `${path} is private already`, advice: "Nothing has to be done.", cause })
     )
   )
   yield* changed(path, `${path} is private now`, { public: false })
@@ -286,6 +286,6 @@ export const remove = Effect.fnUntraced(function*(options: {
   for (const { error, tinker_path } of failed.slice(0, 10)) yield* output.warn(`${tinker_path}: ${error}`)
   return yield* new CliFailure({
     what: `${text.count(failed.length, "checkpoint")} of ${doomed.length} could not be deleted`,
-    todo: "Run the command again for those listed above."
+    advice: "Run the command again for those listed above."
   })
 }, Effect.provide(live.rest))

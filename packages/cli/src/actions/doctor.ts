@@ -36,8 +36,8 @@ const node = (): Check => {
 }
 
 const failedBy = (check: string, error: unknown): Check => {
-  const { todo, what } = report(error)
-  return { check, status: "failed", detail: what, advice: todo }
+  const { advice, what } = report(error)
+  return { check, status: "failed", detail: what, advice }
 }
 
 const skipped = (check: string, detail: string): Check => ({ check, status: "skipped", detail })
@@ -154,7 +154,7 @@ export const doctor = Effect.fnUntraced(function*() {
   if (failed.length > 0) {
     return yield* new CliFailure({
       what: `${text.count(failed.length, "check")} failed: ${failed.map(({ check }) => check).join(", ")}`,
-      todo: failed[0]?.advice ?? "Follow the advice above."
+      advice: failed[0]?.advice ?? "Follow the advice above."
     })
   }
 })

@@ -27,7 +27,7 @@ export const local = Effect.fnUntraced(function*(options: {
     Effect.catchTag("ServeError", (cause) =>
       new CliFailure({
         what: `Port ${options.port} of ${options.host} cannot be opened`,
-        todo: "Another program may hold it: choose another with --port, or 0 for any free one.",
+        advice: "Another program may hold it: choose another with --port, or 0 for any free one.",
         cause
       }))
   )

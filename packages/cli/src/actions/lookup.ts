@@ -32,7 +32,7 @@ export const models = Effect.fnUntraced(function*({ substring }: { readonly subs
   if (models.length === 0 && Option.isSome(substring)) {
     return yield* new CliFailure({
       what: `No model's name contains ${JSON.stringify(substring.value)}`,
-      todo: "`tinker models` shows every model you can use."
+      advice: "`tinker models` shows every model you can use."
     })
   }
   const items = models.map((model) => encodeModel(model))

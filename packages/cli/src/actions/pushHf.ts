@@ -36,7 +36,7 @@ const checkAdapter = Effect.fnUntraced(function*(directory: string, info: Option
     return yield* new CliFailure({
       what:
         "The checkpoint holds no PEFT adapter: adapter_config.json and adapter_model.safetensors (or .bin) are needed",
-      todo:
+      advice:
         "Sampler and training checkpoints of LoRA models have one; encrypted (.age) files have to be decrypted first."
     })
   }
@@ -44,7 +44,7 @@ const checkAdapter = Effect.fnUntraced(function*(directory: string, info: Option
   if (Option.isNone(decoded)) {
     return yield* new CliFailure({
       what: "adapter_config.json of the checkpoint is not JSON",
-      todo: "Download it and look."
+      advice: "Download it and look."
     })
   }
   // Loaders look the base model up by this name.
@@ -102,7 +102,7 @@ export const pushHf = Effect.fnUntraced(
       if (Option.isSome(other) && other.value !== options.path) {
         return yield* new CliFailure({
           what: `${repo} (${revision}) holds another checkpoint: ${other.value}`,
-          todo: "Choose another --repo or --revision."
+          advice: "Choose another --repo or --revision."
         })
       }
       const names = yield* fs.readDirectory(directory, { recursive: true })

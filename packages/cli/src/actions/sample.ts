@@ -55,7 +55,7 @@ export const chooseModel = Effect.fnUntraced(function*(options: Sampling) {
   if (first?.modelName === undefined) {
     return yield* new CliFailure({
       what: "The server offers no model to sample from",
-      todo: "Give one with --checkpoint."
+      advice: "Give one with --checkpoint."
     })
   }
   yield* output.note(`Sampling from ${first.modelName}; choose another with --model or --checkpoint`)

@@ -45,7 +45,7 @@ export const readSecret = Effect.fnUntraced(function*(option: string, source: st
     return yield* fs.readFileString(source.slice(1)).pipe(
       Effect.map((text) => text.trim()),
       Effect.mapError((cause) =>
-        new CliFailure({ what: `The key file ${source.slice(1)} cannot be read`, todo: "Check the path.", cause })
+        new CliFailure({ what: `The key file ${source.slice(1)} cannot be read`, advice: "Check the path.", cause })
       )
     )
   }

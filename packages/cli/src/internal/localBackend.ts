@@ -34,7 +34,7 @@ export const layer: Layer.Layer<HttpClient.HttpClient, CliFailure, FileSystem.Fi
         Layer.fail(
           new CliFailure({
             what: `The data of the embedded backend in ${root} cannot be opened`,
-            todo: "Move it away, or choose another place with TINKER_LOCAL_DIR.",
+            advice: "Move it away, or choose another place with TINKER_LOCAL_DIR.",
             cause
           })
         )

@@ -60,7 +60,7 @@ export const secret: (question: string) => Effect.Effect<string, CliFailure, Std
       : (yield* stdin.text).split("\n")[0] ?? ""
     const trimmed = answer.trim()
     return trimmed === ""
-      ? yield* new CliFailure({ what: "No API key was given", todo: "Paste the key and press Enter, or pipe it in." })
+      ? yield* new CliFailure({ what: "No API key was given", advice: "Paste the key and press Enter, or pipe it in." })
       : trimmed
   }
 )
