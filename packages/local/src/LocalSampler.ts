@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
+import type * as Stream from "effect/Stream"
 import type * as EngineError from "./EngineError.js"
 import type { FloatTensor, Tensor } from "./LocalAdapter.js"
 
@@ -104,6 +105,21 @@ export interface Result {
 }
 
 /**
+ * What was added to one completion, in the order of drawing.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Slice {
+  /** Which completion of the request, from 0. */
+  readonly index: number
+  readonly tokens: Int32Array
+  readonly logprobs: Float32Array
+  /** Set with the last slice of a completion. */
+  readonly stopReason: Sequence["stopReason"] | undefined
+}
+
+/**
  * Frozen weights to sample from.
  *
  * @since 0.1.0
@@ -112,4 +128,9 @@ export interface Result {
 export interface Sampler {
   readonly baseModel: string
   readonly sample: (request: Request) => Effect.Effect<Result, EngineError.EngineError>
+  /**
+   * The same tokens while they are drawn. The effect ends when the prompt has been read; the stream, to be run once,
+   * draws only what is asked of it.
+   */
+  readonly stream: (request: Request) => Effect.Effect<Stream.Stream<Slice>, EngineError.EngineError>
 }

@@ -76,15 +76,13 @@ const bodyOf = (
 /** Statuses whose responses must not have a body, not even an empty one. */
 const bodiless = new Set([101, 204, 205, 304])
 
-const toWeb = ({ body, headers, status }: LocalServer.Response): Response =>
-  new Response(
-    body === undefined || bodiless.has(status)
-      ? null
-      : body instanceof Uint8Array
-      ? Uint8Array.from(body)
-      : Stream.toReadableStream(body),
-    { status, headers }
-  )
+const toWeb = ({ body, headers, status }: LocalServer.Response): Effect.Effect<Response> => {
+  const init = { status, headers }
+  if (body === undefined || bodiless.has(status)) return Effect.sync(() => new Response(null, init))
+  return body instanceof Uint8Array
+    ? Effect.sync(() => new Response(Uint8Array.from(body), init))
+    : Effect.map(Stream.toReadableStreamEffect(body), (content) => new Response(content, init))
+}
 
 /**
  * An `HttpClient` all of whose requests this server answers, whatever their host.
@@ -106,7 +104,7 @@ export const makeClient = (server: LocalServer.Service): HttpClient.HttpClient =
       }).pipe(
         Effect.catchTag("Dropped", () => failure(request, "Transport", "the connection broke off"))
       )
-      return HttpClientResponse.fromWeb(request, toWeb(response))
+      return HttpClientResponse.fromWeb(request, yield* toWeb(response))
     })
   )
 

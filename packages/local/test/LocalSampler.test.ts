@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Stream } from "effect"
 import * as Engine from "../src/Engine.js"
 import type * as LocalSampler from "../src/LocalSampler.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
@@ -178,5 +178,41 @@ describe("LocalSampler", () => {
         assert.strictEqual(error._tag, "InvalidRequest")
         assert.include(error.message, words)
       }
+    }))
+
+  it.effect("read along: the same tokens, slice by slice, and none that nobody asked for", () =>
+    Effect.gen(function*() {
+      let steps = 0
+      const engine = yield* Engine.make({
+        models: [micro],
+        sliceMillis: 0,
+        pause: Effect.sync(() => void steps++)
+      })
+      const sampler = yield* engine.sampler(micro.name)
+      const request = { prompt, numSamples: 3, params: { maxTokens: 50, seed: 5, stop: ["e"] } }
+      const { sequences } = yield* sampler.sample(request)
+      const slices = Array.from(yield* Stream.runCollect(yield* sampler.stream(request)))
+      assert.isAbove(slices.length, sequences.length)
+      for (const [index, { logprobs, stopReason, tokens }] of sequences.entries()) {
+        const own = slices.filter((slice) => slice.index === index)
+        assert.deepStrictEqual(own.flatMap((slice) => Array.from(slice.tokens)), Array.from(tokens))
+        assert.deepStrictEqual(own.flatMap((slice) => Array.from(slice.logprobs)), Array.from(logprobs))
+        assert.deepStrictEqual(own.map((slice) => slice.stopReason).filter((reason) => reason !== undefined), [
+          stopReason
+        ])
+      }
+      const long = { prompt, params: { maxTokens: 100, seed: 5, stop: [] } }
+      const all = yield* Stream.runCount(yield* sampler.stream(long))
+      steps = 0
+      yield* Stream.runDrain(Stream.take(yield* sampler.stream(long), all))
+      const whole = steps
+      steps = 0
+      yield* Stream.runDrain(Stream.take(yield* sampler.stream(long), 2))
+      assert.isBelow(steps, whole / 4)
+      const nothing = yield* sampler.stream({ prompt, params: { maxTokens: 0 } })
+      assert.deepStrictEqual(
+        Array.from(yield* Stream.runCollect(nothing), ({ stopReason, tokens }) => [tokens.length, stopReason]),
+        [[0, "length"]]
+      )
     }))
 })

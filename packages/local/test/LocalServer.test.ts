@@ -1,7 +1,7 @@
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Redacted, TestClock } from "effect"
+import { Effect, Fiber, Layer, Redacted, TestClock } from "effect"
 import * as Api from "effect-tinker/Api"
 import { CancelFutureRequest, FuturesRetrieveRequest, SamplingSessionTarget } from "effect-tinker/Future"
 import { LoraConfig } from "effect-tinker/LoraConfig"
@@ -14,7 +14,9 @@ import {
   SaveWeightsRequest,
   WeightsInfoRequest
 } from "effect-tinker/Weights"
-import { LocalServer } from "../src/LocalServer.js"
+import * as Engine from "../src/Engine.js"
+import * as LocalServer from "../src/LocalServer.js"
+import * as Storage from "../src/Storage.js"
 import * as TinkerLocal from "../src/TinkerLocal.js"
 import {
   call,
@@ -38,7 +40,7 @@ const texts = ["cat: meow\n"]
 describe("LocalServer", () => {
   it.effect("serves every endpoint of the SDK's table", () =>
     Effect.gen(function*() {
-      const { endpoints } = yield* LocalServer
+      const { endpoints } = yield* LocalServer.LocalServer
       assert.deepStrictEqual(Api.all.map(({ name }) => name).filter((name) => !endpoints.includes(name)), [])
     }).pipe(local))
 
@@ -118,7 +120,7 @@ describe("LocalServer", () => {
   describe("futures", () => {
     it.effect("a poll is held until there is a result, or told to try again", () =>
       Effect.gen(function*() {
-        const server = yield* LocalServer
+        const server = yield* LocalServer.LocalServer
         const sampler = yield* openSampler(yield* openSession, 0, { baseModel: "local/tiny" })
         yield* server.pause({ state: "paused_capacity", reason: "all busy" })
         const future = yield* sample(sampler, 0, "a", { maxTokens: 2 })
@@ -201,7 +203,7 @@ describe("LocalServer", () => {
 
     it.effect("a cancelled sample is not computed", () =>
       Effect.gen(function*() {
-        const server = yield* LocalServer
+        const server = yield* LocalServer.LocalServer
         const sampler = yield* openSampler(yield* openSession, 0, { baseModel: "local/tiny" })
         yield* server.pause({ state: "paused_rate_limit" })
         const future = yield* sample(sampler, 0, "a", { maxTokens: 900 })
@@ -212,7 +214,7 @@ describe("LocalServer", () => {
 
     it.effect("too many waiting samples are refused with a hint", () =>
       Effect.gen(function*() {
-        const server = yield* LocalServer
+        const server = yield* LocalServer.LocalServer
         const sampler = yield* openSampler(yield* openSession, 0, { baseModel: "local/tiny" })
         yield* server.pause({ state: "paused_capacity" })
         yield* sample(sampler, 0, "a", { maxTokens: 1 })
@@ -462,6 +464,33 @@ describe("LocalServer", () => {
         ["checkpoint_create", `tinker://${modelId}/weights/a`]
       ])
     }).pipe(local))
+
+  it.effect("usage is visible with its result, and on the disk with a checkpoint and soon after anything else", () =>
+    Effect.gen(function*() {
+      const storage = yield* Storage.memory
+      const server = Layer.provide(LocalServer.layer(), [Engine.layer(), Layer.succeed(Storage.Storage, storage)])
+      const client = TinkerLocal.layerClient.pipe(Layer.provide(server))
+      const window = "starting_on=1970-01-01T00:00:00Z&ending_before=1970-01-01T01:00:00Z"
+      const counts = Effect.map(send("GET", `/api/v1/billing/usage/events?${window}`), (answer) => {
+        const rows: ReadonlyArray<{ readonly event_info: { readonly type: string; readonly token_count?: number } }> =
+          Object(answer.json()["data"])
+        const counted = rows.filter(({ event_info: info }) => info.type !== "storage")
+        return Object.fromEntries(counted.map(({ event_info: info }) => [info.type, info.token_count ?? 1]))
+      })
+      // what another process would find, were this one killed now
+      const left = Effect.provide(counts, client)
+      yield* Effect.gen(function*() {
+        const modelId = yield* createModel(yield* openSession)
+        yield* passResult(yield* pass(modelId, 1, texts))
+        assert.deepStrictEqual(yield* counts, { training: 9 })
+        yield* resultOf(yield* call(Api.saveWeights, new SaveWeightsRequest({ modelId, seqId: 2, path: "a" })))
+        assert.deepStrictEqual(yield* left, { training: 9, checkpoint: 1 })
+        yield* passResult(yield* pass(modelId, 3, texts))
+        assert.deepStrictEqual(yield* counts, { training: 18, checkpoint: 1 })
+        yield* TestClock.adjust("250 millis")
+        assert.deepStrictEqual(yield* left, { training: 18, checkpoint: 1 })
+      }).pipe(Effect.provide(client))
+    }))
 
   it.effect("unloads a model on request", () =>
     Effect.gen(function*() {

@@ -1,6 +1,6 @@
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Deferred, Effect } from "effect"
 import * as Faults from "../src/Faults.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
 import * as NodeTinkerLocal from "../src/NodeTinkerLocal.js"
@@ -83,6 +83,51 @@ describe("NodeTinkerLocal", () => {
       assert.strictEqual((yield* send("POST", `${at}/completions`, { model: "none", prompt: "x" }, bearer)).status, 400)
       assert.strictEqual((yield* send("POST", `${at}/completions`, { prompt: "x" }, bearer)).status, 422)
     }).pipe(http))
+
+  it.scoped("streams what is drawn while more is drawn, and draws no more when nobody reads", () =>
+    Effect.gen(function*() {
+      const seen = yield* Effect.makeLatch(false)
+      const stopped = yield* Deferred.make<void>()
+      const free = 60
+      let steps = 0
+      const { baseUrl } = yield* NodeTinkerLocal.serve({
+        engine: {
+          sliceMillis: 0,
+          // After so many steps nothing goes on until the client has seen a part of the answer.
+          pause: Effect.suspend(() => ++steps < free ? Effect.yieldNow() : seen.await).pipe(
+            Effect.onInterrupt(() => Deferred.succeed(stopped, undefined))
+          )
+        }
+      })
+      const aborting = new AbortController()
+      const ask = Effect.promise(() =>
+        fetch(`${baseUrl}/oai/api/v1/completions`, {
+          method: "POST",
+          headers: { authorization: "Bearer tml-x", "content-type": "application/json" },
+          body: JSON.stringify({ model: "local/tiny", prompt: "hello", max_tokens: 400, stop: [], stream: true }),
+          signal: aborting.signal
+        })
+      )
+      const first = Effect.flatMap(ask, ({ body }) => {
+        const reader = body?.getReader()
+        return Effect.promise(async () => ({ reader, first: await reader?.read() }))
+      })
+      const { first: { value } = {}, reader } = yield* first
+      assert.match(new TextDecoder().decode(value), /^data: \{/)
+      yield* seen.open
+      let last = ""
+      for (let part = yield* Effect.promise(async () => reader?.read()); part?.done === false;) {
+        last = new TextDecoder().decode(part.value)
+        part = yield* Effect.promise(async () => reader?.read())
+      }
+      assert.include(last, "[DONE]")
+
+      yield* seen.close
+      steps = 0
+      yield* first
+      aborting.abort()
+      yield* Deferred.await(stopped)
+    }))
 
   it.scoped("breaks connections when a fault says so", () =>
     Effect.gen(function*() {

@@ -1,11 +1,14 @@
 /**
  * Samplers: frozen weights, and completions drawn from them, all completions of a request in step.
  */
+import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Random from "effect/Random"
+import * as Stream from "effect/Stream"
 import * as EngineError from "../../EngineError.js"
 import type { Snapshot } from "../../LocalAdapter.js"
-import type { Result, Sampler, Sequence } from "../../LocalSampler.js"
+import type { Result, Sampler, Sequence, Slice } from "../../LocalSampler.js"
 import { snapshotFactors } from "./adapters.js"
 import { beginTurn, decodeStep, endTurn, groupSize, makeContinuation } from "./decode.js"
 import type { Cache, Continuation } from "./decode.js"
@@ -28,6 +31,8 @@ interface Completion {
   readonly continuation: Continuation
   /** Draws the next token from its distribution; false when the sequence is over. */
   readonly advance: (logprobs: Float32Array) => boolean
+  /** What was drawn since the last time. */
+  readonly take: () => Slice
   readonly finish: () => Sequence
 }
 
@@ -37,7 +42,9 @@ const makeCompletion = (continuation: Continuation, query: Query, seed: number, 
   const tokens: Array<number> = []
   const logprobs: Array<number> = []
   const rows: Array<ReturnType<typeof makeTopK>> = []
-  let stopReason: Sequence["stopReason"] = "length"
+  let stopped = false
+  let taken = 0
+  const stopReason = (): Sequence["stopReason"] => stopped ? "stop" : "length"
   return {
     continuation,
     advance: (distribution) => {
@@ -50,14 +57,25 @@ const makeCompletion = (continuation: Continuation, query: Query, seed: number, 
         rows.push(row)
       }
       continuation.token = token
-      if (watch.push(token)) {
-        stopReason = "stop"
-        return false
+      stopped = watch.push(token)
+      return !stopped && tokens.length < query.maxTokens
+    },
+    take: () => {
+      const from = taken
+      taken = tokens.length
+      return {
+        index,
+        tokens: Int32Array.from(tokens.slice(from)),
+        logprobs: Float32Array.from(logprobs.slice(from)),
+        stopReason: stopped || taken >= query.maxTokens ? stopReason() : undefined
       }
-      return tokens.length < query.maxTokens
     },
     finish: () => {
-      const sequence = { tokens: Int32Array.from(tokens), logprobs: Float32Array.from(logprobs), stopReason }
+      const sequence = {
+        tokens: Int32Array.from(tokens),
+        logprobs: Float32Array.from(logprobs),
+        stopReason: stopReason()
+      }
       if (query.topkSample === 0) return sequence
       const topk = makeTopK(rows.length, query.topkSample)
       rows.forEach((row, i) => {
@@ -72,20 +90,24 @@ const makeCompletion = (continuation: Continuation, query: Query, seed: number, 
 // Tokens per turn: enough to be worth fetching the weights for, few enough that others wait only milliseconds.
 const tokensPerTurn = 16
 
+// Whoever reads along sees words grow, at the price of fetching the weights more often.
+const tokensPerSlice = 4
+
 /** Advances all completions a few tokens; returns those that go on. */
 function* advanceAll(
   workspace: Workspace,
   prompt: Cache,
-  active: ReadonlyArray<Completion>
+  active: ReadonlyArray<Completion>,
+  count: number
 ): Work<ReadonlyArray<Completion>> {
   const { logits, shape: { model: { vocabularySize } } } = workspace
   const rows = active.map(({ continuation }) => continuation)
   const remaining: Array<Completion> = []
   for (let from = 0; from < active.length;) {
-    const to = from + groupSize(workspace, prompt, rows.slice(from), tokensPerTurn)
-    beginTurn(workspace, prompt, rows.slice(from, to), tokensPerTurn)
+    const to = from + groupSize(workspace, prompt, rows.slice(from), count)
+    beginTurn(workspace, prompt, rows.slice(from, to), count)
     let going = active.slice(from, to)
-    for (let turn = 0; turn < tokensPerTurn && going.length > 0; turn++) {
+    for (let turn = 0; turn < count && going.length > 0; turn++) {
       const tokens = decodeStep(workspace, prompt.length, going.map(({ continuation }) => continuation))
       yield* unembed(workspace, tokens, 0, tokens.length)
       going = going.filter(({ advance }, index) => advance(logSoftmax(workspace, logits + index * vocabularySize)))
@@ -100,7 +122,9 @@ function* advanceAll(
 
 const makeSampler = (machine: Machine, packed: Packed): Sampler => {
   const { model } = machine.shape
-  const complete = Effect.fnUntraced(function*(query: Query) {
+
+  /** Reads the prompt and draws the first token of every completion. */
+  const begin = Effect.fnUntraced(function*(query: Query) {
     const seed = query.seed ?? (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER))
     const { cache, completions, going, healthy, scores } = yield* machine.run(function*(workspace) {
       load(workspace, packed)
@@ -109,7 +133,9 @@ const makeSampler = (machine: Machine, packed: Packed): Sampler => {
         { length: query.samples },
         (_, index) => makeCompletion(makeContinuation(), query, seed, index)
       )
-      const going = query.maxTokens === 0 ? [] : completions.filter(({ advance }) => advance(next))
+      const going: ReadonlyArray<Completion> = query.maxTokens === 0
+        ? []
+        : completions.filter(({ advance }) => advance(next))
       return { cache, completions, going, healthy: !Number.isNaN(at(next, 0)), scores }
     })
     if (!healthy) {
@@ -117,19 +143,36 @@ const makeSampler = (machine: Machine, packed: Packed): Sampler => {
         description: "the weights give no probabilities any more; training has diverged"
       })
     }
-    let active: ReadonlyArray<Completion> = going
-    while (active.length > 0) {
-      const turn = active
-      active = yield* machine.run(function*(workspace) {
+    /** Draws more for those that go on; yields those that still do. */
+    const advance = (active: ReadonlyArray<Completion>, count: number) =>
+      machine.run(function*(workspace) {
         load(workspace, packed)
-        return yield* advanceAll(workspace, cache, turn)
+        return yield* advanceAll(workspace, cache, active, count)
       })
-    }
+    return { advance, completions, going, scores }
+  })
+
+  const complete = Effect.fnUntraced(function*(query: Query) {
+    const { advance, completions, going, scores } = yield* begin(query)
+    let active = going
+    while (active.length > 0) active = yield* advance(active, tokensPerTurn)
     return { sequences: completions.map(({ finish }) => finish()), ...scores } satisfies Result
   })
+
+  const follow = Effect.fnUntraced(function*(query: Query) {
+    const { advance, completions, going } = yield* begin(query)
+    const slices = (drawn: ReadonlyArray<Completion>) => Chunk.map(Chunk.fromIterable(drawn), ({ take }) => take())
+    const rest = Stream.unfoldChunkEffect(going, (active) =>
+      active.length === 0
+        ? Effect.succeedNone
+        : Effect.map(advance(active, tokensPerSlice), (next) => Option.some([slices(active), next] as const)))
+    return Stream.concat(Stream.suspend(() => Stream.fromChunk(slices(completions))), rest)
+  })
+
   return {
     baseModel: model.name,
-    sample: (request) => Effect.flatMap(checkQuery(model, request), complete)
+    sample: (request) => Effect.flatMap(checkQuery(model, request), complete),
+    stream: (request) => Effect.flatMap(checkQuery(model, request), follow)
   }
 }
 

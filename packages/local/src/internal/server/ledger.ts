@@ -32,7 +32,10 @@ export interface Hour {
 
 /** @internal */
 export interface LedgerShape {
+  /** Counts it at once; it is written down a little later. */
   readonly charge: (usage: Usage) => Effect.Effect<void>
+  /** Writes down what was counted, before something is acknowledged that outlives the process. */
+  readonly flush: Effect.Effect<void>
   /** The hours from `from` and before `to`. */
   readonly hours: (from: number, to: number) => ReadonlyArray<Hour>
 }
@@ -41,6 +44,9 @@ export interface LedgerShape {
 export class Ledger extends Context.Tag("@effect-tinker/local/Ledger")<Ledger, LedgerShape>() {}
 
 const directory = "billing"
+
+/** So much usage at most is lost with a process that is killed. */
+const delay = "250 millis"
 
 /** @internal */
 export const hourMillis = 3_600_000
@@ -62,20 +68,26 @@ export const layer: Layer.Layer<Ledger, StorageFailed, Storage> = Layer.scoped(
       }
     }
 
-    const flush = Effect.suspend(() => {
+    const turn = yield* Effect.makeSemaphore(1)
+    const flush = turn.withPermits(1)(Effect.suspend(() => {
       const due = Array.from(changed)
       changed.clear()
       return Effect.forEach(
         due,
         (start) => codec.write(`${directory}/${start}.json`, Array.from(hours.get(start)?.values() ?? [])),
         { discard: true }
+      ).pipe(
+        Effect.catchAll((error) => {
+          for (const start of due) changed.add(start)
+          return Effect.logWarning("Usage could not be written down", error)
+        })
       )
-    }).pipe(Effect.catchAll((error) => Effect.logWarning("Usage could not be written down", error)))
+    }))
 
-    // counts change with every request: written down some seconds after the first change, and at the end
+    // counts change with every request: written down soon after the first change, with every checkpoint, and at the end
     const scope = yield* Effect.scope
     yield* Effect.addFinalizer(() => flush)
-    const flushSoon = Effect.forkIn(Effect.interruptible(Effect.delay(flush, "5 seconds")), scope)
+    const flushSoon = Effect.forkIn(Effect.interruptible(Effect.delay(flush, delay)), scope)
 
     return Ledger.of({
       charge: Effect.fnUntraced(function*(usage) {
@@ -88,6 +100,7 @@ export const layer: Layer.Layer<Ledger, StorageFailed, Storage> = Layer.scoped(
         if (changed.size === 0) yield* flushSoon
         changed.add(start)
       }),
+      flush,
       hours: (from, to) =>
         Array.from(hours).filter(([start]) => start >= from && start < to).sort(([a], [b]) => a - b).map(
           ([start, usage]) => ({ start, usage: Array.from(usage.values()).sort((a, b) => b.count - a.count) })

@@ -2,7 +2,7 @@
  * The shapes of OpenAI's API, as far as a text model can fill them.
  */
 import * as Schema from "effect/Schema"
-import type { Sequence } from "../../LocalSampler.js"
+import type { Sequence, Slice } from "../../LocalSampler.js"
 import * as LocalTokenizer from "../../LocalTokenizer.js"
 
 const optional = <A, I>(schema: Schema.Schema<A, I>) => Schema.optional(Schema.NullOr(schema))
@@ -58,33 +58,44 @@ export const render = (messages: ReadonlyArray<typeof Message.Type>): Int32Array
   return Int32Array.from([...tokens, start, ...plain("assistant\n")])
 }
 
-const stopsOf = ({ stop }: Common): ReadonlyArray<string> => typeof stop === "string" ? [stop] : stop ?? []
+const stopsOf = ({ stop }: Pick<Common, "stop">): ReadonlyArray<string> =>
+  typeof stop === "string" ? [stop] : stop ?? []
 
-/** The text of a completion without what ended it. */
-const textOf = (request: Common, { stopReason, tokens }: Sequence): string => {
-  const text = LocalTokenizer.decode(tokens, { skipSpecials: true })
-  const ending = stopReason === "stop" ? stopsOf(request).find((stop) => text.endsWith(stop)) : undefined
-  return ending === undefined ? text : text.slice(0, text.length - ending.length)
-}
-
-/** The same in pieces, one for each token that completes a character. */
-const pieces = (request: Common, sequence: Sequence): ReadonlyArray<string> => {
-  const whole = textOf(request, sequence)
-  const decoder = new TextDecoder()
-  const out: Array<string> = []
-  let length = 0
-  for (const token of sequence.tokens) {
-    if (token >= 256) continue
-    const piece = decoder.decode(LocalTokenizer.tokenBytes(token), { stream: true })
-      .slice(0, Math.max(0, whole.length - length))
-    length += piece.length
-    if (piece !== "") out.push(piece)
+/** How much of the end of a text may turn out to be the beginning of a stop string. */
+const undecided = (text: string, stops: ReadonlyArray<string>): number => {
+  let most = 0
+  for (const stop of stops) {
+    for (let length = Math.min(stop.length, text.length); length > most; length--) {
+      if (text.endsWith(stop.slice(0, length))) most = length
+    }
   }
-  const rest = whole.slice(length)
-  return rest === "" ? out : [...out, rest]
+  return most
 }
 
-const logprobsOf = ({ logprobs, tokens }: Sequence) => ({
+/**
+ * A completion's text as it grows: whole characters, no special tokens, and nothing of the string that ends it.
+ *
+ * @internal
+ */
+export const makeText = (request: Pick<Common, "stop">): (slice: Pick<Slice, "tokens" | "stopReason">) => string => {
+  const stops = stopsOf(request)
+  const decoder = new TextDecoder()
+  let held = ""
+  return ({ stopReason, tokens }) => {
+    for (const token of tokens) {
+      if (token < 256) held += decoder.decode(LocalTokenizer.tokenBytes(token), { stream: true })
+    }
+    if (stopReason !== undefined) held += decoder.decode()
+    const ending = stopReason === "stop" ? stops.find((stop) => held.endsWith(stop)) : undefined
+    const out = stopReason === undefined
+      ? held.slice(0, held.length - undecided(held, stops))
+      : held.slice(0, held.length - (ending?.length ?? 0))
+    held = held.slice(out.length)
+    return out
+  }
+}
+
+const logprobsOf = ({ logprobs, tokens }: Pick<Sequence, "logprobs" | "tokens">) => ({
   content: Array.from(tokens, (token, i) => ({
     token: LocalTokenizer.decode([token]),
     logprob: logprobs[i] ?? 0,
@@ -99,7 +110,10 @@ export interface Shape {
   readonly object: string
   readonly chunkObject: string
   readonly choice: (request: Common, sequence: Sequence, index: number) => unknown
-  readonly deltas: (request: Common, sequence: Sequence, index: number) => ReadonlyArray<unknown>
+  /** What is sent of a completion before any of its text. */
+  readonly opening: (index: number) => ReadonlyArray<unknown>
+  readonly delta: (request: Common, slice: Slice, text: string) => unknown
+  readonly closing: (index: number, stopReason: Sequence["stopReason"]) => unknown
 }
 
 /** @internal */
@@ -109,14 +123,13 @@ export const completion: Shape = {
   chunkObject: "text_completion",
   choice: (request, sequence, index) => ({
     index,
-    text: textOf(request, sequence),
+    text: makeText(request)(sequence),
     logprobs: null,
     finish_reason: sequence.stopReason
   }),
-  deltas: (request, sequence, index) => [
-    ...pieces(request, sequence).map((text) => ({ index, text, logprobs: null, finish_reason: null })),
-    { index, text: "", logprobs: null, finish_reason: sequence.stopReason }
-  ]
+  opening: () => [],
+  delta: (_, { index }, text) => ({ index, text, logprobs: null, finish_reason: null }),
+  closing: (index, stopReason) => ({ index, text: "", logprobs: null, finish_reason: stopReason })
 }
 
 /** @internal */
@@ -126,13 +139,33 @@ export const chat: Shape = {
   chunkObject: "chat.completion.chunk",
   choice: (request, sequence, index) => ({
     index,
-    message: { role: "assistant", content: textOf(request, sequence) },
+    message: { role: "assistant", content: makeText(request)(sequence) },
     logprobs: request.logprobs === true ? logprobsOf(sequence) : null,
     finish_reason: sequence.stopReason
   }),
-  deltas: (request, sequence, index) => [
-    { index, delta: { role: "assistant", content: "" }, finish_reason: null },
-    ...pieces(request, sequence).map((content) => ({ index, delta: { content }, finish_reason: null })),
-    { index, delta: {}, finish_reason: sequence.stopReason }
-  ]
+  opening: (index) => [{ index, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null }],
+  delta: (request, slice, content) => ({
+    index: slice.index,
+    delta: { content },
+    logprobs: request.logprobs === true ? logprobsOf(slice) : null,
+    finish_reason: null
+  }),
+  closing: (index, stopReason) => ({ index, delta: {}, logprobs: null, finish_reason: stopReason })
+}
+
+/** The choices of the chunks that tell of each slice, as it comes. @internal */
+export const makeDeltas = (request: Common, shape: Shape): (slice: Slice) => ReadonlyArray<unknown> => {
+  const texts = new Map<number, ReturnType<typeof makeText>>()
+  return (slice) => {
+    const { index, stopReason } = slice
+    const known = texts.get(index)
+    const text = known ?? makeText(request)
+    texts.set(index, text)
+    const piece = text(slice)
+    return [
+      ...(known === undefined ? shape.opening(index) : []),
+      ...(piece === "" && request.logprobs !== true ? [] : [shape.delta(request, slice, piece)]),
+      ...(stopReason === undefined ? [] : [shape.closing(index, stopReason)])
+    ]
+  }
 }

@@ -68,7 +68,7 @@ export const accountRoutes = [
         userName: caller.name
       })
       const used = new Map(ledger.hours(from, to).map(({ start, usage }) => [start, usage]))
-      for (let start = from; start < Math.min(to, now); start += hourMillis) {
+      for (let start = from; start < to && start <= now; start += hourMillis) {
         for (const usage of used.get(start) ?? []) {
           if (usage.owner !== caller.urn) continue
           data.push(

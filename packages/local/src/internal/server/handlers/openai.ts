@@ -36,8 +36,8 @@ const toFailure = (error: OperationError): HttpFailure =>
     ? error
     : new HttpFailure({ status: error._tag === "StorageFailed" ? 500 : 400, detail: error.message })
 
-const sample = Effect.fnUntraced(function*(request: openai.Common, prompt: Int32Array, caller: Caller) {
-  const ledger = yield* Ledger
+/** The sampler a request names, and what it asks of it. */
+const open = Effect.fnUntraced(function*(request: openai.Common, prompt: Int32Array, caller: Caller) {
   const samplers = yield* Samplers
   const isPath = request.model.startsWith("tinker://")
   const sampler = yield* samplers.open({
@@ -48,38 +48,31 @@ const sample = Effect.fnUntraced(function*(request: openai.Common, prompt: Int32
     ephemeral: false
   })
   const stop = request.stop ?? undefined
-  const { sequences } = yield* sampler.sample({
-    prompt,
-    numSamples: request.n ?? 1,
-    params: {
-      maxTokens: request.max_completion_tokens ?? request.max_tokens ?? undefined,
-      temperature: request.temperature ?? undefined,
-      topP: request.top_p ?? undefined,
-      seed: request.seed ?? undefined,
-      stop: typeof stop === "string" ? [stop] : stop
-    }
-  })
-  const usage = { owner: caller.urn, baseModel: sampler.baseModel }
-  const sampled = sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
-  yield* ledger.charge({ ...usage, kind: "sampling_prefill", count: prompt.length })
-  yield* ledger.charge({ ...usage, kind: "sampling_sample", count: sampled })
   return {
-    sequences,
-    usage: { prompt_tokens: prompt.length, completion_tokens: sampled, total_tokens: prompt.length + sampled }
+    sampler,
+    query: {
+      prompt,
+      numSamples: request.n ?? 1,
+      params: {
+        maxTokens: request.max_completion_tokens ?? request.max_tokens ?? undefined,
+        temperature: request.temperature ?? undefined,
+        topP: request.top_p ?? undefined,
+        seed: request.seed ?? undefined,
+        stop: typeof stop === "string" ? [stop] : stop
+      }
+    }
   }
 })
 
-const encoder = new TextEncoder()
+const usageOf = (prompt: Int32Array, sampled: number) => ({
+  prompt_tokens: prompt.length,
+  completion_tokens: sampled,
+  total_tokens: prompt.length + sampled
+})
 
-const events = (values: Iterable<unknown>): Reply =>
-  new Reply({
-    status: 200,
-    headers: { "content-type": "text/event-stream", "cache-control": "no-cache" },
-    body: Stream.concat(
-      Stream.map(Stream.fromIterable(values), (value) => encoder.encode(`data: ${JSON.stringify(value)}\n\n`)),
-      Stream.make(encoder.encode("data: [DONE]\n\n"))
-    )
-  })
+const encoder = new TextEncoder()
+const event = (data: string): Uint8Array => encoder.encode(`data: ${data}\n\n`)
+const done = Stream.sync(() => event("[DONE]"))
 
 const respond = Effect.fnUntraced(function*(
   request: openai.Common,
@@ -88,23 +81,45 @@ const respond = Effect.fnUntraced(function*(
   call: Call
 ) {
   if (prompt.length === 0) return yield* badRequest("The prompt is empty")
-  const { sequences, usage } = yield* Effect.mapError(sample(request, prompt, call.caller), toFailure)
+  const ledger = yield* Ledger
+  const { query, sampler } = yield* open(request, prompt, call.caller)
+  const charge = (kind: "sampling_prefill" | "sampling_sample", count: number) =>
+    ledger.charge({ owner: call.caller.urn, baseModel: sampler.baseModel, kind, count })
   const created = Math.floor((yield* Clock.currentTimeMillis) / 1000)
   const head = { id: `${shape.prefix}-${yield* randomId}`, created, model: request.model }
   if (request.stream !== true) {
+    const { sequences } = yield* sampler.sample(query)
+    const sampled = sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
+    yield* charge("sampling_prefill", prompt.length)
+    yield* charge("sampling_sample", sampled)
     return json(200, {
       ...head,
       object: shape.object,
       choices: sequences.map((sequence, index) => shape.choice(request, sequence, index)),
-      usage
+      usage: usageOf(prompt, sampled)
     })
   }
+  // What can be refused has been when the first byte leaves.
+  const slices = yield* sampler.stream(query)
+  yield* charge("sampling_prefill", prompt.length)
   const chunk = (choices: ReadonlyArray<unknown>) => ({ ...head, object: shape.chunkObject, choices })
-  return events([
-    ...sequences.flatMap((sequence, index) => shape.deltas(request, sequence, index).map((delta) => chunk([delta]))),
-    ...(request.stream_options?.include_usage === true ? [{ ...chunk([]), usage }] : [])
-  ])
-})
+  const deltas = openai.makeDeltas(request, shape)
+  let sampled = 0
+  const counted = Stream.tap(slices, ({ tokens }) => {
+    sampled += tokens.length
+    return charge("sampling_sample", tokens.length)
+  })
+  const usage = Stream.sync(() => event(JSON.stringify({ ...chunk([]), usage: usageOf(prompt, sampled) })))
+  return new Reply({
+    status: 200,
+    headers: { "content-type": "text/event-stream", "cache-control": "no-cache" },
+    body: Stream.mapConcat(counted, (slice) => deltas(slice).map((delta) => event(JSON.stringify(chunk([delta])))))
+      .pipe(
+        Stream.concat(request.stream_options?.include_usage === true ? usage : Stream.empty),
+        Stream.concat(done)
+      )
+  })
+}, (effect) => Effect.mapError(effect, toFailure))
 
 const completion = Effect.fnUntraced(function*(call: Call) {
   const request = yield* decodeCompletion(call)

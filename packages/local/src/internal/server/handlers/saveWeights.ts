@@ -73,6 +73,7 @@ const prepareSave = Effect.fnUntraced(function*(target: Target, call: Call, seqI
       yield* runs.flush(target.id)
       yield* audit.note(call.caller, { resource: "checkpoint", action: "create", path, modelId: target.id })
       yield* ledger.charge({ ...target.usage, kind: "checkpoint", count: 1 })
+      yield* ledger.flush
       return record
     })
 })
