@@ -4,10 +4,11 @@ import { existsSync } from "node:fs"
 import { root } from "./packages.mjs"
 
 const programs = {
-  quickstart: ["packages/local/examples/quickstart.ts", "a small model fine-tuned on the embedded backend"],
+  quickstart: ["examples/quickstart.ts", "a small model fine-tuned on the embedded backend"],
   bench: ["packages/bench/src/main.ts", "benchmarks"],
   parity: ["packages/parity/src/main.ts", "the comparison with the Python SDK"],
   chaos: ["packages/parity/src/chaos.ts", "the chaos run"],
+  example: ["examples/run.mjs", "the examples"],
   docs: [".ci/docs.mjs", "the API reference"]
 }
 

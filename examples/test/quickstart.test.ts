@@ -1,10 +1,10 @@
+import { LocalTokenizer } from "@effect-tinker/local"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Progress } from "effect-tinker"
 import { SampledSequence } from "effect-tinker/Sample"
-import { advantages, experience, lessons, opening, reward } from "../examples/quickstart/task.js"
-import { drawChart, makeScreen } from "../examples/quickstart/terminal.js"
-import * as LocalTokenizer from "../src/LocalTokenizer.js"
+import { advantages, experience, lessons, opening, reward } from "../quickstart/task.js"
+import { drawChart, makeScreen } from "../quickstart/terminal.js"
 
 const record = (isTTY: boolean) => {
   const written: Array<string> = []

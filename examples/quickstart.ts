@@ -115,7 +115,7 @@ const resumed = (training: TrainingClient.Service) =>
   })
 
 const hosted = `
-The same program runs on the hosted service. Change three things in packages/local/examples/quickstart.ts:
+The same program runs on the hosted service. Change three things in examples/quickstart.ts:
   - the backend: ServiceClient.layerEnv() with NodeTinker.layer from effect-tinker/NodeTinker, and TINKER_API_KEY in the environment;
   - the model: one of those the service offers, instead of ${model};
   - the tokenizer: that model's own, from @effect-tinker/tokenizer, instead of LocalTokenizer.

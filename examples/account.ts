@@ -1,0 +1,24 @@
+/**
+ * Which key do I use, what may I train, what have I trained: the questions to ask a service first.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Console, Effect, Stream } from "effect"
+import { RestClient, TrainingClient } from "effect-tinker"
+import { Backend, model } from "./shared/backend.js"
+
+const program = Effect.gen(function*() {
+  const rest = yield* RestClient.RestClient
+  const key = yield* rest.getApiKey
+  yield* Console.log(`using the key "${key.name}"`)
+
+  const { supportedModels } = yield* rest.getServerCapabilities
+  for (const { maxContextLength, modelName } of supportedModels) {
+    yield* Console.log(`${modelName}, up to ${maxContextLength} tokens`)
+  }
+
+  yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 8 })
+  const newest = yield* Stream.runHead(rest.streamTrainingRuns({ pageSize: 1 }))
+  if (newest._tag === "Some") yield* Console.log(`the newest run trains ${newest.value.baseModel}`)
+})
+
+NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))

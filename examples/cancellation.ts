@@ -1,0 +1,44 @@
+/**
+ * What cancelling does: here at once, on the server not at all. The embedded backend is held up on request, so that
+ * there is something to cancel.
+ */
+import { LocalServer, TinkerLocal } from "@effect-tinker/local"
+import { NodeRuntime } from "@effect/platform-node"
+import { Console, Effect, Fiber, Layer } from "effect"
+import { Datum, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
+
+const program = Effect.gen(function*() {
+  const server = yield* LocalServer.LocalServer
+  const training = yield* TrainingClient.makeLora({ baseModel: "local/tiny", rank: 8, seed: 1 })
+  const batch = [yield* Datum.fromTokens([3, 1, 4, 1, 5, 9])]
+
+  yield* server.pause({ state: "paused_capacity", reason: "short of capacity" })
+
+  // Waiting with a bound: the wait ends, the operation does not.
+  const pass = yield* training.forwardBackward(batch, "cross_entropy")
+  const late = yield* Effect.flip(TinkerFuture.timeout(pass, "200 millis"))
+  yield* Console.log(`${late._tag}: ${late.description}`)
+
+  // Interrupting whoever waits: the poll is aborted at once, and the accepted operation stays accepted.
+  const waiter = yield* Effect.fork(pass)
+  yield* Effect.sleep("50 millis")
+  yield* Fiber.interrupt(waiter)
+  yield* Console.log("interrupted while waiting")
+
+  // A race that is lost is an interruption too.
+  const winner = yield* Effect.raceFirst(Effect.as(pass, "the pass"), Effect.delay(Effect.succeed("the clock"), 100))
+  yield* Console.log(`${winner} won`)
+
+  // The server goes on, and so does whoever asks again.
+  yield* server.resume
+  const { metrics } = yield* pass
+  yield* Console.log(`the pass was carried out once: loss ${metrics["loss:sum"]?.toFixed(2)}`)
+  yield* yield* training.optimStep({ learningRate: 1e-4 })
+  yield* Console.log("and the next operation was not held up")
+})
+
+const Backend = ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }).pipe(
+  Layer.provideMerge(TinkerLocal.layer())
+)
+
+NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))

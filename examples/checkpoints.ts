@@ -1,0 +1,49 @@
+/**
+ * Saves a run halfway, goes on, then resumes from the checkpoint and arrives at the same losses.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Console, Effect, Stream } from "effect"
+import { Datum, RestClient, SamplingClient, TrainingClient } from "effect-tinker"
+import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
+
+const program = Effect.gen(function*() {
+  const training = yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 16, seed: 1 })
+  const tokenizer = yield* tokenizerOf(training)
+  const batch = [yield* Datum.fromTokens(tokenizer.encode("A checkpoint is a promise to come back."))]
+  const adam = { learningRate: yield* learningRate }
+
+  const steps = (client: TrainingClient.Service, count: number) =>
+    Effect.gen(function*() {
+      const losses: Array<string> = []
+      for (let n = 0; n < count; n++) {
+        const { pass } = yield* yield* client.trainStep(batch, "cross_entropy", adam)
+        losses.push(pass.metrics["loss:sum"]?.toFixed(4) ?? "?")
+      }
+      return losses.join(" ")
+    })
+
+  yield* Console.log(`first half:  ${yield* steps(training, 5)}`)
+  const saved = yield* yield* training.saveState("halfway", { userMetadata: { step: "5" } })
+  yield* Console.log(`went on:     ${yield* steps(training, 5)}`)
+
+  // With the optimizer's moments the run goes on as if nothing had happened; without, AdamW starts afresh.
+  const resumed = yield* TrainingClient.makeFromState({ path: saved.path, withOptimizer: true })
+  yield* Console.log(`resumed:     ${yield* steps(resumed, 5)}`)
+  const restarted = yield* TrainingClient.makeFromState({ path: saved.path })
+  yield* Console.log(`new moments: ${yield* steps(restarted, 5)}`)
+
+  // To sample from later, weights are enough; they expire by themselves if told so.
+  const weights = yield* yield* resumed.saveWeightsForSampler("final", { ttlSeconds: 24 * 3600 })
+  yield* SamplingClient.make({ modelPath: weights.path })
+
+  const rest = yield* RestClient.RestClient
+  yield* Stream.runForEach(
+    Stream.take(rest.streamUserCheckpoints(), 2),
+    ({ checkpointType, expiresAt, sizeBytes, tinkerPath }) =>
+      Console.log(
+        `${checkpointType}: ${tinkerPath}, ${sizeBytes} bytes, ${expiresAt === undefined ? "kept" : "expires"}`
+      )
+  )
+})
+
+NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))

@@ -1,0 +1,83 @@
+// Runs examples from source: `npm run example -- NAME`, or `-- --all` with a table at the end.
+import { build } from "esbuild"
+import { spawn } from "node:child_process"
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+const cache = `${root}node_modules/.cache`
+
+export const names = readdirSync(`${root}examples`)
+  .filter((file) => file.endsWith(".ts"))
+  .map((file) => file.slice(0, -3))
+  .sort()
+
+/** Bundles programs, so that each starts in a fraction of a second. `run` starts one; `dispose` removes the bundle. */
+export const bundle = async (programs) => {
+  mkdirSync(cache, { recursive: true })
+  const outdir = mkdtempSync(`${cache}/examples-`)
+  await build({
+    entryPoints: programs.map((name) => `${root}examples/${name}.ts`),
+    outbase: `${root}examples`,
+    outdir,
+    bundle: true,
+    splitting: true,
+    platform: "node",
+    format: "esm",
+    target: "node20",
+    sourcemap: true,
+    conditions: ["@effect-tinker/source"],
+    // What is still CommonJS asks for Node's own modules at run time.
+    banner: {
+      js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
+    },
+    logLevel: "warning"
+  })
+  const run = (name, options) =>
+    new Promise((resolve) => {
+      const child = spawn(process.execPath, ["--enable-source-maps", `${outdir}/${name}.js`], options)
+      const written = []
+      for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => written.push(chunk))
+      child.on("close", (code, signal) =>
+        resolve({ code: signal === "SIGINT" ? 130 : code ?? 1, output: Buffer.concat(written).toString() }))
+    })
+  return { run, dispose: () => rmSync(outdir, { recursive: true, force: true }) }
+}
+
+const main = async ([name]) => {
+  if (name !== "--all" && !names.includes(name)) {
+    const problem = name === undefined ? "" : `there is no example ${name}\n\n`
+    process.stderr.write(`${problem}npm run example -- NAME, or -- --all\n\n${names.map((n) => `  ${n}\n`).join("")}`)
+    return 2
+  }
+  const programs = name === "--all" ? names : [name]
+  const examples = await bundle(programs)
+  const results = []
+  try {
+    for (const program of programs) {
+      if (name === "--all") process.stdout.write(`\n== ${program}\n`)
+      const start = performance.now()
+      const { code } = await examples.run(program, { stdio: "inherit" })
+      results.push({ program, code, seconds: (performance.now() - start) / 1000 })
+      if (code === 130) break
+    }
+  } finally {
+    examples.dispose()
+  }
+  if (name === "--all") {
+    const width = Math.max(...results.map(({ program }) => program.length))
+    process.stdout.write(`\n${"example".padEnd(width)}  seconds\n`)
+    for (const { code, program, seconds } of results) {
+      process.stdout.write(
+        `${program.padEnd(width)}  ${seconds.toFixed(1).padStart(7)}  ${code === 0 ? "ok" : `failed (${code})`}\n`
+      )
+    }
+  }
+  return results.find(({ code }) => code !== 0)?.code ?? 0
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  // The child hears of an interrupt too; this waits for it, to remove the bundle.
+  process.on("SIGINT", () => {})
+  process.exit(await main(process.argv.slice(2)))
+}

@@ -1,0 +1,34 @@
+/**
+ * A server of one's own, by its URL: here the embedded backend behind a port, as it could be a SkyRL server on a
+ * cluster.
+ */
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
+import { NodeRuntime } from "@effect/platform-node"
+import { Console, Effect, Layer } from "effect"
+import { Datum, ServiceClient, TinkerConfig, TrainingClient } from "effect-tinker"
+import * as NodeTinker from "effect-tinker/NodeTinker"
+
+const train = Effect.gen(function*() {
+  const service = yield* ServiceClient.ServiceClient
+  const { supportedModels } = yield* service.serverCapabilities
+  const names = supportedModels.flatMap(({ modelName }) => modelName ?? [])
+  yield* Console.log(`it offers ${names.join(", ")}`)
+
+  const training = yield* TrainingClient.makeLora({ baseModel: names[0] ?? "", rank: 8, seed: 1 })
+  const batch = [yield* Datum.fromTokens([3, 1, 4, 1, 5, 9])]
+  const { pass } = yield* yield* training.trainStep(batch, "cross_entropy", { learningRate: 1e-4 })
+  yield* Console.log(`one step over HTTP: loss ${pass.metrics["loss:sum"]?.toFixed(2)}`)
+}).pipe(Effect.scoped)
+
+const program = Effect.gen(function*() {
+  const { baseUrl } = yield* NodeTinkerLocal.serve()
+  const Service = ServiceClient.layer({
+    baseUrl,
+    apiKey: "tml-cluster",
+    compatibility: TinkerConfig.skyrl, // what such a server does otherwise than the hosted service
+    allowInsecure: false // true for plain http within a network you trust; localhost needs no permission
+  }).pipe(Layer.provide(NodeTinker.layer))
+  yield* Effect.provide(train, Service)
+}).pipe(Effect.scoped)
+
+NodeRuntime.runMain(program)

@@ -1,0 +1,65 @@
+/**
+ * Where the examples do their work: in this process, or on the server that `TINKER_BASE_URL` names.
+ */
+import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
+import { HuggingFaceHub, Renderers, Tokenizer, Tokenizers } from "@effect-tinker/tokenizer"
+import { NodeContext, NodeHttpClient } from "@effect/platform-node"
+import { Config, Effect, Layer } from "effect"
+import type { TrainingClient } from "effect-tinker"
+import { Credentials, RestClient, ServiceClient, TinkerConfig } from "effect-tinker"
+import * as NodeTinker from "effect-tinker/NodeTinker"
+
+/** The model to train. Another server than the embedded one has other models: set EXAMPLE_MODEL. */
+export const model = Config.withDefault(Config.string("EXAMPLE_MODEL"), "local/small")
+
+/** Right for the small local models, too fast for large ones: set EXAMPLE_LEARNING_RATE with the model. */
+export const learningRate = Config.withDefault(Config.number("EXAMPLE_LEARNING_RATE"), 4e-4)
+
+const local = { baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }
+
+/** The backend in this process: no account, no network. */
+const Embedded = Layer.merge(
+  ServiceClient.layer(local),
+  RestClient.layer.pipe(Layer.provide(Credentials.layer), Layer.provide(TinkerConfig.layer(local)))
+).pipe(Layer.provide(TinkerLocal.layer()))
+
+/** The hosted service, or a server of your own: TINKER_BASE_URL, TINKER_API_KEY. */
+const Remote = Layer.merge(
+  ServiceClient.layerEnv(),
+  RestClient.layer.pipe(Layer.provide(Credentials.layer), Layer.provide(TinkerConfig.layerEnv()))
+).pipe(Layer.provide(NodeTinker.layer))
+
+const Clients = Layer.unwrapEffect(
+  Effect.map(
+    Config.withDefault(Config.string("TINKER_BASE_URL"), ""),
+    (url): Layer.Layer<ServiceClient.ServiceClient | RestClient.RestClient, unknown> => url === "" ? Embedded : Remote
+  )
+)
+
+/** Tokenizers of any model by name: the hub's, and the one of the local models. */
+const Vocabularies = Tokenizers.layer({
+  registry: { [LocalTokenizer.tokenizerId]: Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles) }
+}).pipe(
+  Layer.provide(HuggingFaceHub.layerConfig()),
+  Layer.provide([NodeContext.layer, NodeHttpClient.layerUndici])
+)
+
+/** Everything an example asks for. */
+export const Backend = Layer.merge(Clients, Vocabularies)
+
+/** The tokenizer the server names for a model. */
+export const tokenizerOf = (training: TrainingClient.Service) =>
+  Effect.gen(function*() {
+    const tokenizers = yield* Tokenizers.Tokenizers
+    return yield* tokenizers.forModel(yield* model, { tokenizerId: yield* training.tokenizerId })
+  })
+
+/** How a model wants its conversations written. The local models take Qwen's format. */
+export const rendererOf = (training: TrainingClient.Service) =>
+  Effect.gen(function*() {
+    const name = yield* model
+    const tokenizer = yield* tokenizerOf(training)
+    return yield* name.startsWith("local/")
+      ? Renderers.qwen3Instruct(tokenizer)
+      : Renderers.forModel(name, tokenizer)
+  })
