@@ -26,6 +26,7 @@ import { archiveUrl } from "./internal/rest/archiveUrl.js"
 import * as Caller from "./internal/rest/caller.js"
 import { exportTrace } from "./internal/rest/traceExport.js"
 import { whoami } from "./internal/rest/whoami.js"
+import * as Telemetry from "./internal/telemetry.js"
 import * as transport from "./internal/transport.js"
 import type * as Sampler from "./Sampler.js"
 import * as Session from "./Session.js"
@@ -364,4 +365,7 @@ export const layer: Layer.Layer<
   RestClient,
   never,
   TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient
-> = Layer.effect(RestClient, Effect.map(transport.Transport, fromTransport)).pipe(Layer.provide(transport.layer))
+> = Layer.scoped(
+  RestClient,
+  Effect.flatMap(transport.Transport, (via) => Effect.as(Telemetry.make(via), fromTransport(via)))
+).pipe(Layer.provide(transport.layer))

@@ -17,6 +17,7 @@ import * as SubscriptionRef from "effect/SubscriptionRef"
 import * as Api from "./Api.js"
 import type { SamplingSessionId, SessionId } from "./Id.js"
 import * as Heartbeat from "./internal/heartbeat.js"
+import * as Observer from "./internal/observer.js"
 import * as Sampling from "./internal/sampling.js"
 import type { ModelInput } from "./ModelInput.js"
 import type * as QueueState from "./QueueState.js"
@@ -221,15 +222,18 @@ export const make: (
     const service = yield* ServiceClient.ServiceClient
     const sessionId = yield* service.sessionId
     const { nextSamplingSessionSeqId, transport } = service[ServiceClient.TypeId]
-    const { samplingSessionId } = yield* transport.call(
-      Api.createSamplingSession,
-      new CreateSamplingSessionRequest({
-        sessionId,
-        samplingSessionSeqId: nextSamplingSessionSeqId(),
-        baseModel,
-        modelPath
-      }),
-      { from: from("make") }
+    const { samplingSessionId } = yield* Observer.reported(
+      transport.emit,
+      transport.call(
+        Api.createSamplingSession,
+        new CreateSamplingSessionRequest({
+          sessionId,
+          samplingSessionSeqId: nextSamplingSessionSeqId(),
+          baseModel,
+          modelPath
+        }),
+        { from: from("make") }
+      )
     )
     return yield* fromSession(service, samplingSessionId, sessionId, "original", options)
   }

@@ -28,7 +28,9 @@ import { type ClientConfig, ClientConfigRequest, ClientDynamicConfig } from "./C
 import * as Credentials from "./Credentials.js"
 import type { SessionId } from "./Id.js"
 import * as Heartbeat from "./internal/heartbeat.js"
+import * as Observer from "./internal/observer.js"
 import * as Startup from "./internal/startup.js"
+import * as Telemetry from "./internal/telemetry.js"
 import * as Transport from "./internal/transport.js"
 import * as Turnstile from "./internal/turnstile.js"
 import * as RetryPolicy from "./RetryPolicy.js"
@@ -147,6 +149,8 @@ export const make: (
   options?: SessionOptions
 ) => Effect.Effect<Service, never, Transport.Transport | Scope.Scope> = Effect.fnUntraced(function*(options) {
   const transport = yield* Transport.Transport
+  // Before anything with a finalizer: what goes wrong at the end is reported too.
+  const telemetry = yield* Telemetry.make(transport)
   const background = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.sequential)
   const health = yield* SubscriptionRef.make<Health>({ _tag: "NotStarted" })
   const dynamic = yield* Ref.make(Option.none<ClientDynamicConfig>())
@@ -204,6 +208,7 @@ export const make: (
       { from: from("sessionId") }
     )
     session = answer.sessionId
+    telemetry.sessionStarted(session)
     if (answer.infoMessage !== undefined) yield* Effect.logInfo(answer.infoMessage)
     if (answer.warningMessage !== undefined) yield* Effect.logWarning(answer.warningMessage)
     if (answer.errorMessage !== undefined) yield* Effect.logError(answer.errorMessage)
@@ -228,7 +233,9 @@ export const make: (
         Effect.zipRight(transport.call(Api.finishSession, request, { from: from("finish") })),
         Effect.tap(() => {
           reported = true
-        })
+          telemetry.sessionEnded()
+        }),
+        (self) => Observer.reported(transport.emit, self)
       )
     })
 
@@ -256,7 +263,7 @@ export const make: (
     serverCapabilities: Effect.zipRight(
       clientConfig,
       transport.call(Api.capabilities, {}, { from: from("serverCapabilities") })
-    ),
+    ).pipe((self) => Observer.reported(transport.emit, self)),
     health: SubscriptionRef.get(health),
     healthChanges: health.changes,
     finish

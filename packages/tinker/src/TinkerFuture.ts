@@ -20,6 +20,7 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Observer from "./internal/observer.js"
 import * as Poll from "./internal/poll.js"
 import type * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
@@ -191,18 +192,21 @@ export const make = <A>(
 ): TinkerFuture<A> => {
   const events = makeEvents()
   let iteration = 0
-  const work = Effect.suspend(() =>
-    Poll.poll({
-      ...options,
-      iteration,
-      onIteration: (next) => {
-        iteration = next
-      },
-      onEvent: (event) => {
-        events.push(event)
-        return options.onEvent(event)
-      }
-    })
+  const work = Observer.reported(
+    options.transport.emit,
+    Effect.suspend(() =>
+      Poll.poll({
+        ...options,
+        iteration,
+        onIteration: (next) => {
+          iteration = next
+        },
+        onEvent: (event) => {
+          events.push(event)
+          return options.onEvent(event)
+        }
+      })
+    )
   )
   return new Future(
     shared({

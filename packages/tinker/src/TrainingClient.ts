@@ -20,6 +20,7 @@ import type * as Datum from "./Datum.js"
 import type * as ForwardBackward from "./ForwardBackward.js"
 import type { ModelId, SamplingSessionId } from "./Id.js"
 import * as Creation from "./internal/creation.js"
+import * as Observer from "./internal/observer.js"
 import * as Operations from "./internal/operations.js"
 import type { GetInfoResponse } from "./Model.js"
 import type * as Optimizer from "./Optimizer.js"
@@ -183,6 +184,9 @@ const client = (
   modelId: ModelId
 ): Effect.Effect<Service, never, Scope.Scope> => Operations.make({ service, modelId })
 
+const reported = (service: ServiceClient.Service, creation: Effect.Effect<ModelId, TinkerError.TinkerError>) =>
+  Observer.reported(service[ServiceClient.TypeId].transport.emit, creation)
+
 /**
  * Creates a model with a LoRA adapter and waits until it is ready.
  *
@@ -194,7 +198,7 @@ export const makeLora: (
 ) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
     const service = yield* ServiceClient.ServiceClient
-    return yield* client(service, yield* Creation.lora(service, options))
+    return yield* client(service, yield* reported(service, Creation.lora(service, options)))
   }
 )
 
@@ -212,9 +216,9 @@ export const makeFromState: (
     const service = yield* ServiceClient.ServiceClient
     const config = yield* service.clientConfig
     if (config.createModelViaLoadWeights) {
-      return yield* client(service, yield* Creation.viaLoadWeights(service, options))
+      return yield* client(service, yield* reported(service, Creation.viaLoadWeights(service, options)))
     }
-    const created = yield* client(service, yield* Creation.likeCheckpoint(service, options))
+    const created = yield* client(service, yield* reported(service, Creation.likeCheckpoint(service, options)))
     const load = options.withOptimizer === true ? created.loadStateWithOptimizer : created.loadState
     yield* Effect.flatten(load(options.path, options))
     return created

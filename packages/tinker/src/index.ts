@@ -183,6 +183,16 @@ export * as Id from "./Id.js"
 export * as LoraConfig from "./LoraConfig.js"
 
 /**
+ * What the SDK counts while it works, as Effect metrics: read them with `Metric.value`, or let an exporter
+ * (`@effect/opentelemetry`) read all of them. They are for you; nothing here is sent to the service.
+ *
+ * Counting costs a few additions for each request, whether someone reads or not. Times are milliseconds.
+ *
+ * @since 0.1.0
+ */
+export * as Metrics from "./Metrics.js"
+
+/**
  * Models in training: creating one, asking about it, unloading it.
  *
  * @since 0.1.0

@@ -430,13 +430,15 @@ describe("TinkerFuture", () => {
     Effect.gen(function*() {
       const { future, transport } = yield* setup((n) => n === 0 ? Server.refuse(503) : Server.refuse(403))
       const told: Array<readonly [string, Readonly<Record<string, unknown>>]> = []
-      yield* transport.observe((event) => event._tag === "Custom" ? told.push([event.name, event.data]) : undefined)
+      yield* transport.observe((event) =>
+        event._tag === "FutureFailed" ? told.push([event.name, event.data]) : undefined
+      )
       const fiber = yield* Effect.fork(Effect.flip(future))
       yield* TestClock.adjust("5 seconds")
       yield* Fiber.join(fiber)
       assert.deepStrictEqual(told.map(([name, data]) => [name, data["kind"], data["iteration"]]), [
-        ["APIFuture.result_async.api_status_error", "retry", 0],
-        ["APIFuture.result_async.api_status_error", "fatal", 1]
+        ["api_status_error", "retry", 0],
+        ["api_status_error", "fatal", 1]
       ])
       assert.notInclude(JSON.stringify(told), "tml-key")
       assert.isTrue(Option.isSome(Option.fromNullable(told[0])))

@@ -5,6 +5,8 @@
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as RetryPolicy from "../RetryPolicy.js"
 import type * as TinkerError from "../TinkerError.js"
 
 /**
@@ -25,6 +27,7 @@ export type Event =
   | {
     readonly _tag: "AttemptFailed"
     readonly endpoint: string
+    readonly class: RetryPolicy.Class
     readonly attempt: number
     readonly error: TinkerError.TinkerError
     /** Whether it will be tried again. */
@@ -57,11 +60,24 @@ export type Event =
     readonly elapsed: number
   }
   | {
-    /** Something a client wants reported: failures of futures, of whole samples, and user-level log events. */
-    readonly _tag: "Custom"
+    /** What went wrong with the result of an accepted operation, retried or not. */
+    readonly _tag: "FutureFailed"
     readonly name: string
-    readonly severity: "DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL"
+    readonly severity: "WARNING" | "ERROR"
+    readonly error: TinkerError.TinkerError
     readonly data: Readonly<Record<string, unknown>>
+  }
+  | {
+    /** A sample as a whole failed. */
+    readonly _tag: "SampleFailed"
+    readonly error: TinkerError.TinkerError
+    readonly retrying: boolean
+    readonly elapsed: number
+  }
+  | {
+    /** A failure that reaches a caller, once for each operation. */
+    readonly _tag: "OperationFailed"
+    readonly error: TinkerError.TinkerError
   }
 
 /** @internal */
@@ -82,17 +98,28 @@ export class Observer extends Context.Reference<Observer>()("effect-tinker/inter
  * @internal
  */
 export interface Observers {
-  /** False while nobody listens: then events need not be built. */
+  /** False while nobody wants to hear of each request: then `Sent` and `Received` need not be built. */
   readonly active: () => boolean
   readonly emit: Listener
-  readonly add: (listener: Listener) => () => void
+  readonly add: (listener: Listener, options?: Interest) => () => void
+}
+
+/**
+ * What a listener wants to hear.
+ *
+ * @internal
+ */
+export interface Interest {
+  /** Whether it wants every request and answer as well. Defaults to true. */
+  readonly traffic?: boolean | undefined
 }
 
 /** @internal */
 export const make = (initial: Listener | undefined): Observers => {
   let listeners: ReadonlyArray<Listener> = initial === undefined ? [] : [initial]
+  let curious = listeners.length
   return {
-    active: () => listeners.length > 0,
+    active: () => curious > 0,
     emit: (event) => {
       for (const listener of listeners) {
         try {
@@ -102,11 +129,28 @@ export const make = (initial: Listener | undefined): Observers => {
         }
       }
     },
-    add: (listener) => {
+    add: (listener, interest) => {
+      const weight = interest?.traffic === false ? 0 : 1
+      let present = true
       listeners = [...listeners, listener]
+      curious += weight
       return () => {
+        if (!present) return
+        present = false
+        curious -= weight
         listeners = listeners.filter((other) => other !== listener)
       }
     }
   }
 }
+
+/**
+ * An operation whose failure reaches a caller, told to the observers on its way.
+ *
+ * @internal
+ */
+export const reported = <A, R>(
+  emit: Listener,
+  self: Effect.Effect<A, TinkerError.TinkerError, R>
+): Effect.Effect<A, TinkerError.TinkerError, R> =>
+  Effect.tapError(self, (error) => Effect.sync(() => emit({ _tag: "OperationFailed", error })))

@@ -111,13 +111,15 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
   const tell = (
     name: string,
     severity: "WARNING" | "ERROR",
+    error: TinkerError.TinkerError,
     data: Readonly<Record<string, unknown>>
   ): Effect.Effect<void> =>
     Effect.map(elapsed, (millis) =>
       transport.emit({
-        _tag: "Custom",
-        name: `APIFuture.result_async.${name}`,
+        _tag: "FutureFailed",
+        name,
         severity,
+        error,
         data: {
           request_id: requestId,
           request_type: requestType,
@@ -131,14 +133,12 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
     tell(
       error.status === undefined ? "connection_error" : "api_status_error",
       kind === "fatal" || kind === "retry_if_budget" ? "ERROR" : "WARNING",
+      error,
       {
         status_code: error.status ?? 0,
-        detail: error.description ?? "",
         kind,
         should_retry: kind !== "fatal",
         is_user_error: TinkerError.isUserError(error),
-        exception: error.message,
-        exception_type: error._tag,
         bad_request_retries: bad,
         connection_error_retries: failures
       }
@@ -165,22 +165,29 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
     })
   })
 
-  const malformed = (name: string, description: string) =>
-    Effect.zipRight(
-      tell(name, "ERROR", { exception: description, exception_type: "MalformedResponse" }),
-      new TinkerError.MalformedResponse({ ...from, requestId, description })
-    )
+  const malformed = (name: string, description: string, data: Readonly<Record<string, unknown>> = {}) => {
+    const error = new TinkerError.MalformedResponse({ ...from, requestId, description })
+    return Effect.zipRight(tell(name, "ERROR", error, data), error)
+  }
 
-  const decoded = (name: string, result: Either.Either<A, string>): Effect.Effect<Step<A>, TinkerError.TinkerError> =>
-    Either.isRight(result) ? Effect.succeed({ _tag: "Done", value: result.right }) : malformed(name, result.left)
+  const decoded = (
+    name: string,
+    result: Either.Either<A, string>,
+    data?: Readonly<Record<string, unknown>>
+  ): Effect.Effect<Step<A>, TinkerError.TinkerError> =>
+    Either.isRight(result) ? Effect.succeed({ _tag: "Done", value: result.right }) : malformed(name, result.left, data)
 
   const requestFailed = (json: unknown): Effect.Effect<never, TinkerError.TinkerError> => {
     const parsed = Failed(json)
     const { category, error } = Either.isRight(parsed) ? parsed.right : { category: "unknown" as const, error: "" }
     const user = category === "user"
+    const failure = new TinkerError.RequestFailed({ ...from, requestId, description: error, category, body: json })
     return Effect.zipRight(
-      tell("application_error", user ? "WARNING" : "ERROR", { error, error_category: category, is_user_error: user }),
-      new TinkerError.RequestFailed({ ...from, requestId, description: error, category, body: json })
+      tell("application_error", user ? "WARNING" : "ERROR", failure, {
+        error_category: category.charAt(0).toUpperCase() + category.slice(1),
+        is_user_error: user
+      }),
+      failure
     )
   }
 
@@ -209,7 +216,9 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
     if (contentType.includes("application/x-protobuf")) {
       return decoder.protobuf === undefined
         ? malformed("proto_deserialization_error", "protobuf came where JSON was asked for")
-        : decoded("proto_deserialization_error", decoder.protobuf(response.body))
+        : decoded("proto_deserialization_error", decoder.protobuf(response.body), {
+          proto_bytes_len: response.body.length
+        })
     }
     const parsed = parseJson(response.body)
     if (Either.isLeft(parsed)) {

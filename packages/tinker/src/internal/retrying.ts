@@ -88,7 +88,15 @@ export const make = (options: {
         const [next, , decision] = yield* policy.step(now, error, state)
         state = next
         const retrying = ScheduleDecision.isContinue(decision)
-        observers.emit({ _tag: "AttemptFailed", endpoint: name, attempt, error, retrying, elapsed: now - start })
+        observers.emit({
+          _tag: "AttemptFailed",
+          endpoint: name,
+          class: retry,
+          attempt,
+          error,
+          retrying,
+          elapsed: now - start
+        })
         if (ScheduleDecision.isDone(decision)) return yield* error
         const delay = Math.max(0, ScheduleIntervals.start(decision.intervals) - now)
         observers.emit({ _tag: "RetryScheduled", endpoint: name, attempt, delay, error })

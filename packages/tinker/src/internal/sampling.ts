@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import type * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -199,13 +200,23 @@ export const make: (
         return Effect.retry(again, resubmit)
       })
 
-    const watched = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    const tell = (cause: Cause.Cause<TinkerError.TinkerError>, elapsed: number): void => {
+      if (cause._tag !== "Fail") return
+      const { error } = cause
+      if (!config.sampleNoRetries) transport.emit({ _tag: "SampleFailed", error, retrying: false, elapsed })
+      transport.emit({ _tag: "OperationFailed", error })
+    }
+
+    const watched = <A>(
+      self: Effect.Effect<A, TinkerError.TinkerError>
+    ): Effect.Effect<A, TinkerError.TinkerError> =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         progress.begin(now)
-        return Effect.onExit(
-          self,
-          (exit) => Effect.map(Clock.currentTimeMillis, (end) => progress.end(Exit.isSuccess(exit), end))
-        )
+        return Effect.onExit(self, (exit) =>
+          Effect.map(Clock.currentTimeMillis, (end) => {
+            progress.end(Exit.isSuccess(exit), end)
+            if (Exit.isFailure(exit)) tell(exit.cause, end - now)
+          }))
       })
 
     const run = (method: string, options: SampleOptions) =>

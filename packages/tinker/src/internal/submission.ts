@@ -15,6 +15,7 @@ import type * as Future from "../Future.js"
 import type * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import * as TinkerFuture from "../TinkerFuture.js"
+import * as Observer from "./observer.js"
 import type * as Poll from "./poll.js"
 import type * as QueueLog from "./queueLog.js"
 import * as Turnstile from "./turnstile.js"
@@ -148,7 +149,7 @@ export const make: (options: {
 
   const inTurn: Submission = within((send) => send)
 
-  return within(line.take)
+  return within((send) => Observer.reported(transport.emit, line.take(send)))
 })
 
 const neverSentCause = (exit: Exit.Failure<unknown, TinkerError.TinkerError>): boolean =>

@@ -97,7 +97,10 @@ export interface Service {
   readonly identityToken: Effect.Effect<Option.Option<Redacted.Redacted>, TinkerError.TinkerError>
   readonly tenant: Tenant.Tenant
   /** Listens until the scope closes. */
-  readonly observe: (listener: Observer.Listener) => Effect.Effect<void, never, Scope.Scope>
+  readonly observe: (
+    listener: Observer.Listener,
+    interest?: Observer.Interest
+  ) => Effect.Effect<void, never, Scope.Scope>
   readonly emit: Observer.Listener
 }
 
@@ -170,7 +173,8 @@ export const make: Effect.Effect<
           )
         )
       }
-      if (response.status === 401) tenant.tokens?.invalidate()
+      // A report that is refused must not cost those who work a new token.
+      if (response.status === 401 && endpoint.pool !== "telemetry") tenant.tokens?.invalidate()
       const scrub = secret === undefined && fixedSecrets.length === 0
         ? noSecret
         : blank(secret === undefined ? fixedSecrets : [secret, ...fixedSecrets])
@@ -419,8 +423,8 @@ export const make: Effect.Effect<
     identityToken: Effect.suspend(() =>
       tenant.tokens === undefined ? Effect.succeedNone : Effect.asSome(tenant.tokens.token)
     ),
-    observe: (listener) =>
-      Effect.acquireRelease(Effect.sync(() => observers.add(listener)), (remove) => Effect.sync(remove))
+    observe: (listener, interest) =>
+      Effect.acquireRelease(Effect.sync(() => observers.add(listener, interest)), (remove) => Effect.sync(remove))
   })
 })
 

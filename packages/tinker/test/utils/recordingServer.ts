@@ -128,7 +128,8 @@ export const make = (handler: Handler) => {
   }
 }
 
-export const options = { baseUrl: "http://localhost:1", apiKey: "tml-key" } as const
+/** Reports to the service have tests of their own. */
+export const options = { baseUrl: "http://localhost:1", apiKey: "tml-key", telemetry: false } as const
 
 export const refuse = (
   status: number,

@@ -4,6 +4,7 @@ import * as Checkpoint from "../../Checkpoint.js"
 import type * as Endpoint from "../../Endpoint.js"
 import * as Id from "../../Id.js"
 import * as TinkerError from "../../TinkerError.js"
+import * as Observer from "../observer.js"
 import * as startup from "../startup.js"
 import type * as transport from "../transport.js"
 
@@ -58,6 +59,9 @@ export const make = (via: transport.Service): Caller => {
     via,
     begin,
     call: (method, endpoint, request, options = {}) =>
-      Effect.zipRight(begin, via.call(endpoint, request, { ...options, from: { module, method } }))
+      Observer.reported(
+        via.emit,
+        Effect.zipRight(begin, via.call(endpoint, request, { ...options, from: { module, method } }))
+      )
   }
 }
