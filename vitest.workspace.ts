@@ -14,6 +14,8 @@ export default defineWorkspace(
     test: {
       name: folder.replace("packages/", ""),
       include: ["test/**/*.test.ts"],
+      // Loading the modules anew for every file would take longer than the tests themselves.
+      isolate: false,
       sequence: { concurrent: true },
       testTimeout: 30_000
     }
