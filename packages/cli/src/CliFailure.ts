@@ -107,6 +107,9 @@ export const report = (error: unknown): Report => {
   if (Predicate.isTagged(error, "ArchiveRefused") && error instanceof Error) {
     return { what: oneLine(error.message), advice: "Nothing was written. Do not trust this checkpoint.", exitCode: 1 }
   }
+  if (Predicate.isTagged(error, "DownloadInProgress") && error instanceof Error) {
+    return { what: oneLine(error.message), advice: "Wait for it, or choose another place with --output.", exitCode: 1 }
+  }
   if (
     (Predicate.isTagged(error, "SystemError") || Predicate.isTagged(error, "BadArgument")) && error instanceof Error
   ) {

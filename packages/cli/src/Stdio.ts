@@ -33,7 +33,35 @@ export class Stdio extends Context.Tag("@effect-tinker/cli/Stdio")<Stdio, {
   }
   readonly stdout: OutputStream
   readonly stderr: OutputStream
+  /** Runs something that Ctrl-C ends alone, without the program; `None` when it did. */
+  readonly breakable: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<Option.Option<A>, E, R>
 }>() {}
+
+/** Who takes the next interrupt of this process; the last comes first. */
+const takers: Array<() => void> = []
+
+/**
+ * Hands an interrupt of this process to whoever asked for it, once; false when nobody did.
+ *
+ * @internal
+ */
+export const interrupted = (): boolean => {
+  const taker = takers.pop()
+  taker?.()
+  return taker !== undefined
+}
+
+const breakable = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<Option.Option<A>, E, R> => {
+  const broken = Effect.async<Option.Option<A>>((resume) => {
+    const taker = () => resume(Effect.succeedNone)
+    takers.push(taker)
+    return Effect.sync(() => {
+      const at = takers.lastIndexOf(taker)
+      if (at !== -1) takers.splice(at, 1)
+    })
+  })
+  return Effect.raceFirst(broken, Effect.asSome(effect))
+}
 
 const environment = Config.all({
   noColor: Config.option(Config.string("NO_COLOR")),
@@ -77,7 +105,8 @@ export const layer: Layer.Layer<Stdio> = Layer.effect(
     return {
       stdin: { isTTY: process.stdin.isTTY === true, text: readStdin },
       stdout: output(process.stdout),
-      stderr: output(process.stderr)
+      stderr: output(process.stderr),
+      breakable
     }
   }).pipe(Effect.orDie)
 )

@@ -25,7 +25,7 @@ export const main = (argv: ReadonlyArray<string>): void => {
     if (++signals > 1) process.exit(code)
     fiber.unsafeInterruptAsFork(Fiber.id(fiber))
   }
-  process.on("SIGINT", onSignal(130))
+  process.on("SIGINT", () => Stdio.interrupted() || onSignal(130)())
   process.on("SIGTERM", onSignal(143))
   fiber.addObserver((exit) => {
     if (Exit.isSuccess(exit)) process.exit(exit.value)

@@ -4,7 +4,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createServer, request as sendRequest } from "node:http"
 import { hub } from "./fixtures/hub.js"
-import { layer as server, Server, tinker } from "./fixtures/server.js"
+import { layer as server, otherKey, Server, tinker } from "./fixtures/server.js"
 
 const json = (line: ReadonlyArray<string>) =>
   Effect.map(tinker([...line, "--format", "json"]), ({ code, stderr, stdout }) => {
@@ -242,10 +242,20 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
 
   it.scoped("billing usage, summary and checkpoint-storage", () =>
     Effect.gen(function*() {
-      const { run } = yield* Server
+      const { run, train } = yield* Server
       const { fs, root } = yield* directory
       const { groups } = yield* json(["billing", "summary"])
       assert.isTrue(groups.some((group: { run: string }) => group.run === run))
+      const env = { TINKER_API_KEY: otherKey }
+      const { session } = yield* train(otherKey, 2)
+      const together = yield* tinker(["billing", "summary"], { env })
+      assert.include(together.stdout, `session ${session}, 2 runs together`)
+      assert.include(together.stderr, "counts usage by session, not by run: 1 session")
+      const ofTwo = JSON.parse(
+        (yield* tinker(["billing", "summary", "-f", "ndjson"], { env })).stdout.split("\n")[0] ?? ""
+      )
+      assert.strictEqual(ofTwo.run, null)
+      assert.strictEqual(ofTwo.runs.length, 2)
       const hour = 3_600_000
       const start = new Date(Math.floor(Date.now() / hour) * hour - 24 * hour).toISOString()
       const end = new Date(Math.floor(Date.now() / hour) * hour + hour).toISOString()

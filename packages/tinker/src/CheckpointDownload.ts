@@ -13,11 +13,13 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Archive from "./Archive.js"
 import * as Checkpoint from "./Checkpoint.js"
 import * as Download from "./Download.js"
+import * as fileLock from "./internal/fileLock.js"
 import * as tar from "./internal/tar.js"
 import * as RestClient from "./RestClient.js"
 import * as TinkerError from "./TinkerError.js"
@@ -77,10 +79,31 @@ export interface Options extends Archive.Limits {
 }
 
 /**
+ * Someone else is downloading to the same place.
+ *
  * @since 0.1.0
  * @category errors
  */
-export type Failure = TinkerError.TinkerError | Archive.ArchiveRefused | PlatformError.PlatformError
+export class DownloadInProgress
+  extends Schema.TaggedError<DownloadInProgress>("effect-tinker/CheckpointDownload/DownloadInProgress")(
+    "DownloadInProgress",
+    { directory: Schema.String }
+  )
+{
+  override get message(): string {
+    return `another download to ${this.directory} is under way`
+  }
+}
+
+/**
+ * @since 0.1.0
+ * @category errors
+ */
+export type Failure =
+  | TinkerError.TinkerError
+  | Archive.ArchiveRefused
+  | DownloadInProgress
+  | PlatformError.PlatformError
 
 type Services = RestClient.RestClient | HttpClient.HttpClient | FileSystem.FileSystem | Path.Path
 
@@ -129,6 +152,8 @@ const download = Effect.fnUntraced(function*(options: Options, emit: (event: Eve
     (error) => new TinkerError.InvalidInput({ ...origin, ...(error.description && { description: error.description }) })
   )
   const directory = path.resolve(options.directory)
+  yield* fs.makeDirectory(path.dirname(directory), { recursive: true })
+  yield* fileLock.acquire(`${directory}.download.lock`, () => new DownloadInProgress({ directory }))
   if (options.overwrite !== true && (yield* fs.exists(directory))) {
     return yield* new TinkerError.InvalidInput({ ...origin, description: `${directory} exists already` })
   }
@@ -245,12 +270,13 @@ const download = Effect.fnUntraced(function*(options: Options, emit: (event: Eve
   const completed: Summary = { directory, ...summary, fetched }
   yield* emit({ _tag: "Completed", ...completed })
   return completed
-})
+}, Effect.scoped)
 
 /**
  * Downloads a checkpoint. External checkpoints are fetched file by file, others as an archive, which is unpacked
  * path-safely. Data lies beside the target, in `DIRECTORY.download`, until it is complete: a second call goes on from
- * there. An archive that is refused leaves nothing behind.
+ * there. An archive that is refused leaves nothing behind. Two downloads to one place, in this process or another, do not
+ * mix: the second fails with `DownloadInProgress`.
  *
  * @since 0.1.0
  * @category constructors

@@ -1,7 +1,7 @@
 import { FileSystem, HttpClient, HttpClientResponse, Path } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Effect, Either, Layer, Stream } from "effect"
+import { Chunk, Deferred, Effect, Either, Fiber, Layer, Option, Stream, TestClock } from "effect"
 import { Checkpoint, CheckpointDownload, Credentials, RestClient, TinkerConfig } from "effect-tinker"
 import * as tar from "./fixtures/tar.js"
 
@@ -198,6 +198,58 @@ describe("CheckpointDownload", () => {
       yield* CheckpointDownload.run({ tinkerPath: path, directory, overwrite: true }).pipe(Effect.provide(layer))
       assert.deepStrictEqual(yield* list, complete)
     }).pipe(Effect.provide(NodeContext.layer)))
+
+  describe("two downloads to one place", () => {
+    /** Lets time pass until it is over. */
+    const settled = <A, E>(fiber: Fiber.RuntimeFiber<A, E>) =>
+      Effect.gen(function*() {
+        while (Option.isNone(yield* Fiber.poll(fiber))) yield* TestClock.adjust("500 millis")
+        return yield* Fiber.join(fiber)
+      })
+
+    it.scoped("do not mix: the second is told, the first completes", () => {
+      const { layer } = service({ archive: good })
+      return Effect.gen(function*() {
+        const { directory, list } = yield* sandbox
+        const started = yield* Deferred.make<void>()
+        const released = yield* Deferred.make<string>()
+        const first = yield* Effect.fork(
+          CheckpointDownload.run({
+            tinkerPath: path,
+            directory,
+            exportExternal: () => Effect.zipRight(Deferred.succeed(started, undefined), Deferred.await(released))
+          }).pipe(Effect.provide(service({ files: { "adapter_config.json": "{}" } }).layer))
+        )
+        yield* Deferred.await(started)
+        const second = yield* Effect.fork(Effect.flip(CheckpointDownload.run({ tinkerPath: path, directory })))
+        const error = yield* settled(second)
+        assert.strictEqual(error._tag, "DownloadInProgress")
+        assert.include(error.message, directory)
+        yield* Deferred.succeed(released, external)
+        assert.strictEqual((yield* settled(first)).files, 1)
+        assert.deepStrictEqual(yield* list, ["checkpoint", "checkpoint/adapter_config.json"])
+        const error2 = yield* Effect.flip(CheckpointDownload.run({ tinkerPath: path, directory }))
+        assert.strictEqual(error2._tag, "InvalidInput")
+      }).pipe(Effect.provide(layer))
+    })
+
+    it.scoped("one that was killed does not stand in the way for long", () => {
+      const { layer } = service({ archive: good })
+      return Effect.gen(function*() {
+        const { directory, fs, list } = yield* sandbox
+        yield* TestClock.adjust("1 minute")
+        // Recent: it could be alive, and is watched for a while.
+        yield* fs.writeFileString(`${directory}.download.lock`, "dead 59000")
+        const fiber = yield* Effect.fork(CheckpointDownload.run({ tinkerPath: path, directory }))
+        assert.strictEqual((yield* settled(fiber)).files, 2)
+        yield* fs.remove(directory, { recursive: true })
+        // Old: it is not waited for at all.
+        yield* fs.writeFileString(`${directory}.download.lock`, "dead 0")
+        yield* CheckpointDownload.run({ tinkerPath: path, directory })
+        assert.deepStrictEqual(yield* list, complete)
+      }).pipe(Effect.provide(layer))
+    })
+  })
 
   describe("external checkpoints", () => {
     it.scoped("are fetched file by file, with new addresses when the old ones are refused", () => {

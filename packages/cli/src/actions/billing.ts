@@ -179,21 +179,39 @@ export const summary = Effect.fnUntraced(function*(options: { readonly days: num
     else if (tokens.has(type)) sum.sampled += tokenCount(event)
   }
   const sorted = [...groups].sort(([, a], [, b]) => b.cost - a.cost || b.trained + b.sampled - a.trained - a.sampled)
-  // Usage is kept by session; a session's runs share its line.
-  const runs = options.by !== "run" ? new Map<string, string>() : new Map(
+  const runs = new Map(
     yield* Effect.forEach(
-      sorted.filter(([key]) => key !== "-"),
+      options.by === "run" ? sorted.filter(([key]) => key !== "-") : [],
       ([key]) =>
         rest.getSession(key, { accessScope: "accessible" }).pipe(
-          Effect.map(({ trainingRunIds }) => trainingRunIds.length === 0 ? key : trainingRunIds.join(" ")),
-          Effect.orElseSucceed(() => key),
-          Effect.map((label) => [key, label] as const)
+          Effect.map(({ trainingRunIds }) => trainingRunIds),
+          Effect.orElseSucceed((): ReadonlyArray<string> => []),
+          Effect.map((ids) => [key, ids] as const)
         ),
       { concurrency: 8 }
     )
   )
+  /** The service counts by session. Where a session has one run, that is by run; elsewhere we do not pretend. */
+  const naming = (key: string): { readonly label: string; readonly fields: Row } => {
+    if (options.by !== "run") return { label: key, fields: { [options.by]: key } }
+    const ids = runs.get(key) ?? []
+    const [run] = ids
+    if (run !== undefined && ids.length === 1) return { label: run, fields: { run, session_id: key, runs: ids } }
+    const label = key === "-"
+      ? "no session"
+      : `session ${key}${ids.length === 0 ? "" : `, ${ids.length} runs together`}`
+    return { label, fields: { run: null, session_id: key === "-" ? null : key, runs: ids } }
+  }
+  const shared = Array.from(runs.values()).filter((ids) => ids.length > 1).length
+  if (shared > 0) {
+    yield* output.note(
+      `The service counts usage by session, not by run: ${
+        text.count(shared, "session")
+      } with several runs shown as a whole`
+    )
+  }
   const items = sorted.map(([key, sum]) => ({
-    [options.by]: runs.get(key) ?? key,
+    ...naming(key).fields,
     training_tokens: sum.trained,
     sampling_tokens: sum.sampled,
     estimated_cost_usd: Number(sum.cost.toFixed(6)),
@@ -212,7 +230,7 @@ export const summary = Effect.fnUntraced(function*(options: { readonly days: num
       { header: "USD", align: "right" }
     ],
     rows: sorted.map(([key, sum]) => [
-      runs.get(key) ?? key,
+      naming(key).label,
       sum.trained.toLocaleString("en-US"),
       sum.sampled.toLocaleString("en-US"),
       `${sum.cost.toFixed(2)}${sum.unpriced > 0 ? "+" : ""}`

@@ -2,9 +2,11 @@
  * @since 0.1.0
  */
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
+import * as TinkerError from "effect-tinker/TinkerError"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { report } from "../CliFailure.js"
 import * as live from "../internal/live.js"
 import * as prompt from "../internal/prompt.js"
 import * as text from "../internal/text.js"
@@ -12,14 +14,14 @@ import { Output } from "../Output.js"
 import { Stdio } from "../Stdio.js"
 import * as sampling from "./sample.js"
 
-const help = "/reset begins anew, /system TEXT changes the instructions, /exit or Ctrl-D ends"
+const help = "/reset begins anew, /system TEXT changes the instructions, Ctrl-C ends a reply, /exit or Ctrl-D the chat"
 
 /** What is typed line by line at a terminal, or the lines of a pipe. */
 const turns = Effect.map(Stdio, ({ stdin }): Stream.Stream<string> =>
   stdin.isTTY
     ? Stream.repeatEffectOption(
       Effect.flatMap(
-        prompt.line("you> ", { hidden: false }),
+        prompt.line("you> ", { hidden: false, discards: true }),
         Option.match({
           onNone: () => Effect.fail(Option.none()),
           onSome: Effect.succeed
@@ -32,7 +34,7 @@ const turns = Effect.map(Stdio, ({ stdin }): Stream.Stream<string> =>
 export const chat = Effect.fnUntraced(
   function*(options: sampling.Sampling & { readonly system: Option.Option<string> }) {
     const output = yield* Output
-    const { stderr, stdin } = yield* Stdio
+    const { breakable, stderr, stdin } = yield* Stdio
     const model = yield* sampling.chooseModel(options)
     const oai = yield* OpenAiCompat.OpenAiCompat
     const opening = (system: Option.Option<string>): Array<OpenAiCompat.Message> =>
@@ -40,13 +42,16 @@ export const chat = Effect.fnUntraced(
     let messages = opening(options.system)
     if (stdin.isTTY) yield* output.note(`Chatting with ${model}. ${help}.`)
 
-    const reply = Effect.fnUntraced(function*() {
-      let content = ""
-      let thinking = false
+    /** The reply so far. It stays when the rest is cut off. */
+    let content = ""
+    let thinking = false
+    const reply = Effect.gen(function*() {
+      const request = { model, messages, ...sampling.parameters(options) }
+      const pieces = Stream.map(oai.chatStream(request), ({ choices }) => choices[0]?.delta)
+      const whole = Effect.map(oai.chat(request), ({ choices }) => choices[0]?.message)
       yield* Stream.runForEach(
-        oai.chatStream({ model, messages, ...sampling.parameters(options) }),
-        Effect.fnUntraced(function*({ choices }) {
-          const delta = choices[0]?.delta
+        sampling.piecesOr(pieces, whole),
+        Effect.fnUntraced(function*(delta) {
           const thought = delta?.reasoning_content ?? ""
           const piece = delta?.content ?? ""
           // Thoughts are not the answer: they are for people, beside it.
@@ -63,9 +68,23 @@ export const chat = Effect.fnUntraced(
           if (output.format === "table") yield* output.write(text.printableLines(piece))
         })
       )
+    })
+
+    /** At a terminal the conversation outlives a reply that is cut short or fails for the time being. */
+    const listen = stdin.isTTY
+      ? Effect.catchIf(breakable(reply), TinkerError.isRetryable, (error) => {
+        const { advice, what } = report(error)
+        return Effect.as(output.warn(`${what}. ${advice}`), Option.none())
+      })
+      : Effect.asSome(reply)
+
+    const answer = Effect.gen(function*() {
+      content = ""
+      thinking = false
+      const ended = yield* listen
       if (thinking) yield* stderr.write("\n")
       if (output.format === "table") yield* output.write("\n")
-      return content
+      if (Option.isNone(ended)) yield* output.note("The reply was cut short")
     })
 
     yield* Stream.runForEachWhile(
@@ -83,11 +102,18 @@ export const chat = Effect.fnUntraced(
           yield* output.note("The conversation begins anew")
           return true
         }
-        messages.push({ role: "user", content: said })
-        if (output.format === "ndjson") yield* output.printItem({ role: "user", content: said })
-        const content = yield* reply()
-        messages.push({ role: "assistant", content })
-        if (output.format === "ndjson") yield* output.printItem({ role: "assistant", content })
+        const asked: OpenAiCompat.Message = { role: "user", content: said }
+        messages.push(asked)
+        if (output.format === "ndjson") yield* output.printItem(asked)
+        yield* answer
+        // A question nothing was said to is taken back: a conversation alternates.
+        if (content === "" && stdin.isTTY) {
+          messages.pop()
+          return true
+        }
+        const answered: OpenAiCompat.Message = { role: "assistant", content }
+        messages.push(answered)
+        if (output.format === "ndjson") yield* output.printItem(answered)
         return true
       })
     )

@@ -4,6 +4,7 @@
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as RestClient from "effect-tinker/RestClient"
+import type * as TinkerError from "effect-tinker/TinkerError"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
@@ -62,6 +63,27 @@ export const chooseModel = Effect.fnUntraced(function*(options: Sampling) {
   return first.modelName
 })
 
+/** Answers of servers that will not stream. */
+const refusesStreams = (error: TinkerError.TinkerError): boolean =>
+  error._tag === "MalformedResponse" || error.status === 400 || error.status === 422 || error.status === 501
+
+/**
+ * A stream of pieces, or all in one piece from a server that cannot stream.
+ *
+ * @internal
+ */
+export const piecesOr = <A>(
+  pieces: Stream.Stream<A, TinkerError.TinkerError>,
+  whole: Effect.Effect<A, TinkerError.TinkerError>
+): Stream.Stream<A, TinkerError.TinkerError> =>
+  Stream.suspend(() => {
+    let some = false
+    return Stream.tap(pieces, () => Effect.sync(() => some = true)).pipe(
+      Stream.catchAll((error) => some || !refusesStreams(error) ? Stream.fail(error) : Stream.empty),
+      Stream.concat(Stream.suspend(() => some ? Stream.empty : Stream.fromEffect(whole)))
+    )
+  })
+
 const readPrompt = Effect.fnUntraced(function*(given: Option.Option<string>) {
   const fs = yield* FileSystem.FileSystem
   const { stdin } = yield* Stdio
@@ -86,7 +108,7 @@ export const sample = Effect.fnUntraced(function*(
   const request = { model, prompt, ...parameters(options) }
   if (output.format === "table" && options.count === 1) {
     let ended = true
-    yield* Stream.runForEach(oai.completeStream(request), ({ choices }) => {
+    yield* Stream.runForEach(piecesOr(oai.completeStream(request), oai.complete(request)), ({ choices }) => {
       const piece = choices[0]?.text ?? ""
       if (piece !== "") ended = piece.endsWith("\n")
       return output.write(text.printableLines(piece))

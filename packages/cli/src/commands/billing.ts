@@ -33,7 +33,7 @@ const summary = Command.make("summary", {
   ),
   by: Options.choice("by", ["run", "session", "model", "project", "user", "day", "type"]).pipe(
     Options.withDefault("run" as const),
-    Options.withDescription("What to add up for. Default: run.")
+    Options.withDescription("What to add up for. Default: run; runs of one session that has several are one line.")
   )
 }, lazily(actions, ({ summary }) => summary)).pipe(
   Command.withDescription("Add up tokens and estimated costs, by run or otherwise.")

@@ -11,11 +11,15 @@ import { CliFailure, usage } from "../CliFailure.js"
 import { Stdio } from "../Stdio.js"
 
 /**
- * One line from stdin; `None` at its end. With `hidden`, what is typed is not shown.
+ * One line from stdin; `None` at its end. With `hidden`, what is typed is not shown. With `discards`, Ctrl-C throws
+ * away what has been typed, if anything has, and the line is empty.
  *
  * @internal
  */
-export const line = (question: string, options: { readonly hidden: boolean }): Effect.Effect<Option.Option<string>> =>
+export const line = (
+  question: string,
+  options: { readonly hidden: boolean; readonly discards?: boolean | undefined }
+): Effect.Effect<Option.Option<string>> =>
   Effect.async((resume) => {
     let muted = false
     const output = new Writable({
@@ -38,7 +42,11 @@ export const line = (question: string, options: { readonly hidden: boolean }): E
     }
     reader.on("close", () => settle(Option.none()))
     // In raw mode Ctrl-C arrives as a key: it is passed on as the signal it stands for.
-    reader.on("SIGINT", () => process.kill(process.pid, "SIGINT"))
+    reader.on("SIGINT", () => {
+      if (options.discards !== true || reader.line === "") return void process.kill(process.pid, "SIGINT")
+      process.stderr.write("^C\n")
+      settle(Option.some(""))
+    })
     reader.question(question, (answer) => settle(Option.some(answer)))
     muted = options.hidden
     return Effect.sync(() => {

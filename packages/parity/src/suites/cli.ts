@@ -52,7 +52,8 @@ const tinker = Effect.fnUntraced(function*(baseUrl: string, command: ReadonlyArr
     Effect.provide(Layer.succeed(Stdio.Stdio, {
       stdin: { isTTY: false, text: Effect.succeed("") },
       stdout: stream(true),
-      stderr: stream(false)
+      stderr: stream(false),
+      breakable: Effect.asSome
     })),
     Effect.provide(NodeContext.layer),
     Effect.withConfigProvider(
