@@ -78,6 +78,7 @@ const sentences: {
   FutureExpired: ["The result has expired on the server", "Run the command again."],
   Stuck: ["Nothing has moved for a long time", "Run the command again later."],
   InvalidInput: ["Invalid input", "Check the arguments against `--help`."],
+  BudgetExceeded: ["It could cost more than the budget has left", "Raise the budget, or ask for less."],
   Closed: ["The client was closed", "Run the command again."],
   MissingCredential: ["There is no API key", "Run `tinker auth login`, or set TINKER_API_KEY."],
   MalformedCredential: [

@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Latest from "./internal/latest.js"
 import * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
 import type * as TinkerFuture from "./TinkerFuture.js"
@@ -93,35 +94,6 @@ const patience = Duration.seconds(2)
 
 const isCount = (n: number) => Number.isInteger(n) && n >= 0
 
-/** Readers, each with a place for the newest snapshots only. */
-const makeReaders = () => {
-  const readers = new Set<{ readonly push: (snapshot: Snapshot) => void; readonly end: () => void }>()
-  let ended = false
-  return {
-    push: (snapshot: Snapshot) => {
-      for (const reader of readers) reader.push(snapshot)
-    },
-    end: () => {
-      ended = true
-      for (const reader of readers) reader.end()
-      readers.clear()
-    },
-    isEnded: () => ended,
-    stream: (current: Effect.Effect<Snapshot>) =>
-      Stream.asyncPush<Snapshot>((emit) =>
-        Effect.acquireRelease(
-          Effect.map(current, (snapshot) => {
-            emit.single(snapshot)
-            if (ended) emit.end()
-            const reader = { push: emit.single, end: emit.end }
-            readers.add(reader)
-            return reader
-          }),
-          (reader) => Effect.sync(() => readers.delete(reader))
-        ), { bufferSize: 16, strategy: "sliding" })
-  }
-}
-
 /**
  * Watches one loop, from now on.
  *
@@ -139,7 +111,7 @@ export const make: (options?: Options) => Effect.Effect<Progress, TinkerError.In
       })
     }
     const started = yield* Clock.currentTimeMillis
-    const readers = makeReaders()
+    const readers = Latest.make<Snapshot>()
     const marks: Array<{ readonly at: number; readonly tokens: number }> = [{ at: started, tokens: 0 }]
     const held = new Map<object, QueueState.Event>()
     let step = startStep
@@ -188,7 +160,7 @@ export const make: (options?: Options) => Effect.Effect<Progress, TinkerError.In
     if (options.every !== undefined) yield* Effect.forkScoped(Effect.forever(Effect.delay(tell, options.every)))
 
     const end = Effect.suspend(() => {
-      if (!readers.isEnded()) readers.end()
+      readers.end()
       return drawing === undefined
         ? Effect.void
         : Effect.asVoid(Effect.timeoutOption(Effect.interruptible(Fiber.await(drawing)), patience))

@@ -12,12 +12,13 @@ import * as Effect from "effect/Effect"
 import type * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
+import type * as Stream from "effect/Stream"
 import * as SubscriptionRef from "effect/SubscriptionRef"
 import * as Api from "./Api.js"
 import type { SamplingSessionId, SessionId } from "./Id.js"
 import * as Heartbeat from "./internal/heartbeat.js"
 import * as Observer from "./internal/observer.js"
+import { sampleMany } from "./internal/sampleMany.js"
 import * as Sampling from "./internal/sampling.js"
 import type { ModelInput } from "./ModelInput.js"
 import type * as QueueState from "./QueueState.js"
@@ -140,8 +141,6 @@ const from = (method: string) => ({ module: "SamplingClient", method })
 
 const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ ...from(method), description })
 
-const defaultConcurrency = 400
-
 /**
  * A client of an existing sampler.
  *
@@ -177,16 +176,7 @@ export const fromSession: (
               })
               : Effect.succeed(promptLogprobs)
         ),
-      sampleMany: (requests, options) =>
-        Stream.mapEffect(
-          Stream.zipWithIndex(requests),
-          ([request, index]) =>
-            Effect.map(
-              Effect.either(run("sampleMany", request)),
-              (result): SampleResult => ({ index, request, result })
-            ),
-          { concurrency: options?.concurrency ?? defaultConcurrency, unordered: true }
-        ),
+      sampleMany: sampleMany((request) => run("sampleMany", request)),
       baseModel: Effect.map(
         transport.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") }),
         (sampler) => sampler.baseModel

@@ -297,6 +297,34 @@ export class InvalidInput extends Schema.TaggedError<InvalidInput>(id("InvalidIn
 }
 
 /**
+ * The operation could cost more than the caller's budget has left. Nothing was sent.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>(id("BudgetExceeded"))("BudgetExceeded", {
+  ...common,
+  budget: Schema.Number,
+  /** Paid so far. */
+  spent: Schema.Number,
+  /** Set aside for operations under way. */
+  reserved: Schema.Number,
+  /** The most this operation could have cost. */
+  cost: Schema.Number
+}) {
+  /** @since 0.1.0 */
+  readonly [TypeId]: TypeId = TypeId
+  override get message(): string {
+    const { budget, cost, reserved, spent } = this
+    return render(
+      this,
+      `may cost ${cost}, and of ${budget} are spent ${spent} and reserved ${reserved}`,
+      "Raise the budget, or ask for less."
+    )
+  }
+}
+
+/**
  * The client, or the scope it lived in, is closed.
  *
  * @since 0.1.0
@@ -380,6 +408,7 @@ export const TinkerError: Schema.Union<[
   typeof FutureExpired,
   typeof Stuck,
   typeof InvalidInput,
+  typeof BudgetExceeded,
   typeof Closed,
   typeof MissingCredential,
   typeof MalformedCredential,
@@ -400,6 +429,7 @@ export const TinkerError: Schema.Union<[
   FutureExpired,
   Stuck,
   InvalidInput,
+  BudgetExceeded,
   Closed,
   MissingCredential,
   MalformedCredential,
@@ -451,6 +481,7 @@ export const isUserError = (error: TinkerError): boolean => {
     case "RequestFailed":
       return error.category === "user"
     case "InvalidInput":
+    case "BudgetExceeded":
     case "MissingCredential":
     case "MalformedCredential":
     case "CredentialCommandFailed":

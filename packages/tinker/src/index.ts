@@ -92,6 +92,18 @@ export * as ClientConfig from "./ClientConfig.js"
 export * as ConsoleUrl from "./ConsoleUrl.js"
 
 /**
+ * What training and sampling cost: tokens of each model and kind times the prices you give, and a budget that refuses
+ * an operation before it could overspend.
+ *
+ * The most an operation may cost is reserved before it starts; what it did cost is settled when it ends. An operation
+ * that was never sent, or that the server refused, gives its reservation back. One that may have run on the server
+ * though no result came (interrupted on the wire, timed out) is paid in full: the ledger errs on the safe side.
+ *
+ * @since 0.1.0
+ */
+export * as CostLedger from "./CostLedger.js"
+
+/**
  * The stored API keys of `tinker auth login`, in the file format that the Python SDK reads and writes as well.
  *
  * @since 0.1.0

@@ -32,6 +32,7 @@ import * as Observer from "./observer.js"
 import * as Prepared from "./prepared.js"
 import * as Redirect from "./redirect.js"
 import * as Retrying from "./retrying.js"
+import * as Sent from "./sent.js"
 import * as Tenant from "./tenant.js"
 import * as TokenExchange from "./tokenExchange.js"
 
@@ -222,10 +223,13 @@ export const make: Effect.Effect<
 
   const exchange = (call: Call, attempt: number, secret: string | undefined) => {
     const request = requestOf(call, attempt, secret)
-    const send = Effect.matchEffect(wire.send(request), {
-      onFailure: (error) => Effect.fail(Failure.fromWire(call.origin, error)),
-      onSuccess: (response) => settle(call, request, response, secret)
-    })
+    const send = Sent.mark(
+      call.endpoint.endpoint.pool,
+      Effect.matchEffect(wire.send(request), {
+        onFailure: (error) => Effect.fail(Failure.fromWire(call.origin, error)),
+        onSuccess: (response) => settle(call, request, response, secret)
+      })
+    )
     if (!observers.active()) return send
     const endpoint = call.endpoint.endpoint.name
     return Effect.flatMap(Clock.currentTimeMillis, (start) => {
