@@ -5,8 +5,7 @@ import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
 import { Command, FileSystem, HttpClient, HttpClientRequest, Path } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
 import { Data, Duration, Effect, Random, Ref, Stream } from "effect"
-import { build } from "esbuild"
-import { fileURLToPath } from "node:url"
+import { bundle } from "../Bundle.js"
 
 export class KillFailed extends Data.TaggedError("KillFailed")<{ readonly reason: string }> {}
 
@@ -25,27 +24,6 @@ interface Acknowledged {
 }
 
 const failed = (cause: unknown) => new KillFailed({ reason: String(cause) })
-
-/** One file that starts fast: most of a round is the start of the process. */
-const bundle = Effect.fnUntraced(function*(directory: string) {
-  const path = yield* Path.Path
-  const outfile = path.join(directory, "child.mjs")
-  yield* Effect.tryPromise({
-    try: () =>
-      build({
-        entryPoints: [fileURLToPath(new URL("./child.ts", import.meta.url))],
-        outfile,
-        bundle: true,
-        platform: "node",
-        format: "esm",
-        conditions: ["@effect-tinker/source"],
-        banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-        logLevel: "silent"
-      }),
-    catch: failed
-  })
-  return outfile
-})
 
 /** What the process said before it was killed, some time after its first save. */
 const killDuringSaves = (program: string, root: string, round: number) =>
@@ -125,7 +103,7 @@ export const killRounds = (rounds: number): Effect.Effect<Report, KillFailed, No
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-killed-" })
-    const program = yield* bundle(yield* fs.makeTempDirectoryScoped())
+    const program = yield* bundle(new URL("./child.ts", import.meta.url), yield* fs.makeTempDirectoryScoped())
     const lost: Array<string> = []
     let acknowledged = 0
     let unfinished = 0

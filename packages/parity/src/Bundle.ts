@@ -1,0 +1,35 @@
+/**
+ * A module of this package as one file that starts fast: for processes that are started and killed again and again.
+ */
+import { Path } from "@effect/platform"
+import { Data, Effect } from "effect"
+import { build } from "esbuild"
+import { fileURLToPath } from "node:url"
+
+export class BundleFailed extends Data.TaggedError("BundleFailed")<{ readonly reason: string }> {
+  override get message(): string {
+    return this.reason
+  }
+}
+
+/** @param module its address, e.g. `new URL("./child.ts", import.meta.url)` */
+export const bundle = Effect.fnUntraced(function*(module: URL, directory: string) {
+  const path = yield* Path.Path
+  const source = fileURLToPath(module)
+  const outfile = path.join(directory, `${path.basename(source, ".ts")}.mjs`)
+  yield* Effect.tryPromise({
+    try: () =>
+      build({
+        entryPoints: [source],
+        outfile,
+        bundle: true,
+        platform: "node",
+        format: "esm",
+        conditions: ["@effect-tinker/source"],
+        banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+        logLevel: "silent"
+      }),
+    catch: (cause) => new BundleFailed({ reason: String(cause) })
+  })
+  return outfile
+})

@@ -1,0 +1,103 @@
+/**
+ * The embedded backend with faults, and a journal of what its engine really did. Arguments: a JSON object.
+ */
+import * as Engine from "@effect-tinker/local/Engine"
+import * as Faults from "@effect-tinker/local/Faults"
+import type * as LocalAdapter from "@effect-tinker/local/LocalAdapter"
+import * as LocalServer from "@effect-tinker/local/LocalServer"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
+import * as Storage from "@effect-tinker/local/Storage"
+import { NodeContext, NodeRuntime } from "@effect/platform-node"
+import { Effect, Layer, Logger, LogLevel, Schema } from "effect"
+import { openSync, writeSync } from "node:fs"
+import * as Plan from "./plan.js"
+
+export const Arguments = Schema.parseJson(Schema.Struct({
+  port: Schema.Int,
+  directory: Schema.String,
+  journal: Schema.String,
+  seed: Schema.Int,
+  life: Schema.Int
+}))
+
+const rules: ReadonlyArray<Faults.Rule> = [
+  { probability: 0.01, fault: { _tag: "Status", status: 503 } },
+  { probability: 0.005, fault: { _tag: "Status", status: 500, when: "after" } },
+  { probability: 0.005, fault: { _tag: "Status", status: 429, headers: { "retry-after-ms": "50" } } },
+  { probability: 0.002, fault: { _tag: "Status", status: 408 } },
+  { probability: 0.002, fault: { _tag: "Status", status: 502, headers: { "retry-after": "0.1" } } },
+  { probability: 0.005, fault: { _tag: "Drop", when: "before" } },
+  { probability: 0.01, fault: { _tag: "Drop", when: "after" } },
+  { probability: 0.005, fault: { _tag: "Truncate", bytes: 7 } },
+  { probability: 0.01, fault: { _tag: "Delay", duration: "200 millis" } }
+]
+
+const main = Effect.gen(function*() {
+  const { directory, journal, life, port, seed } = yield* Schema.decode(Arguments)(process.argv[2] ?? "")
+  const file = openSync(journal, "a")
+  let adapters = 0
+  // not buffered: what was done before a kill was done
+  const note = (entry: Omit<Plan.Executed, "life">) => writeSync(file, `${JSON.stringify({ life, ...entry })}\n`)
+
+  const watch = (adapter: LocalAdapter.Adapter): LocalAdapter.Adapter => {
+    const number = adapters++
+    return {
+      ...adapter,
+      forwardBackward: (request) =>
+        Effect.tap(adapter.forwardBackward(request), () => {
+          for (const { tokens } of request.data) {
+            note({ adapter: number, kind: "pass", ...Plan.marked(tokens) })
+          }
+        }),
+      optimStep: (params) =>
+        Effect.tap(adapter.optimStep(params), () => {
+          note({ adapter: number, kind: "step", op: Plan.opOfRate(params?.learningRate ?? 0), part: 0 })
+        })
+    }
+  }
+
+  const engine = Layer.effect(
+    Engine.Engine,
+    Effect.map(Engine.make(), (engine): Engine.Service => ({
+      ...engine,
+      createAdapter: (config) => Effect.map(engine.createAdapter(config), watch),
+      restoreAdapter: (snapshot, options) => Effect.map(engine.restoreAdapter(snapshot, options), watch),
+      sampler: (source) =>
+        Effect.map(engine.sampler(source), (sampler) => ({
+          ...sampler,
+          sample: (request) =>
+            Effect.tap(sampler.sample(request), () => {
+              note({ adapter: -1, kind: "sample", op: request.params?.seed ?? -1, part: 0 })
+            })
+        }))
+    }))
+  )
+
+  const context = yield* Layer.build(
+    Layer.provide(
+      LocalServer.layer({
+        hold: "2 seconds",
+        // every other seed takes the other way through the client
+        clientConfig: {
+          fwdbwdMaxChunkLen: 2,
+          parallelFwdbwdChunks: seed % 2 === 0,
+          sampleUseRetrieveFutures: seed % 2 === 1,
+          createModelViaLoadWeights: seed % 3 === 0
+        },
+        dynamicConfig: { refreshIntervalSec: 10, sampleCancelEnabled: seed % 3 !== 0 }
+      }),
+      [
+        engine,
+        Layer.provide(Storage.layerDirectory(directory), NodeContext.layer),
+        Faults.layer({ seed: seed * 1_000 + life, rules })
+      ]
+    )
+  )
+  yield* Effect.flatMap(LocalServer.LocalServer, (server) => NodeTinkerLocal.listen(server, { port })).pipe(
+    Effect.provide(context)
+  )
+  writeSync(1, "listening\n")
+  return yield* Effect.never
+}).pipe(Effect.scoped, Logger.withMinimumLogLevel(LogLevel.Error))
+
+NodeRuntime.runMain(main)
