@@ -194,6 +194,9 @@ describe("LocalServer", () => {
           (yield* read(seen.cursor)).completions.map((c) => [c.requestId, c.state]),
           [[failed.requestId, "failed"]]
         )
+        // a cursor from before a restart: all there is to say, and a lower one
+        const anew = yield* read(999)
+        assert.deepStrictEqual([anew.cursor, anew.completions.length], [2, 1])
         assert.strictEqual(
           (yield* call(Api.joinSamplingSession, new JoinSamplingSessionRequest({ samplingSessionId: sampler })))
             .clientCounter,

@@ -409,6 +409,28 @@ describe("SamplingClient", () => {
         )
       }))
 
+    it.scoped("a server that counts anew has lost what it had to say: everyone looks for their own result", () =>
+      Effect.gen(function*() {
+        let polls = 0
+        const server = sampler((seen) => {
+          if (seen.path.endsWith("/retrieve_futures")) {
+            polls++
+            if (polls > 2) return Effect.never
+            const completions = polls === 1 ? [{ state: "finished", request_id: "session-1:sample:0:0" }] : []
+            return Response.json({ cursor: polls === 1 ? 7 : 0, completions })
+          }
+          if (!seen.path.endsWith("/retrieve_future")) return undefined
+          return seen.json["request_id"] === "session-1:sample:0:1" ? Server.refuse(404) : undefined
+        }, flag)
+        const client = yield* open(server)
+        const [first, second] = yield* Effect.all(
+          [Effect.exit(client.sample({ prompt })), Effect.flip(client.sample({ prompt }))],
+          { concurrency: 2 }
+        )
+        assert.isTrue(Exit.isSuccess(first))
+        assert.strictEqual(second._tag, "NotFound")
+      }))
+
     it.scoped("a final failure fails those who wait, and the next one starts it again", () =>
       Effect.gen(function*() {
         let broken = true

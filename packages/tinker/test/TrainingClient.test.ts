@@ -1,6 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Either, Exit, Fiber, Layer, Option, Scope, Stream, TestClock } from "effect"
-import { Autodiff, CustomLoss, Datum, ModelInput, Optimizer, ServiceClient, TrainingClient } from "../src/index.js"
+import {
+  Autodiff,
+  CustomLoss,
+  Datum,
+  ModelInput,
+  Optimizer,
+  RetryPolicy,
+  ServiceClient,
+  TrainingClient
+} from "../src/index.js"
 import * as Server from "./utils/recordingServer.js"
 import * as Training from "./utils/trainingServer.js"
 
@@ -328,6 +337,56 @@ describe("TrainingClient", () => {
       assert.strictEqual((yield* Effect.flip(failed))._tag, "RequestFailed")
       yield* Effect.flatten(client.optimStep())
       assert.deepStrictEqual(server.numbers(client.modelId), [1, 2, 3, 4])
+    }))
+
+  it.scoped("G4: a number that may never have arrived is sent again before the next, as it was", () =>
+    Effect.gen(function*() {
+      let down = true
+      const server = Training.make({ accept: () => down ? Server.refuse(503) : undefined })
+      const client = yield* Training.client(server)
+      const once = RetryPolicy.provide({ submit: RetryPolicy.never })
+      assert.strictEqual((yield* Effect.flip(once(client.saveState("first"))))._tag, "Unavailable")
+      assert.strictEqual((yield* Effect.flip(once(client.saveState("second"))))._tag, "Unavailable")
+      down = false
+      yield* once(Effect.flatten(client.saveState("third")))
+      assert.deepStrictEqual(
+        server.log.map(({ json, seqId }) => [seqId, json["path"]]),
+        [[1, "first"], [1, "first"], [2, "second"], [1, "first"], [2, "second"], [3, "third"]]
+      )
+      for (const { key, seqId } of server.log) {
+        assert.strictEqual(key, server.log.find((other) => other.seqId === seqId)?.key)
+      }
+      yield* once(Effect.flatten(client.saveState("fourth")))
+      assert.strictEqual(server.log.length, 7)
+    }))
+
+  it.scoped("G4: pieces of a pass that got no answer are owed in their order", () =>
+    Effect.gen(function*() {
+      let down = true
+      const server = Training.make({
+        config: pieces,
+        accept: ({ seqId }) => down && seqId !== 2 ? Server.refuse(503) : undefined
+      })
+      const client = yield* Training.client(server)
+      const once = RetryPolicy.provide({ submit: RetryPolicy.never })
+      assert.strictEqual(
+        (yield* Effect.flip(once(client.forwardBackward(data(3), "cross_entropy"))))._tag,
+        "Unavailable"
+      )
+      down = false
+      yield* once(Effect.flatten(client.optimStep()))
+      assert.deepStrictEqual(server.numbers(client.modelId).slice(3), [1, 3, 4])
+    }))
+
+  it.scoped("G4: a request the server never takes is given up for the next one", () =>
+    Effect.gen(function*() {
+      const server = Training.make({ accept: ({ seqId }) => seqId === 1 ? Server.refuse(503) : undefined })
+      const client = yield* Training.client(server)
+      const once = RetryPolicy.provide({ submit: RetryPolicy.never })
+      yield* Effect.flip(once(client.optimStep()))
+      yield* once(Effect.flatten(client.optimStep()))
+      yield* once(Effect.flatten(client.optimStep()))
+      assert.deepStrictEqual(server.numbers(client.modelId), [1, 1, 2, 3])
     }))
 
   it.scoped("G3: cancelled on the wire, the caller returns at once and the request settles before the next", () =>

@@ -263,11 +263,11 @@ const caller = Effect.fnUntraced(function*(rest: RestClient.Service, service: Se
     () => rest.listUserCheckpoints({ limit: 5 }),
     () => rest.listSessions({ limit: 5 }),
     () => rest.getServerCapabilities,
-    () => rest.whoami,
+    () => rest.getApiKey,
     () => Effect.flatMap(service.sessionId, (session) => rest.getSession(session)),
     () => {
       const path = disposable.pop()
-      return path === undefined ? rest.getApiKey : rest.deleteCheckpoint(path)
+      return path === undefined ? rest.getAuditLog() : rest.deleteCheckpoint(path)
     }
   ]
   for (;;) {

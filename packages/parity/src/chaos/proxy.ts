@@ -38,8 +38,6 @@ export interface Proxy {
   readonly struck: () => Readonly<Record<string, number>>
   /** Requests seen, by path. */
   readonly seen: () => Readonly<Record<string, number>>
-  /** Duplicates and half-open connections that still wait are let go; nothing strikes any more. */
-  readonly calm: () => void
 }
 
 const headEnd = Buffer.from("\r\n\r\n")
@@ -71,7 +69,6 @@ export const make = (options: {
     const sockets = new Set<Net.Socket>()
     const timers = new Set<NodeJS.Timeout>()
     let connections = 0
-    let calm = false
 
     const later = (millis: number, run: () => void) => {
       const timer = setTimeout(() => {
@@ -93,7 +90,6 @@ export const make = (options: {
     const connect = () => keep(Net.connect(options.target, "127.0.0.1"))
 
     const draw = (random: PCGRandom): Fault | undefined => {
-      if (calm) return undefined
       let chance = random.number()
       for (const fault of faults) {
         chance -= options.rates[fault] ?? 0
@@ -159,7 +155,7 @@ export const make = (options: {
         opened.on("data", answer)
         opened.on("close", () => {
           // what was said before the end still arrives
-          if (server === opened && !silent) later(200, () => client.destroy())
+          if (server === opened && !silent) later(400, () => client.destroy())
         })
         return opened
       }
@@ -223,9 +219,6 @@ export const make = (options: {
     return {
       port: typeof address === "object" && address !== null ? address.port : 0,
       struck: () => ({ ...struck }),
-      seen: () => ({ ...seen }),
-      calm: () => {
-        calm = true
-      }
+      seen: () => ({ ...seen })
     }
   })

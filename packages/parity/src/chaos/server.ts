@@ -25,6 +25,8 @@ const rules: ReadonlyArray<Faults.Rule> = [
   { probability: 0.005, fault: { _tag: "Status", status: 500, when: "after" } },
   { probability: 0.005, fault: { _tag: "Status", status: 429, headers: { "retry-after-ms": "50" } } },
   { probability: 0.002, fault: { _tag: "Status", status: 408 } },
+  // a proxy that drops what it does not like, without a word
+  { probability: 0.001, fault: { _tag: "Status", status: 400, body: new Uint8Array(0) } },
   { probability: 0.002, fault: { _tag: "Status", status: 502, headers: { "retry-after": "0.1" } } },
   { probability: 0.005, fault: { _tag: "Drop", when: "before" } },
   { probability: 0.01, fault: { _tag: "Drop", when: "after" } },

@@ -59,12 +59,20 @@ export const make = (bytes: number): Dispatch => {
   const count = FifoSemaphore.make(most)
   const throttled = FifoSemaphore.make(mostWhenThrottled)
   const budget = ByteBudget.make(bytes)
-  let closedUntil: number | undefined
+  let closedUntil = Number.NEGATIVE_INFINITY
+  let longest = 0
+
+  /** How much longer the door is closed, negative for how long it has been open. */
+  const closedFor = (now: number): number => {
+    // A clock may be set back: nobody waits longer than the server asked for.
+    if (closedUntil - now > longest) closedUntil = now + longest
+    return closedUntil - now
+  }
 
   const admitted = <A, E>(cost: number, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     count.withPermit(
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        closedUntil !== undefined && now - closedUntil < throttledFor
+        closedFor(now) > -throttledFor
           ? throttled.withPermit(budget.withBytes(cost * throttledWeight)(self))
           : budget.withBytes(cost)(self))
     )
@@ -76,9 +84,10 @@ export const make = (bytes: number): Dispatch => {
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const reason = submission.giveUp(now)
       if (reason !== undefined) return Effect.fail(reason)
-      if (closedUntil !== undefined && now < closedUntil) {
+      const wait = closedFor(now)
+      if (wait > 0) {
         // Somebody else may have met the limit again meanwhile: look once more.
-        return Effect.zipRight(Effect.sleep(closedUntil - now), attempt(submission, held))
+        return Effect.zipRight(Effect.sleep(wait), attempt(submission, held))
       }
       return Effect.catchAll(
         submission.send,
@@ -93,7 +102,8 @@ export const make = (bytes: number): Dispatch => {
   ): Effect.Effect<A, TinkerError.TinkerError> =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const pause = pauseFor(error, submission.bytes)
-      closedUntil = Math.max(closedUntil ?? 0, now + Duration.toMillis(pause))
+      longest = Math.max(closedFor(now), Duration.toMillis(pause))
+      closedUntil = now + longest
       return Effect.zipRight(submission.onBackoff(error, held + 1, pause), attempt(submission, held + 1))
     })
 

@@ -14,8 +14,8 @@ import * as Either from "effect/Either"
 import * as FiberId from "effect/FiberId"
 import type * as Scope from "effect/Scope"
 import * as Api from "../Api.js"
-import type { FutureCompletion, SamplingSessionTarget } from "../Future.js"
-import { FuturesRetrieveRequest } from "../Future.js"
+import type { SamplingSessionTarget } from "../Future.js"
+import { FutureCompletion, FuturesRetrieveRequest } from "../Future.js"
 import type { RequestId } from "../Id.js"
 import type * as QueueState from "../QueueState.js"
 import * as RetryPolicy from "../RetryPolicy.js"
@@ -114,6 +114,10 @@ export const make = (options: Options): FuturesPoller => {
         continue
       }
       bad = 0
+      if (answer.right.cursor < cursor) {
+        // The server counts anew, and what it had to say before is lost: everyone looks for their own result.
+        for (const requestId of [...waiters.keys()]) complete(new FutureCompletion({ state: "finished", requestId }))
+      }
       cursor = answer.right.cursor
       for (const requestId of acknowledged) done.delete(requestId)
       for (const completion of answer.right.completions) complete(completion)

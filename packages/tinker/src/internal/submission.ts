@@ -4,14 +4,20 @@
  * A number is taken inside the turn, so an operation that leaves the line takes none; it is taken outside the retries,
  * so a resend carries the same one; and it is given back when nothing has left this process.
  *
+ * A request that got no final answer may never have arrived, and a server that keeps the order would wait for its number
+ * for ever. So it is owed: sent once more, as it was, before the next one.
+ *
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type * as Endpoint from "../Endpoint.js"
 import type * as Future from "../Future.js"
+import * as RetryPolicy from "../RetryPolicy.js"
 import type * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import * as TinkerFuture from "../TinkerFuture.js"
@@ -34,6 +40,11 @@ interface Operation<A> {
   readonly decoder: Poll.Decoder<A>
 }
 
+interface Numbered {
+  readonly modelId?: string | undefined
+  readonly seqId?: number | undefined
+}
+
 /** Sends one request under the number it is given. */
 type Send = (seqId: number) => Effect.Effect<Future.UntypedFuture, TinkerError.TinkerError>
 
@@ -53,8 +64,8 @@ export interface Submission {
   readonly together: <A>(
     run: (line: Submission) => Effect.Effect<A, TinkerError.TinkerError>
   ) => Effect.Effect<A, TinkerError.TinkerError>
-  /** One request, retried by the policy of its endpoint. */
-  readonly call: <Request>(
+  /** One request, retried by the policy of its endpoint; whenever it is sent, under the same key. */
+  readonly call: <Request extends Numbered>(
     endpoint: Endpoint.Endpoint<Request, Future.UntypedFuture>,
     request: Request,
     method: string
@@ -68,6 +79,16 @@ const neverSent = new Set<string>([
   "MalformedCredential",
   "CredentialCommandFailed"
 ])
+
+/** Neither accepted nor refused: whether the server knows of it is unknown. */
+const unanswered = (error: TinkerError.TinkerError): boolean =>
+  error._tag === "BillingBlocked" || TinkerError.isRetryable(error)
+
+/** Tries of a request that is owed, after the first; the policy in force may allow fewer. */
+const resends = 3
+
+/** More than a pass has pieces is owed only while nothing gets through at all. */
+const mostOwed = 16
 
 /** @internal */
 export const make: (options: {
@@ -96,17 +117,47 @@ export const make: (options: {
         onEvent: report
       }))
 
+  /** In the order of their numbers. */
+  let owed: ReadonlyArray<ReturnType<Send>> = []
+  const owe = (sends: ReadonlyArray<ReturnType<Send>>) => {
+    owed = [...owed, ...sends].slice(-mostOwed)
+  }
+
+  /** Sends what is owed, until something does not get through; what follows must not wait for it any longer. */
+  const catchUp = Effect.gen(function*() {
+    const { submit } = yield* transport.policies
+    const bounded = RetryPolicy.provide({ submit: Schedule.intersect(submit, Schedule.recurs(resends)) })
+    for (let [first] = owed; first !== undefined; [first] = owed) {
+      const result = yield* Effect.either(bounded(first))
+      if (Either.isLeft(result) && unanswered(result.left)) return
+      owed = owed.slice(1)
+    }
+  })
+
+  /** Whoever gets through settles the debt: a request the server does not take is not worth a third round. */
+  const afterOwed = <A>(send: Effect.Effect<A, TinkerError.TinkerError>): Effect.Effect<A, TinkerError.TinkerError> =>
+    Effect.suspend(() =>
+      owed.length === 0 ? send : Effect.zipRight(
+        catchUp,
+        Effect.tap(send, () => {
+          owed = []
+        })
+      )
+    )
+
   const numbered = (send: Send): ReturnType<Send> =>
     Effect.suspend(() => {
       const number = ++seq
-      return Effect.tapError(send(number), (error) =>
+      const sent = send(number)
+      return Effect.tapError(sent, (error) =>
         Effect.sync(() => {
           if (neverSent.has(error._tag) && seq === number) seq--
+          else if (unanswered(error)) owe([sent])
         }))
     })
 
   const sendOne = <A>(operation: Operation<A>, send: Send, started: number): Accepted<A> =>
-    Effect.flatMap(numbered(send), (accepted) => future(operation, accepted, started))
+    Effect.flatMap(afterOwed(numbered(send)), (accepted) => future(operation, accepted, started))
 
   /**
    * The server holds later numbers until the first has come: sent last, it finds its batch complete. It is sent even if
@@ -116,24 +167,29 @@ export const make: (options: {
     Effect.suspend(() => {
       const base = seq
       seq += sends.length
-      const [first, ...rest] = sends.map((send, i) => Effect.exit(send(base + 1 + i)))
+      const numberedSends = sends.map((send, i) => send(base + 1 + i))
+      const [first, ...rest] = numberedSends.map(Effect.exit)
       if (first === undefined) return Effect.succeed([])
       return Effect.flatMap(Effect.all(rest, { concurrency: "unbounded" }), (others) =>
         Effect.flatMap(first, (own) => {
           const exits = [own, ...others]
-          if (exits.every((exit) => Exit.isFailure(exit) && neverSentCause(exit))) seq = base
+          if (exits.every((exit) => failedWith(exit, ({ _tag }) => neverSent.has(_tag)))) seq = base
+          else owe(numberedSends.filter((_, i) => exits.some((exit, j) => i === j && failedWith(exit, unanswered))))
           return Effect.all(exits)
         }))
     })
 
   const sendMany = <A>(operation: Operation<A>, sends: ReadonlyArray<Send>, parallel: boolean, started: number) =>
     Effect.flatMap(
-      parallel && sends.length > 1 ? sendParallel(sends) : Effect.forEach(sends, numbered),
+      afterOwed(parallel && sends.length > 1 ? sendParallel(sends) : Effect.forEach(sends, numbered)),
       Effect.forEach((accepted) => future(operation, accepted, started))
     )
 
   const call: Submission["call"] = (endpoint, request, method) =>
-    transport.call(endpoint, request, { from: { module, method } })
+    transport.call(endpoint, request, {
+      from: { module, method },
+      idempotencyKey: `effect-tinker-${request.modelId}-${request.seqId}`
+    })
 
   const within = (
     turn: <A>(send: Effect.Effect<A, TinkerError.TinkerError>) => Effect.Effect<A, TinkerError.TinkerError>
@@ -152,5 +208,7 @@ export const make: (options: {
   return within((send) => Observer.reported(transport.emit, line.take(send)))
 })
 
-const neverSentCause = (exit: Exit.Failure<unknown, TinkerError.TinkerError>): boolean =>
-  exit.cause._tag === "Fail" && neverSent.has(exit.cause.error._tag)
+const failedWith = <A>(
+  exit: Exit.Exit<A, TinkerError.TinkerError>,
+  is: (error: TinkerError.TinkerError) => boolean
+): boolean => Exit.isFailure(exit) && exit.cause._tag === "Fail" && is(exit.cause.error)

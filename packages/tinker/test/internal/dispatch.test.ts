@@ -136,6 +136,24 @@ describe("dispatch", () => {
       yield* Fiber.interrupt(later)
     }))
 
+  it.effect("nobody waits longer than asked when the clock is set back", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(3_600_000)
+      const dispatch = Dispatch.make(1e9)
+      let sent = 0
+      const limitedOnce = Effect.suspend(() => ++sent === 1 ? Effect.fail(limited) : Effect.succeed(sent))
+      const first = yield* Effect.fork(dispatch.submit(submission(1, limitedOnce)))
+      yield* settle
+      yield* TestClock.setTime(0)
+      const second = yield* Effect.fork(dispatch.submit(submission(1, limitedOnce)))
+      yield* settle
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(yield* Fiber.join(second), 2)
+      // its own timer had been set before
+      yield* TestClock.setTime(3_601_000)
+      assert.strictEqual(yield* Fiber.join(first), 3)
+    }))
+
   it.effect("bytes weigh twenty times as much after a back-off", () =>
     Effect.gen(function*() {
       const dispatch = Dispatch.make(100)

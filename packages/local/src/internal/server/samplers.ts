@@ -194,6 +194,8 @@ export const layer: Layer.Layer<
       }),
       read: Effect.fnUntraced(function*(id, client, after, hold) {
         const log = yield* logOf(id, client)
+        // the log ends with the process: a cursor beyond its end is from before, and the client learns it by a lower one
+        if (after > log.last) return { completions: log.entries.map(({ completion }) => completion), cursor: log.last }
         log.entries = log.entries.filter(({ cursor }) => cursor > after)
         if (log.entries.length === 0) yield* Effect.timeoutOption(Deferred.await(log.more), hold)
         const completions = log.entries.filter(({ cursor }) => cursor > after).map(({ completion }) => completion)
