@@ -5,10 +5,8 @@
  */
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
-import * as HttpBody from "@effect/platform/HttpBody"
-import * as HttpClient from "@effect/platform/HttpClient"
+import type * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
-import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
 import * as Path from "@effect/platform/Path"
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"
@@ -16,12 +14,13 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { createHash } from "node:crypto"
 import { homedir } from "node:os"
 import { CliFailure } from "./CliFailure.js"
+import * as hub from "./internal/hub.js"
+import * as largeFile from "./internal/largeFile.js"
 
 /**
  * A file to upload, and where it goes in the repository.
@@ -70,31 +69,11 @@ const Preupload = Schema.Struct({
     shouldIgnore: Schema.optionalWith(Schema.Boolean, { default: () => false })
   }))
 })
-const Action = Schema.Struct({
-  href: Schema.String,
-  header: Schema.optionalWith(Schema.Record({ key: Schema.String, value: Schema.Unknown }), { default: () => ({}) })
-})
-const Batch = Schema.Struct({
-  objects: Schema.Array(Schema.Struct({
-    oid: Schema.String,
-    actions: Schema.optional(Schema.Struct({ upload: Schema.optional(Action), verify: Schema.optional(Action) })),
-    error: Schema.optional(Schema.Struct({ message: Schema.String }))
-  }))
-})
 const Commit = Schema.Struct({
   commitUrl: Schema.String,
   pullRequestUrl: Schema.optional(Schema.NullOr(Schema.String))
 })
-const ErrorBody = Schema.parseJson(Schema.Struct({ error: Schema.String }))
-const decodeError = Schema.decodeOption(ErrorBody)
-
-const lfsJson = "application/vnd.git-lfs+json"
 const loginHint = "Run `hf auth login`, or set HF_TOKEN."
-
-interface Refusal {
-  readonly status: number | undefined
-  readonly message: string
-}
 
 const environment = Config.all({
   endpoint: Config.string("HF_ENDPOINT").pipe(Config.withDefault("https://huggingface.co")),
@@ -117,18 +96,6 @@ const findToken = Effect.fnUntraced(function*(env: Config.Config.Success<typeof 
   )
 })
 
-const transient = (refusal: Refusal): boolean =>
-  refusal.status === undefined || refusal.status === 408 || refusal.status === 429 || refusal.status >= 500
-
-const retry = Schedule.exponential("500 millis", 2).pipe(
-  Schedule.union(Schedule.spaced("10 seconds")),
-  Schedule.jitteredWith({ min: 0.75, max: 1 }),
-  Schedule.whileInput(transient),
-  Schedule.intersect(Schedule.recurs(4))
-)
-
-const part = /^\d+$/
-
 /**
  * @since 0.1.0
  * @category layers
@@ -142,121 +109,20 @@ export const layer: Layer.Layer<
   Effect.gen(function*() {
     const env = yield* Effect.orDie(environment)
     const fs = yield* FileSystem.FileSystem
-    const client = yield* HttpClient.HttpClient
+    const context = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
     const token = yield* findToken(env)
     if (Option.isNone(token)) {
       return yield* new CliFailure({ what: "Not logged in to the Hugging Face Hub", advice: loginHint })
     }
     const endpoint = env.endpoint.replace(/\/+$/, "")
-
-    const execute = (request: HttpClientRequest.HttpClientRequest) =>
-      client.execute(request).pipe(
-        Effect.mapError((error): Refusal => ({ status: undefined, message: error.reason })),
-        Effect.flatMap((response) =>
-          response.status < 300
-            ? Effect.succeed(response)
-            : Effect.flatMap(Effect.orElseSucceed(response.text, () => ""), (text) =>
-              Effect.fail<Refusal>({
-                status: response.status,
-                message: Option.match(decodeError(text), {
-                  onNone: () => text.slice(0, 200),
-                  onSome: ({ error }) => error
-                })
-              }))
-        ),
-        Effect.timeoutFail({
-          duration: "5 minutes",
-          onTimeout: (): Refusal => ({ status: undefined, message: "no answer" })
-        })
-      )
-    const authorized = (request: HttpClientRequest.HttpClientRequest) =>
-      HttpClientRequest.bearerToken(request, token.value)
-    /** Idempotent requests are repeated; a large file's own address takes no token of ours. */
-    const call = (request: HttpClientRequest.HttpClientRequest) => Effect.retry(execute(request), retry)
-
-    const failure = (doing: string) => (refusal: Refusal): CliFailure =>
-      new CliFailure({
-        what: `${doing}: ${refusal.status === undefined ? "" : `status ${refusal.status}, `}${refusal.message}`,
-        advice: refusal.status === 401 || refusal.status === 403
-          ? "The token may not do this: create one with write access, then run `hf auth login`."
-          : "Run the command again: what has been uploaded is not uploaded twice."
-      })
-    const body =
-      <A, I>(doing: string, schema: Schema.Schema<A, I>) => (response: HttpClientResponse.HttpClientResponse) =>
-        response.json.pipe(
-          Effect.flatMap(Schema.decodeUnknown(schema)),
-          Effect.mapError((cause) => new CliFailure({ what: `${doing}: the hub's answer was not understood`, cause }))
-        )
-    const post = (url: string, value: unknown, contentType = "application/json") =>
-      HttpClientRequest.post(url).pipe(HttpClientRequest.bodyText(JSON.stringify(value), contentType))
+    const client = yield* hub.make(endpoint, token.value)
+    const { authorized, call, execute } = client
+    const { body, failure, post } = hub
 
     const digest = (source: string) =>
       Stream.runFold(fs.stream(source), createHash("sha256"), (hash, bytes) => hash.update(bytes)).pipe(
         Effect.map((hash) => hash.digest("hex"))
       )
-
-    const put = Effect.fnUntraced(
-      function*(url: string, file: LocalFile, offset: number, size: number, sent: (n: number) => Effect.Effect<void>) {
-        const send = Effect.suspend(() => {
-          let counted = 0
-          const content = fs.stream(file.source, { offset, bytesToRead: size }).pipe(
-            Stream.tap((bytes) => {
-              counted += bytes.length
-              return sent(bytes.length)
-            })
-          )
-          return execute(HttpClientRequest.put(url, {
-            body: HttpBody.stream(content, "application/octet-stream", size)
-          })).pipe(Effect.tapError(() => sent(-counted)))
-        })
-        return yield* Effect.mapError(Effect.retry(send, retry), failure(`Could not upload ${file.path}`))
-      }
-    )
-
-    const uploadLarge = Effect.fnUntraced(function*(
-      repo: string,
-      revision: string,
-      file: LocalFile,
-      oid: string,
-      sent: (n: number) => Effect.Effect<void>
-    ) {
-      const doing = `Could not upload ${file.path}`
-      const batch = yield* call(authorized(
-        post(`${endpoint}/${repo}.git/info/lfs/objects/batch`, {
-          operation: "upload",
-          transfers: ["basic", "multipart"],
-          objects: [{ oid, size: file.size }],
-          hash_algo: "sha256",
-          ref: { name: revision }
-        }, lfsJson).pipe(HttpClientRequest.setHeader("accept", lfsJson))
-      )).pipe(Effect.mapError(failure(doing)), Effect.flatMap(body(doing, Batch)))
-      const object = batch.objects.find((candidate) => candidate.oid === oid)
-      if (object?.error !== undefined) {
-        return yield* failure(doing)({ status: undefined, message: object.error.message })
-      }
-      const action = object?.actions?.upload
-      // The hub has these bytes already, from an upload that was interrupted later or from another repository.
-      if (action === undefined) return yield* sent(file.size)
-      const chunk = Number(action.header["chunk_size"])
-      if (Number.isSafeInteger(chunk) && chunk > 0) {
-        const addresses = Object.entries(action.header)
-          .filter(([name]) => part.test(name))
-          .map(([name, url]) => ({ number: Number(name), url: String(url) }))
-          .sort((a, b) => a.number - b.number)
-        const parts = yield* Effect.forEach(addresses, ({ number, url }) => {
-          const offset = (number - 1) * chunk
-          return Effect.map(put(url, file, offset, Math.min(chunk, file.size - offset), sent), (response) => ({
-            partNumber: number,
-            etag: response.headers["etag"] ?? ""
-          }))
-        }, { concurrency: 4 })
-        yield* Effect.mapError(call(post(action.href, { oid, parts }, lfsJson)), failure(doing))
-      } else yield* put(action.href, file, 0, file.size, sent)
-      const verify = object?.actions?.verify
-      if (verify !== undefined) {
-        yield* Effect.mapError(call(authorized(post(verify.href, { oid, size: file.size }, lfsJson))), failure(doing))
-      }
-    })
 
     return {
       whoami: call(authorized(HttpClientRequest.get(`${endpoint}/api/whoami-v2`))).pipe(
@@ -328,7 +194,7 @@ export const layer: Layer.Layer<
           if (planned?.shouldIgnore === true) continue
           if (planned?.uploadMode === "lfs") {
             const oid = yield* digest(file.source)
-            yield* uploadLarge(repo, revision, file, oid, sent)
+            yield* Effect.provide(largeFile.upload(client, { repo, revision }, { ...file, oid }, sent), context)
             lines.push({ key: "lfsFile", value: { path: file.path, algo: "sha256", oid, size: file.size } })
           } else {
             const content = Buffer.from(yield* fs.readFile(file.source)).toString("base64")

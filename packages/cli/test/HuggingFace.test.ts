@@ -2,7 +2,8 @@ import { HuggingFace } from "@effect-tinker/cli"
 import { FileSystem, Path } from "@effect/platform"
 import { NodeContext, NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Layer, Option } from "effect"
+import { ConfigProvider, Effect, Exit, Layer, Option } from "effect"
+import { createHash } from "node:crypto"
 import { hub } from "./fixtures/hub.js"
 
 const weights = Buffer.from(Uint8Array.from({ length: 100_000 }, (_, i) => i % 251))
@@ -10,13 +11,16 @@ const weights = Buffer.from(Uint8Array.from({ length: 100_000 }, (_, i) => i % 2
 const withHub = <A, E>(
   origin: string,
   effect: Effect.Effect<A, E, HuggingFace.HuggingFace | FileSystem.FileSystem | Path.Path>,
-  token = "hf_test"
+  token = "hf_test",
+  cache = "/nonexistent"
 ) =>
   effect.pipe(
     Effect.provide(HuggingFace.layer),
     Effect.provide(Layer.merge(NodeHttpClient.layerUndici, NodeContext.layer)),
     Effect.withConfigProvider(
-      ConfigProvider.fromMap(new Map([["HF_ENDPOINT", origin], ["HF_TOKEN", token], ["HF_HOME", "/nonexistent"]]))
+      ConfigProvider.fromMap(
+        new Map([["HF_ENDPOINT", origin], ["HF_TOKEN", token], ["HF_HOME", "/nonexistent"], ["XDG_CACHE_HOME", cache]])
+      )
     )
   )
 
@@ -105,6 +109,69 @@ describe("HuggingFace", () => {
       yield* withHub(origin, upload(files))
       assert.strictEqual(requests.filter(({ method }) => method === "PUT").length, before)
     }))
+
+  it.scopedLive("a later run goes on with the parts of an earlier one, for as long as its addresses are good", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const cache = yield* fs.makeTempDirectoryScoped()
+      const oid = createHash("sha256").update(weights).digest("hex")
+      const { origin, repositories, requests } = yield* hub({
+        chunk: 30_000,
+        // the list of parts is refused once
+        failures: [[`POST /store/${oid}/1`, 400, 1]]
+      })
+      const files = yield* adapter
+      const run = Effect.gen(function*() {
+        const before = requests.length
+        const progress: Array<number> = []
+        const exit = yield* Effect.exit(withHub(origin, upload(files, progress), "hf_test", cache))
+        const puts = requests.slice(before).filter(({ method }) => method === "PUT").map(({ url }) => url)
+        return { exit, puts: puts.map((url) => url.replace(`/store/${oid}/`, "")).sort(), uploaded: progress.at(-1) }
+      })
+      const remembered = Effect.map(
+        fs.readDirectory(`${cache}/tinker/uploads`),
+        (names) => names.map((name) => `${cache}/tinker/uploads/${name}`)
+      )
+      yield* withHub(origin, create)
+      const first = yield* run
+      assert.isTrue(Exit.isFailure(first.exit))
+      assert.deepStrictEqual(first.puts, ["1/1", "1/2", "1/3", "1/4"])
+
+      // as if it had broken off before two of the parts were there
+      const [file = ""] = yield* remembered
+      assert.strictEqual(Number((yield* fs.stat(file)).mode) & 0o777, 0o600)
+      const state = JSON.parse(yield* fs.readFileString(file))
+      const parts = state.parts.map(({ number, url, etag }: { number: number; url: string; etag: string }) =>
+        number === 2 || number === 3 ? { number, url } : { number, url, etag }
+      )
+      yield* fs.writeFileString(file, JSON.stringify({ ...state, parts }))
+      const second = yield* run
+      assert.isTrue(Exit.isSuccess(second.exit))
+      assert.deepStrictEqual(second.puts, ["1/2", "1/3"])
+      assert.strictEqual(second.uploaded, weights.length + 2)
+      assert.deepStrictEqual(yield* remembered, [])
+      assert.deepStrictEqual(
+        repositories.get("me/adapter")?.branches.get("main")?.get("adapter_model.safetensors"),
+        weights
+      )
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("addresses that are good no more begin anew", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const cache = yield* fs.makeTempDirectoryScoped()
+      const { origin, requests } = yield* hub({ chunk: 30_000, failures: [["POST /store/", 404, 2]] })
+      const files = yield* adapter
+      const puts = () => requests.filter(({ method }) => method === "PUT").length
+      const progress: Array<number> = []
+      yield* withHub(origin, create)
+      yield* Effect.flip(withHub(origin, upload(files), "hf_test", cache))
+      assert.strictEqual(puts(), 4)
+      yield* withHub(origin, upload(files, progress), "hf_test", cache)
+      assert.strictEqual(puts(), 8)
+      assert.strictEqual(progress.at(-1), weights.length + 2)
+      assert.deepStrictEqual(yield* fs.readDirectory(`${cache}/tinker/uploads`), [])
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("a wrong token and no token are told apart", () =>
     Effect.gen(function*() {
