@@ -8,6 +8,7 @@ import { BenchFailed } from "./Bench.js"
 /** Add a bench here: its module exports `bench` and does the rest. */
 const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["engine", () => import("./engine.js")],
+  ["http2", () => import("./http2.js")],
   ["tokenizer", () => import("./tokenizer.js")],
   ["sampling", () => import("./sampling.js")],
   ["startup", () => import("./startup.js")],

@@ -68,8 +68,6 @@ export interface Compatibility {
   readonly failedFutureIsBadRequest: boolean
   /** `POST /client/dynamic_config` exists. */
   readonly dynamicConfig: boolean
-  /** Fields newer than wire version 0.25 are sent only when they differ from their default. */
-  readonly omitNewerDefaults: boolean
 }
 
 /**
@@ -78,7 +76,7 @@ export interface Compatibility {
  * @since 0.1.0
  * @category configuration
  */
-export const hosted: Compatibility = { failedFutureIsBadRequest: false, dynamicConfig: true, omitNewerDefaults: false }
+export const hosted: Compatibility = { failedFutureIsBadRequest: false, dynamicConfig: true }
 
 /**
  * A self-hosted SkyRL server.
@@ -86,7 +84,7 @@ export const hosted: Compatibility = { failedFutureIsBadRequest: false, dynamicC
  * @since 0.1.0
  * @category configuration
  */
-export const skyrl: Compatibility = { failedFutureIsBadRequest: true, dynamicConfig: false, omitNewerDefaults: true }
+export const skyrl: Compatibility = { failedFutureIsBadRequest: true, dynamicConfig: false }
 
 /**
  * Proxy settings, as the usual environment variables state them.
@@ -131,9 +129,9 @@ export interface Service {
   /** How long operations wait for a 402 to go away, unless the server says otherwise. */
   readonly billingPause: Duration.Duration
   readonly proxy: Proxy
-  /** File of extra certificate authorities (PEM). */
+  /** Certificate authorities to trust besides the usual ones: a file (PEM), or a directory of such files (Node entry). */
   readonly caFile: Option.Option<string>
-  /** Speak HTTP/2 where the server offers it (Node entry). */
+  /** Speak HTTP/2 where the server offers it and many requests are open at once (Node entry). */
   readonly http2: boolean
   /** One span per call. */
   readonly tracing: boolean
@@ -185,8 +183,9 @@ export interface Options {
   /** Defaults to 1 hour. */
   readonly billingPause?: Duration.DurationInput | undefined
   readonly proxy?: Proxy | undefined
+  /** Certificate authorities to trust besides the usual ones: a file (PEM), or a directory of such files. */
   readonly caFile?: string | undefined
-  /** Defaults to false. */
+  /** HTTP/2 for sampling and polls, where the server offers it. Defaults to false. */
   readonly http2?: boolean | undefined
   /** Defaults to false. */
   readonly tracing?: boolean | undefined
@@ -306,7 +305,8 @@ const environment: Config.Config<Options> = Config.all({
   https: either("HTTPS_PROXY"),
   all: either("ALL_PROXY"),
   no: either("NO_PROXY"),
-  caFile: optional("SSL_CERT_FILE")
+  caFile: optional("SSL_CERT_FILE"),
+  caDirectory: optional("SSL_CERT_DIR")
 }).pipe(Config.map((env): Options => ({
   baseUrl: env.baseUrl,
   apiKey: env.apiKey,
@@ -322,7 +322,7 @@ const environment: Config.Config<Options> = Config.all({
     ...(env.clientSecret === "" ? {} : { "cf-access-client-secret": env.clientSecret })
   },
   proxy: { http: env.http, https: env.https, all: env.all, no: env.no },
-  caFile: env.caFile
+  caFile: env.caFile || env.caDirectory
 })))
 
 /** What is given wins over the environment; an empty base URL or key counts as not given. */

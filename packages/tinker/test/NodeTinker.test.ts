@@ -8,29 +8,8 @@ import * as http from "node:http"
 import * as net from "node:net"
 import * as Undici from "../src/internal/node/undici.js"
 import * as transport from "../src/internal/transport.js"
+import { listen } from "./utils/sockets.js"
 import { endpointOf } from "./utils/transport.js"
-
-/** A real server on a free port; its sockets are ended with the scope. */
-const listen = <S extends net.Server>(server: S) =>
-  Effect.acquireRelease(
-    Effect.async<{ readonly port: number; readonly sockets: Set<net.Socket> }>((resume) => {
-      const sockets = new Set<net.Socket>()
-      server.on("connection", (socket: net.Socket) => {
-        sockets.add(socket)
-        socket.on("close", () => sockets.delete(socket))
-        socket.on("error", () => socket.destroy())
-      })
-      server.listen(0, "127.0.0.1", () => {
-        const address = server.address()
-        resume(Effect.succeed({ port: typeof address === "object" && address !== null ? address.port : 0, sockets }))
-      })
-    }),
-    ({ sockets }) =>
-      Effect.async<void>((resume) => {
-        sockets.forEach((socket) => socket.destroy())
-        server.close(() => resume(Effect.void))
-      })
-  )
 
 const head = (...lines: ReadonlyArray<string>) =>
   `HTTP/1.1 200 OK\r\n${lines.map((line) => `${line}\r\n`).join("")}\r\n`

@@ -73,6 +73,7 @@ describe("TinkerConfig", () => {
       assert.strictEqual(config.proxy.https, "http://proxy:1")
       assert.strictEqual(config.proxy.no, "internal.test")
       assert.deepStrictEqual(config.caFile, Option.some("/ca.pem"))
+      assert.deepStrictEqual((yield* env({ SSL_CERT_DIR: "/certs" })).caFile, Option.some("/certs"))
       const headers = Object.entries(config.headers).map(([name, value]) => [name, Redacted.value(value)])
       assert.deepStrictEqual(Object.fromEntries(headers), {
         "cf-access-client-id": "given",

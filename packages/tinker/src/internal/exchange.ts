@@ -52,7 +52,8 @@ export interface Response extends Head {
 export class WireError {
   readonly _tag = "WireError"
   constructor(
-    readonly reason: "timeout" | "connection" | "tooLarge" | "closed",
+    /** `setup`: as things are configured, it can never work. */
+    readonly reason: "timeout" | "connection" | "setup" | "tooLarge" | "closed",
     readonly description: string,
     readonly cause: unknown
   ) {}

@@ -82,6 +82,12 @@ const parseBody = (text: string): unknown => {
 const isRecord = (u: unknown): u is Readonly<Record<string, unknown>> =>
   typeof u === "object" && u !== null && !Array.isArray(u)
 
+/** `body.path: Field required` from `{"loc":["body","path"],"msg":"Field required"}`, as FastAPI refuses a body. */
+const refusal = (u: unknown): string | undefined =>
+  isRecord(u) && typeof u["msg"] === "string" && Array.isArray(u["loc"])
+    ? `${u["loc"].join(".")}: ${u["msg"]}`
+    : undefined
+
 /** The sentence meant for people, wherever the server put it. */
 const describe = (body: unknown): string | undefined => {
   if (body === undefined || body === null) return undefined
@@ -94,6 +100,10 @@ const describe = (body: unknown): string | undefined => {
   const inner = body["detail"] ?? body["message"] ?? body["error"] ?? body
   if (typeof inner === "string") return clip(inner)
   if (isRecord(inner) && typeof inner["message"] === "string") return clip(inner["message"])
+  if (Array.isArray(inner)) {
+    const refusals = inner.map(refusal)
+    if (refusals.length > 0 && refusals.every((one) => one !== undefined)) return clip(refusals.join("; "))
+  }
   return clip(JSON.stringify(inner))
 }
 
@@ -180,6 +190,8 @@ export const fromWire = (origin: Origin, error: WireError): TinkerError.TinkerEr
       return new TinkerError.TimedOut(fields)
     case "connection":
       return new TinkerError.TransportFailed(fields)
+    case "setup":
+      return new TinkerError.TransportFailed({ ...fields, shouldRetry: false })
     case "tooLarge":
       return new TinkerError.MalformedResponse(fields)
     case "closed":

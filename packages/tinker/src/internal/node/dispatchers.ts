@@ -4,13 +4,11 @@
  * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
-import * as Option from "effect/Option"
-import { readFileSync } from "node:fs"
-import { rootCertificates } from "node:tls"
 import type { Dispatcher } from "undici"
 import { Agent, EnvHttpProxyAgent } from "undici"
 import type { Pool } from "../../Endpoint.js"
 import type * as TinkerConfig from "../../TinkerConfig.js"
+import type { Authorities } from "./authorities.js"
 
 /** @internal */
 export interface Dispatchers {
@@ -20,32 +18,36 @@ export interface Dispatchers {
   readonly destroy: () => Promise<void>
 }
 
-/** A little below what servers and balancers usually grant an idle connection. */
-const keepAlive = 15_000
+/**
+ * A little below what servers and balancers usually grant an idle connection, in milliseconds.
+ *
+ * @internal
+ */
+export const keepAlive = 15_000
 
-/** Streams of one HTTP/2 connection; undici multiplexes only where pipelining allows it. */
-const http2 = { connections: 8, pipelining: 100 }
+const options = (config: TinkerConfig.Service, authorities: Authorities, pool: Pool) => {
+  const tls = { timeout: Duration.toMillis(config.connectTimeout), ...authorities.tls() }
+  return {
+    connections: config.poolLimits[pool],
+    pipelining: 1,
+    keepAliveTimeout: keepAlive,
+    connect: tls,
+    // Through a proxy: the connection to the host, and that to the proxy itself.
+    requestTls: tls,
+    proxyTls: tls
+  }
+}
 
-const options = (config: TinkerConfig.Service, pool: Pool) => ({
-  connections: config.poolLimits[pool],
-  pipelining: 1,
-  keepAliveTimeout: keepAlive,
-  connect: {
-    timeout: Duration.toMillis(config.connectTimeout),
-    ...(Option.isSome(config.caFile) ? { ca: [...rootCertificates, readFileSync(config.caFile.value, "utf8")] } : {})
-  },
-  ...(config.http2 ? { allowH2: true, ...http2 } : {})
-})
-
-const hasProxy = ({ all, http, https }: TinkerConfig.Proxy): boolean =>
+/** @internal */
+export const hasProxy = ({ all, http, https }: TinkerConfig.Proxy): boolean =>
   [all, http, https].some((url) => url !== undefined && url !== "")
 
-const make_ = (config: TinkerConfig.Service, pool: Pool): Dispatcher => {
+const open = (config: TinkerConfig.Service, authorities: Authorities, pool: Pool): Dispatcher => {
   const { proxy } = config
-  if (!hasProxy(proxy)) return new Agent(options(config, pool))
+  if (!hasProxy(proxy)) return new Agent(options(config, authorities, pool))
   const all = proxy.all ?? ""
   return new EnvHttpProxyAgent({
-    ...options(config, pool),
+    ...options(config, authorities, pool),
     // Everything is stated, so that undici does not look at the environment itself.
     httpProxy: proxy.http || all,
     httpsProxy: proxy.https || all,
@@ -56,28 +58,28 @@ const make_ = (config: TinkerConfig.Service, pool: Pool): Dispatcher => {
 /**
  * @internal
  */
-export const make = (config: TinkerConfig.Service): Dispatchers => {
-  const open = new Map<Pool, Dispatcher>()
+export const make = (config: TinkerConfig.Service, authorities: Authorities): Dispatchers => {
+  const known = new Map<Pool, Dispatcher>()
   const leaving = new Set<Dispatcher>()
   return {
     get: (pool) => {
-      const known = open.get(pool)
-      if (known !== undefined) return known
-      const dispatcher = make_(config, pool)
-      open.set(pool, dispatcher)
+      const found = known.get(pool)
+      if (found !== undefined) return found
+      const dispatcher = open(config, authorities, pool)
+      known.set(pool, dispatcher)
       return dispatcher
     },
     reset: (pool) => {
-      const dispatcher = open.get(pool)
+      const dispatcher = known.get(pool)
       if (dispatcher === undefined) return
-      open.delete(pool)
+      known.delete(pool)
       leaving.add(dispatcher)
       const gone = () => leaving.delete(dispatcher)
       dispatcher.close().then(gone, gone)
     },
     destroy: () => {
-      const all = [...open.values(), ...leaving]
-      open.clear()
+      const all = [...known.values(), ...leaving]
+      known.clear()
       return Promise.all(all.map((dispatcher) => dispatcher.destroy())).then(() => undefined, () => undefined)
     }
   }

@@ -13,30 +13,18 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Dispatcher } from "undici"
 import * as Exchange from "../exchange.js"
+import * as Authorities from "./authorities.js"
 import * as Dispatchers from "./dispatchers.js"
+import * as Failures from "./failures.js"
+import * as Http2 from "./http2.js"
 import { compress } from "./zstd.js"
 
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2]
 
 const abandoned = new Error("abandoned")
 
-const code = (error: unknown): string | undefined =>
-  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined
-
-const fromUndici = (error: unknown, request: Exchange.Request): Exchange.WireError => {
-  switch (code(error)) {
-    case "UND_ERR_HEADERS_TIMEOUT":
-    case "UND_ERR_BODY_TIMEOUT":
-      return Exchange.timedOut(request.timeout)
-    case "UND_ERR_CONNECT_TIMEOUT":
-      return new Exchange.WireError("timeout", "the host did not accept the connection in time", error)
-    case "UND_ERR_DESTROYED":
-    case "UND_ERR_CLOSED":
-      return new Exchange.WireError("closed", "the connections are closed", undefined)
-    default:
-      return new Exchange.WireError("connection", error instanceof Error ? error.message : "unknown", error)
-  }
-}
+const thrown = (error: unknown, request: Exchange.Request): Exchange.WireError =>
+  error instanceof Exchange.WireError ? error : Failures.from(error, request.timeout)
 
 const single = (headers: Headers): Record<string, string | undefined> => {
   const result: Record<string, string | undefined> = {}
@@ -54,9 +42,7 @@ const dispatchOptions = (request: Exchange.Request): Dispatcher.DispatchOptions 
   headers: request.headers,
   body: request.body ?? null,
   headersTimeout: request.timeout,
-  bodyTimeout: request.timeout,
-  // A resend carries the same key, and only what may overtake can share an HTTP/2 connection.
-  idempotent: true
+  bodyTimeout: request.timeout
 })
 
 /** What both ways of reading have in common: knowing the controller, and being dead before it is known. */
@@ -123,7 +109,7 @@ class Whole extends Handler {
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    this.fail(fromUndici(error, this.request))
+    this.fail(Failures.from(error, this.request.timeout))
   }
 }
 
@@ -168,7 +154,7 @@ class Flowing extends Handler {
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     if (this.dead) return
-    const failure = fromUndici(error, this.request)
+    const failure = Failures.from(error, this.request.timeout)
     this.begin(Effect.fail(failure))
     this.end(failure)
   }
@@ -197,22 +183,28 @@ export const make: Exchange.MakeWire = (config) =>
   Effect.gen(function*() {
     const clock = yield* Effect.clock
     const now = () => clock.unsafeCurrentTimeMillis()
+    const authorities = Authorities.make(config)
     const dispatchers = yield* Effect.acquireRelease(
-      Effect.sync(() => Dispatchers.make(config)),
+      Effect.sync(() => Dispatchers.make(config, authorities)),
       (dispatchers) => Effect.promise(() => dispatchers.destroy())
     )
 
-    const send = (request: Exchange.Request): Effect.Effect<Exchange.Response, Exchange.WireError> =>
+    const http1 = (request: Exchange.Request): Effect.Effect<Exchange.Response, Exchange.WireError> =>
       Effect.async((resume) => {
         const handler = new Whole(request, now, resume)
         try {
           dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
         } catch (error) {
-          resume(Effect.fail(fromUndici(error, request)))
+          resume(Effect.fail(thrown(error, request)))
           return
         }
         return Effect.sync(() => handler.abandon())
       })
+
+    const http2 = yield* Effect.acquireRelease(
+      Effect.sync(() => Http2.make(config, authorities, now, http1)),
+      (http2) => Effect.sync(() => http2?.destroy())
+    )
 
     const stream = (
       request: Exchange.Request
@@ -228,7 +220,7 @@ export const make: Exchange.MakeWire = (config) =>
           try {
             dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
           } catch (error) {
-            resume(Effect.fail(fromUndici(error, request)))
+            resume(Effect.fail(thrown(error, request)))
           }
         })
         return Effect.addFinalizer(() => Effect.sync(() => opened?.abandon())).pipe(
@@ -237,5 +229,14 @@ export const make: Exchange.MakeWire = (config) =>
         )
       })
 
-    return { send, stream, reset: (pool) => Effect.sync(() => dispatchers.reset(pool)), compress }
+    return {
+      send: http2 === undefined ? http1 : (request) => http2.send(request) ?? http1(request),
+      stream,
+      reset: (pool) =>
+        Effect.sync(() => {
+          dispatchers.reset(pool)
+          http2?.reset(pool)
+        }),
+      compress
+    }
   })

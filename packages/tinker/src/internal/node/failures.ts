@@ -1,0 +1,53 @@
+/**
+ * What Node's transports fail with, in the words of the wire.
+ *
+ * @since 0.1.0
+ */
+import * as Exchange from "../exchange.js"
+
+/** Why a chain of certificates ends in nobody we trust. */
+const untrusted = new Set([
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_GET_ISSUER_CERT",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "CERT_UNTRUSTED",
+  "CERT_SIGNATURE_FAILURE"
+])
+
+const code = (error: unknown): string =>
+  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : ""
+
+const message = (error: unknown): string => error instanceof Error ? error.message : "unknown"
+
+/** @internal */
+export const closed = new Exchange.WireError("closed", "the connections are closed", undefined)
+
+/** @internal */
+export const notAccepted = (cause: unknown) =>
+  new Exchange.WireError("timeout", "the host did not accept the connection in time", cause)
+
+/** @internal */
+export const from = (error: unknown, timeout: number): Exchange.WireError => {
+  const name = code(error)
+  switch (name) {
+    case "UND_ERR_HEADERS_TIMEOUT":
+    case "UND_ERR_BODY_TIMEOUT":
+      return Exchange.timedOut(timeout)
+    case "UND_ERR_CONNECT_TIMEOUT":
+      return notAccepted(error)
+    case "UND_ERR_DESTROYED":
+    case "UND_ERR_CLOSED":
+      return closed
+    case "ERR_TLS_CERT_ALTNAME_INVALID":
+      return new Exchange.WireError("setup", `the certificate belongs to another host: ${message(error)}`, error)
+    case "CERT_HAS_EXPIRED":
+      return new Exchange.WireError("setup", "the server's certificate has expired", error)
+  }
+  if (untrusted.has(name)) {
+    const what = `the server's certificate is not trusted (${message(error)})`
+    return new Exchange.WireError("setup", `${what}: name its authority with caFile or SSL_CERT_FILE`, error)
+  }
+  return new Exchange.WireError("connection", message(error), error)
+}

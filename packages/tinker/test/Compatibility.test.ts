@@ -1,0 +1,342 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Either, Layer, Stream, TestClock } from "effect"
+import {
+  Credentials,
+  Datum,
+  ForwardBackward,
+  ModelInput,
+  RestClient,
+  Sample,
+  SamplingClient,
+  ServiceClient,
+  TensorData,
+  TinkerConfig,
+  TrainingClient
+} from "effect-tinker"
+import * as Server from "./utils/recordingServer.js"
+
+/** What FastAPI says of a path it does not know. */
+const unknown = Server.refuse(404, { detail: "Not Found" })
+
+const logprobs = Either.getOrThrow(TensorData.fromArray([-0.5, -0.25], { dtype: "float32" }))
+
+const passed = Server.protobuf(Either.getOrThrow(ForwardBackward.encodeOutput({
+  lossFnOutputType: "scalar",
+  lossFnOutputs: [{ elementwise_loss: logprobs, logprobs }],
+  // as SkyRL's engines name them: no reduction, and a namespace
+  metrics: { final_loss: 0.75, "skyrl.ai/tokens": 2 }
+})))
+
+const sampled = Server.protobuf(Either.getOrThrow(Sample.encodeResponse(
+  new Sample.SampleResponse({
+    sequences: [
+      new Sample.SampledSequence({ stopReason: "stop", tokens: new Int32Array([7, 8]), logprobs: new Float32Array(2) })
+    ]
+  })
+)))
+
+const run = {
+  training_run_id: "model_0a1b2c3d",
+  base_model: "Qwen/Qwen3-0.6B",
+  model_owner: "default",
+  is_lora: true,
+  corrupted: false,
+  lora_rank: 8,
+  last_request_time: "2026-08-21T18:02:38.123456",
+  last_checkpoint: null,
+  last_sampler_checkpoint: null,
+  user_metadata: null
+}
+
+interface Behaviour {
+  /** Answers in place of the usual one, by path. */
+  readonly refuse?: Readonly<Record<string, Server.Answer>>
+  /** Answers the poll for the n-th operation in place of its result. */
+  readonly poll?: (id: number, times: number) => Server.Answer | undefined
+}
+
+/**
+ * Plays the answers of a SkyRL server: numbers for ids, no dynamic configuration, no end of a session, sampler paths of
+ * two segments, results with fewer fields.
+ */
+const skyrl = (behaviour: Behaviour = {}) => {
+  const results: Array<Server.Answer> = []
+  const polls = new Map<number, number>()
+  const accept = (result: Server.Answer, more: object = {}) => {
+    const id = String(results.push(result))
+    return Server.json({ future_id: id, status: "pending", request_id: id, ...more })
+  }
+  return Server.make((seen) => {
+    const { json } = seen
+    const path = seen.path.replace("/api/v1/", "")
+    const refused = behaviour.refuse?.[path]
+    if (refused !== undefined) return refused
+    switch (path) {
+      case "client/config":
+        return Server.json({ pjwt_auth_enabled: false })
+      case "get_server_capabilities":
+        return Server.json({ supported_models: [{ model_name: "Qwen/Qwen3-0.6B" }] })
+      case "create_session":
+        return Server.json({
+          type: "create_session",
+          info_message: null,
+          warning_message: null,
+          error_message: null,
+          session_id: "session_4f5e6d7c"
+        })
+      case "session_heartbeat":
+        return Server.json({ type: "session_heartbeat" })
+      case "create_model":
+        return accept(
+          Server.json({
+            model_id: "model_0a1b2c3d",
+            base_model: json["base_model"],
+            lora_config: { rank: 8, alpha: 32, seed: 7, train_attn: true, train_mlp: true, train_unembed: false }
+          }),
+          {
+            model_id: "model_0a1b2c3d",
+            base_model: json["base_model"],
+            lora_config: { rank: 8, seed: null },
+            status: "created"
+          }
+        )
+      case "forward_backward":
+        return accept(passed)
+      case "optim_step":
+        return accept(Server.json({ metrics: null }))
+      case "save_weights":
+        return accept(Server.json({ path: `tinker://model_0a1b2c3d/weights/${json["path"]}`, type: "save_weights" }))
+      case "load_weights":
+        return accept(Server.json({ type: "load_weights" }))
+      case "save_weights_for_sampler":
+        return accept(Server.json(
+          json["path"] === undefined
+            ? { path: null, type: "save_weights_for_sampler", sampling_session_id: "sampling_11223344" }
+            : {
+              path: `tinker://model_0a1b2c3d/${json["path"]}`,
+              type: "save_weights_for_sampler",
+              sampling_session_id: null
+            }
+        ))
+      case "create_sampling_session":
+        return Server.json({ type: "create_sampling_session", sampling_session_id: "sampling_99aabbcc" })
+      case "asample":
+        return accept(sampled)
+      case "retrieve_future": {
+        const id = Number(json["request_id"])
+        const times = polls.get(id) ?? 0
+        polls.set(id, times + 1)
+        return behaviour.poll?.(id, times) ?? results[id - 1] ?? Server.refuse(404, { detail: "Future not found" })
+      }
+      case "get_info":
+        return Server.json({
+          model_id: "model_0a1b2c3d",
+          status: "created",
+          model_data: {
+            base_model: "Qwen/Qwen3-0.6B",
+            lora_config: { rank: 8, seed: null },
+            model_name: "Qwen/Qwen3-0.6B"
+          }
+        })
+      case "weights_info":
+        return Server.json({ base_model: "Qwen/Qwen3-0.6B", is_lora: true, lora_rank: 8 })
+      case "samplers/sampling_99aabbcc":
+        return Server.json({
+          sampler_id: "sampling_99aabbcc",
+          base_model: "Qwen/Qwen3-0.6B",
+          model_path: "tinker://model_0a1b2c3d/step_1"
+        })
+      case "training_runs":
+        return Server.json({ training_runs: [run], cursor: { offset: 0, limit: 20, total_count: 1 } })
+      case "training_runs/model_0a1b2c3d":
+        return Server.json(run)
+      case "training_runs/model_0a1b2c3d/checkpoints":
+        return Server.json({
+          checkpoints: [{
+            checkpoint_id: "step_1",
+            checkpoint_type: "training",
+            time: "2026-08-21T18:02:38.123456",
+            tinker_path: "tinker://model_0a1b2c3d/weights/step_1"
+          }]
+        })
+      default:
+        return unknown
+    }
+  })
+}
+
+const options: ServiceClient.Options = { ...Server.options, compatibility: TinkerConfig.skyrl }
+
+const datum = Either.getOrThrow(Datum.fromTokens([1, 2, 3]))
+
+const training = (server: ReturnType<typeof skyrl>, given: ServiceClient.Options = options) =>
+  Effect.gen(function*() {
+    const context = yield* Layer.build(ServiceClient.layer(given).pipe(Layer.provide(server.layer)))
+    const client = yield* TrainingClient.makeLora({ baseModel: "Qwen/Qwen3-0.6B", rank: 8 }).pipe(
+      Effect.provide(context)
+    )
+    return { client, context }
+  })
+
+describe("Compatibility", () => {
+  describe("SkyRL", () => {
+    it.scoped("a whole run: create, train, save, load, sample from a path of two segments", () =>
+      Effect.gen(function*() {
+        const server = skyrl()
+        const { client, context } = yield* training(server)
+        const pass = yield* yield* client.forwardBackward([datum], "cross_entropy")
+        assert.deepStrictEqual(pass.metrics, { final_loss: 0.75, "skyrl.ai/tokens": 2 })
+        assert.isUndefined((yield* yield* client.optimStep({ learningRate: 1e-4 })).metrics)
+        const { path } = yield* yield* client.saveState("step_1")
+        assert.strictEqual(path, "tinker://model_0a1b2c3d/weights/step_1")
+        const saved = yield* yield* client.saveWeightsForSampler("step_1")
+        assert.strictEqual(saved.path, "tinker://model_0a1b2c3d/step_1")
+
+        const sampler = yield* SamplingClient.make({ modelPath: saved.path }).pipe(Effect.provide(context))
+        const { sequences } = yield* sampler.sample({ prompt: ModelInput.fromInts([1, 2]), maxTokens: 4 })
+        assert.deepStrictEqual(Array.from(sequences[0]?.tokens ?? []), [7, 8])
+        assert.strictEqual(
+          server.of("create_sampling_session")[0]?.json["model_path"],
+          "tinker://model_0a1b2c3d/step_1"
+        )
+
+        const ephemeral = yield* client.saveWeightsAndGetSamplingClient()
+        yield* ephemeral.sample({ prompt: ModelInput.fromInts([1, 2]), maxTokens: 4 })
+        assert.strictEqual(server.of("asample")[1]?.json["sampling_session_id"], "sampling_11223344")
+
+        const resumed = yield* TrainingClient.makeFromState({ path }).pipe(Effect.provide(context))
+        yield* yield* resumed.forwardBackward([datum], "cross_entropy")
+        // Numbers for ids, sent as the text that they came as.
+        assert.deepStrictEqual(server.of("retrieve_future").map(({ json }) => json["request_id"]).slice(0, 3), [
+          "1",
+          "2",
+          "3"
+        ])
+      }))
+
+    it.scoped("starts without dynamic configuration, and ends without the endpoints that are not there", () =>
+      Effect.gen(function*() {
+        const server = skyrl()
+        yield* Effect.scoped(training(server))
+        assert.notInclude(server.paths(), "client/dynamic_config")
+        const strangers = skyrl()
+        // Nor does it have to be told: a 404 is an answer.
+        yield* Effect.scoped(training(strangers, Server.options))
+        assert.include(strangers.paths(), "client/dynamic_config")
+      }))
+
+    it.scoped("a failed operation is a RequestFailed in the server's words, and the next one works", () =>
+      Effect.gen(function*() {
+        const server = skyrl({
+          poll: (id) => id === 2 ? Server.refuse(400, { detail: "Model model_0a1b2c3d not found" }) : undefined
+        })
+        const { client } = yield* training(server)
+        const error = yield* Effect.flip(Effect.flatten(client.forwardBackward([datum], "cross_entropy")))
+        assert.deepStrictEqual(
+          [error._tag, error.description, error.requestId],
+          ["RequestFailed", "Model model_0a1b2c3d not found", "2"]
+        )
+        yield* yield* client.optimStep({ learningRate: 1e-4 })
+      }))
+
+    it.scoped("a poll that ends without a result is asked again; one that breaks is tried again", () =>
+      Effect.gen(function*() {
+        const server = skyrl({
+          poll: (id, times) =>
+            id !== 2
+              ? undefined
+              : times === 0
+              ? Server.refuse(408, { detail: "Timeout waiting for result" })
+              : times === 1
+              ? Server.refuse(500, { detail: "Unknown error" })
+              : undefined
+        })
+        const { client } = yield* training(server)
+        const fiber = yield* Effect.fork(Effect.flatten(client.forwardBackward([datum], "cross_entropy")))
+        yield* TestClock.adjust("1 minute")
+        assert.strictEqual((yield* fiber).metrics["final_loss"], 0.75)
+        const polls = server.of("retrieve_future").filter(({ json }) => json["request_id"] === "2")
+        assert.strictEqual(polls.length, 3)
+      }))
+
+    it.scoped("a body that its models refuse is a BadRequest that names the field", () =>
+      Effect.gen(function*() {
+        const server = skyrl({
+          refuse: {
+            save_weights: Server.refuse(422, {
+              detail: [{ type: "string_pattern_mismatch", loc: ["body", "path"], msg: "String should match pattern" }]
+            })
+          }
+        })
+        const { client } = yield* training(server)
+        const error = yield* Effect.flip(client.saveState("a b"))
+        assert.strictEqual(error._tag, "BadRequest")
+        assert.strictEqual(error.description, "body.path: String should match pattern")
+      }))
+
+    it.scoped("a name that is taken is a Conflict, once it is clear that it is not our own resend", () =>
+      Effect.gen(function*() {
+        const detail = "Checkpoint 'step_1' already exists for model 'model_0a1b2c3d'"
+        const server = skyrl({ refuse: { save_weights: Server.refuse(409, { detail }) } })
+        const { client } = yield* training(server)
+        const fiber = yield* Effect.fork(Effect.flip(client.saveState("step_1")))
+        yield* TestClock.adjust("10 minutes")
+        const error = yield* fiber
+        assert.deepStrictEqual([error._tag, error.description], ["Conflict", detail])
+      }))
+
+    it.effect("runs, checkpoints and samplers are read with the fields that are there; what is missing is NotFound", () =>
+      Effect.gen(function*() {
+        const rest = yield* RestClient.RestClient
+        const [listed] = yield* Effect.map(Stream.runCollect(rest.streamTrainingRuns()), (runs) => [...runs])
+        assert.strictEqual(listed?.baseModel, "Qwen/Qwen3-0.6B")
+        const one = yield* rest.getTrainingRunByPath("tinker://model_0a1b2c3d/weights/step_1")
+        assert.strictEqual(DateTime.formatIso(one.lastRequestTime), "2026-08-21T18:02:38.123Z")
+        assert.strictEqual((yield* rest.getSampler("sampling_99aabbcc")).modelPath, "tinker://model_0a1b2c3d/step_1")
+        const { checkpoints, cursor } = yield* rest.listCheckpoints("model_0a1b2c3d")
+        assert.deepStrictEqual(checkpoints.map(({ tinkerPath }) => tinkerPath), [
+          "tinker://model_0a1b2c3d/weights/step_1"
+        ])
+        assert.isUndefined(cursor)
+        assert.strictEqual((yield* rest.getWeightsInfo("tinker://model_0a1b2c3d/weights/step_1")).loraRank, 8)
+        assert.strictEqual((yield* Effect.flip(rest.listSessions()))._tag, "NotFound")
+        assert.strictEqual((yield* Effect.flip(rest.listUserCheckpoints()))._tag, "NotFound")
+      }).pipe(
+        Effect.provide(
+          RestClient.layer.pipe(
+            Layer.provide(Credentials.layer),
+            Layer.provide(TinkerConfig.layer(options)),
+            Layer.provide(skyrl().layer)
+          )
+        )
+      ))
+  })
+
+  it.scoped("a server with another prefix and other paths is one of configuration (G8)", () =>
+    Effect.gen(function*() {
+      const server = Server.make(({ path }) => {
+        switch (path) {
+          case "/base/v2/client/config":
+            return Server.json({})
+          case "/base/v2/capabilities":
+            return Server.json({ supported_models: [{ model_name: "m" }] })
+          default:
+            return unknown
+        }
+      })
+      const service = yield* ServiceClient.ServiceClient.pipe(
+        Effect.provide(
+          yield* Layer.build(
+            ServiceClient.layer({
+              baseUrl: "http://localhost:1/base/",
+              apiKey: "tml-key",
+              apiPrefix: "/v2",
+              paths: { capabilities: "/api/v1/capabilities" }
+            }).pipe(Layer.provide(server.layer))
+          )
+        )
+      )
+      const { supportedModels } = yield* service.serverCapabilities
+      assert.strictEqual(supportedModels[0]?.modelName, "m")
+    }))
+})
