@@ -18,6 +18,12 @@ export interface Python {
     module: string,
     ...args: ReadonlyArray<string>
   ) => Effect.Effect<string, PythonFailed, NodeContext.NodeContext>
+  /** The same in an environment with these variables. */
+  readonly runIn: (
+    environment: Readonly<Record<string, string>>,
+    module: string,
+    ...args: ReadonlyArray<string>
+  ) => Effect.Effect<string, PythonFailed, NodeContext.NodeContext>
 }
 
 const missing = (reason: string) => new PythonMissing({ reason })
@@ -44,20 +50,21 @@ const directory = "python"
 
 /**
  * The environment, made at the first use and again when the pin changes. `PYTHON` names the interpreter to make it
- * with; Python 3.11 or newer is needed.
+ * with, which must be 3.11 or newer; `TINKER_PYTHON` one that has the pinned SDK already.
  */
 export const make: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const interpreter = yield* Config.string("PYTHON").pipe(Config.withDefault("python3"), Effect.orDie)
+  const given = yield* Config.string("TINKER_PYTHON").pipe(Config.option, Effect.orDie)
   const venv = path.join(root, ".venv")
-  const python = path.join(venv, "bin", "python")
+  const python = Option.getOrElse(given, () => path.join(venv, "bin", "python"))
   const requirements = path.join(root, directory, "requirements.txt")
   const wanted = yield* fs.readFileString(requirements)
   const installed = path.join(venv, "installed.txt")
   const present = yield* fs.readFileString(installed).pipe(Effect.option)
 
-  if (!Option.contains(present, wanted)) {
+  if (Option.isNone(given) && !Option.contains(present, wanted)) {
     const version = yield* output(Command.make(interpreter, "-c", "import sys; print(sys.version_info >= (3, 11))"))
     if (version.trim() !== "True") return yield* missing(`${interpreter} is older than Python 3.11`)
     yield* Console.log(`installing ${wanted.trim()} into ${path.relative(process.cwd(), venv)}`)
@@ -66,16 +73,20 @@ export const make: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext>
     yield* output(Command.make(python, ...pip))
     yield* fs.writeFileString(installed, wanted)
   }
-  const run = (module: string, ...args: ReadonlyArray<string>) =>
+  const runIn: Python["runIn"] = (environment, module, ...args) =>
     output(
       Command.make(python, "-m", module, ...args).pipe(
         Command.workingDirectory(path.join(root, directory)),
-        Command.env({ PYTHONDONTWRITEBYTECODE: "1", TINKER_TELEMETRY: "0" })
+        Command.env({ PYTHONDONTWRITEBYTECODE: "1", TINKER_TELEMETRY: "0", ...environment })
       )
     ).pipe(Effect.mapError(({ reason }) => new PythonFailed({ program: module, reason })))
   const sdk = (yield* output(Command.make(python, "-c", "import tinker; print(tinker.__version__)"))).trim()
+  if (!wanted.includes(`==${sdk}`)) {
+    return yield* missing(`${python} has tinker ${sdk}, not ${wanted.trim()}`)
+  }
   yield* Console.log(`official SDK: tinker ${sdk}`)
-  return { sdk, run }
+  const run: Python["run"] = (module, ...args) => runIn({}, module, ...args)
+  return { sdk, run, runIn }
 }).pipe(Effect.catchTags({
   BadArgument: (error) => missing(error.message),
   SystemError: (error) => missing(error.message)

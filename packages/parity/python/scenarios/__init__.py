@@ -1,0 +1,1 @@
+"""Scenarios: what a user does, done with the official SDK. Their twins are in `src/scenarios`."""

@@ -1,0 +1,128 @@
+/**
+ * The two sides of a scenario: the official SDK in Python processes, ours in this one.
+ */
+import type { FileSystem, Path } from "@effect/platform"
+import type { NodeContext } from "@effect/platform-node"
+import { Array as Arr, Cause, Chunk, ConfigProvider, Effect, Exit, Layer, Schema } from "effect"
+import { Credentials, RestClient, ServiceClient, TinkerConfig } from "effect-tinker"
+import * as NodeTinker from "effect-tinker/NodeTinker"
+import type { Python } from "../Python.js"
+import type { PythonFailed } from "../Suite.js"
+import { PythonFailed as Failed } from "../Suite.js"
+import type { Outcome, Scenario } from "./Scenario.js"
+
+/** A scenario with all it needs to start. */
+export interface Prepared {
+  readonly scenario: Scenario
+  readonly baseUrl: string
+  readonly apiKey: string | undefined
+  readonly environment: Readonly<Record<string, string>>
+  readonly credentialsPath: string
+}
+
+export interface Ended {
+  readonly outcome: string
+  readonly reason?: string | undefined
+}
+
+/** The environment of a scenario with each credential, and what the program itself says. */
+export const prepare = (
+  scenario: Scenario,
+  baseUrl: string,
+  homes: { readonly empty: string; readonly stored: string },
+  token: string,
+  path: Path.Path
+): Prepared => {
+  const credential = scenario.credential ?? "argument"
+  const home = credential === "stored" ? homes.stored : homes.empty
+  return {
+    scenario,
+    baseUrl,
+    apiKey: credential === "argument"
+      ? "tml-argument"
+      : credential === "token"
+      ? token
+      : credential === "malformed"
+      ? "sk-malformed"
+      : undefined,
+    environment: {
+      HOME: home,
+      TINKER_TELEMETRY: "0",
+      ...(credential === "environment" ? { TINKER_API_KEY: "tml-environment" } : {}),
+      ...(credential === "command" ? { TINKER_CREDENTIAL_CMD: "echo tml-command" } : {}),
+      ...scenario.environment
+    },
+    credentialsPath: path.join(home, ".tinker", "credentials.json")
+  }
+}
+
+const Report = Schema.parseJson(Schema.Struct({
+  known: Schema.Array(Schema.String),
+  ended: Schema.Array(Schema.Struct({
+    name: Schema.String,
+    outcome: Schema.String,
+    reason: Schema.optional(Schema.String)
+  }))
+}))
+
+/** Runs scenarios with the official SDK: those of one environment in one process. */
+export const theirs = Effect.fnUntraced(function*(
+  python: Python,
+  prepared: ReadonlyArray<Prepared>
+): Effect.fn.Return<
+  { readonly known: ReadonlyArray<string>; readonly ended: ReadonlyMap<string, Ended> },
+  PythonFailed,
+  NodeContext.NodeContext | FileSystem.FileSystem
+> {
+  const groups = Arr.groupBy(prepared, ({ environment }) => JSON.stringify(environment))
+  const ended = new Map<string, Ended>()
+  let known: ReadonlyArray<string> = []
+  for (const group of Object.values(groups)) {
+    const wanted = group.map(({ apiKey, baseUrl, scenario }) => ({
+      name: scenario.name,
+      base_url: baseUrl,
+      ...(apiKey === undefined ? {} : { api_key: apiKey }),
+      session: {
+        ...(scenario.session?.userMetadata === undefined ? {} : { user_metadata: scenario.session.userMetadata }),
+        ...(scenario.session?.displayName === undefined ? {} : { display_name: scenario.session.displayName }),
+        ...(scenario.config?.projectId === undefined ? {} : { project_id: scenario.config.projectId })
+      }
+    }))
+    const text = yield* python.runIn(group[0].environment, "scenarios", JSON.stringify(wanted))
+    const report = yield* Effect.mapError(
+      Schema.decode(Report)(text),
+      (error) => new Failed({ program: "scenarios", reason: error.message })
+    )
+    known = report.known
+    for (const one of report.ended) ended.set(one.name, one)
+  }
+  return { known, ended }
+})
+
+const outcome = (exit: Exit.Exit<unknown, unknown>): Ended => {
+  if (Exit.isSuccess(exit)) return { outcome: "done" }
+  const error = Chunk.toReadonlyArray(Cause.failures(exit.cause))[0]
+  const status = typeof error === "object" && error !== null && "status" in error ? error.status : undefined
+  const ended: Outcome = typeof status === "number" ? `status ${status}` : "failed"
+  return { outcome: ended, reason: Cause.pretty(exit.cause).slice(0, 300) }
+}
+
+/** Runs a scenario with ours. */
+export const ours = ({ apiKey, baseUrl, credentialsPath, environment, scenario }: Prepared): Effect.Effect<Ended> => {
+  const options: ServiceClient.Options = {
+    ...scenario.config,
+    baseUrl,
+    apiKey,
+    credentialsPath,
+    ...(scenario.session === undefined ? {} : { session: scenario.session })
+  }
+  const rest = RestClient.layer.pipe(Layer.provide(Credentials.layer), Layer.provide(TinkerConfig.layerEnv(options)))
+  return Effect.scoped(scenario.run).pipe(
+    Effect.provide(Layer.merge(ServiceClient.layerEnv(options), rest)),
+    Effect.provide(NodeTinker.layer),
+    Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(environment)))),
+    Effect.timeout("3 minutes"),
+    Effect.exit,
+    Effect.map(outcome)
+  )
+}

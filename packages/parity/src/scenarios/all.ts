@@ -1,0 +1,8 @@
+import { faults } from "./faults.js"
+import { sampling } from "./sampling.js"
+import type { Scenario } from "./Scenario.js"
+import { startup } from "./startup.js"
+import { training } from "./training.js"
+
+/** Every scenario. */
+export const scenarios: ReadonlyArray<Scenario> = [...startup, ...training, ...sampling, ...faults]
