@@ -622,7 +622,7 @@ export const deleteCheckpoint: Endpoint.Endpoint<CheckpointRequest, void> = Endp
   "deleteCheckpoint",
   "DELETE",
   checkpointPath,
-  { ...write("delete_checkpoint"), request: CheckpointParams, response: Endpoint.none }
+  { ...write("delete_checkpoint_from_tinker_path"), request: CheckpointParams, response: Endpoint.none }
 )
 
 /**

@@ -186,12 +186,8 @@ export const fromTransport = (via: transport.Service): Service => {
       ({ checkpointId, trainingRunId }) => call(method, endpoint, { checkpointId, trainingRunId })
     )
 
-  const getTrainingRun: Service["getTrainingRun"] = (trainingRunId, options) =>
-    Effect.flatMap(
-      Caller.runId("getTrainingRun", trainingRunId),
-      (trainingRunId) =>
-        call("getTrainingRun", Api.getTrainingRun, { trainingRunId, accessScope: options?.accessScope ?? "owned" })
-    )
+  const getTrainingRun = (method: string, trainingRunId: Id.ModelId, options?: Scoped, from?: transport.CallOptions) =>
+    call(method, Api.getTrainingRun, { trainingRunId, accessScope: options?.accessScope ?? "owned" }, from)
 
   const listTrainingRuns: Service["listTrainingRuns"] = (options = {}) =>
     call("listTrainingRuns", Api.listTrainingRuns, {
@@ -220,11 +216,18 @@ export const fromTransport = (via: transport.Service): Service => {
   const searchSessions: Service["searchSessions"] = (request) => call("searchSessions", Api.searchSessions, request)
 
   return RestClient.of({
-    getTrainingRun,
+    getTrainingRun: (trainingRunId, options) =>
+      Effect.flatMap(
+        Caller.runId("getTrainingRun", trainingRunId),
+        (trainingRunId) => getTrainingRun("getTrainingRun", trainingRunId, options)
+      ),
     getTrainingRunByPath: (tinkerPath, options) =>
       Effect.flatMap(
         Caller.checkpointPath("getTrainingRunByPath", tinkerPath),
-        ({ trainingRunId }) => getTrainingRun(trainingRunId, options)
+        ({ trainingRunId }) =>
+          getTrainingRun("getTrainingRunByPath", trainingRunId, options, {
+            headers: { "x-sdk-method": "get_training_run_by_tinker_path" }
+          })
       ),
     listTrainingRuns,
     streamTrainingRuns: (options = {}) =>

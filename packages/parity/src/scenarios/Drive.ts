@@ -1,14 +1,13 @@
 /**
  * The two sides of a scenario: the official SDK in Python processes, ours in this one.
  */
-import type { FileSystem, Path } from "@effect/platform"
+import type { Path } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
-import { Array as Arr, Cause, Chunk, ConfigProvider, Effect, Exit, Layer, Schema } from "effect"
+import { Array as Arr, Cause, Chunk, ConfigProvider, Duration, Effect, Exit, Layer, Schema } from "effect"
 import { Credentials, RestClient, ServiceClient, TinkerConfig } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import type { Python } from "../Python.js"
-import type { PythonFailed } from "../Suite.js"
-import { PythonFailed as Failed } from "../Suite.js"
+import { PythonFailed } from "../Suite.js"
 import type { Outcome, Scenario } from "./Scenario.js"
 
 /** A scenario with all it needs to start. */
@@ -65,39 +64,46 @@ const Report = Schema.parseJson(Schema.Struct({
   }))
 }))
 
-/** Runs scenarios with the official SDK: those of one environment in one process. */
-export const theirs = Effect.fnUntraced(function*(
+/** Seconds after which a scenario that has not ended does not end. */
+const patience = 150
+
+export interface Theirs {
+  /** Names of all scenarios there are in Python. */
+  readonly known: ReadonlyArray<string>
+  readonly ended: ReadonlyMap<string, Ended>
+}
+
+/** Runs scenarios with the official SDK, `concurrency` at once: those of one environment in one process. */
+export const theirs = (
   python: Python,
-  prepared: ReadonlyArray<Prepared>
-): Effect.fn.Return<
-  { readonly known: ReadonlyArray<string>; readonly ended: ReadonlyMap<string, Ended> },
-  PythonFailed,
-  NodeContext.NodeContext | FileSystem.FileSystem
-> {
-  const groups = Arr.groupBy(prepared, ({ environment }) => JSON.stringify(environment))
-  const ended = new Map<string, Ended>()
-  let known: ReadonlyArray<string> = []
-  for (const group of Object.values(groups)) {
-    const wanted = group.map(({ apiKey, baseUrl, scenario }) => ({
-      name: scenario.name,
-      base_url: baseUrl,
-      ...(apiKey === undefined ? {} : { api_key: apiKey }),
-      session: {
-        ...(scenario.session?.userMetadata === undefined ? {} : { user_metadata: scenario.session.userMetadata }),
-        ...(scenario.session?.displayName === undefined ? {} : { display_name: scenario.session.displayName }),
-        ...(scenario.config?.projectId === undefined ? {} : { project_id: scenario.config.projectId })
-      }
+  prepared: ReadonlyArray<Prepared>,
+  concurrency: number
+): Effect.Effect<Theirs, PythonFailed, NodeContext.NodeContext> =>
+  Effect.forEach(
+    Object.values(Arr.groupBy(prepared, ({ environment }) => JSON.stringify(environment))),
+    (group) => {
+      const wanted = group.map(({ apiKey, baseUrl, scenario }) => ({
+        name: scenario.name,
+        base_url: baseUrl,
+        api_key: apiKey,
+        session: {
+          user_metadata: scenario.session?.userMetadata,
+          display_name: scenario.session?.displayName,
+          project_id: scenario.config?.projectId
+        }
+      }))
+      const args = [JSON.stringify(wanted), String(patience), String(concurrency)]
+      return python.runIn(group[0].environment, "scenarios", ...args).pipe(
+        Effect.flatMap(Schema.decode(Report)),
+        Effect.catchTag("ParseError", (error) => new PythonFailed({ program: "scenarios", reason: error.message }))
+      )
+    }
+  ).pipe(
+    Effect.map((reports): Theirs => ({
+      known: reports[0]?.known ?? [],
+      ended: new Map(reports.flatMap(({ ended }) => ended.map((one) => [one.name, one])))
     }))
-    const text = yield* python.runIn(group[0].environment, "scenarios", JSON.stringify(wanted))
-    const report = yield* Effect.mapError(
-      Schema.decode(Report)(text),
-      (error) => new Failed({ program: "scenarios", reason: error.message })
-    )
-    known = report.known
-    for (const one of report.ended) ended.set(one.name, one)
-  }
-  return { known, ended }
-})
+  )
 
 const outcome = (exit: Exit.Exit<unknown, unknown>): Ended => {
   if (Exit.isSuccess(exit)) return { outcome: "done" }
@@ -121,7 +127,7 @@ export const ours = ({ apiKey, baseUrl, credentialsPath, environment, scenario }
     Effect.provide(Layer.merge(ServiceClient.layerEnv(options), rest)),
     Effect.provide(NodeTinker.layer),
     Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(environment)))),
-    Effect.timeout("3 minutes"),
+    Effect.timeout(Duration.seconds(patience)),
     Effect.exit,
     Effect.map(outcome)
   )

@@ -15,7 +15,17 @@ export interface Intended {
 
 const anywhere = /./
 
+/** Headers of a request that is sent again. */
+const resent = (path: string) =>
+  new RegExp(
+    `${path} attempts\\.[1-9]\\.(headers\\.(x-idempotency-key: "fresh" there, "the same" here|` +
+      `x-stainless-retry-count: "0" there, "[1-9]" here)|delay: "under 1.4 s" there, "under 0.7 s" here)`
+  )
+
 const olderServers = "absent means the same, and servers older than the key or stricter than the service refuse it"
+
+const onePolicy =
+  "one retry policy and one idempotency key per operation, where they nest two loops with keys of their own"
 
 export const table: ReadonlyArray<Intended> = [
   {
@@ -30,11 +40,75 @@ export const table: ReadonlyArray<Intended> = [
     why: olderServers
   },
   {
+    scenario: /^sample_one_poll_for_all$/,
+    difference: /retrieve_futures attempts\.0\.body\.retrieved_request_ids: \[\] there, nothing here/,
+    why: olderServers
+  },
+  {
+    scenario: /^sample_one_poll_for_all$/,
+    difference: /retrieve_futures: "sent" there, "not sent" here/,
+    why: "what was fetched is told with the next poll; theirs holds a request open for it while nobody waits"
+  },
+  {
     scenario: anywhere,
     difference:
       /polls\.\d+\.headers\.accept: "application\/x-protobuf" there, "application\/x-protobuf, application\/json" here/,
     why: "we read results in JSON too, which some compatible servers write"
-  }
+  },
+  {
+    scenario: /^sample_stop_text$/,
+    difference: /sampling_params\.stop: "end" there, \["end"\] here/,
+    why: "a list of one says the same"
+  },
+  {
+    scenario: /^sample_base_model$/,
+    difference: /GET \/api\/v1\/samplers\/.* attempts\.0\.headers\.x-sdk-(version|method): nothing there/,
+    why: "one endpoint, one set of headers: theirs sends them from its REST client only"
+  },
+  {
+    scenario: /^(rest_|resume)/,
+    difference: /client\/config: "sent" there, "not sent" here/,
+    why: "the server's configuration is asked for once per tenant, not once per client"
+  },
+  {
+    scenario: /^(rest_|resume|capabilities$|whoami$)/,
+    difference: /client\/dynamic_config: "sent" there, "not sent" here/,
+    why: "what opens no session has no use for what concerns sessions"
+  },
+  {
+    scenario: /^startup_command$/,
+    difference: /outcome: "failed \(TinkerError: The api_key client option must be set/,
+    why: "the output of a credential command is presented where tokens are not exchanged; theirs wants a key then"
+  },
+  {
+    scenario: /^startup_command$/,
+    difference: /: "not sent" there, "sent" here/,
+    why: "the output of a credential command is presented where tokens are not exchanged; theirs wants a key then"
+  },
+  {
+    scenario: /^rest_publish_409$/,
+    difference: /(outcome: "status 404 .* there, "status 409|publish attempts\.length: 2 there, 1 here)/,
+    why: "a conflict is the answer; theirs asks again for five minutes"
+  },
+  {
+    scenario: /^create_model_402$/,
+    difference:
+      /(outcome: "status 402|create_model (attempts\.length: 1|polls\.length: 0)|optim_step: "not sent"|"errored" there, "success" here)/,
+    why: "model creation waits for billing as every other operation does"
+  },
+  {
+    scenario: /^should_retry_false$/,
+    difference: /(outcome: "done|optim_step (attempts\.length: 2|polls\.length: 1)|"success" there, "errored" here)/,
+    why: "x-should-retry: false is obeyed; theirs obeys in one loop and not in the one around it"
+  },
+  {
+    scenario: /poll_500/,
+    difference: /polls\.\d\.delay: "at once" there, "under (1\.4|2\.8) s" here/,
+    why: "a server in trouble is polled ever slower; theirs polls it in a busy loop"
+  },
+  { scenario: /^submit_(400_empty|402)$/, difference: resent("optim_step"), why: onePolicy },
+  { scenario: /^save_(500|429)$/, difference: resent("save_weights"), why: onePolicy },
+  { scenario: /^sample_(400_empty|408|409|500|dropped)$/, difference: resent("asample"), why: onePolicy }
 ]
 
 /** The entry that explains a difference. */

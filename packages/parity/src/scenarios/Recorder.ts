@@ -45,6 +45,15 @@ const parsed = ({ body, headers }: LocalServer.Response): unknown => {
   }
 }
 
+/** `retry-after: in 4 s` becomes the date it will be then, which no rule can know beforehand. */
+const dated = (response: LocalServer.Response, now: number): LocalServer.Response => {
+  const seconds = /^in (\d+) s$/.exec(response.headers["retry-after"] ?? "")?.[1]
+  return seconds === undefined ? response : {
+    ...response,
+    headers: { ...response.headers, "retry-after": new Date(now + Number(seconds) * 1000).toUTCString() }
+  }
+}
+
 const elsewhere: LocalServer.Response = { status: 404, headers: {}, body: undefined }
 
 export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Scope> = Effect.gen(function*() {
@@ -69,12 +78,13 @@ export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Sco
       Effect.map(Clock.currentTimeMillis, (at) => {
         seen.answer = { at, status, json }
       })
-    return yield* recording.backend.handle(request).pipe(
+    const response = yield* recording.backend.handle(request).pipe(
       Effect.tapBoth({
         onFailure: () => answered(0),
         onSuccess: (response) => answered(response.status, parsed(response))
       })
     )
+    return dated(response, yield* Clock.currentTimeMillis)
   })
 
   const front: LocalServer.Service = {

@@ -1,6 +1,7 @@
 /**
  * What scenarios share; its twin is `python/scenarios/connection.py`.
  */
+import type { Faults } from "@effect-tinker/local"
 import { Effect, Either } from "effect"
 import { Datum, ModelInput, SamplingClient, TrainingClient } from "effect-tinker"
 import type { Scenario } from "./Scenario.js"
@@ -37,3 +38,27 @@ export const both = <A, B, E, R>(
     yield* a
     yield* b
   })
+
+/** Sends one operation to a new model and waits for its result. */
+export const waited = <A>(operation: (training: TrainingClient.Service) => TrainingClient.Operation<A>) =>
+  Effect.flatMap(training, (training) => Effect.flatten(operation(training)))
+
+type Status = Extract<Faults.Fault, { readonly _tag: "Status" }>
+
+/** The first requests of an endpoint are answered so. */
+export const first = (
+  times: number,
+  endpoint: string,
+  status: number,
+  rest: Omit<Status, "_tag" | "status"> = {}
+): Faults.Rule => ({ endpoints: [endpoint], times, fault: { _tag: "Status", status, ...rest } })
+
+/** The first connections to an endpoint break, before or after it did what it was asked. */
+export const drop = (times: number, endpoint: string, when: "before" | "after" = "before"): Faults.Rule => ({
+  endpoints: [endpoint],
+  times,
+  fault: { _tag: "Drop", when }
+})
+
+/** The same after some requests went well. */
+export const later = (skip: number, rule: Faults.Rule): Faults.Rule => ({ ...rule, skip })

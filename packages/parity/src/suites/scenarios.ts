@@ -12,6 +12,7 @@ import * as Drive from "../scenarios/Drive.js"
 import * as Intended from "../scenarios/Intended.js"
 import * as Normal from "../scenarios/Normal.js"
 import * as Recorder from "../scenarios/Recorder.js"
+import type { Scenario } from "../scenarios/Scenario.js"
 import type { Suite } from "../Suite.js"
 import { Differs } from "../Suite.js"
 
@@ -48,24 +49,40 @@ const issued = (recorder: Recorder.Recorder) =>
   })
 
 interface Row {
-  readonly name: string
+  readonly scenario: Scenario
   readonly requests: number
-  readonly differences: ReadonlyArray<string>
+  /** What nothing explains. */
+  readonly differences: ReadonlyArray<Compare.Difference>
   readonly intended: ReadonlyArray<Intended.Intended>
 }
 
-const print = (rows: ReadonlyArray<Row>) =>
-  Effect.gen(function*() {
-    const width = Math.max(...rows.map((row) => row.name.length))
-    for (const row of rows) {
-      const verdict = row.differences.length > 0
-        ? `${row.differences.length} DIFFERENT`
-        : row.intended.length > 0
-        ? `intended: ${row.intended.length}`
-        : "equal"
-      yield* Console.log(`${row.name.padEnd(width)}  ${String(row.requests).padStart(4)} requests  ${verdict}`)
-    }
-  })
+const verdict = ({ differences, intended }: Row): string =>
+  differences.length > 0
+    ? `${differences.length} DIFFERENT`
+    : intended.length > 0
+    ? `equal but for ${intended.length} intended`
+    : "equal"
+
+const compared = (scenario: Scenario, recorder: Recorder.Recorder, theirs: Drive.Ended, ours: Drive.Ended): Row => {
+  const [left, right] = [recorder.seen("theirs", scenario), recorder.seen("ours", scenario)]
+  const text = ({ outcome, reason }: Drive.Ended) => reason === undefined ? outcome : `${outcome} (${reason})`
+  const found = [
+    ...(theirs.outcome === ours.outcome ? [] : [{ at: "outcome", theirs: text(theirs), ours: text(ours) }]),
+    ...Compare.compare(Normal.steps(left, scenario), Normal.steps(right, scenario))
+  ].map((difference) => ({ difference, entry: Intended.find(scenario.name, difference) }))
+  return {
+    scenario,
+    requests: left.length,
+    differences: found.flatMap(({ difference, entry }) => entry === undefined ? [difference] : []),
+    intended: Array.from(new Set(found.flatMap(({ entry }) => entry === undefined ? [] : [entry])))
+  }
+}
+
+const missing: Drive.Ended = { outcome: "not run" }
+
+/** A busy machine answers late, and nothing else: whoever differs in delays alone is heard again, by itself. */
+const blurred = ({ differences }: Row): boolean =>
+  differences.length > 0 && differences.every(({ at }) => at.endsWith(".delay"))
 
 const run = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
   const chosen = all.filter((one) => args.length === 0 || args.some((word) => one.name.includes(word)))
@@ -73,59 +90,60 @@ const run = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
   const python = yield* Python.make
   const recorder = yield* Effect.mapError(Recorder.make, (error) => differs(`the server does not start: ${error}`))
   const [places, token, path] = [yield* homes, yield* issued(recorder), yield* Path.Path]
-  const prepare = (side: Recorder.Side) =>
-    Effect.forEach(
-      chosen,
-      (one) => Effect.map(recorder.open(side, one), (baseUrl) => Drive.prepare(one, baseUrl, places, token, path))
+
+  const round = Effect.fnUntraced(function*(chosen: ReadonlyArray<Scenario>, concurrency: number) {
+    const prepare = (side: Recorder.Side) =>
+      Effect.forEach(
+        chosen,
+        (one) => Effect.map(recorder.open(side, one), (baseUrl) => Drive.prepare(one, baseUrl, places, token, path))
+      )
+    const theirs = yield* Drive.theirs(python, yield* prepare("theirs"), concurrency)
+    const ours = yield* Effect.forEach(yield* prepare("ours"), Drive.ours, { concurrency }).pipe(
+      Logger.withMinimumLogLevel(LogLevel.None)
     )
-
-  const [theirTime, theirs] = yield* Effect.timed(Drive.theirs(python, yield* prepare("theirs")))
-  const [ourTime, ours] = yield* Effect.forEach(yield* prepare("ours"), Drive.ours, { concurrency }).pipe(
-    Logger.withMinimumLogLevel(LogLevel.None),
-    Effect.timed
-  )
-
-  const used = new Set<Intended.Intended>()
-  const rows = chosen.map((one, index): Row => {
-    const [left, right] = [recorder.seen("theirs", one), recorder.seen("ours", one)]
-    const [them, us] = [theirs.ended.get(one.name), ours[index]]
-    const found: ReadonlyArray<Compare.Difference> = [
-      ...(them?.outcome === us?.outcome
-        ? []
-        : [{ at: "outcome", theirs: `${them?.outcome} (${them?.reason})`, ours: `${us?.outcome} (${us?.reason})` }]),
-      ...Compare.compare(Normal.steps(left, one), Normal.steps(right, one))
-    ]
-    const explained = found.map((difference) => Intended.find(one.name, difference))
-    const intended = new Set(explained.filter((entry) => entry !== undefined))
-    for (const entry of intended) used.add(entry)
-    return {
-      name: one.name,
-      requests: left.length,
-      differences: found.filter((_, i) => explained[i] === undefined).map(Compare.format),
-      intended: Array.from(intended)
-    }
+    const rows = chosen.map((one, index) =>
+      compared(one, recorder, theirs.ended.get(one.name) ?? missing, ours[index] ?? missing)
+    )
+    return { known: theirs.known, rows }
   })
-  yield* print(rows)
 
-  const differences = rows.flatMap((row) => row.differences.map((text) => `${row.name}: ${text}`))
+  const [time, { known, rows }] = yield* Effect.timed(Effect.gen(function*() {
+    const { known, rows } = yield* round(chosen, concurrency)
+    const unclear = rows.filter(blurred)
+    if (unclear.length === 0) return { known, rows }
+    const again = yield* round(unclear.map(({ scenario }) => scenario), 1)
+    return { known, rows: rows.map((row) => again.rows.find(({ scenario }) => scenario === row.scenario) ?? row) }
+  }))
+
+  const width = Math.max(...rows.map((row) => row.scenario.name.length))
+  for (const row of rows) {
+    yield* Console.log(
+      `${row.scenario.name.padEnd(width)}  ${String(row.requests).padStart(3)} requests  ${verdict(row)}`
+    )
+  }
+  const differences = rows.flatMap(({ differences, scenario }) =>
+    differences.map((difference) => `${scenario.name}: ${Compare.format(difference)}`)
+  )
   if (args.length === 0) {
     const names = new Set(all.map((one) => one.name))
+    const used = new Set(rows.flatMap((row) => row.intended))
     differences.push(
-      ...theirs.known.filter((known) => !names.has(known)).map((known) => `${known}: has no twin here`),
+      ...known.filter((name) => !names.has(name)).map((name) => `${name}: has no twin here`),
       ...Intended.table.filter((entry) => !used.has(entry)).map((entry) =>
-        `intended: ${entry.scenario} ${entry.difference} no longer occurs`
+        `intended: ${entry.difference} in ${entry.scenario} no longer occurs`
       )
     )
   }
+  const count = (wanted: (row: Row) => boolean) => rows.filter(wanted).length
   yield* Console.log(JSON.stringify({
     suite: name,
     sdk: python.sdk,
     scenarios: rows.length,
     requests: rows.reduce((sum, row) => sum + row.requests, 0),
-    equal: rows.filter((row) => row.differences.length === 0 && row.intended.length === 0).length,
-    intended: rows.filter((row) => row.differences.length === 0 && row.intended.length > 0).length,
-    different: rows.filter((row) => row.differences.length > 0).length,
-    seconds: { theirs: Math.round(Duration.toSeconds(theirTime)), ours: Math.round(Duration.toSeconds(ourTime)) }
+    equal: count((row) => row.differences.length + row.intended.length === 0),
+    intended: count((row) => row.differences.length === 0 && row.intended.length > 0),
+    different: count((row) => row.differences.length > 0),
+    seconds: Math.round(Duration.toSeconds(time))
   }))
   if (differences.length > 0) return yield* differs(...differences)
 })
