@@ -190,7 +190,10 @@ export const make: (
         onSuccess: (config) => Ref.set(dynamic, Option.some(config))
       })
     }
-  }).pipe(Effect.annotateLogs({ package: "effect-tinker", module: "ServiceClient" }))
+  }).pipe(
+    Effect.withTracerEnabled(false),
+    Effect.annotateLogs({ package: "effect-tinker", module: "ServiceClient" })
+  )
 
   const open = Effect.gen(function*() {
     if (outcome !== undefined) return yield* closedError

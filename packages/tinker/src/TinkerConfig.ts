@@ -133,8 +133,10 @@ export interface Service {
   readonly caFile: Option.Option<string>
   /** Speak HTTP/2 where the server offers it and many requests are open at once (Node entry). */
   readonly http2: boolean
-  /** One span per call. */
-  readonly tracing: boolean
+  /** Whether to open spans; where it is not said, there are some if a tracer is installed. */
+  readonly tracing: Option.Option<boolean>
+  /** Whether requests carry the W3C trace context. */
+  readonly traceContext: boolean
   readonly compatibility: Compatibility
   /** Replaces the path template of an endpoint, by endpoint name. */
   readonly paths: Readonly<Record<string, string>>
@@ -187,8 +189,10 @@ export interface Options {
   readonly caFile?: string | undefined
   /** HTTP/2 for sampling and polls, where the server offers it. Defaults to false. */
   readonly http2?: boolean | undefined
-  /** Defaults to false. */
+  /** Open spans. Defaults to whether a tracer (`@effect/opentelemetry`) is installed where the client is built. */
   readonly tracing?: boolean | undefined
+  /** Send a W3C `traceparent` with every request, so that a server's spans join yours. Defaults to false. */
+  readonly traceContext?: boolean | undefined
   /** Defaults to `hosted`. */
   readonly compatibility?: Compatibility | undefined
   readonly paths?: Readonly<Record<string, string>> | undefined
@@ -274,7 +278,8 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
       proxy: options.proxy ?? {},
       caFile: filled(options.caFile),
       http2: options.http2 ?? false,
-      tracing: options.tracing ?? false,
+      tracing: Option.fromNullable(options.tracing),
+      traceContext: options.traceContext ?? false,
       compatibility: options.compatibility ?? hosted,
       paths: options.paths ?? {},
       apiPrefix: options.apiPrefix ?? "/api/v1"

@@ -188,6 +188,8 @@ export const make = <A>(
   options: Omit<Poll.Options<A>, "iteration" | "onIteration" | "ready"> & {
     /** Polls end with it. */
     readonly scope: Scope.Scope
+    /** Told when the result has come. */
+    readonly onResult?: ((now: number) => void) | undefined
   }
 ): TinkerFuture<A> => {
   const events = makeEvents()
@@ -205,7 +207,11 @@ export const make = <A>(
           events.push(event)
           return options.onEvent(event)
         }
-      })
+      }).pipe(
+        Effect.tap(() =>
+          Effect.clockWith((clock) => Effect.sync(() => options.onResult?.(clock.unsafeCurrentTimeMillis())))
+        )
+      )
     )
   )
   return new Future(

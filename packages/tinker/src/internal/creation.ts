@@ -15,6 +15,7 @@ import type { OptimizerConfig } from "../Optimizer.js"
 import * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import * as Weights from "../Weights.js"
+import * as Meters from "./meters.js"
 import * as Poll from "./poll.js"
 import * as QueueLog from "./queueLog.js"
 
@@ -99,7 +100,9 @@ const result = <A>(options: {
       decoder: options.decoder,
       roundtrip: (now - options.started) / 1000,
       onEvent: QueueLog.make(options.label)
-    })
+    }).pipe(Effect.tap(() =>
+      Effect.map(Clock.currentTimeMillis, (end) => Meters.finished(options.requestType, end - options.started))
+    ))
   })
 
 const created = Poll.jsonDecoder(CreateModelResponse)

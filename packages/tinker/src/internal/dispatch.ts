@@ -37,6 +37,8 @@ export interface Submission<A> {
     attempt: number,
     delay: Duration.Duration
   ) => Effect.Effect<void>
+  /** Told when it may be sent for the first time. */
+  readonly onAdmitted?: ((now: number) => void) | undefined
   /** Asked before every attempt: the reason to stop trying, if there is one. */
   readonly giveUp: (now: number) => TinkerError.TinkerError | undefined
 }
@@ -89,6 +91,7 @@ export const make = (bytes: number): Dispatch => {
         // Somebody else may have met the limit again meanwhile: look once more.
         return Effect.zipRight(Effect.sleep(wait), attempt(submission, held))
       }
+      if (held === 0) submission.onAdmitted?.(now)
       return Effect.catchAll(
         submission.send,
         (error) => isHeldBack(error) ? holdBack(submission, held, error) : Effect.fail(error)

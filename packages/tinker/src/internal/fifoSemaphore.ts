@@ -47,6 +47,8 @@ export const makeGate = (options: {
   readonly size: number
   /** Whether a request of this cost may enter now. Must hold for some balance, or its caller would wait for ever. */
   readonly admits: (balance: number, cost: number, size: number) => boolean
+  /** Told how much is taken, whenever that changes. */
+  readonly onChange?: ((taken: number) => void) | undefined
 }): Gate => {
   let size = options.size
   let balance = options.size
@@ -67,6 +69,7 @@ export const makeGate = (options: {
       const waiter = head
       unlink(waiter)
       balance -= waiter.cost
+      options.onChange?.(size - balance)
       waiter.granted = true
       waiter.wake?.()
     }
@@ -74,6 +77,7 @@ export const makeGate = (options: {
 
   const giveBack = (cost: number) => {
     balance += cost
+    options.onChange?.(size - balance)
     handOver()
   }
 
@@ -107,6 +111,7 @@ export const makeGate = (options: {
     Effect.suspend(() => {
       if (head === undefined && options.admits(balance, cost, size)) {
         balance -= cost
+        options.onChange?.(size - balance)
         return Effect.void
       }
       const waiter = enqueue(cost)
@@ -148,7 +153,7 @@ export interface FifoSemaphore extends Gate {
  *
  * @internal
  */
-export const make = (permits: number): FifoSemaphore => {
-  const gate = makeGate({ size: permits, admits: (balance, cost, size) => balance >= Math.min(cost, size) })
+export const make = (permits: number, onChange?: (taken: number) => void): FifoSemaphore => {
+  const gate = makeGate({ size: permits, admits: (balance, cost, size) => balance >= Math.min(cost, size), onChange })
   return { ...gate, withPermit: gate.admit(1) }
 }

@@ -71,4 +71,8 @@ export const run = Effect.fnUntraced(function*(
       )
     }
   }
-}, Effect.annotateLogs({ package: "effect-tinker", module: "Heartbeat" }))
+}, (beating) =>
+  // A beat every ten seconds is noise among spans.
+  Effect.withTracerEnabled(beating, false).pipe(
+    Effect.annotateLogs({ package: "effect-tinker", module: "Heartbeat" })
+  ))

@@ -23,6 +23,7 @@ import * as Chunking from "./chunking.js"
 import { combine } from "./combine.js"
 import * as Creation from "./creation.js"
 import * as customLoss from "./customLoss.js"
+import * as Meters from "./meters.js"
 import * as Poll from "./poll.js"
 import * as QueueLog from "./queueLog.js"
 import * as Submission from "./submission.js"
@@ -104,8 +105,10 @@ export const make: (options: {
   const line = yield* Submission.make({
     service: internals,
     module: "TrainingClient",
-    report: QueueLog.make(`Training of ${modelId}`)
+    report: QueueLog.make(`Training of ${modelId}`),
+    attributes: { "tinker.model_id": modelId }
   })
+  let lastStep: number | undefined
 
   const request = (pass: Pass, data: ReadonlyArray<Datum.Datum>, seqId?: number): ForwardBackward.Request => ({
     modelId,
@@ -139,18 +142,25 @@ export const make: (options: {
     on: Submission.Submission,
     pass: Pass,
     { batches, parallel }: { readonly batches: ReadonlyArray<Chunking.Batch>; readonly parallel: boolean }
-  ): TrainingClient.Operation<ForwardBackward.Output> =>
-    on.many(
+  ): TrainingClient.Operation<ForwardBackward.Output> => {
+    const requestType = pass.forwardOnly ? "Forward" : "ForwardBackward"
+    const tokens = pass.data.reduce((sum, { modelInput }) => sum + Meters.lengthOf(modelInput), 0)
+    return on.many(
       {
         method: pass.method,
-        requestType: pass.forwardOnly ? "Forward" : "ForwardBackward",
-        decoder: decodeOutput
+        requestType,
+        decoder: decodeOutput,
+        attributes: { "tinker.tokens": tokens, "tinker.data": pass.data.length, "tinker.loss": pass.lossFn }
       },
       batches.map(({ bytes, data }) => (seqId: number) =>
         budgets.dispatch.withBytes(bytes)(on.call(Api.forwardBackward, request(pass, data, seqId), pass.method))
       ),
       parallel
-    ).pipe(Effect.map((futures) => TinkerFuture.map(TinkerFuture.all(futures), combined)))
+    ).pipe(Effect.map((futures) => {
+      Meters.tokensIn(requestType, tokens)
+      return TinkerFuture.map(TinkerFuture.all(futures), combined)
+    }))
+  }
 
   const run = (pass: Pass) => Effect.flatMap(prepare(pass), (prepared) => send(line, pass, prepared))
 
@@ -172,8 +182,13 @@ export const make: (options: {
     return TinkerFuture.map(pass, (output) => customLoss.mergeMetrics(output, evaluated))
   })
 
+  const stepped = (now: number): void => {
+    if (lastStep !== undefined) Meters.stepped(now - lastStep)
+    lastStep = now
+  }
+
   const stepOn = (on: Submission.Submission, method: string, params: Optimizer.OptimizerParams) =>
-    on.one({ method, requestType: "OptimStep", decoder: optimStepped }, (seqId) =>
+    on.one({ method, requestType: "OptimStep", decoder: optimStepped, onResult: stepped }, (seqId) =>
       Effect.flatMap(
         Creation.request(method, () => Optimizer.optimStepRequest({ modelId, seqId, params })),
         (body) => on.call(Api.optimStep, body, method)
@@ -191,13 +206,12 @@ export const make: (options: {
     const pass: Pass = { method, data, lossFn: name, lossFnConfig: config, forwardOnly: false }
     const params = yield* paramsOf(method, input)
     const prepared = yield* prepare(pass)
-    return yield* line.together((turn) =>
+    return yield* line.together(method, (turn) =>
       Effect.zipWith(
         send(turn, pass, prepared),
         stepOn(turn, method, params),
         (passed, stepped) => TinkerFuture.map(TinkerFuture.zip(passed, stepped), ([pass, step]) => ({ pass, step }))
-      )
-    )
+      ))
   })
 
   const saveState: TrainingClient.Service["saveState"] = (name, options) =>

@@ -31,6 +31,7 @@ import type * as RetryPolicy from "../RetryPolicy.js"
 import * as TinkerError from "../TinkerError.js"
 import type * as ByteBudget from "./byteBudget.js"
 import type * as Wire from "./exchange.js"
+import * as Tracing from "./tracing.js"
 import type * as Transport from "./transport.js"
 
 /**
@@ -93,6 +94,30 @@ const isRecord = (u: unknown): u is Readonly<Record<string, unknown>> => typeof 
 
 /** @internal */
 export const poll = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerError> =>
+  options.transport.tracing.spans ? traced(options) : untraced(options)
+
+const traced = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerError> => {
+  const { json, protobuf } = options.decoder
+  return Tracing.result({
+    "tinker.request_id": options.requestId,
+    "tinker.request_type": options.requestType
+  }, (timed) =>
+    untraced({
+      ...options,
+      decoder: { json: timed(json), protobuf: protobuf === undefined ? undefined : timed(protobuf) },
+      onEvent: (event) =>
+        Effect.zipRight(
+          Tracing.annotate(
+            event._tag === "Queued"
+              ? { "tinker.queue_state": event.state, "tinker.queue_reason": event.reason }
+              : { "tinker.queue_state": event._tag }
+          ),
+          options.onEvent(event)
+        )
+    }))
+}
+
+const untraced = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerError> =>
   Effect.flatMap(Clock.currentTimeMillis, (started) => waitFrom(options, started))
 
 const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, TinkerError.TinkerError> => {
@@ -288,6 +313,13 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
     yield* tellStatus(error, error.status === undefined || error.status === 429 ? "retry_with_backoff" : "retry")
     const delay = Duration.millis(Math.max(0, Math.ceil(ScheduleIntervals.start(decision.intervals) - now)))
     const since = Duration.millis(now - started)
+    transport.emit({
+      _tag: "RetryScheduled",
+      endpoint: Api.retrieveFuture.name,
+      attempt: failures,
+      delay: Duration.toMillis(delay),
+      error
+    })
     yield* onEvent({ _tag: "Retrying", requestId, requestType, error, attempt: failures, delay, elapsed: since })
     yield* Effect.sleep(delay)
     return again

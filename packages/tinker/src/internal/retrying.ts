@@ -100,7 +100,16 @@ export const make = (options: {
         if (ScheduleDecision.isDone(decision)) return yield* error
         const delay = Math.max(0, ScheduleIntervals.start(decision.intervals) - now)
         observers.emit({ _tag: "RetryScheduled", endpoint: name, attempt, delay, error })
-        yield* Effect.logDebug(`${name}: trying again in ${Math.round(delay)} ms`, error.message)
+        yield* Effect.annotateLogs(Effect.logDebug(`${name}: trying again in ${Math.round(delay)} ms`), {
+          package: "effect-tinker",
+          module: "Transport",
+          endpoint: name,
+          attempt,
+          delay: Math.round(delay),
+          error: error._tag,
+          status: error.status,
+          requestId: error.requestId
+        })
         yield* Effect.sleep(delay)
       }
       const result = yield* Effect.either(run(attempt + 1))

@@ -28,10 +28,12 @@ import { promptBytes } from "./chunking.js"
 import * as Dispatch from "./dispatch.js"
 import * as FifoSemaphore from "./fifoSemaphore.js"
 import * as FuturesPoller from "./futuresPoller.js"
+import * as Meters from "./meters.js"
 import * as Poll from "./poll.js"
 import * as QueueLog from "./queueLog.js"
 import * as SampleProgress from "./sampleProgress.js"
 import * as SampleRequest from "./sampleRequest.js"
+import * as Tracing from "./tracing.js"
 
 const from = (method: string) => ({ module: "SamplingClient", method })
 
@@ -143,11 +145,17 @@ export const make: (
       })
     }
 
+    const dispatched = (submission: Dispatch.Submission<UntypedFuture>) =>
+      transport.tracing.spans
+        ? Tracing.queued("dispatch", (send) => dispatch.submit({ ...submission, send }), submission.send)
+        : dispatch.submit(submission)
+
     const submit = (request: Sample.SampleRequest, origin: ReturnType<typeof from>, bytes: number) =>
       Effect.flatMap(Clock.currentTimeMillis, (started) =>
-        dispatch.submit({
+        dispatched({
           bytes,
           giveUp: progress.giveUp,
+          onAdmitted: (now) => Meters.waited("dispatch", now - started),
           send: transport.call(Api.asample, request, { from: origin }),
           onBackoff: (error, attempt, delay) =>
             Effect.flatMap(Clock.currentTimeMillis, (now) => {
@@ -173,6 +181,9 @@ export const make: (
                 Effect.onInterrupt(result(receipt, origin, number), () => cancel(receipt.requestId)),
                 (response) => {
                   const missing = SampleRequest.unanswered(request, response)
+                  let tokens = 0
+                  for (const sequence of response.sequences) tokens += sequence.tokens.length
+                  Meters.tokensOut(tokens)
                   return missing === undefined
                     ? Effect.succeed(SampleRequest.named(response, receipt))
                     : new TinkerError.MalformedResponse({
@@ -215,6 +226,7 @@ export const make: (
         return Effect.onExit(self, (exit) =>
           Effect.map(Clock.currentTimeMillis, (end) => {
             progress.end(Exit.isSuccess(exit), end)
+            if (Exit.isSuccess(exit)) Meters.finished("Sample", end - now)
             if (Exit.isFailure(exit)) tell(exit.cause, end - now)
           }))
       })
@@ -225,8 +237,16 @@ export const make: (
         if (Either.isLeft(request)) return Effect.fail(request.left)
         const attempt = once(request.right, from(method), promptBytes(options.prompt))
         const work = watched(config.sampleNoRetries ? attempt : resubmitting(attempt))
+        const tokens = Meters.lengthOf(options.prompt)
+        Meters.tokensIn("Sample", tokens)
         // With the shared poll a sample under way costs the server nothing to hold.
-        return config.sampleUseRetrieveFutures ? work : places.withPermit(work)
+        const placed = config.sampleUseRetrieveFutures ? work : places.withPermit(work)
+        if (!transport.tracing.spans) return placed
+        return Tracing.within(`SamplingClient.${method}`, {
+          "tinker.sampling_session_id": samplingSessionId,
+          "tinker.tokens": tokens,
+          "tinker.num_samples": options.numSamples ?? 1
+        }, placed)
       })
 
     return { run, events: Stream.fromPubSub(events) }

@@ -21,9 +21,11 @@ import * as RetryPolicy from "../RetryPolicy.js"
 import type * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import * as TinkerFuture from "../TinkerFuture.js"
+import * as Meters from "./meters.js"
 import * as Observer from "./observer.js"
 import type * as Poll from "./poll.js"
 import type * as QueueLog from "./queueLog.js"
+import * as Tracing from "./tracing.js"
 import * as Turnstile from "./turnstile.js"
 
 /** @internal */
@@ -38,6 +40,10 @@ interface Operation<A> {
   /** The name the server knows it by. */
   readonly requestType: string
   readonly decoder: Poll.Decoder<A>
+  /** For its span. */
+  readonly attributes?: Readonly<Record<string, unknown>> | undefined
+  /** Told when its result has come. */
+  readonly onResult?: ((now: number) => void) | undefined
 }
 
 interface Numbered {
@@ -62,6 +68,7 @@ export interface Submission {
   ) => Effect.Effect<ReadonlyArray<TinkerFuture.TinkerFuture<A>>, TinkerError.TinkerError>
   /** Runs several submissions in one turn, so that nothing comes between them. */
   readonly together: <A>(
+    method: string,
     run: (line: Submission) => Effect.Effect<A, TinkerError.TinkerError>
   ) => Effect.Effect<A, TinkerError.TinkerError>
   /** One request, retried by the policy of its endpoint; whenever it is sent, under the same key. */
@@ -95,7 +102,14 @@ export const make: (options: {
   readonly service: ServiceClient.Internals
   readonly module: string
   readonly report: QueueLog.Report
-}) => Effect.Effect<Submission, never, Scope.Scope> = Effect.fnUntraced(function*({ module, report, service }) {
+  /** Of every span. */
+  readonly attributes: Readonly<Record<string, unknown>>
+}) => Effect.Effect<Submission, never, Scope.Scope> = Effect.fnUntraced(function*({
+  attributes,
+  module,
+  report,
+  service
+}) {
   const { budgets, transport } = service
   const scope = yield* Effect.scope
   const line = yield* Turnstile.make(
@@ -114,7 +128,11 @@ export const make: (options: {
         from: { module, method: operation.method },
         decoder: operation.decoder,
         roundtrip: (now - started) / 1000,
-        onEvent: report
+        onEvent: report,
+        onResult: (end) => {
+          Meters.finished(operation.requestType, end - started)
+          operation.onResult?.(end)
+        }
       }))
 
   /** In the order of their numbers. */
@@ -145,11 +163,19 @@ export const make: (options: {
       )
     )
 
+  const marked = (number: number, self: ReturnType<Send>): ReturnType<Send> =>
+    transport.tracing.spans
+      ? Effect.tap(
+        Effect.zipRight(Tracing.annotate({ "tinker.seq_id": number }), self),
+        ({ requestId }) => Tracing.annotate({ "tinker.request_id": requestId })
+      )
+      : self
+
   const numbered = (send: Send): ReturnType<Send> =>
     Effect.suspend(() => {
       const number = ++seq
       const sent = send(number)
-      return Effect.tapError(sent, (error) =>
+      return Effect.tapError(marked(number, sent), (error) =>
         Effect.sync(() => {
           if (neverSent.has(error._tag) && seq === number) seq--
           else if (unanswered(error)) owe([sent])
@@ -168,7 +194,7 @@ export const make: (options: {
       const base = seq
       seq += sends.length
       const numberedSends = sends.map((send, i) => send(base + 1 + i))
-      const [first, ...rest] = numberedSends.map(Effect.exit)
+      const [first, ...rest] = numberedSends.map((send, i) => Effect.exit(marked(base + 1 + i, send)))
       if (first === undefined) return Effect.succeed([])
       return Effect.flatMap(Effect.all(rest, { concurrency: "unbounded" }), (others) =>
         Effect.flatMap(first, (own) => {
@@ -192,20 +218,42 @@ export const make: (options: {
     })
 
   const within = (
-    turn: <A>(send: Effect.Effect<A, TinkerError.TinkerError>) => Effect.Effect<A, TinkerError.TinkerError>
+    turn: <A>(
+      operation: Pick<Operation<A>, "method" | "attributes">,
+      send: Effect.Effect<A, TinkerError.TinkerError>
+    ) => Effect.Effect<A, TinkerError.TinkerError>
   ) =>
     ({
       one: (operation, send) =>
-        Effect.flatMap(Clock.currentTimeMillis, (started) => turn(sendOne(operation, send, started))),
+        Effect.flatMap(Clock.currentTimeMillis, (started) => turn(operation, sendOne(operation, send, started))),
       many: (operation, sends, parallel) =>
-        Effect.flatMap(Clock.currentTimeMillis, (started) => turn(sendMany(operation, sends, parallel, started))),
-      together: (run) => turn(run(inTurn)),
+        Effect.flatMap(
+          Clock.currentTimeMillis,
+          (started) => turn(operation, sendMany(operation, sends, parallel, started))
+        ),
+      together: (method, run) => turn({ method }, run(inTurn)),
       call
     }) satisfies Submission
 
-  const inTurn: Submission = within((send) => send)
+  const inTurn: Submission = within((_, send) => send)
 
-  return within((send) => Observer.reported(transport.emit, line.take(send)))
+  /** In its turn, the wait for which is counted. */
+  const queued = <A>(send: Effect.Effect<A, TinkerError.TinkerError>): Effect.Effect<A, TinkerError.TinkerError> =>
+    Effect.clockWith((clock) => {
+      const asked = clock.unsafeCurrentTimeMillis()
+      const admitted = Effect.suspend(() => {
+        Meters.waited("turn", clock.unsafeCurrentTimeMillis() - asked)
+        return send
+      })
+      return transport.tracing.spans ? Tracing.queued("turn", line.take, admitted) : line.take(admitted)
+    })
+
+  return within((operation, send) => {
+    const turn = Observer.reported(transport.emit, queued(send))
+    return transport.tracing.spans
+      ? Tracing.within(`${module}.${operation.method}`, { ...attributes, ...operation.attributes }, turn)
+      : turn
+  })
 })
 
 const failedWith = <A>(

@@ -19,6 +19,7 @@ import type * as TinkerConfig from "../TinkerConfig.js"
 import * as Billing from "./billing.js"
 import * as Wire from "./exchange.js"
 import * as FifoSemaphore from "./fifoSemaphore.js"
+import * as Meters from "./meters.js"
 import type * as TokenExchange from "./tokenExchange.js"
 
 /** A proxy that drops requests (400, nothing said) is forgiven this often in a row. */
@@ -75,7 +76,7 @@ const makeTenant = Effect.fnUntraced(function*(
 ) {
   const wire = yield* Effect.provideService(Wire.make(client, config), Scope.Scope, scope)
   const pool = (name: Pool): PoolState => ({
-    gate: FifoSemaphore.make(config.poolLimits[name]),
+    gate: FifoSemaphore.make(config.poolLimits[name], Meters.inFlight(name)),
     forgiveness: emptyAnswers
   })
   const slots = new Map<unknown, unknown>()

@@ -28,6 +28,7 @@ import * as TinkerConfig from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
 import type * as Wire from "./exchange.js"
 import * as Failure from "./failure.js"
+import * as Meters from "./meters.js"
 import * as Observer from "./observer.js"
 import * as Prepared from "./prepared.js"
 import * as Redirect from "./redirect.js"
@@ -35,6 +36,7 @@ import * as Retrying from "./retrying.js"
 import * as Sent from "./sent.js"
 import * as Tenant from "./tenant.js"
 import * as TokenExchange from "./tokenExchange.js"
+import * as Tracing from "./tracing.js"
 
 /** @internal */
 export interface CallOptions {
@@ -97,6 +99,7 @@ export interface Service {
   /** The token we hold, where tokens are exchanged: it carries the caller's identity. */
   readonly identityToken: Effect.Effect<Option.Option<Redacted.Redacted>, TinkerError.TinkerError>
   readonly tenant: Tenant.Tenant
+  readonly tracing: Tracing.Tracing
   /** Listens until the scope closes. */
   readonly observe: (
     listener: Observer.Listener,
@@ -132,6 +135,8 @@ export const make: Effect.Effect<
   const client = yield* HttpClient.HttpClient
   const policies = yield* RetryPolicy.RetryPolicy
   const observers = Observer.make((yield* Observer.Observer).listener)
+  observers.add(Meters.listener, { traffic: false })
+  const tracing = yield* Tracing.make(config)
   const tenant = yield* Tenant.acquire(client, config, credentials)
   const { wire } = tenant
   const { again, inForce, pauseForBilling } = Retrying.make({ billing: tenant.billing, observers, policies })
@@ -202,6 +207,7 @@ export const make: Effect.Effect<
     secret: string | undefined
   ): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
     const { status } = response
+    Meters.received(call.endpoint.endpoint.name, response.body.length)
     if (status >= 200 && status < 300) return succeeded(call, response)
     const { redirects } = call.endpoint.endpoint
     if (status < 300 || status >= 400 || redirects === "refuse") return fail(call, response, secret)
@@ -212,14 +218,16 @@ export const make: Effect.Effect<
     )
   }
 
-  const requestOf = (call: Call, attempt: number, secret: string | undefined): Wire.Request =>
-    call.endpoint.request(call.encoded, {
+  const requestOf = (call: Call, attempt: number, secret: string | undefined): Wire.Request => {
+    Meters.sent(call.endpoint.endpoint.name, call.encoded.body?.length ?? 0)
+    return call.endpoint.request(call.encoded, {
       attempt,
       secret,
       idempotencyKey: call.key,
       headers: call.options?.headers,
       timeout: call.options?.timeout
     })
+  }
 
   const exchange = (call: Call, attempt: number, secret: string | undefined) => {
     const request = requestOf(call, attempt, secret)
@@ -261,7 +269,32 @@ export const make: Effect.Effect<
     }
   }
 
-  const once = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+  const once = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> =>
+    tracing.spans || tracing.propagate ? traced(call, attempt) : untraced(call, attempt)
+
+  const traced = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+    const { name, pool } = call.endpoint.endpoint
+    const iteration = call.options?.headers?.["x-tinker-request-iteration"]
+    return Tracing.exchange(
+      tracing,
+      pool === "futures" ? "tinker.poll" : "tinker.send",
+      {
+        "tinker.endpoint": name,
+        "tinker.attempt": iteration === undefined ? attempt : Number(iteration),
+        "tinker.bytes": call.encoded.body?.length ?? 0,
+        ...(call.origin.requestId === undefined ? {} : { "tinker.request_id": call.origin.requestId })
+      },
+      (traceparent) =>
+        untraced(
+          traceparent === undefined
+            ? call
+            : { ...call, options: { ...call.options, headers: { ...call.options?.headers, traceparent } } },
+          attempt
+        )
+    )
+  }
+
+  const untraced = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
     if (closed) return failClosed(call.origin)
     return tenant.pools[call.endpoint.endpoint.pool].gate.withPermit(
       Effect.flatMap(secretOf(call), (secret) => exchange(call, attempt, secret))
@@ -326,23 +359,33 @@ export const make: Effect.Effect<
       )
   }
 
-  const traced = <A, E>(name: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    config.tracing
-      ? Effect.withSpan(self, `Tinker.${name}`, { captureStackTrace: false, attributes: { "tinker.endpoint": name } })
-      : self
+  const begun = <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options: CallOptions | undefined
+  ) =>
+    Tracing.step("tinker.encode", () => begin(endpoint, request, options), (result) => ({
+      "tinker.endpoint": endpoint.name,
+      ...(Either.isRight(result) ? { "tinker.bytes": result.right.encoded.body?.length ?? 0 } : {})
+    }))
+
+  const answered = <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    begun: Either.Either<Call, TinkerError.InvalidInput>
+  ): Effect.Effect<Response, TinkerError.TinkerError> => {
+    if (Either.isLeft(begun)) return Effect.fail(begun.left)
+    const plain = begun.right
+    if (!endpoint.compress) return Effect.flatMap(retrying(plain), (response) => decode(endpoint, plain, response))
+    return Effect.flatMap(
+      compressed(plain),
+      (packed) => Effect.flatMap(retrying(packed), (response) => decode(endpoint, packed, response))
+    )
+  }
 
   const call: Service["call"] = (endpoint, request, options) =>
-    traced(
-      endpoint.name,
-      Effect.suspend(() => {
-        const begun = begin(endpoint, request, options)
-        if (Either.isLeft(begun)) return Effect.fail(begun.left)
-        const plain = begun.right
-        if (!endpoint.compress) return Effect.flatMap(retrying(plain), (response) => decode(endpoint, plain, response))
-        return Effect.flatMap(compressed(plain), (packed) =>
-          Effect.flatMap(retrying(packed), (response) => decode(endpoint, packed, response)))
-      })
-    )
+    tracing.spans
+      ? Effect.flatMap(begun(endpoint, request, options), (result) => answered(endpoint, result))
+      : Effect.suspend(() => answered(endpoint, begin(endpoint, request, options)))
 
   const attempt: Service["attempt"] = (endpoint, request, options) =>
     Effect.suspend(() => {
@@ -422,6 +465,7 @@ export const make: Effect.Effect<
     pauseForBilling,
     policies: inForce,
     tenant,
+    tracing,
     emit: observers.emit,
     configure,
     identityToken: Effect.suspend(() =>
