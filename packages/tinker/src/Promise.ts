@@ -1,0 +1,396 @@
+/**
+ * Tinker for plain async code: the same clients, each call a Promise.
+ *
+ * - Calls start when they are made: what is called first reaches the server first. Leave a Promise unawaited and the
+ *   next call is queued right behind it; that is all there is to pipelining.
+ * - Failures reject with the `TinkerError` itself: `error._tag`, or `instanceof`. A rejection that nobody looks at does
+ *   not end the process.
+ * - Every call takes an `AbortSignal`. Lists and many samples are async iterators.
+ * - `close()`, or `await using`, finishes the session and rejects what is still under way as `Closed`.
+ *
+ * @since 0.1.0
+ */
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import type * as HttpClient from "@effect/platform/HttpClient"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import type * as Account from "./Account.js"
+import type * as Audit from "./Audit.js"
+import type * as Billing from "./Billing.js"
+import type { GetServerCapabilitiesResponse } from "./Capabilities.js"
+import type * as Checkpoint from "./Checkpoint.js"
+import type * as CustomLoss from "./CustomLoss.js"
+import * as Datum from "./Datum.js"
+import type * as ForwardBackward from "./ForwardBackward.js"
+import type { ModelId, SamplingSessionId, SessionId } from "./Id.js"
+import * as Clients from "./internal/promise/clients.js"
+import * as Runner from "./internal/promise/runner.js"
+import type { GetInfoResponse } from "./Model.js"
+import type * as ModelInput from "./ModelInput.js"
+import type * as Optimizer from "./Optimizer.js"
+import type * as QueueState from "./QueueState.js"
+import * as RestClient from "./RestClient.js"
+import type * as Sample from "./Sample.js"
+import type { GetSamplerResponse } from "./Sampler.js"
+import type { SamplerHandle } from "./SamplerHandle.js"
+import * as SamplingClient from "./SamplingClient.js"
+import * as ServiceClient from "./ServiceClient.js"
+import type * as Session from "./Session.js"
+import type * as SessionSearch from "./SessionSearch.js"
+import type * as TinkerError from "./TinkerError.js"
+import * as TrainingClient from "./TrainingClient.js"
+import type * as TrainingRun from "./TrainingRun.js"
+import type * as Weights from "./Weights.js"
+
+/**
+ * What every call takes.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type CallOptions = Runner.CallOptions
+
+/**
+ * What every operation of a model takes.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type OperationOptions = Runner.OperationOptions
+
+/**
+ * A client to be closed, by hand or by `await using`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Closing extends AsyncDisposable {
+  readonly close: () => Promise<void>
+}
+
+/**
+ * A datum, or what one is made from.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type DatumInput = Datum.Datum | Parameters<typeof Datum.make>[0]
+
+/**
+ * A prompt, or its tokens.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type PromptInput = ModelInput.ModelInput | ModelInput.Tokens
+
+/**
+ * A loss of one's own: as `CustomLoss`, or asynchronous.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Loss = (
+  ...args: Parameters<CustomLoss.CustomLoss>
+) => CustomLoss.Outcome | Promise<CustomLoss.Outcome>
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface PassOptions extends OperationOptions {
+  readonly lossFnConfig?: ForwardBackward.LossConfig | undefined
+}
+
+/**
+ * A model in training. See `TrainingClient` for what each operation does.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Training extends Closing {
+  readonly modelId: ModelId
+  readonly forward: (
+    data: ReadonlyArray<DatumInput>,
+    lossFn: ForwardBackward.AnyLossName,
+    options?: PassOptions
+  ) => Promise<ForwardBackward.Output>
+  readonly forwardBackward: (
+    data: ReadonlyArray<DatumInput>,
+    lossFn: ForwardBackward.AnyLossName,
+    options?: PassOptions
+  ) => Promise<ForwardBackward.Output>
+  /** Takes a forward pass first: what is called right after it may reach the server before its second half. */
+  readonly forwardBackwardCustom: (
+    data: ReadonlyArray<DatumInput>,
+    loss: Loss,
+    options?: OperationOptions
+  ) => Promise<ForwardBackward.Output>
+  readonly optimStep: (
+    params?: TrainingClient.OptimizerInput,
+    options?: OperationOptions
+  ) => Promise<Optimizer.OptimStepResponse>
+  readonly trainStep: (
+    data: ReadonlyArray<DatumInput>,
+    loss: Parameters<TrainingClient.Service["trainStep"]>[1],
+    params?: TrainingClient.OptimizerInput,
+    options?: OperationOptions
+  ) => Promise<TrainingClient.TrainStep>
+  readonly saveState: (
+    name: string,
+    options?: TrainingClient.SaveOptions & OperationOptions & { readonly overwrite?: boolean | undefined }
+  ) => Promise<Weights.SaveWeightsResponse>
+  readonly loadState: (
+    path: string,
+    options?: Pick<TrainingClient.StateOptions, "weightsAccessToken" | "withOptimizer"> & OperationOptions
+  ) => Promise<Weights.LoadWeightsResponse>
+  readonly saveWeightsForSampler: (
+    name: string,
+    options?: TrainingClient.SaveOptions & OperationOptions
+  ) => Promise<Weights.SaveWeightsForSamplerResponse>
+  readonly saveWeightsExternal: (
+    name: string,
+    options?: NonNullable<Parameters<TrainingClient.Service["saveWeightsExternal"]>[1]> & OperationOptions
+  ) => Promise<Weights.SaveWeightsExternalResponse>
+  readonly saveWeightsAndGetSamplingClient: (options?: SamplingClient.Settings & CallOptions) => Promise<Sampler>
+  readonly createSamplingClient: (
+    modelPath: string,
+    options?: SamplingClient.Settings & CallOptions
+  ) => Promise<Sampler>
+  readonly getInfo: (options?: CallOptions) => Promise<GetInfoResponse>
+  readonly tokenizerId: (options?: CallOptions) => Promise<string>
+}
+
+/**
+ * What to draw, and how; the prompt may be plain tokens.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SampleOptions extends Omit<SamplingClient.SampleOptions, "prompt"> {
+  readonly prompt: PromptInput
+}
+
+/**
+ * One of many samples: a response or an error.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SampleResult {
+  /** Position among the requests. */
+  readonly index: number
+  readonly request: SamplingClient.SampleOptions
+  readonly response: Sample.SampleResponse | undefined
+  readonly error: TinkerError.TinkerError | undefined
+}
+
+/**
+ * See `SamplingClient` for what each call does.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Sampler extends Closing {
+  readonly samplingSessionId: SamplingSessionId
+  readonly handle: SamplerHandle
+  readonly sample: (options: SampleOptions & CallOptions) => Promise<Sample.SampleResponse>
+  readonly computeLogprobs: (
+    prompt: PromptInput,
+    options?: { readonly lastN?: number | undefined } & CallOptions
+  ) => Promise<Float32Array>
+  /** In the order in which they end; requests are pulled as places get free. */
+  readonly sampleMany: (
+    requests: Iterable<SampleOptions> | AsyncIterable<SampleOptions>,
+    options?: { readonly concurrency?: number | undefined } & CallOptions
+  ) => AsyncIterable<SampleResult>
+  /** What holds samples up, from now on. */
+  readonly events: (options?: CallOptions) => AsyncIterable<QueueState.Event>
+  readonly baseModel: (options?: CallOptions) => Promise<string>
+}
+
+type Pages = Omit<RestClient.Paging, "onTotal"> & CallOptions
+
+type OnPath<A> = (tinkerPath: string, options?: CallOptions) => Promise<A>
+
+/**
+ * What the service knows. See `RestClient` for what each call does; lists are one page, or async iterators over all.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Rest {
+  readonly getTrainingRun: (
+    trainingRunId: string,
+    options?: RestClient.Scoped & CallOptions
+  ) => Promise<TrainingRun.TrainingRun>
+  readonly getTrainingRunByPath: (
+    tinkerPath: string,
+    options?: RestClient.Scoped & CallOptions
+  ) => Promise<TrainingRun.TrainingRun>
+  readonly listTrainingRuns: (
+    options?: RestClient.Page & RestClient.Scoped & { readonly projectId?: string | undefined } & CallOptions
+  ) => Promise<TrainingRun.TrainingRunsResponse>
+  readonly trainingRuns: (
+    options?: Pages & RestClient.Scoped & { readonly projectId?: string | undefined }
+  ) => AsyncIterable<TrainingRun.TrainingRun>
+  readonly getWeightsInfo: OnPath<Weights.WeightsInfoResponse>
+  readonly listCheckpoints: (
+    trainingRunId: string,
+    options?: CallOptions
+  ) => Promise<Checkpoint.CheckpointsListResponse>
+  readonly getCheckpoint: OnPath<Checkpoint.Checkpoint>
+  readonly listUserCheckpoints: (options?: RestClient.Page & CallOptions) => Promise<Checkpoint.CheckpointsListResponse>
+  readonly userCheckpoints: (options?: Pages) => AsyncIterable<Checkpoint.Checkpoint>
+  readonly getCheckpointArchiveUrl: OnPath<Checkpoint.CheckpointArchiveUrlResponse>
+  readonly getExternalWeightsUrls: OnPath<Weights.ExternalWeightsUrlsResponse>
+  readonly deleteCheckpoint: OnPath<void>
+  readonly publishCheckpoint: OnPath<void>
+  readonly unpublishCheckpoint: OnPath<void>
+  readonly setCheckpointTtl: (
+    tinkerPath: string,
+    ttl: Duration.DurationInput | null,
+    options?: CallOptions
+  ) => Promise<void>
+  readonly copyWeights: (
+    tinkerPath: string,
+    options?: NonNullable<Parameters<RestClient.Service["copyWeights"]>[1]> & CallOptions
+  ) => Promise<string>
+  readonly getSession: (
+    sessionId: string,
+    options?: RestClient.Scoped & CallOptions
+  ) => Promise<Session.GetSessionResponse>
+  readonly listSessions: (
+    options?: RestClient.Page & RestClient.Scoped & CallOptions
+  ) => Promise<Session.ListSessionsResponse>
+  readonly sessions: (options?: Pages & RestClient.Scoped) => AsyncIterable<SessionId>
+  readonly sessionSearch: (
+    request: SessionSearch.SessionSearchRequest,
+    options?: CallOptions
+  ) => AsyncIterable<SessionSearch.SessionSummary>
+  readonly assignSessionProject: (sessionId: string, projectId: string, options?: CallOptions) => Promise<void>
+  readonly exportSessionTrace: (
+    sessionId: string,
+    options?: Omit<NonNullable<Parameters<RestClient.Service["exportSessionTrace"]>[1]>, "onPending"> & CallOptions
+  ) => Promise<string>
+  readonly getSampler: (samplerId: string, options?: CallOptions) => Promise<GetSamplerResponse>
+  readonly getAuditLog: (
+    options?: {
+      readonly eventType?: Audit.AuditEventType | undefined
+      readonly day?: Date | undefined
+    } & CallOptions
+  ) => Promise<Audit.AuditLogResponse>
+  readonly getBillingUsage: (
+    window: { readonly startingOn: Date; readonly endingBefore: Date },
+    options?: CallOptions
+  ) => Promise<Billing.BillingUsageResponse>
+  readonly getCheckpointStorageUsage: (
+    options?: { readonly projectId?: string | undefined } & CallOptions
+  ) => Promise<Billing.CurrentCheckpointStorageUsageResponse>
+  readonly whoami: (options?: CallOptions) => Promise<Account.WhoamiResponse>
+  readonly getApiKey: (options?: CallOptions) => Promise<Account.ApiKeyResponse>
+  readonly deleteApiKey: (options?: CallOptions) => Promise<void>
+  readonly getServerCapabilities: (options?: CallOptions) => Promise<GetServerCapabilitiesResponse>
+}
+
+/**
+ * A connection to a Tinker service: one session, and the clients made from it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Tinker extends Closing {
+  readonly rest: Rest
+  readonly createLoraTrainingClient: (options: TrainingClient.LoraOptions & CallOptions) => Promise<Training>
+  readonly createTrainingClientFromState: (options: TrainingClient.StateOptions & CallOptions) => Promise<Training>
+  readonly createSamplingClient: (options: SamplingClient.Options & CallOptions) => Promise<Sampler>
+  /** A client of a sampler opened elsewhere. */
+  readonly samplingClientFromHandle: (
+    handle: SamplerHandle,
+    options?: SamplingClient.Settings & CallOptions
+  ) => Promise<Sampler>
+  readonly serverCapabilities: (options?: CallOptions) => Promise<GetServerCapabilitiesResponse>
+  readonly sessionId: (options?: CallOptions) => Promise<SessionId>
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface ConnectOptions extends ServiceClient.Options, CallOptions {
+  /**
+   * What requests travel over, with whatever else the runtime shall have (loggers, tracers): `NodeTinker.layer`,
+   * `TinkerLocal.layer()`. Defaults to `fetch`.
+   */
+  readonly layer?: Layer.Layer<HttpClient.HttpClient, unknown> | undefined
+}
+
+const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
+  const { layer = FetchHttpClient.layer, signal, ...service } = options
+  signal?.throwIfAborted()
+  const scope = Effect.runSync(Scope.make())
+  const exit = await Effect.runPromiseExit(
+    Effect.onInterrupt(
+      Scope.extend(Layer.toRuntime(ServiceClient.layerEnv(service).pipe(Layer.provideMerge(layer))), scope),
+      () => Scope.close(scope, Exit.void)
+    ),
+    signal === undefined ? undefined : { signal }
+  )
+  if (Exit.isFailure(exit)) {
+    signal?.throwIfAborted()
+    throw Runner.errorOf(exit.cause)
+  }
+  const runtime = exit.value
+  const client = Context.get(runtime.context, ServiceClient.ServiceClient)
+  const runner = Runner.make(runtime, scope)
+  const scoped: Clients.Scoped = { runner, scope }
+  const own = <A>(make: Effect.Effect<A, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope>) =>
+    Effect.provideService(make, ServiceClient.ServiceClient, client)
+  let closing: Promise<void> | undefined
+  const close = () => {
+    if (closing === undefined) {
+      runner.stop()
+      closing = Effect.runPromise(Scope.close(scope, Exit.void))
+    }
+    return closing
+  }
+  return {
+    close,
+    [Symbol.asyncDispose]: close,
+    rest: Clients.rest(runner, RestClient.fromTransport(client[ServiceClient.TypeId].transport)),
+    createLoraTrainingClient: ({ signal, ...options }) =>
+      Clients.open(scoped, own(TrainingClient.makeLora(options)), Clients.training(scoped), { signal }),
+    createTrainingClientFromState: ({ signal, ...options }) =>
+      Clients.open(scoped, own(TrainingClient.makeFromState(options)), Clients.training(scoped), { signal }),
+    createSamplingClient: ({ signal, ...options }) =>
+      Clients.open(scoped, own(SamplingClient.make(options)), Clients.sampler(scoped), { signal }),
+    samplingClientFromHandle: (handle, { signal, ...settings } = {}) =>
+      Clients.open(scoped, own(SamplingClient.fromHandle(handle, settings)), Clients.sampler(scoped), { signal }),
+    serverCapabilities: (options) => runner.run(client.serverCapabilities, options),
+    sessionId: (options) => runner.run(client.sessionId, options)
+  }
+}
+
+/**
+ * Connects; nothing is sent until something is asked for. What is not given comes from the environment
+ * (`TINKER_API_KEY`, `TINKER_BASE_URL`, …) where there is one.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const Tinker: { readonly connect: (options?: ConnectOptions) => Promise<Tinker> } = { connect }
+
+/**
+ * An example of next-token prediction, as `Datum.fromTokens`.
+ *
+ * @throws `InvalidInput` when the tokens or weights cannot be used
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromTokens = (...args: Parameters<typeof Datum.fromTokens>): Datum.Datum =>
+  Either.getOrThrowWith(Datum.fromTokens(...args), (error) => error)

@@ -1,0 +1,205 @@
+/**
+ * The clients of plain async code, each call a Promise.
+ *
+ * @since 0.1.0
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Datum from "../../Datum.js"
+import * as ModelInput from "../../ModelInput.js"
+import type * as Api from "../../Promise.js"
+import type * as RestClient from "../../RestClient.js"
+import type * as SamplingClient from "../../SamplingClient.js"
+import * as TinkerError from "../../TinkerError.js"
+import type * as TrainingClient from "../../TrainingClient.js"
+import type { CallOptions, Runner } from "./runner.js"
+
+const dataOf = (
+  data: ReadonlyArray<Api.DatumInput>
+): Either.Either<ReadonlyArray<Datum.Datum>, TinkerError.InvalidInput> =>
+  Either.all(data.map((datum) => datum instanceof Datum.Datum ? Either.right(datum) : Datum.make(datum)))
+
+const inputOf = (prompt: Api.PromptInput): ModelInput.ModelInput =>
+  prompt instanceof ModelInput.ModelInput ? prompt : ModelInput.fromInts(prompt)
+
+const instant = (method: string, date: Date): Either.Either<DateTime.Utc, TinkerError.InvalidInput> =>
+  Either.fromOption(
+    Option.map(DateTime.make(date), DateTime.toUtc),
+    () => new TinkerError.InvalidInput({ module: "RestClient", method, description: "not a date" })
+  )
+
+/** What the Effect behind a call takes: the options without what is ours. */
+const without = <Options extends CallOptions>(options: Options | undefined): Omit<Options, "signal" | "onEvent"> => {
+  const given: Options & { readonly onEvent?: unknown } = options ?? Object.create(null)
+  const { onEvent: _onEvent, signal: _signal, ...rest } = given
+  return rest
+}
+
+/** @internal */
+export interface Scoped {
+  readonly runner: Runner
+  /** Of the connection. */
+  readonly scope: Scope.Scope
+}
+
+/**
+ * A client in a scope of its own, which ends with the client or with the connection.
+ *
+ * @internal
+ */
+export const open = <Client, A>(
+  { runner, scope: parent }: Scoped,
+  make: Effect.Effect<Client, TinkerError.TinkerError, Scope.Scope>,
+  wrap: (client: Client, closing: Api.Closing) => A,
+  options?: CallOptions
+): Promise<A> =>
+  runner.run(
+    Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(Scope.fork(parent, ExecutionStrategy.sequential), (scope) => {
+        const close = () => runner.run(Scope.close(scope, Exit.void))
+        return restore(Scope.extend(make, scope)).pipe(
+          Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit)),
+          Effect.map((client) => wrap(client, { close, [Symbol.asyncDispose]: close }))
+        )
+      })
+    ),
+    options
+  )
+
+/** @internal */
+export const sampler = ({ runner }: Scoped) => (client: SamplingClient.Service, closing: Api.Closing): Api.Sampler => {
+  const requestOf = (options: Api.SampleOptions & CallOptions): SamplingClient.SampleOptions => ({
+    ...without(options),
+    prompt: inputOf(options.prompt)
+  })
+  return {
+    ...closing,
+    samplingSessionId: client.samplingSessionId,
+    handle: client.handle,
+    sample: (options) => runner.run(Effect.suspend(() => client.sample(requestOf(options))), options),
+    computeLogprobs: (prompt, options) =>
+      runner.run(Effect.suspend(() => client.computeLogprobs(inputOf(prompt), without(options))), options),
+    sampleMany: (requests, options) => {
+      const given = Symbol.asyncIterator in requests
+        ? Stream.fromAsyncIterable(requests, (error) => error)
+        : Stream.fromIterable(requests)
+      return runner.iterate(
+        Stream.map(
+          client.sampleMany(Stream.map(given, requestOf), without(options)),
+          ({ index, request, result }) => ({
+            index,
+            request,
+            response: Option.getOrUndefined(Either.getRight(result)),
+            error: Option.getOrUndefined(Either.getLeft(result))
+          })
+        ),
+        options
+      )
+    },
+    events: (options) => runner.iterate(client.events, options),
+    baseModel: (options) => runner.run(client.baseModel, options)
+  }
+}
+
+const lossOf = (loss: Api.Loss) => (...args: Parameters<Api.Loss>) => {
+  const outcome = loss(...args)
+  return outcome instanceof Promise
+    ? Effect.tryPromise({ try: () => outcome, catch: (error) => error })
+    : outcome
+}
+
+/** @internal */
+export const training = (scoped: Scoped) => (client: TrainingClient.Service, closing: Api.Closing): Api.Training => {
+  const { runner } = scoped
+  const on = <A, E>(
+    data: ReadonlyArray<Api.DatumInput>,
+    run: (data: ReadonlyArray<Datum.Datum>) => Effect.Effect<A, E>
+  ) => Effect.suspend(() => Effect.flatMap(dataOf(data), run))
+  return {
+    ...closing,
+    modelId: client.modelId,
+    forward: (data, lossFn, options) =>
+      runner.operation(on(data, (data) => client.forward(data, lossFn, options?.lossFnConfig)), options),
+    forwardBackward: (data, lossFn, options) =>
+      runner.operation(on(data, (data) => client.forwardBackward(data, lossFn, options?.lossFnConfig)), options),
+    forwardBackwardCustom: (data, loss, options) =>
+      runner.operation(on(data, (data) => client.forwardBackwardCustom(data, lossOf(loss))), options),
+    optimStep: (params, options) => runner.operation(client.optimStep(params), options),
+    trainStep: (data, loss, params, options) =>
+      runner.operation(on(data, (data) => client.trainStep(data, loss, params)), options),
+    saveState: (name, options) => runner.operation(client.saveState(name, without(options)), options),
+    loadState: (path, options) => {
+      const { withOptimizer, ...access } = without(options)
+      const load = withOptimizer === true ? client.loadStateWithOptimizer : client.loadState
+      return runner.operation(load(path, access), options)
+    },
+    saveWeightsForSampler: (name, options) =>
+      runner.operation(client.saveWeightsForSampler(name, without(options)), options),
+    saveWeightsExternal: (name, options) =>
+      runner.operation(client.saveWeightsExternal(name, without(options)), options),
+    saveWeightsAndGetSamplingClient: (options) =>
+      open(scoped, client.saveWeightsAndGetSamplingClient(without(options)), sampler(scoped), options),
+    createSamplingClient: (path, options) =>
+      open(scoped, client.createSamplingClient(path, without(options)), sampler(scoped), options),
+    getInfo: (options) => runner.run(client.getInfo, options),
+    tokenizerId: (options) => runner.run(client.tokenizerId, options)
+  }
+}
+
+/** @internal */
+export const rest = ({ iterate, run }: Runner, client: RestClient.Service): Api.Rest => ({
+  getTrainingRun: (id, options) => run(client.getTrainingRun(id, without(options)), options),
+  getTrainingRunByPath: (path, options) => run(client.getTrainingRunByPath(path, without(options)), options),
+  listTrainingRuns: (options) => run(client.listTrainingRuns(without(options)), options),
+  trainingRuns: (options) => iterate(client.streamTrainingRuns(without(options)), options),
+  getWeightsInfo: (path, options) => run(client.getWeightsInfo(path), options),
+  listCheckpoints: (runId, options) => run(client.listCheckpoints(runId), options),
+  getCheckpoint: (path, options) => run(client.getCheckpoint(path), options),
+  listUserCheckpoints: (options) => run(client.listUserCheckpoints(without(options)), options),
+  userCheckpoints: (options) => iterate(client.streamUserCheckpoints(without(options)), options),
+  getCheckpointArchiveUrl: (path, options) => run(client.getCheckpointArchiveUrl(path), options),
+  getExternalWeightsUrls: (path, options) => run(client.getExternalWeightsUrls(path), options),
+  deleteCheckpoint: (path, options) => run(client.deleteCheckpoint(path), options),
+  publishCheckpoint: (path, options) => run(client.publishCheckpoint(path), options),
+  unpublishCheckpoint: (path, options) => run(client.unpublishCheckpoint(path), options),
+  setCheckpointTtl: (path, ttl, options) => run(client.setCheckpointTtl(path, ttl), options),
+  copyWeights: (path, options) => run(client.copyWeights(path, without(options)), options),
+  getSession: (id, options) => run(client.getSession(id, without(options)), options),
+  listSessions: (options) => run(client.listSessions(without(options)), options),
+  sessions: (options) => iterate(client.streamSessions(without(options)), options),
+  sessionSearch: (request, options) => iterate(client.streamSessionSearch(request), options),
+  assignSessionProject: (id, project, options) => run(client.assignSessionProject(id, project), options),
+  exportSessionTrace: (id, options) => run(client.exportSessionTrace(id, without(options)), options),
+  getSampler: (id, options) => run(client.getSampler(id), options),
+  getAuditLog: (options) => {
+    const { day, ...others } = without(options)
+    return run(
+      day === undefined
+        ? client.getAuditLog(others)
+        : Effect.flatMap(instant("getAuditLog", day), (day) => client.getAuditLog({ ...others, day })),
+      options
+    )
+  },
+  getBillingUsage: (window, options) =>
+    run(
+      Effect.flatMap(
+        Either.all({
+          startingOn: instant("getBillingUsage", window.startingOn),
+          endingBefore: instant("getBillingUsage", window.endingBefore)
+        }),
+        client.getBillingUsage
+      ),
+      options
+    ),
+  getCheckpointStorageUsage: (options) => run(client.getCheckpointStorageUsage(without(options)), options),
+  whoami: (options) => run(client.whoami, options),
+  getApiKey: (options) => run(client.getApiKey, options),
+  deleteApiKey: (options) => run(client.deleteApiKey, options),
+  getServerCapabilities: (options) => run(client.getServerCapabilities, options)
+})
