@@ -8,7 +8,7 @@ const programs = {
   bench: ["packages/bench/src/main.ts", "benchmarks"],
   parity: ["packages/parity/src/main.ts", "the comparison with the Python SDK"],
   chaos: ["packages/parity/src/chaos.ts", "the chaos run"],
-  example: ["examples/run.mjs", "the examples"],
+  example: ["examples/shared/run.ts", "the examples"],
   docs: [".ci/docs.mjs", "the API reference"]
 }
 

@@ -1,10 +1,13 @@
-// Runs examples from source: `npm run example -- NAME`, or `-- --all` with a table at the end.
+/**
+ * Runs examples from source: `npm run example -- NAME`, or `-- --all` with a table at the end.
+ */
 import { build } from "esbuild"
+import type { SpawnOptions } from "node:child_process"
 import { spawn } from "node:child_process"
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 
-const root = fileURLToPath(new URL("..", import.meta.url))
+const root = fileURLToPath(new URL("../..", import.meta.url))
 const cache = `${root}node_modules/.cache`
 
 export const names = readdirSync(`${root}examples`)
@@ -13,7 +16,7 @@ export const names = readdirSync(`${root}examples`)
   .sort()
 
 /** Bundles programs, so that each starts in a fraction of a second. `run` starts one; `dispose` removes the bundle. */
-export const bundle = async (programs) => {
+export const bundle = async (programs: ReadonlyArray<string>) => {
   mkdirSync(cache, { recursive: true })
   const outdir = mkdtempSync(`${cache}/examples-`)
   await build({
@@ -33,26 +36,29 @@ export const bundle = async (programs) => {
     },
     logLevel: "warning"
   })
-  const run = (name, options) =>
-    new Promise((resolve) => {
+  const run = (name: string, options: SpawnOptions) =>
+    new Promise<{ readonly code: number; readonly output: string }>((resolve) => {
       const child = spawn(process.execPath, ["--enable-source-maps", `${outdir}/${name}.js`], options)
-      const written = []
-      for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => written.push(chunk))
-      child.on("close", (code, signal) =>
-        resolve({ code: signal === "SIGINT" ? 130 : code ?? 1, output: Buffer.concat(written).toString() }))
+      const written: Array<Buffer> = []
+      for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk: Buffer) => written.push(chunk))
+      child.on(
+        "close",
+        (code, signal) =>
+          resolve({ code: signal === "SIGINT" ? 130 : code ?? 1, output: Buffer.concat(written).toString() })
+      )
     })
   return { run, dispose: () => rmSync(outdir, { recursive: true, force: true }) }
 }
 
-const main = async ([name]) => {
-  if (name !== "--all" && !names.includes(name)) {
+const main = async (name: string | undefined): Promise<number> => {
+  if (name === undefined || name !== "--all" && !names.includes(name)) {
     const problem = name === undefined ? "" : `there is no example ${name}\n\n`
     process.stderr.write(`${problem}npm run example -- NAME, or -- --all\n\n${names.map((n) => `  ${n}\n`).join("")}`)
     return 2
   }
   const programs = name === "--all" ? names : [name]
   const examples = await bundle(programs)
-  const results = []
+  const results: Array<{ readonly program: string; readonly code: number; readonly seconds: number }> = []
   try {
     for (const program of programs) {
       if (name === "--all") process.stdout.write(`\n== ${program}\n`)
@@ -79,5 +85,5 @@ const main = async ([name]) => {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   // The child hears of an interrupt too; this waits for it, to remove the bundle.
   process.on("SIGINT", () => {})
-  process.exit(await main(process.argv.slice(2)))
+  process.exit(await main(process.argv[2]))
 }
