@@ -9,10 +9,11 @@ import { cli } from "./suites/cli.js"
 import { killed } from "./suites/killed.js"
 import { local } from "./suites/local.js"
 import { scenarios } from "./suites/scenarios.js"
+import { telemetry } from "./suites/telemetry.js"
 import { vectors } from "./suites/vectors.js"
 
 /** Add a suite here: its module does the rest. */
-const suites: ReadonlyArray<Suite> = [vectors, scenarios, local, cli, killed]
+const suites: ReadonlyArray<Suite> = [vectors, scenarios, local, cli, telemetry, killed]
 
 const usage = [
   "usage: npm run parity [-- FLAGS]",

@@ -309,8 +309,8 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
     const [state, , decision] = yield* policy.schedule.step(now, error, policy.state)
     policy.state = state
     if (ScheduleDecision.isDone(decision)) return yield* fatal(error)
-    failures++
     yield* tellStatus(error, error.status === undefined || error.status === 429 ? "retry_with_backoff" : "retry")
+    failures++
     const delay = Duration.millis(Math.max(0, Math.ceil(ScheduleIntervals.start(decision.intervals) - now)))
     const since = Duration.millis(now - started)
     transport.emit({

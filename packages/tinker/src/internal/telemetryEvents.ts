@@ -182,7 +182,9 @@ export const content = (event: Observer.Event, now: number): Content | undefined
         _tag: "Generic",
         name: `APIFuture.result_async.${event.name}`,
         severity: event.severity,
-        data: { ...fieldsOf(event.data), exception: summaryOf(error), exception_type: typeOf(error) }
+        data: event.name === "application_error"
+          ? fieldsOf(event.data)
+          : { ...fieldsOf(event.data), exception: summaryOf(error), exception_type: typeOf(error) }
       }
     }
     default:
