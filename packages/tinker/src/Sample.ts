@@ -56,6 +56,26 @@ export class SampleRequest extends Schema.Class<SampleRequest>(id("SampleRequest
 }, strict) {}
 
 /**
+ * What any server would refuse, in a sentence.
+ *
+ * @internal
+ */
+export const problem = (
+  request: Pick<SampleRequest, "targetPromptLogprobs" | "promptLogprobsLastN" | "promptLogprobs">
+): string | undefined => {
+  const targets = request.targetPromptLogprobs
+  if (targets !== undefined && targets.dtype !== "int64") {
+    return `targetPromptLogprobs must be int64 token ids, not ${targets.dtype}`
+  }
+  if (targets !== undefined && targets.shape.length !== 2) {
+    return `targetPromptLogprobs must have shape [prompt length - 1, K], not [${targets.shape.join(", ")}]`
+  }
+  return request.promptLogprobsLastN !== undefined && request.promptLogprobs !== true
+    ? "promptLogprobsLastN needs promptLogprobs"
+    : undefined
+}
+
+/**
  * Refuses what any server would: targets that are not two-dimensional int64, and scoring the end of a prompt that is
  * not scored.
  *
@@ -63,19 +83,10 @@ export class SampleRequest extends Schema.Class<SampleRequest>(id("SampleRequest
  * @category combinators
  */
 export const validate = (request: SampleRequest): Either.Either<SampleRequest, InvalidInput> => {
-  const refuse = (description: string) =>
-    Either.left(new InvalidInput({ module: "Sample", method: "validate", description }))
-  const targets = request.targetPromptLogprobs
-  if (targets !== undefined && targets.dtype !== "int64") {
-    return refuse(`targetPromptLogprobs must be int64 token ids, not ${targets.dtype}`)
-  }
-  if (targets !== undefined && targets.shape.length !== 2) {
-    return refuse(`targetPromptLogprobs must have shape [prompt length - 1, K], not [${targets.shape.join(", ")}]`)
-  }
-  if (request.promptLogprobsLastN !== undefined && request.promptLogprobs !== true) {
-    return refuse("promptLogprobsLastN needs promptLogprobs")
-  }
-  return Either.right(request)
+  const description = problem(request)
+  return description === undefined
+    ? Either.right(request)
+    : Either.left(new InvalidInput({ module: "Sample", method: "validate", description }))
 }
 
 /**

@@ -71,19 +71,39 @@ export const make = (bytes: number): Dispatch => {
     return closedUntil - now
   }
 
-  const admitted = <A, E>(cost: number, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  const isThrottled = (now: number): boolean => closedFor(now) > -throttledFor
+
+  const inLine = <A, E>(cost: number, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     count.withPermit(
-      Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        closedFor(now) > -throttledFor
+      Effect.clockWith((clock) =>
+        isThrottled(clock.unsafeCurrentTimeMillis())
           ? throttled.withPermit(budget.withBytes(cost * throttledWeight)(self))
-          : budget.withBytes(cost)(self))
+          : budget.withBytes(cost)(self)
+      )
+    )
+
+  /** Where nobody has to wait, as is usual, both gates are passed in one step. */
+  const admitted = <A, E>(cost: number, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.clockWith((clock) => {
+        if (isThrottled(clock.unsafeCurrentTimeMillis()) || !count.tryEnter(1)) return restore(inLine(cost, self))
+        if (!budget.tryEnter(cost)) {
+          count.leave(1)
+          return restore(inLine(cost, self))
+        }
+        return FifoSemaphore.finishing(restore(self), () => {
+          budget.leave(cost)
+          count.leave(1)
+        })
+      })
     )
 
   const pauseFor = (error: TinkerError.TinkerError, cost: number): Duration.Duration =>
     error.retryAfter ?? (cost <= small ? smallPause : largePause)
 
   const attempt = <A>(submission: Submission<A>, held: number): Effect.Effect<A, TinkerError.TinkerError> =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    Effect.clockWith((clock) => {
+      const now = clock.unsafeCurrentTimeMillis()
       const reason = submission.giveUp(now)
       if (reason !== undefined) return Effect.fail(reason)
       const wait = closedFor(now)
@@ -111,7 +131,7 @@ export const make = (bytes: number): Dispatch => {
     })
 
   return {
-    submit: (submission) => admitted(submission.bytes, Effect.suspend(() => attempt(submission, 0))),
+    submit: (submission) => admitted(submission.bytes, attempt(submission, 0)),
     resize: budget.resize
   }
 }

@@ -59,9 +59,24 @@ export class WireError {
   ) {}
 }
 
+/**
+ * A request under way.
+ *
+ * @internal
+ */
+export interface Flight {
+  /** Nobody wants the answer any more: it is not told, and the request is aborted. */
+  abandon(): void
+}
+
 /** @internal */
 export interface Wire {
   readonly send: (request: Request) => Effect.Effect<Response, WireError>
+  /**
+   * `send` without an Effect around it, where the wire has it: `done` is called once, now or later. For requests made
+   * thousands of times a second, where every Effect between caller and socket counts.
+   */
+  readonly dispatch?: ((request: Request, done: (result: Response | WireError) => void) => Flight) | undefined
   /** The body as it arrives; `timeout` bounds the wait for the head and every silence, not the whole. */
   readonly stream: (
     request: Request

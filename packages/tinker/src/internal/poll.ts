@@ -92,6 +92,31 @@ const again = { _tag: "Again" } as const
 
 const isRecord = (u: unknown): u is Readonly<Record<string, unknown>> => typeof u === "object" && u !== null
 
+/** What came of a poll: an answer of some kind, or a failure. */
+interface Outcome {
+  readonly sent: number
+  readonly result: Either.Either<Wire.Response, TinkerError.TinkerError>
+}
+
+const ask = <A>(
+  { decoder, from, onIteration, requestId, requestType, roundtrip, transport }: Options<A>,
+  iteration: number,
+  allowMetadataOnly: boolean
+): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+  onIteration?.(iteration + 1)
+  return transport.attempt(Api.retrieveFuture, { requestId, allowMetadataOnly }, {
+    from,
+    requestId,
+    headers: {
+      accept: decoder.protobuf === undefined ? "application/json" : "application/x-protobuf, application/json",
+      "x-stainless-raw-response": "raw",
+      "x-tinker-request-iteration": String(iteration),
+      "x-tinker-request-type": requestType,
+      ...(iteration === 0 ? { "x-tinker-create-promise-roundtrip-time": String(roundtrip) } : {})
+    }
+  })
+}
+
 /** @internal */
 export const poll = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerError> =>
   options.transport.tracing.spans ? traced(options) : untraced(options)
@@ -118,11 +143,32 @@ const traced = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerErro
 }
 
 const untraced = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerError> =>
-  Effect.flatMap(Clock.currentTimeMillis, (started) => waitFrom(options, started))
+  Effect.clockWith((clock) => {
+    const started = clock.unsafeCurrentTimeMillis()
+    const reason = options.giveUp?.(started)
+    if (reason !== undefined) return Effect.fail(reason)
+    if (options.ready !== undefined) return waitFrom(options, started, undefined)
+    // Most results are there at the first poll, as protobuf: then the machine for all the rest is never built.
+    return Effect.matchEffect(ask(options, options.iteration ?? 0, true), {
+      onFailure: (error) => waitFrom(options, started, { sent: started, result: Either.left(error) }),
+      onSuccess: (response) => {
+        const value = response.headers["content-type"] === "application/x-protobuf"
+          ? options.decoder.protobuf?.(response.body)
+          : undefined
+        return value !== undefined && Either.isRight(value)
+          ? Effect.succeed(value.right)
+          : waitFrom(options, started, { sent: started, result: Either.right(response) })
+      }
+    })
+  })
 
-const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, TinkerError.TinkerError> => {
+const waitFrom = <A>(
+  options: Options<A>,
+  started: number,
+  first: Outcome | undefined
+): Effect.Effect<A, TinkerError.TinkerError> => {
   const { decoder, from, inflight, onEvent, requestId, requestType, transport } = options
-  let iteration = options.iteration ?? 0
+  let iteration = (options.iteration ?? 0) + (first === undefined ? 0 : 1)
   let metadata = options.ready === undefined
   let bad = 0
   // Answers in a row that came faster than a held request would.
@@ -174,21 +220,7 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
     policy = undefined
   }
 
-  const attempt = Effect.suspend(() => {
-    const n = iteration++
-    options.onIteration?.(iteration)
-    return transport.attempt(Api.retrieveFuture, { requestId, allowMetadataOnly: metadata }, {
-      from,
-      requestId,
-      headers: {
-        accept: decoder.protobuf === undefined ? "application/json" : "application/x-protobuf, application/json",
-        "x-stainless-raw-response": "raw",
-        "x-tinker-request-iteration": String(n),
-        "x-tinker-request-type": requestType,
-        ...(n === 0 ? { "x-tinker-create-promise-roundtrip-time": String(options.roundtrip) } : {})
-      }
-    })
-  })
+  const attempt = Effect.suspend(() => ask(options, iteration++, metadata))
 
   const malformed = (name: string, description: string, data: Readonly<Record<string, unknown>> = {}) => {
     const error = new TinkerError.MalformedResponse({ ...from, requestId, description })
@@ -347,18 +379,18 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
     }
   )
 
-  const loop: Effect.Effect<A, TinkerError.TinkerError> = Effect.suspend(() =>
-    Effect.flatMap(once, (step) => {
-      switch (step._tag) {
-        case "Done":
-          return Effect.succeed(step.value)
-        case "Fetch":
-          return fetch(step.bytes)
-        case "Again":
-          return loop
-      }
-    })
-  )
+  const next = (step: Step<A>): Effect.Effect<A, TinkerError.TinkerError> => {
+    switch (step._tag) {
+      case "Done":
+        return Effect.succeed(step.value)
+      case "Fetch":
+        return fetch(step.bytes)
+      case "Again":
+        return loop
+    }
+  }
+
+  const loop: Effect.Effect<A, TinkerError.TinkerError> = Effect.suspend(() => Effect.flatMap(once, next))
 
   /** The budget is held until the result has been decoded, or given up. */
   const fetch = (bytes: number): Effect.Effect<A, TinkerError.TinkerError> => {
@@ -366,5 +398,8 @@ const waitFrom = <A>(options: Options<A>, started: number): Effect.Effect<A, Tin
     return inflight.withBytes(bytes)(loop)
   }
 
-  return options.ready === undefined ? loop : fetch(options.ready)
+  if (options.ready !== undefined) return fetch(options.ready)
+  if (first === undefined) return loop
+  const { result, sent } = first
+  return Effect.flatMap(Either.isLeft(result) ? failed(result.left, sent) : answered(result.right, sent), next)
 }

@@ -19,6 +19,13 @@ const refuse = (method: string, description: string) =>
 const isNatural = (n: number | undefined): boolean => n === undefined || (Number.isSafeInteger(n) && n >= 1)
 
 /**
+ * The request under a number of its own.
+ *
+ * @internal
+ */
+export type Draft = (seqId: number) => Sample.SampleRequest
+
+/**
  * What only the whole of the options shows is checked here; each field by itself where it is written to the wire.
  *
  * @internal
@@ -28,7 +35,7 @@ export const make = (
   options: SampleOptions,
   samplingSessionId: SamplingSessionId,
   settings: Settings
-): Either.Either<Sample.SampleRequest, TinkerError.InvalidInput> => {
+): Either.Either<Draft, TinkerError.InvalidInput> => {
   if (!isNatural(options.numSamples)) return refuse(method, "numSamples must be a whole number from 1 on")
   if (!isNatural(options.maxTokens)) return refuse(method, "maxTokens must be a whole number from 1 on")
   if (options.prompt.chunks.length === 0) return refuse(method, "the prompt is empty")
@@ -40,12 +47,15 @@ export const make = (
     ...(options.topK === undefined ? {} : { topK: options.topK }),
     ...(options.topP === undefined ? {} : { topP: options.topP })
   }, trusted)
-  return Sample.validate(
+  const problem = Sample.problem(options)
+  if (problem !== undefined) return refuse(method, problem)
+  return Either.right((seqId) =>
     new Sample.SampleRequest({
       numSamples: options.numSamples ?? 1,
       prompt: options.prompt,
       samplingParams: params,
       samplingSessionId,
+      seqId,
       promptLogprobs: options.promptLogprobs ?? false,
       topkPromptLogprobs: options.topkPromptLogprobs ?? 0,
       // Older servers refuse fields they do not know: zero is their absence.
@@ -57,10 +67,6 @@ export const make = (
     }, trusted)
   )
 }
-
-/** @internal */
-export const withSeqId = (request: Sample.SampleRequest, seqId: number): Sample.SampleRequest =>
-  new Sample.SampleRequest({ ...request, seqId }, trusted)
 
 /**
  * A server that does not know a field ignores it: the caller must not take the answer for what was asked.

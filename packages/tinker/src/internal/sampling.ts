@@ -4,11 +4,10 @@
  * @since 0.1.0
  */
 import type * as Cause from "effect/Cause"
-import * as Clock from "effect/Clock"
+import type * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as Exit from "effect/Exit"
 import * as PubSub from "effect/PubSub"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
@@ -93,6 +92,8 @@ export const make: (
       samplingSessionId,
       config.sampleEnableStuckDetection ? patience : Duration.infinity
     )
+    // With the shared poll a sample under way costs the server nothing to hold.
+    const sharedPoll = config.sampleUseRetrieveFutures
     const places = FifoSemaphore.make(config.sampleMaxConcurrentRequests)
     const cancel = Cancellation.make({ transport, scope, dynamicConfig: service.dynamicConfig })
 
@@ -134,7 +135,7 @@ export const make: (
       })
 
     const result = (receipt: UntypedFuture, origin: ReturnType<typeof from>, number: number) => {
-      if (!config.sampleUseRetrieveFutures) return fetch(receipt, origin, undefined)
+      if (!sharedPoll) return fetch(receipt, origin, undefined)
       const shared = pollerOf(number)
       return Effect.flatMap(shared.waitFor(receipt.requestId), (completion) => {
         const size = completion.responsePayloadUncompressedSize ?? 0
@@ -151,50 +152,53 @@ export const make: (
         : dispatch.submit(submission)
 
     const submit = (request: Sample.SampleRequest, origin: ReturnType<typeof from>, bytes: number) =>
-      Effect.flatMap(Clock.currentTimeMillis, (started) =>
-        dispatched({
+      Effect.clockWith((clock) => {
+        const started = clock.unsafeCurrentTimeMillis()
+        return dispatched({
           bytes,
           giveUp: progress.giveUp,
           onAdmitted: (now) => Meters.waited("dispatch", now - started),
           send: transport.call(Api.asample, request, { from: origin }),
-          onBackoff: (error, attempt, delay) =>
-            Effect.flatMap(Clock.currentTimeMillis, (now) => {
-              const elapsed = Duration.millis(now - started)
-              const requestId = `${samplingSessionId}:${request.seqId ?? 0}`
-              return onEvent(
-                error._tag === "BillingBlocked"
-                  ? { _tag: "BillingPaused", requestId, requestType: "Sample", error, elapsed }
-                  : { _tag: "Retrying", requestId, requestType: "Sample", error, attempt, delay, elapsed }
-              )
-            })
-        }))
+          onBackoff: (error, attempt, delay) => {
+            const elapsed = Duration.millis(clock.unsafeCurrentTimeMillis() - started)
+            const requestId = `${samplingSessionId}:${request.seqId ?? 0}`
+            return onEvent(
+              error._tag === "BillingBlocked"
+                ? { _tag: "BillingPaused", requestId, requestType: "Sample", error, elapsed }
+                : { _tag: "Retrying", requestId, requestType: "Sample", error, attempt, delay, elapsed }
+            )
+          }
+        })
+      })
 
-    /** One request from its number to its result. */
-    const once = (request: Sample.SampleRequest, origin: ReturnType<typeof from>, bytes: number) =>
-      Effect.flatMap(
-        clientNumber,
-        (number) =>
-          Effect.flatMap(
-            submit(SampleRequest.withSeqId(request, number * clientRange + count++), origin, bytes),
-            (receipt) =>
-              Effect.flatMap(
-                Effect.onInterrupt(result(receipt, origin, number), () => cancel(receipt.requestId)),
-                (response) => {
-                  const missing = SampleRequest.unanswered(request, response)
-                  let tokens = 0
-                  for (const sequence of response.sequences) tokens += sequence.tokens.length
-                  Meters.tokensOut(tokens)
-                  return missing === undefined
-                    ? Effect.succeed(SampleRequest.named(response, receipt))
-                    : new TinkerError.MalformedResponse({
-                      ...origin,
-                      requestId: receipt.requestId,
-                      description: missing
-                    })
-                }
-              )
-          )
-      )
+    const checked = (
+      request: Sample.SampleRequest,
+      response: Sample.SampleResponse,
+      receipt: UntypedFuture,
+      origin: ReturnType<typeof from>
+    ) => {
+      const missing = SampleRequest.unanswered(request, response)
+      let tokens = 0
+      for (const sequence of response.sequences) tokens += sequence.tokens.length
+      Meters.tokensOut(tokens)
+      return missing === undefined
+        ? Effect.succeed(SampleRequest.named(response, receipt))
+        : new TinkerError.MalformedResponse({ ...origin, requestId: receipt.requestId, description: missing })
+    }
+
+    /** One request, numbered, to its result. */
+    const numbered = (request: Sample.SampleRequest, origin: ReturnType<typeof from>, bytes: number, number: number) =>
+      Effect.flatMap(submit(request, origin, bytes), (receipt) =>
+        Effect.flatMap(
+          Effect.onInterrupt(result(receipt, origin, number), () => cancel(receipt.requestId)),
+          (response) => checked(request, response, receipt, origin)
+        ))
+
+    /** Numbered anew each time it runs. */
+    const once = (draft: SampleRequest.Draft, origin: ReturnType<typeof from>, bytes: number) => {
+      const send = (number: number) => numbered(draft(number * clientRange + count++), origin, bytes, number)
+      return Effect.suspend(() => client === undefined ? Effect.flatMap(clientNumber, send) : send(client))
+    }
 
     /** The schedule is only driven once there is something to try again. */
     const resubmitting = (
@@ -218,35 +222,53 @@ export const make: (
       transport.emit({ _tag: "OperationFailed", error })
     }
 
-    const watched = <A>(
+    const end = (answered: boolean, now: number) => {
+      progress.end(answered, now)
+      if (!sharedPoll) places.leave(1)
+    }
+
+    const begun = <A>(self: Effect.Effect<A, TinkerError.TinkerError>, clock: Clock.Clock) => {
+      const start = clock.unsafeCurrentTimeMillis()
+      progress.begin(start)
+      return Effect.matchCauseEffect(self, {
+        onFailure: (cause) => {
+          const now = clock.unsafeCurrentTimeMillis()
+          end(false, now)
+          tell(cause, now - start)
+          return Effect.failCause(cause)
+        },
+        onSuccess: (value) => {
+          const now = clock.unsafeCurrentTimeMillis()
+          end(true, now)
+          Meters.finished("Sample", now - start)
+          return Effect.succeed(value)
+        }
+      })
+    }
+
+    /** Counted among those under way and, unless the poll is shared, in a place of its own: in one region for both. */
+    const underWay = <A>(
       self: Effect.Effect<A, TinkerError.TinkerError>
     ): Effect.Effect<A, TinkerError.TinkerError> =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        progress.begin(now)
-        return Effect.onExit(self, (exit) =>
-          Effect.map(Clock.currentTimeMillis, (end) => {
-            progress.end(Exit.isSuccess(exit), end)
-            if (Exit.isSuccess(exit)) Meters.finished("Sample", end - now)
-            if (Exit.isFailure(exit)) tell(exit.cause, end - now)
-          }))
+      Effect.uninterruptibleMask((restore) => {
+        const begin = Effect.clockWith((clock) => begun(restore(self), clock))
+        return sharedPoll || places.tryEnter(1) ? begin : Effect.zipRight(places.enter(restore, 1), begin)
       })
 
     const run = (method: string, options: SampleOptions) =>
       Effect.suspend(() => {
-        const request = SampleRequest.make(method, options, samplingSessionId, settings)
-        if (Either.isLeft(request)) return Effect.fail(request.left)
-        const attempt = once(request.right, from(method), promptBytes(options.prompt))
-        const work = watched(config.sampleNoRetries ? attempt : resubmitting(attempt))
+        const draft = SampleRequest.make(method, options, samplingSessionId, settings)
+        if (Either.isLeft(draft)) return Effect.fail(draft.left)
+        const attempt = once(draft.right, from(method), promptBytes(options.prompt))
+        const work = underWay(config.sampleNoRetries ? attempt : resubmitting(attempt))
         const tokens = Meters.lengthOf(options.prompt)
         Meters.tokensIn("Sample", tokens)
-        // With the shared poll a sample under way costs the server nothing to hold.
-        const placed = config.sampleUseRetrieveFutures ? work : places.withPermit(work)
-        if (!transport.tracing.spans) return placed
+        if (!transport.tracing.spans) return work
         return Tracing.within(`SamplingClient.${method}`, {
           "tinker.sampling_session_id": samplingSessionId,
           "tinker.tokens": tokens,
           "tinker.num_samples": options.numSamples ?? 1
-        }, placed)
+        }, work)
       })
 
     return { run, events: Stream.fromPubSub(events) }

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
 import * as FiberRef from "effect/FiberRef"
 import * as GlobalValue from "effect/GlobalValue"
 import type { Pool } from "../Endpoint.js"
@@ -26,11 +27,20 @@ export const listen = (onSent: () => void) => <A, E, R>(self: Effect.Effect<A, E
     onSent()
   })
 
+/**
+ * Says that the fiber sends such a request now.
+ *
+ * @internal
+ */
+export const tell = (pool: Pool, fiber: Pick<Fiber.RuntimeFiber<unknown, unknown>, "getFiberRef">): void => {
+  if (paid.has(pool)) fiber.getFiberRef(listener)?.()
+}
+
 /** @internal */
 export const mark = <A, E, R>(pool: Pool, send: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   paid.has(pool)
     ? Effect.withFiberRuntime((fiber) => {
-      fiber.getFiberRef(listener)?.()
+      tell(pool, fiber)
       return send
     })
     : send

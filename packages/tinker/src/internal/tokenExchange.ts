@@ -55,6 +55,8 @@ interface Held {
 /** @internal */
 export interface TokenExchange {
   readonly token: Effect.Effect<Redacted.Redacted, TinkerError>
+  /** The token we hold, if it will do for now: no need to wait for `token`. */
+  readonly held: (now: number) => Redacted.Redacted | undefined
   /** The server refused the token we hold: get another one before the next request. */
   readonly invalidate: () => void
 }
@@ -131,16 +133,23 @@ export const make = (
     )
   })
 
+  const usable = (now: number): Redacted.Redacted | undefined => {
+    if (held === undefined) return undefined
+    // Past its margin it is still good while a renewal is under way or has just failed.
+    const good = now < dueBefore(held, urgent, 0.25) || (now < held.expires && now - lastTry < spacing)
+    return good ? held.token : undefined
+  }
+
   return {
+    held: usable,
     invalidate: () => {
       if (held !== undefined) held = { ...held, expires: Math.min(held.expires, held.received) }
     },
     token: Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const current = held
       if (current === undefined) return fetch
-      if (now < dueBefore(current, urgent, 0.25)) return Effect.succeed(current.token)
-      // Still good: it may be used while a renewal is under way or has just failed.
-      if (now < current.expires && now - lastTry < spacing) return Effect.succeed(current.token)
+      const good = usable(now)
+      if (good !== undefined) return Effect.succeed(good)
       return Effect.catchAll(fetch, (error) =>
         now < current.expires
           ? Effect.as(

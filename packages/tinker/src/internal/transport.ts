@@ -14,6 +14,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
@@ -118,6 +119,10 @@ interface Call {
   readonly key: string | undefined
   readonly options: CallOptions | undefined
 }
+
+const isWireError = (result: Wire.Response | Wire.WireError): result is Wire.WireError => "_tag" in result
+
+const isSettled = <A, E>(self: Effect.Effect<A, E>): self is Exit.Exit<A, E> => Exit.isExit(self)
 
 const noSecret = (text: string) => text
 
@@ -229,6 +234,34 @@ export const make: Effect.Effect<
     })
   }
 
+  /** The first of the two: what was sent. The answer is told by `received`. */
+  const sent = (call: Call, attempt: number, request: Wire.Request): void =>
+    observers.emit({
+      _tag: "Sent",
+      endpoint: call.endpoint.endpoint.name,
+      attempt,
+      bytes: request.body === undefined ? 0 : request.body.length
+    })
+
+  const received = (
+    call: Call,
+    attempt: number,
+    start: number,
+    clock: Clock.Clock,
+    settled: Effect.Effect<Wire.Response, TinkerError.TinkerError>
+  ): Effect.Effect<Wire.Response, TinkerError.TinkerError> =>
+    Effect.map(settled, (response) => {
+      observers.emit({
+        _tag: "Received",
+        endpoint: call.endpoint.endpoint.name,
+        attempt,
+        status: response.status,
+        bytes: response.body.length,
+        elapsed: clock.unsafeCurrentTimeMillis() - start
+      })
+      return response
+    })
+
   const exchange = (call: Call, attempt: number, secret: string | undefined) => {
     const request = requestOf(call, attempt, secret)
     const send = Sent.mark(
@@ -239,19 +272,10 @@ export const make: Effect.Effect<
       })
     )
     if (!observers.active()) return send
-    const endpoint = call.endpoint.endpoint.name
-    return Effect.flatMap(Clock.currentTimeMillis, (start) => {
-      observers.emit({ _tag: "Sent", endpoint, attempt, bytes: request.body === undefined ? 0 : request.body.length })
-      return Effect.tap(send, (response) =>
-        Effect.map(Clock.currentTimeMillis, (end) =>
-          observers.emit({
-            _tag: "Received",
-            endpoint,
-            attempt,
-            status: response.status,
-            bytes: response.body.length,
-            elapsed: end - start
-          })))
+    return Effect.clockWith((clock) => {
+      const start = clock.unsafeCurrentTimeMillis()
+      sent(call, attempt, request)
+      return received(call, attempt, start, clock, send)
     })
   }
 
@@ -294,11 +318,81 @@ export const make: Effect.Effect<
     )
   }
 
-  const untraced = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
-    if (closed) return failClosed(call.origin)
-    return tenant.pools[call.endpoint.endpoint.pool].gate.withPermit(
+  const patient = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> =>
+    tenant.pools[call.endpoint.endpoint.pool].gate.withPermit(
       Effect.flatMap(secretOf(call), (secret) => exchange(call, attempt, secret))
     )
+
+  /** A credential that needs no finding out is read once. */
+  const fixedKey = isSettled(credentials.current) && Exit.isSuccess(credentials.current)
+    ? Option.match(credentials.current.value, { onNone: () => "", onSome: Redacted.value })
+    : undefined
+
+  /** The credential if it is at hand, empty if there is none to send; `undefined` if it must be waited for. */
+  const secretAtHand = (call: Call, now: number): string | undefined => {
+    if (call.options?.credential !== undefined) return Redacted.value(call.options.credential)
+    switch (call.endpoint.endpoint.auth) {
+      case "none":
+        return ""
+      case "bearer":
+        return fixedKey
+      case "key": {
+        if (tenant.tokens === undefined) return fixedKey
+        const token = tenant.tokens.held(now)
+        return token === undefined ? undefined : Redacted.value(token)
+      }
+    }
+  }
+
+  /**
+   * One attempt as one step of the fiber: what it must not wait for, a place in the pool and the credential, it takes
+   * on the way. Where it would have to wait it is `patient`.
+   */
+  const swift = (
+    dispatch: NonNullable<Wire.Wire["dispatch"]>,
+    call: Call,
+    attempt: number,
+    fiber: Fiber.RuntimeFiber<Wire.Response, TinkerError.TinkerError>
+  ): Effect.Effect<Wire.Response, TinkerError.TinkerError> =>
+    Effect.async((resume) => {
+      const clock = Context.get(fiber.currentDefaultServices, Clock.Clock)
+      const { gate } = tenant.pools[call.endpoint.endpoint.pool]
+      const start = clock.unsafeCurrentTimeMillis()
+      const key = secretAtHand(call, start)
+      if (key === undefined || !gate.tryEnter(1)) {
+        resume(patient(call, attempt))
+        return
+      }
+      const secret = key === "" ? undefined : key
+      const request = requestOf(call, attempt, secret)
+      const observed = observers.active()
+      Sent.tell(request.pool, fiber)
+      if (observed) sent(call, attempt, request)
+      let inside = true
+      const leave = () => {
+        if (!inside) return
+        inside = false
+        gate.leave(1)
+      }
+      const flight = dispatch(request, (result) => {
+        leave()
+        const settled = isWireError(result)
+          ? Effect.fail(Failure.fromWire(call.origin, result))
+          : settle(call, request, result, secret)
+        resume(observed ? received(call, attempt, start, clock, settled) : settled)
+      })
+      return Effect.sync(() => {
+        flight.abandon()
+        leave()
+      })
+    })
+
+  const untraced = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+    if (closed) return failClosed(call.origin)
+    const { dispatch } = wire
+    return dispatch === undefined
+      ? patient(call, attempt)
+      : Effect.withFiberRuntime((fiber) => swift(dispatch, call, attempt, fiber))
   }
 
   const begin = <Request, Response>(

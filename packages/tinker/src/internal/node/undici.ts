@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
@@ -26,7 +27,14 @@ const abandoned = new Error("abandoned")
 const thrown = (error: unknown, request: Exchange.Request): Exchange.WireError =>
   error instanceof Exchange.WireError ? error : Failures.from(error, request.timeout)
 
+const isSingle = (headers: Headers): headers is Record<string, string | undefined> => {
+  for (const name in headers) if (Array.isArray(headers[name])) return false
+  return true
+}
+
 const single = (headers: Headers): Record<string, string | undefined> => {
+  // A header that comes twice is rare, and copying them all for every answer is not free.
+  if (isSingle(headers)) return headers
   const result: Record<string, string | undefined> = {}
   for (const name in headers) {
     const value = headers[name]
@@ -46,7 +54,7 @@ const dispatchOptions = (request: Exchange.Request): Dispatcher.DispatchOptions 
 })
 
 /** What both ways of reading have in common: knowing the controller, and being dead before it is known. */
-abstract class Handler implements Dispatcher.DispatchHandler {
+abstract class Handler implements Dispatcher.DispatchHandler, Exchange.Flight {
   protected controller: Dispatcher.DispatchController | undefined
   protected dead = false
   protected status = 0
@@ -70,17 +78,17 @@ class Whole extends Handler {
   private readonly deadline: number
   constructor(
     request: Exchange.Request,
-    private readonly now: () => number,
-    private readonly resume: (result: Effect.Effect<Exchange.Response, Exchange.WireError>) => void
+    private readonly clock: Clock.Clock,
+    private readonly done: (result: Exchange.Response | Exchange.WireError) => void
   ) {
     super(request)
-    this.deadline = now() + request.timeout
+    this.deadline = clock.unsafeCurrentTimeMillis() + request.timeout
   }
 
-  private fail(error: Exchange.WireError): void {
+  fail(error: Exchange.WireError): void {
     if (this.dead) return
-    this.resume(Effect.fail(error))
     this.abandon()
+    this.done(error)
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Headers): void {
@@ -94,18 +102,14 @@ class Whole extends Handler {
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
     this.size += chunk.length
     if (this.size > this.request.maxBytes) this.fail(Exchange.tooLarge(this.request.maxBytes))
-    else if (this.now() > this.deadline) this.fail(Exchange.timedOut(this.request.timeout))
+    else if (this.clock.unsafeCurrentTimeMillis() > this.deadline) this.fail(Exchange.timedOut(this.request.timeout))
     else this.chunks.push(chunk)
   }
 
   onResponseEnd(): void {
     if (this.dead) return
     this.dead = true
-    this.resume(Effect.succeed({
-      status: this.status,
-      headers: this.headers,
-      body: Exchange.concat(this.chunks, this.size)
-    }))
+    this.done({ status: this.status, headers: this.headers, body: Exchange.concat(this.chunks, this.size) })
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
@@ -189,16 +193,23 @@ export const make: Exchange.MakeWire = (config) =>
       (dispatchers) => Effect.promise(() => dispatchers.destroy())
     )
 
-    const http1 = (request: Exchange.Request): Effect.Effect<Exchange.Response, Exchange.WireError> =>
+    const dispatch: NonNullable<Exchange.Wire["dispatch"]> = (request, done) => {
+      const handler = new Whole(request, clock, done)
+      try {
+        dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
+      } catch (error) {
+        handler.fail(thrown(error, request))
+      }
+      return handler
+    }
+
+    const http1: Exchange.Wire["send"] = (request) =>
       Effect.async((resume) => {
-        const handler = new Whole(request, now, resume)
-        try {
-          dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
-        } catch (error) {
-          resume(Effect.fail(thrown(error, request)))
-          return
-        }
-        return Effect.sync(() => handler.abandon())
+        const flight = dispatch(
+          request,
+          (result) => resume(result instanceof Exchange.WireError ? Effect.fail(result) : Effect.succeed(result))
+        )
+        return Effect.sync(() => flight.abandon())
       })
 
     const http2 = yield* Effect.acquireRelease(
@@ -231,6 +242,7 @@ export const make: Exchange.MakeWire = (config) =>
 
     return {
       send: http2 === undefined ? http1 : (request) => http2.send(request) ?? http1(request),
+      dispatch: http2 === undefined ? dispatch : undefined,
       stream,
       reset: (pool) =>
         Effect.sync(() => {
