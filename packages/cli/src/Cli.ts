@@ -104,6 +104,12 @@ const names: ReadonlyMap<string, ReadonlyArray<string>> = new Map(
   })
 )
 
+/** Every command that does something, in full. @internal */
+export const leaves: ReadonlyArray<string> = Array.from(
+  names,
+  ([name, inside]) => inside.length === 0 ? [name] : inside.map((inner) => `${name} ${inner}`)
+).flat()
+
 const describeUsage = (error: ValidationError.ValidationError, argv: ReadonlyArray<string>): CliFailure.CliFailure =>
   usage.describe(help.strip(HelpDoc.toAnsiText(error.error)).replace(/\s+/g, " ").trim(), argv, names)
 

@@ -1,190 +1,306 @@
+import { Cli } from "@effect-tinker/cli"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { assert, describe, it } from "@effect/vitest"
-import { build } from "esbuild"
-import { execFileSync, spawn, spawnSync } from "node:child_process"
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
+import { Effect, Exit, Redacted, Scope } from "effect"
+import { spawnSync } from "node:child_process"
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
-import { tmpdir } from "node:os"
+import type { RequestListener } from "node:http"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
+import { hub } from "./fixtures/hub.js"
+import { hasTmux, make } from "./fixtures/process.js"
+import type { Env, Tinker } from "./fixtures/process.js"
+import { rows } from "./fixtures/rows.js"
+import type { Place, Row } from "./fixtures/rows.js"
+import { wire } from "./fixtures/wire.js"
 
-const home = mkdtempSync(join(tmpdir(), "tinker-process-"))
-const bin = join(home, "tinker.mjs")
-const env: NodeJS.ProcessEnv = { PATH: process.env["PATH"], HOME: home, TERM: "xterm-256color" }
+let cli: Tinker
+let backend: Awaited<ReturnType<Tinker["local"]>>
+let models: string
+let strict: string
+const scope = Effect.runSync(Scope.make())
 
-interface Running {
-  readonly url: string
-  readonly stop: () => Promise<number | null>
+const server = (): Env => ({ TINKER_BASE_URL: backend.url, TINKER_API_KEY: "tml-local" })
+
+const tinker: Tinker["run"] = (args, options = {}) =>
+  cli.run(args, { ...options, env: { ...server(), ...options.env } })
+
+const terminal: Tinker["terminal"] = (args, options = {}) =>
+  cli.terminal(args, { ...options, env: { ...server(), ...options.env } })
+
+const listen = (handle: RequestListener): Promise<{ readonly url: string; readonly close: () => void }> =>
+  new Promise((resolve) => {
+    const service = createServer(handle)
+    service.listen(0, "127.0.0.1", () => {
+      const address = service.address()
+      resolve({
+        url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
+        close: () => {
+          service.closeAllConnections()
+          service.close()
+        }
+      })
+    })
+  })
+
+/** A session with a run, checkpoints for both ways of calling, and a sampler. */
+const seed = async () => {
+  const service = wire(backend.url, "tml-local")
+  const session = await service.session()
+  const run = await service.model(session, 0, { rank: 4 })
+  let seq = 0
+  for (const mode of ["pipe", "tty"]) {
+    for (const path of [`keep-${mode}`, `gone-${mode}`]) {
+      await service.settled("save_weights", { model_id: run, path, seq_id: ++seq, type: "save_weights" })
+    }
+    await service.settled("save_weights_for_sampler", {
+      model_id: run,
+      path: `final-${mode}`,
+      seq_id: ++seq,
+      type: "save_weights_for_sampler"
+    })
+  }
+  const { sampling_session_id: sampler = "" } = await service.post("create_sampling_session", {
+    session_id: session,
+    sampling_session_seq_id: 0,
+    base_model: "local/tiny",
+    type: "create_sampling_session"
+  })
+  return (mode: Place["mode"], home: string): Place => ({
+    mode,
+    home,
+    session,
+    run,
+    sampler,
+    path: (id) => `tinker://${run}/${id}-${mode}`
+  })
 }
 
-/** `tinker local` as its own process; its address is what it prints. */
-const local = (): Promise<Running> =>
-  new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [bin, "local", "--port", "0", "--memory", "-f", "ndjson"], { env })
-    child.stdout.once("data", (line: Buffer) =>
-      resolve({
-        url: JSON.parse(String(line)).base_url,
-        stop: () =>
-          new Promise((ended) => {
-            child.once("exit", ended)
-            child.kill("SIGINT")
-          })
-      }))
-    child.once("exit", (code) => reject(new Error(`tinker local ended with ${code}`)))
-  })
-
-let backend: Running
-
-const tinker = (
-  args: ReadonlyArray<string>,
-  options: { readonly input?: string; readonly env?: NodeJS.ProcessEnv } = {}
-) =>
-  spawnSync(process.execPath, [bin, ...args], {
-    encoding: "utf8",
-    input: options.input ?? "",
-    env: { ...env, TINKER_BASE_URL: backend.url, TINKER_API_KEY: "tml-local", ...options.env },
-    timeout: 60_000
-  })
+let place: Awaited<ReturnType<typeof seed>>
 
 beforeAll(async () => {
-  await build({
-    entryPoints: [new URL("../src/bin.ts", import.meta.url).pathname],
-    outfile: bin,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    conditions: ["@effect-tinker/source"],
-    banner: { js: "import { createRequire as r } from \"node:module\"; const require = r(import.meta.url);" },
-    logLevel: "error"
-  })
-  backend = await local()
-}, 120_000)
+  cli = await make()
+  backend = await cli.local("--memory")
+  place = await seed()
+  strict = (await Effect.runPromise(
+    Scope.extend(NodeTinkerLocal.serve({ apiKeys: [{ key: Redacted.make("tml-right") }] }), scope)
+  )).baseUrl
+  models = (await Effect.runPromise(Scope.extend(hub(), scope))).origin
+}, 60_000)
 
 afterAll(async () => {
+  await Effect.runPromise(Scope.close(scope, Exit.void))
   assert.strictEqual(await backend.stop(), 130)
-  rmSync(home, { recursive: true, force: true })
+  cli.dispose()
 }, 30_000)
 
-const hasTmux = spawnSync("tmux", ["-V"]).status === 0
-const quoted = (words: ReadonlyArray<string>) => words.map((word) => `'${word}'`).join(" ")
+// Two at a time: as many processors as the smallest machine has.
+const permits = Effect.unsafeMakeSemaphore(2)
+const inTurn = (run: () => Promise<void>) => () => Effect.runPromise(permits.withPermits(1)(Effect.promise(run)))
 
-/** A terminal of 100 columns: what is typed, and what is on the screen in the end. */
-const terminal = async (
-  args: ReadonlyArray<string>,
-  steps: ReadonlyArray<readonly [seen: RegExp, keys: ReadonlyArray<string>]>,
-  done: RegExp,
-  extra: Readonly<Record<string, string>> = {},
-  capture: ReadonlyArray<string> = []
-): Promise<string> => {
-  const session = `tinker-${process.pid}-${Math.floor(performance.now() * 1000)}`
-  const socket = join(home, "tmux")
-  const tmux = (...words: ReadonlyArray<string>) =>
-    execFileSync("tmux", ["-S", socket, ...words], { encoding: "utf8", env })
-  const settings = { TINKER_BASE_URL: backend.url, TINKER_API_KEY: "tml-local", ...extra }
-  const assignments = Object.entries(settings).map(([name, value]) => `${name}=${value}`)
-  const command = `env ${quoted([...assignments, process.execPath, bin, ...args])}; echo "code=$?"; sleep 60`
-  tmux("new-session", "-d", "-s", session, "-x", "100", "-y", "50", command)
-  const screen = () => tmux("capture-pane", "-p", ...capture, "-t", session)
-  const until = async (pattern: RegExp) => {
-    for (let i = 0; i < 400; i++) {
-      const text = screen()
-      if (pattern.test(text)) return text
-      await new Promise((resolve) => setTimeout(resolve, 100))
-    }
-    throw new Error(`never saw ${pattern} in:\n${screen()}`)
+const prepare = async (row: Row, mode: Place["mode"]) => {
+  const home = join(cli.home, `${row.command.replace(" ", "-")}-${mode}`)
+  mkdirSync(home)
+  writeFileSync(join(home, "key"), "tml-local")
+  const at = place(mode, home)
+  const env = { HOME: home, HF_ENDPOINT: models, HF_TOKEN: "hf_test", ...row.env }
+  for (const line of row.before ?? []) {
+    const words = line.map((word) => word.startsWith("@") ? `@${join(home, word.slice(1))}` : word)
+    const { code, stderr } = await tinker(words, { env })
+    assert.strictEqual(code, 0, stderr)
   }
-  try {
-    for (const [seen, keys] of steps) {
-      await until(seen)
-      tmux("send-keys", "-t", session, ...keys)
-    }
-    return await until(done)
-  } finally {
-    tmux("kill-session", "-t", session)
-  }
+  return { args: [...row.command.split(" "), ...row.args?.(at) ?? []], env }
 }
 
-describe("the process", { concurrent: false, timeout: 120_000 }, () => {
-  it("prints data on stdout and everything else on stderr", () => {
-    const { status, stderr, stdout } = tinker(["models"])
-    assert.strictEqual(status, 0)
+const expected = (row: Row): number => row.interruptAt === undefined ? 0 : 130
+
+describe("every command", { concurrent: true, timeout: 60_000 }, () => {
+  it("has a row", () => {
+    assert.deepStrictEqual(rows.map(({ command }) => command).sort(), [...Cli.leaves].sort())
+  })
+
+  for (const row of rows) {
+    it(
+      `${row.command}, through pipes`,
+      inTurn(async () => {
+        const { args, env } = await prepare(row, "pipe")
+        const { code, stderr, stdout } = await tinker(args, { env, input: row.input, interruptAt: row.interruptAt })
+        assert.strictEqual(code, expected(row), stderr)
+        assert.match(stderr + stdout, row.shows)
+        assert.notInclude(stdout + stderr, "\u001b")
+      })
+    )
+
+    it.skipIf(!hasTmux)(
+      `${row.command}, in a terminal`,
+      inTurn(async () => {
+        const { args, env } = await prepare(row, "tty")
+        const keys = row.interruptAt === undefined ? row.keys : [[row.interruptAt, ["C-c"]] as const]
+        const screen = await terminal(args, { env, keys })
+        assert.include(screen, `code=${expected(row)}`)
+        assert.match(screen, row.shows)
+      })
+    )
+  }
+})
+
+/** Commands that talk to the service in different ways. */
+const talkers: ReadonlyArray<ReadonlyArray<string>> = [
+  ["run", "list"],
+  ["checkpoint", "download", "tinker://r/weights/1", "-o", "HOME"],
+  ["sample", "hello", "--model", "local/tiny"]
+]
+
+describe("trouble", { concurrent: true, timeout: 60_000 }, () => {
+  for (const words of talkers) {
+    const name = words.slice(0, 2).join(" ")
+    const into = (trouble: string) => words.map((word) => word === "HOME" ? join(cli.home, trouble) : word)
+
+    it(
+      `${name}: a dead server is given up in seconds`,
+      inTurn(async () => {
+        const { code, stderr } = await tinker(into("dead"), {
+          env: { TINKER_BASE_URL: "http://127.0.0.1:9" },
+          limit: 20_000
+        })
+        assert.strictEqual(code, 1)
+        assert.match(stderr, /^error: The connection failed.*\n {2}Check --base-url and the network.*\n$/)
+      })
+    )
+
+    it(
+      `${name}: a wrong key is said to be one`,
+      inTurn(async () => {
+        const { code, stderr } = await tinker(into("refused"), {
+          env: { TINKER_BASE_URL: strict, TINKER_API_KEY: "tml-wrong" }
+        })
+        assert.strictEqual(code, 1)
+        assert.match(stderr, /^error: The server rejected the API key.*\n {2}Run `tinker auth login`.*\n$/)
+      })
+    )
+
+    it(
+      `${name}: an interrupt ends it, whatever it waits for`,
+      inTurn(async () => {
+        let interrupt = () => {}
+        const silent = await listen(() => interrupt())
+        const { code, stderr } = await tinker(into("silent"), {
+          env: { TINKER_BASE_URL: silent.url },
+          onStart: (send) => {
+            interrupt = send
+          }
+        })
+        silent.close()
+        assert.strictEqual(code, 130)
+        assert.include(stderr, "Interrupted")
+      })
+    )
+  }
+
+  it(
+    "2,500 checkpoints: all of them, through a pipe and in a terminal",
+    inTurn(async () => {
+      // saved once, and repeated on the disk while nobody looks
+      const directory = join(cli.home, "crowd")
+      const before = await cli.local("--dir", directory)
+      const service = wire(before.url, "tml-local")
+      const run = await service.model(await service.session(), 0, { rank: 1, train_mlp: false, train_unembed: false })
+      const save = { model_id: run, path: "c0", seq_id: 1, type: "save_weights_for_sampler" }
+      await service.settled("save_weights_for_sampler", save)
+      await before.stop()
+      const [name = ""] = readdirSync(join(directory, "runs"))
+      const place = join(directory, "runs", name, "sampler_weights")
+      const record = readFileSync(join(place, "c0", "checkpoint.json"), "utf8")
+      for (let i = 1; i < 2500; i++) {
+        mkdirSync(join(place, `c${i}`))
+        writeFileSync(join(place, `c${i}`, "checkpoint.json"), record.replaceAll("c0\"", `c${i}"`))
+      }
+      const crowded = await cli.local("--dir", directory)
+      const env = { TINKER_BASE_URL: crowded.url }
+      const { code, stdout } = await tinker(["checkpoint", "list", "--limit", "0", "-f", "ndjson"], { env })
+      assert.strictEqual(code, 0)
+      assert.strictEqual(new Set(stdout.trim().split("\n").map((line) => JSON.parse(line).tinker_path)).size, 2500)
+      if (hasTmux) {
+        const screen = await terminal(["checkpoint", "list", "--limit", "0"], { env })
+        assert.include(screen, "code=0")
+        assert.include(screen, "/sampler_weights/c")
+      }
+      await crowded.stop()
+    })
+  )
+})
+
+describe("the process", { timeout: 60_000 }, () => {
+  it("prints data on stdout and everything else on stderr", async () => {
+    const { code, stderr, stdout } = await tinker(["models"])
+    assert.strictEqual(code, 0)
     assert.match(stdout, /^MODEL +MAX CONTEXT/)
     assert.strictEqual(stderr, "2 models\n")
     assert.notInclude(stdout + stderr, "\u001b")
   })
 
   it("a reader that leaves is no failure", () => {
-    const line = `${quoted([process.execPath, bin, "models", "-f", "ndjson"])} | head -n 1; exit \${PIPESTATUS[0]}`
-    const result = spawnSync("bash", ["-c", line], {
-      encoding: "utf8",
-      env: { ...env, TINKER_BASE_URL: backend.url, TINKER_API_KEY: "tml-local" }
-    })
+    const line = `'${process.execPath}' '${cli.bin}' models -f ndjson | head -n 1; exit \${PIPESTATUS[0]}`
+    const result = spawnSync("bash", ["-c", line], { encoding: "utf8", env: { ...cli.base, ...server() } })
     assert.strictEqual(result.status, 0)
     assert.strictEqual(result.stderr, "")
     assert.strictEqual(JSON.parse(result.stdout).model_name, "local/tiny")
   })
 
-  it("logs in from a pipe, uses the login, logs out", () => {
-    const noKey = { TINKER_API_KEY: "" }
-    assert.strictEqual(tinker(["auth", "status"], { env: noKey }).status, 1)
-    const login = tinker(["auth", "login"], { input: "tml-local\n", env: noKey })
-    assert.strictEqual(login.status, 0, login.stderr)
-    const file = join(home, ".tinker", "credentials.json")
+  it("logs in from a pipe, uses the login, logs out", async () => {
+    const env = { TINKER_API_KEY: "" }
+    const code = async (...args: ReadonlyArray<string>) => (await tinker(args, { input: "tml-local\n", env })).code
+    assert.strictEqual(await code("auth", "status"), 1)
+    const login = await tinker(["auth", "login"], { input: "tml-local\n", env })
+    assert.strictEqual(login.code, 0, login.stderr)
+    const file = join(cli.home, ".tinker", "credentials.json")
     assert.strictEqual(statSync(file).mode & 0o777, 0o600)
     assert.strictEqual(JSON.parse(readFileSync(file, "utf8")).version, 1)
     assert.notInclude(login.stdout + login.stderr, "tml-local")
-    assert.strictEqual(tinker(["auth", "status"], { env: noKey }).status, 0)
-    assert.strictEqual(tinker(["auth", "login"], { input: "tml-local\n", env: noKey }).status, 1)
-    assert.strictEqual(tinker(["auth", "logout"], { env: noKey }).status, 0)
-    assert.strictEqual(tinker(["run", "list"], { env: noKey }).status, 1)
-    const nonsense = tinker(["auth", "login"], { input: "nonsense\n", env: noKey })
-    assert.strictEqual(nonsense.status, 1)
+    assert.strictEqual(await code("auth", "status"), 0)
+    assert.strictEqual(await code("auth", "login"), 1)
+    assert.strictEqual(await code("auth", "logout"), 0)
+    assert.strictEqual(await code("run", "list"), 1)
+    const nonsense = await tinker(["auth", "login"], { input: "nonsense\n", env })
+    assert.strictEqual(nonsense.code, 1)
     assert.include(nonsense.stderr, "not an API key")
   })
 
-  it("help, version and completions need no server and no network", () => {
-    const offline = { TINKER_BASE_URL: "http://127.0.0.1:9", TINKER_API_KEY: "" }
-    assert.match(tinker(["version"], { env: offline }).stdout, /^tinker \d+\.\d+\.\d+\n$/)
-    assert.include(tinker(["checkpoint", "download", "--help"], { env: offline }).stdout, "tinker checkpoint download")
-    for (const shell of ["bash", "zsh", "fish"]) {
-      assert.include(tinker(["--completions", shell], { env: offline }).stdout, "checkpoint")
-    }
+  it("help, version and completions need no server and no network", async () => {
+    const env = { TINKER_BASE_URL: "http://127.0.0.1:9", TINKER_API_KEY: "" }
+    assert.match((await tinker(["version"], { env })).stdout, /^tinker \d+\.\d+\.\d+\n$/)
+    const help = await tinker(["checkpoint", "download", "--help"], { env })
+    assert.include(help.stdout, "tinker checkpoint download")
+    assert.include((await tinker(["--completions", "bash"], { env })).stdout, "checkpoint")
   })
 
   it("an interrupt ends with 130 and leaves a download to go on with", async () => {
     const data = new Uint8Array(1_000_000)
-    const storage = createServer((request, response) => {
+    const storage = await listen((request, response) => {
       if (request.url?.startsWith("/file") === true) {
         response.writeHead(200, { "content-length": data.length, etag: "\"x\"" })
         return void response.write(data.subarray(0, 500_000))
       }
       response.setHeader("content-type", "application/json")
-      const address = storage.address()
-      const port = typeof address === "object" && address !== null ? address.port : 0
       response.end(
         request.url?.endsWith("/archive") === true
-          ? JSON.stringify({ url: `http://127.0.0.1:${port}/file`, expires: "2099-01-01T00:00:00Z" })
+          ? JSON.stringify({ url: `${storage.url}/file`, expires: "2099-01-01T00:00:00Z" })
           : "{}"
       )
     })
-    await new Promise<void>((resolve) => storage.listen(0, "127.0.0.1", resolve))
-    const address = storage.address()
-    const url = `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`
-    const target = join(home, "interrupted")
+    const target = join(cli.home, "interrupted")
     const part = join(target, "r_weights_1.download", "archive.tar.part")
-    const child = spawn(process.execPath, [bin, "checkpoint", "download", "tinker://r/weights/1", "-o", target], {
-      env: { ...env, TINKER_BASE_URL: url, TINKER_API_KEY: "tml-local" }
+    const { code, stderr } = await tinker(["checkpoint", "download", "tinker://r/weights/1", "-o", target], {
+      env: { TINKER_BASE_URL: storage.url },
+      onStart: (interrupt) => {
+        const timer = setInterval(() => {
+          if (!existsSync(part) || statSync(part).size < 400_000) return
+          clearInterval(timer)
+          interrupt()
+        }, 50)
+      }
     })
-    let stderr = ""
-    child.stderr.on("data", (chunk: Buffer) => {
-      stderr += String(chunk)
-    })
-    while (!existsSync(part) || statSync(part).size < 400_000) await new Promise((resolve) => setTimeout(resolve, 50))
-    const code = await new Promise((resolve) => {
-      child.once("exit", resolve)
-      child.kill("SIGINT")
-    })
-    storage.closeAllConnections()
     storage.close()
     assert.strictEqual(code, 130)
     assert.include(stderr, "Interrupted")
@@ -193,41 +309,51 @@ describe("the process", { concurrent: false, timeout: 120_000 }, () => {
   })
 
   it.skipIf(!hasTmux)("in a terminal: colour, unless it is not wanted", async () => {
-    const screen = await terminal(["models"], [], /code=\d/, {}, ["-e"])
+    const screen = await terminal(["models"], { capture: ["-e"] })
     assert.match(screen, /36m[^\n]*local\/tiny/)
-    const plain = await terminal(["models"], [], /code=\d/, { NO_COLOR: "1" }, ["-e"])
+    const plain = await terminal(["models"], { capture: ["-e"], env: { NO_COLOR: "1" } })
     assert.notInclude(plain, "36m")
     assert.include(plain, "code=0")
   })
 
   it.skipIf(!hasTmux)("in a terminal: a key is typed unseen", async () => {
-    const screen = await terminal(
-      ["auth", "login"],
-      [[/Paste your API key/, ["tml-local", "Enter"]]],
-      /code=\d/,
-      { TINKER_API_KEY: "" }
-    )
+    const screen = await terminal(["auth", "login"], {
+      keys: [[/Paste your API key/, ["tml-local", "Enter"]]],
+      env: { TINKER_API_KEY: "", HOME: join(cli.home, "unseen") }
+    })
     assert.include(screen, "code=0")
     assert.notInclude(screen, "tml-local")
-    assert.strictEqual(tinker(["auth", "logout"], { env: { TINKER_API_KEY: "" } }).status, 0)
   })
 
   it.skipIf(!hasTmux)("in a terminal: a confirmation is asked for, and no is the answer unless yes", async () => {
     const line = ["checkpoint", "delete", "tinker://run/weights/1"]
-    const screen = await terminal(line, [[/Delete\? \[y\/N\]/, ["Enter"]]], /code=\d/)
+    const screen = await terminal(line, { keys: [[/Delete\? \[y\/N\]/, ["Enter"]]] })
     assert.include(screen, "Nothing was deleted")
     assert.include(screen, "code=0")
-    const interrupted = await terminal(line, [[/Delete\? \[y\/N\]/, ["C-c"]]], /code=\d/)
+    const interrupted = await terminal(line, { keys: [[/Delete\? \[y\/N\]/, ["C-c"]]] })
     assert.include(interrupted, "code=130")
   })
 
-  it.skipIf(!hasTmux)("in a terminal: a conversation", async () => {
-    const screen = await terminal(
-      ["chat", "--model", "local/tiny", "--max-tokens", "8", "--seed", "1"],
-      [[/you>\s*$/m, ["hello", "Enter"]], [/you> hello[\s\S]*you>\s*$/m, ["C-d"]]],
-      /code=\d/
-    )
-    assert.include(screen, "Chatting with local/tiny")
-    assert.include(screen, "code=0")
+  it.skipIf(!hasTmux)("in a terminal: Ctrl-C ends a reply, then what is typed, then the program", async () => {
+    // a model that never stops talking
+    const talker = await listen((request, response) => {
+      if (request.url?.endsWith("/chat/completions") !== true) return void response.end("{}")
+      response.writeHead(200, { "content-type": "text/event-stream" })
+      const say = () => response.write(`data: ${JSON.stringify({ choices: [{ delta: { content: "and " } }] })}\n\n`)
+      const timer = setInterval(say, 50)
+      response.once("close", () => clearInterval(timer))
+    })
+    const screen = await terminal(["chat", "--model", "m"], {
+      env: { TINKER_BASE_URL: talker.url },
+      keys: [
+        [/you>\s*$/m, ["hello", "Enter"]],
+        [/and and/, ["C-c"]],
+        [/cut short\s+you>\s*$/m, ["never mind"]],
+        [/you> never mind/, ["C-c"]],
+        [/\^C\s+you>\s*$/m, ["C-c"]]
+      ]
+    })
+    talker.close()
+    assert.include(screen, "code=130")
   })
 })

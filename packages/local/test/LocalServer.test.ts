@@ -1,7 +1,7 @@
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Redacted, TestClock } from "effect"
+import { Context, Effect, Fiber, Layer, Redacted, TestClock } from "effect"
 import * as Api from "effect-tinker/Api"
 import { CancelFutureRequest, FuturesRetrieveRequest, SamplingSessionTarget } from "effect-tinker/Future"
 import { LoraConfig } from "effect-tinker/LoraConfig"
@@ -15,6 +15,7 @@ import {
   WeightsInfoRequest
 } from "effect-tinker/Weights"
 import * as Engine from "../src/Engine.js"
+import * as auditLog from "../src/internal/server/auditLog.js"
 import * as LocalServer from "../src/LocalServer.js"
 import * as Storage from "../src/Storage.js"
 import * as TinkerLocal from "../src/TinkerLocal.js"
@@ -467,6 +468,35 @@ describe("LocalServer", () => {
         ["checkpoint_create", `tinker://${modelId}/weights/a`]
       ])
     }).pipe(local))
+
+  it.effect("remembers who did what, however much is done in a day", () =>
+    Effect.gen(function*() {
+      const storage = yield* Storage.memory
+      const make = Effect.map(
+        Layer.build(Layer.provide(auditLog.layer, Layer.succeed(Storage.Storage, storage))),
+        Context.get(auditLog.AuditLog)
+      )
+      const caller = { urn: "me", email: "me@localhost" }
+      const note = (log: auditLog.AuditLogShape, from: number, to: number) =>
+        Effect.forEach(
+          Array.from({ length: to - from }, (_, i) => `tinker://r/weights/${from + i}`),
+          (path) => log.note(caller, { resource: "checkpoint", action: "read", path }),
+          { discard: true }
+        )
+      yield* note(yield* make, 0, 300)
+      // in another process
+      const log = yield* make
+      yield* note(log, 300, 600)
+      const entries = yield* log.day("1970-01-01")
+      assert.deepStrictEqual(
+        entries.map(({ path }) => path),
+        Array.from({ length: 600 }, (_, i) => `tinker://r/weights/${i}`)
+      )
+      yield* TestClock.adjust("1 day")
+      yield* note(log, 0, 1)
+      assert.strictEqual((yield* log.day("1970-01-02")).length, 1)
+      assert.strictEqual((yield* log.day("1970-01-01")).length, 600)
+    }).pipe(Effect.scoped))
 
   it.effect("usage is visible with its result, and on the disk with a checkpoint and soon after anything else", () =>
     Effect.gen(function*() {

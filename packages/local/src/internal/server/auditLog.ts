@@ -44,6 +44,9 @@ export class AuditLog extends Context.Tag("@effect-tinker/local/AuditLog")<Audit
 /** @internal */
 export const dayOf = (millis: number): string => DateTime.formatIsoDateUtc(DateTime.unsafeMake(millis))
 
+// A file is written whole with every entry: so many are as much as that should cost.
+const entriesPerFile = 256
+
 /** @internal */
 export const layer: Layer.Layer<AuditLog, never, Storage> = Layer.effect(
   AuditLog,
@@ -51,17 +54,39 @@ export const layer: Layer.Layer<AuditLog, never, Storage> = Layer.effect(
     const storage = yield* Storage
     const codec = makeCodec(storage, Schema.Array(Entry))
     const turn = yield* Effect.makeSemaphore(1)
-    const fileOf = (day: string) => `audit/${day}.json`
-    const read = (day: string) => Effect.map(codec.read(fileOf(day)), Option.getOrElse((): ReadonlyArray<Entry> => []))
+    const fileOf = (day: string, part: number) => `audit/${day}${part === 0 ? "" : `.${part}`}.json`
+    /** The file that is written now. */
+    let open: { readonly day: string; readonly part: number; readonly entries: ReadonlyArray<Entry> } | undefined
+
+    const parts = Effect.fnUntraced(function*(day: string) {
+      const read: Array<ReadonlyArray<Entry>> = []
+      for (;;) {
+        const entries = yield* codec.read(fileOf(day, read.length))
+        if (Option.isNone(entries)) return read
+        read.push(entries.value)
+      }
+    })
+    const last = Effect.fnUntraced(function*(day: string) {
+      if (open?.day === day) return open
+      const read = yield* parts(day)
+      return { day, part: Math.max(0, read.length - 1), entries: read.at(-1) ?? [] }
+    })
+
     return AuditLog.of({
       note: (caller, entry) =>
         turn.withPermits(1)(Effect.gen(function*() {
           const at = yield* Clock.currentTimeMillis
-          const day = dayOf(at)
-          const entries = yield* read(day)
-          yield* codec.write(fileOf(day), [...entries, { ...entry, at, user: caller.urn, email: caller.email }])
+          const { day, entries, part } = yield* last(dayOf(at))
+          const full = entries.length >= entriesPerFile
+          const next = {
+            day,
+            part: full ? part + 1 : part,
+            entries: [...full ? [] : entries, { ...entry, at, user: caller.urn, email: caller.email }]
+          }
+          yield* codec.write(fileOf(next.day, next.part), next.entries)
+          open = next
         })),
-      day: read
+      day: (day) => Effect.map(parts(day), (read) => read.flat())
     })
   })
 )

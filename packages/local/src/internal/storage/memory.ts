@@ -5,26 +5,56 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Service } from "../../Storage.js"
 
+type Directory = Map<string, Uint8Array | Directory>
+
 /** @internal */
 export const makeMemory = (): Service => {
-  const files = new Map<string, Uint8Array>()
-  const below = (path: string) => Array.from(files.keys()).filter((name) => name.startsWith(`${path}/`))
-  const clear = (path: string) => {
-    files.delete(path)
-    for (const name of below(path)) files.delete(name)
+  const root: Directory = new Map()
+
+  const find = (path: string): Uint8Array | Directory | undefined => {
+    let at: Uint8Array | Directory | undefined = root
+    for (const name of path.split("/")) at = at instanceof Map ? at.get(name) : undefined
+    return at
   }
+  /** The directory of a path, made if need be, and the last name of the path. */
+  const reach = (path: string): readonly [directory: Directory, name: string] => {
+    const names = path.split("/")
+    const name = names.pop() ?? ""
+    let at = root
+    for (const step of names) {
+      const next = at.get(step)
+      const directory: Directory = next instanceof Map ? next : new Map()
+      at.set(step, directory)
+      at = directory
+    }
+    return [at, name]
+  }
+  const write = (path: string, bytes: Uint8Array) => {
+    const [directory, name] = reach(path)
+    directory.set(name, bytes.slice())
+  }
+  const remove = (path: string) => {
+    const [directory, name] = reach(path)
+    directory.delete(name)
+  }
+
   return {
-    put: (path, bytes) => Effect.sync(() => files.set(path, bytes.slice())),
+    put: (path, bytes) => Effect.sync(() => write(path, bytes)),
     putAll: (path, contents) =>
       Effect.sync(() => {
-        clear(path)
-        for (const [name, bytes] of contents) files.set(`${path}/${name}`, bytes.slice())
+        remove(path)
+        for (const [name, bytes] of contents) write(`${path}/${name}`, bytes)
       }),
-    get: (path) => Effect.sync(() => Option.fromNullable(files.get(path))),
+    get: (path) =>
+      Effect.sync(() => {
+        const found = find(path)
+        return found instanceof Uint8Array ? Option.some(found) : Option.none()
+      }),
     list: (path) =>
-      Effect.sync(() =>
-        Array.from(new Set(below(path).map((name) => name.slice(path.length + 1).split("/")[0] ?? ""))).sort()
-      ),
-    remove: (path) => Effect.sync(() => clear(path))
+      Effect.sync(() => {
+        const found = find(path)
+        return found instanceof Map ? Array.from(found.keys()).sort() : []
+      }),
+    remove: (path) => Effect.sync(() => remove(path))
   }
 }
