@@ -13,6 +13,8 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type { Pool } from "./Endpoint.js"
+import * as Environment from "./internal/environment.js"
+import * as Settings from "./internal/settings.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
@@ -252,11 +254,16 @@ const secret = (value: Redacted.Redacted | string): Redacted.Redacted =>
  */
 export const make = (options: Options): Either.Either<Service, TinkerError.InvalidInput> =>
   Either.map(
-    normalizeBaseUrl(
-      options.baseUrl === undefined || options.baseUrl === "" ? defaultBaseUrl : options.baseUrl,
-      options.allowInsecure
-    ),
-    (baseUrl): Service => ({
+    Either.all({
+      baseUrl: normalizeBaseUrl(
+        options.baseUrl === undefined || options.baseUrl === "" ? defaultBaseUrl : options.baseUrl,
+        options.allowInsecure
+      ),
+      headers: Settings.headers(options.headers ?? {}),
+      proxy: Settings.proxy(options.proxy ?? {}),
+      numbers: Settings.numbers(options)
+    }),
+    ({ baseUrl, headers, proxy }): Service => ({
       baseUrl,
       apiKey: options.apiKey === undefined
         ? Option.none()
@@ -267,15 +274,13 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
       tags: options.tags ?? [],
       telemetry: options.telemetry ?? true,
       log: filled(options.log),
-      headers: Object.fromEntries(
-        Object.entries(options.headers ?? {}).map(([name, value]) => [name.toLowerCase(), secret(value)])
-      ),
+      headers,
       poolLimits: { ...defaultPoolLimits, ...options.poolLimits },
       timeout: Option.map(Option.fromNullable(options.timeout), Duration.decode),
       connectTimeout: Duration.decode(options.connectTimeout ?? "5 seconds"),
       maxResponseBytes: options.maxResponseBytes ?? 512 * 1024 * 1024,
       billingPause: Duration.decode(options.billingPause ?? "1 hour"),
-      proxy: options.proxy ?? {},
+      proxy,
       caFile: filled(options.caFile),
       http2: options.http2 ?? false,
       tracing: Option.fromNullable(options.tracing),
@@ -286,60 +291,6 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
     })
   )
 
-const optional = (name: string) => Config.string(name).pipe(Config.withDefault(""))
-
-const either = (name: string) =>
-  Config.all([optional(name), optional(name.toLowerCase())]).pipe(
-    Config.map(([upper, lower]) => upper === "" ? lower : upper)
-  )
-
-/** Only these words switch telemetry on; anything else, an empty value too, switches it off. */
-const isOn = (value: string): boolean => ["1", "true", "yes", "on"].includes(value.toLowerCase())
-
-const environment: Config.Config<Options> = Config.all({
-  baseUrl: optional("TINKER_BASE_URL"),
-  apiKey: optional("TINKER_API_KEY"),
-  credentialCommand: optional("TINKER_CREDENTIAL_CMD"),
-  projectId: optional("TINKER_PROJECT_ID"),
-  tags: optional("TINKER_TAGS"),
-  telemetry: Config.string("TINKER_TELEMETRY").pipe(Config.withDefault("1")),
-  log: optional("TINKER_LOG"),
-  clientId: optional("CLOUDFLARE_ACCESS_CLIENT_ID"),
-  clientSecret: optional("CLOUDFLARE_ACCESS_CLIENT_SECRET"),
-  http: either("HTTP_PROXY"),
-  https: either("HTTPS_PROXY"),
-  all: either("ALL_PROXY"),
-  no: either("NO_PROXY"),
-  caFile: optional("SSL_CERT_FILE"),
-  caDirectory: optional("SSL_CERT_DIR")
-}).pipe(Config.map((env): Options => ({
-  baseUrl: env.baseUrl,
-  apiKey: env.apiKey,
-  credentialCommand: env.credentialCommand,
-  projectId: env.projectId,
-  tags: env.tags === ""
-    ? []
-    : Array.from(new Set(env.tags.split(",").map((tag) => tag.trim()).filter((tag) => tag !== ""))),
-  telemetry: isOn(env.telemetry),
-  log: env.log === "debug" || env.log === "info" ? env.log : undefined,
-  headers: {
-    ...(env.clientId === "" ? {} : { "cf-access-client-id": env.clientId }),
-    ...(env.clientSecret === "" ? {} : { "cf-access-client-secret": env.clientSecret })
-  },
-  proxy: { http: env.http, https: env.https, all: env.all, no: env.no },
-  caFile: env.caFile || env.caDirectory
-})))
-
-/** What is given wins over the environment; an empty base URL or key counts as not given. */
-const over = (given: Options, env: Options): Options => {
-  const stated = Object.fromEntries(
-    Object.entries(given).filter(([key, value]) =>
-      value !== undefined && !(value === "" && (key === "baseUrl" || key === "apiKey"))
-    )
-  )
-  return { ...env, ...stated, headers: { ...env.headers, ...given.headers } }
-}
-
 /**
  * Builds a configuration from the environment (through Effect's `ConfigProvider`), with what is given on top.
  *
@@ -349,7 +300,7 @@ const over = (given: Options, env: Options): Options => {
 export const fromEnv = (
   given: Options = {}
 ): Effect.Effect<Service, TinkerError.InvalidInput | ConfigError.ConfigError> =>
-  Effect.flatMap(environment, (env) => make(over(given, env)))
+  Effect.flatMap(Environment.options, (env) => make(Environment.over(given, env)))
 
 /**
  * @since 0.1.0

@@ -1,8 +1,8 @@
 import { FetchHttpClient } from "@effect/platform"
 import type { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Deferred, Effect, Fiber, Layer, Stream } from "effect"
-import { Credentials, TinkerConfig } from "effect-tinker"
+import { Chunk, Deferred, Effect, Fiber, Layer, Logger, Stream } from "effect"
+import { Credentials, RetryPolicy, ServiceClient, TinkerConfig } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as http from "node:http"
 import * as net from "node:net"
@@ -268,6 +268,82 @@ describe("NodeTinker", () => {
       assert.deepStrictEqual(tunnels, [`127.0.0.1:${port}`])
       assert.deepStrictEqual(yield* ask({ proxy: { http: http_, no: "127.0.0.1" } }), { ok: true })
       assert.strictEqual(tunnels.length, 1)
+    }))
+
+  it.scopedLive("a proxy that wants credentials says so at once", () =>
+    Effect.gen(function*() {
+      let asked = 0
+      const proxy = http.createServer()
+      proxy.on("connect", (_, socket) => {
+        asked++
+        socket.end("HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n")
+      })
+      const { port } = yield* listen(proxy)
+      const error = yield* Effect.flip(
+        Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
+          Effect.provide(live(NodeTinker.layerHttpClient, 1, { proxy: { all: `127.0.0.1:${port}` } }))
+        )
+      )
+      assert.strictEqual(error._tag, "TransportFailed")
+      assert.include(error.message, "the proxy wants credentials")
+      assert.strictEqual(asked, 1)
+    }))
+
+  it.scopedLive("log: one line for each answer, with debug also for what is sent and what fails, never the key", () =>
+    Effect.gen(function*() {
+      const { port } = yield* listen(raw((socket) => socket.end(), say(good)))
+      const lines = (log: "info" | "debug" | undefined) =>
+        Effect.gen(function*() {
+          const logged: Array<string> = []
+          yield* Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
+            Effect.provide(live(NodeTinker.layerHttpClient, port, { log })),
+            Effect.provide(Logger.replace(
+              Logger.defaultLogger,
+              Logger.make(({ logLevel, message }) => logged.push(`${logLevel.label} ${String(message)}`))
+            ))
+          )
+          assert.notInclude(logged.join(), "tml-key")
+          return logged.map((line) => line.replace(/\d+ ms/, "? ms"))
+        })
+      const sent = "DEBUG POST /api/v1/submit: 7 bytes"
+      const answered = "INFO POST /api/v1/submit: 200, 11 bytes, after ? ms"
+      const all = yield* lines("debug")
+      assert.deepStrictEqual([all[0], all.at(-2), all.at(-1)], [sent, sent, answered])
+      assert.match(all[1] ?? "", /^DEBUG POST \/api\/v1\/submit: .*after \? ms$/)
+      assert.deepStrictEqual(yield* lines("info"), [answered])
+      assert.deepStrictEqual(yield* lines(undefined), [])
+    }))
+
+  it.scopedLive("five ways to be locked out, five errors, five pieces of advice, each at once", () =>
+    Effect.gen(function*() {
+      const refusing = http.createServer((request, response) => {
+        request.resume()
+        response.writeHead(401, { "content-type": "application/json" }).end("{\"detail\":\"Invalid API key\"}")
+      })
+      const { port } = yield* listen(refusing)
+      const closed = yield* Effect.scoped(Effect.map(listen(net.createServer()), ({ port }) => port))
+      const nowhere = "/nowhere/credentials.json"
+      const cases: ReadonlyArray<readonly [options: TinkerConfig.Options, tag: string, advice: string]> = [
+        [{ credentialsPath: nowhere }, "MissingCredential", "tinker auth login"],
+        [{ apiKey: "sk-123" }, "MalformedCredential", "starts with `tml-`"],
+        [{ credentialCommand: "exit 3", credentialsPath: nowhere }, "CredentialCommandFailed", "by hand"],
+        [{ apiKey: "tml-unknown" }, "Authentication", "TINKER_API_KEY"],
+        [{ apiKey: "tml-key", baseUrl: `http://127.0.0.1:${closed}` }, "TransportFailed", "base URL"]
+      ]
+      for (const [options, tag, advice] of cases) {
+        const error = yield* Effect.flip(
+          Effect.flatMap(ServiceClient.ServiceClient, (service) => service.serverCapabilities).pipe(
+            RetryPolicy.provide({ startup: RetryPolicy.never }),
+            Effect.provide(
+              ServiceClient.layer({ baseUrl: `http://127.0.0.1:${port}`, ...options }).pipe(
+                Layer.provide(NodeTinker.layer)
+              )
+            )
+          )
+        )
+        assert.strictEqual(error._tag, tag)
+        assert.include(error.message, advice)
+      }
     }))
 
   it.scopedLive("a certificate file that cannot be read fails the call, not the process", () =>

@@ -58,18 +58,31 @@ describe("RetryPolicy", () => {
       }))
   }
 
-  it.effect("delays double up to the cap, each shortened by at most a quarter", () =>
-    Effect.gen(function*() {
-      const times = yield* attempts(RetryPolicy.defaults.submit, unavailable)
-      const delays = times.slice(1, 11).map((time, i) => time - (times[i] ?? 0))
-      const ceilings = [500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000, 10_000, 10_000]
-      delays.forEach((delay, i) => {
-        const ceiling = ceilings[i] ?? 0
-        assert.isAtMost(delay, ceiling, `delay ${i}`)
-        assert.isAtLeast(delay, ceiling * 0.75, `delay ${i}`)
-      })
-      assert.isAbove(new Set(delays).size, 8, "there is jitter")
-    }))
+  const usual = [500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000, 10_000, 10_000]
+  const ceilings: Partial<Record<RetryPolicy.Class, ReadonlyArray<number>>> = {
+    submit: usual,
+    sample: usual,
+    startup: usual,
+    restRead: usual,
+    restWrite: usual,
+    poll: [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000, 30_000, 30_000],
+    telemetry: [1000, 2000, 4000]
+  }
+  for (const name of classes) {
+    it.effect(`${name}: attempt after attempt, delays double up to the cap, shortened by at most a quarter`, () =>
+      Effect.gen(function*() {
+        const times = yield* attempts(RetryPolicy.defaults[name], unavailable)
+        const expected = ceilings[name] ?? []
+        const delays = times.slice(1, expected.length + 1).map((time, i) => time - (times[i] ?? 0))
+        assert.strictEqual(delays.length, expected.length)
+        delays.forEach((delay, i) => {
+          const ceiling = expected[i] ?? 0
+          assert.isAtMost(delay, ceiling, `delay ${i}`)
+          assert.isAtLeast(delay, ceiling * 0.75, `delay ${i}`)
+        })
+        assert.isAtLeast(new Set(delays).size, expected.length - 1, "there is jitter")
+      }))
+  }
 
   it.effect("jitter comes from Random: the same seed, the same delays (G11)", () =>
     Effect.gen(function*() {

@@ -81,6 +81,32 @@ describe("TinkerConfig", () => {
       })
     }))
 
+  it("settings that cannot work are refused, and no secret is quoted", () => {
+    const cases: ReadonlyArray<readonly [options: TinkerConfig.Options, word: string]> = [
+      [{ headers: { "bad name": "x" } }, "bad name"],
+      [{ headers: { "x-secret": "hush\r\nx-api-key: stolen" } }, "x-secret"],
+      [{ proxy: { https: "http://user:hush@[proxy" } }, "https proxy"],
+      [{ proxy: { all: "ftp://user:hush@proxy" } }, "ftp:"],
+      [{ poolLimits: { sampling: 0 } }, "sampling"],
+      [{ poolLimits: { futures: 1.5 } }, "futures"],
+      [{ maxResponseBytes: -1 }, "maxResponseBytes"],
+      [{ timeout: 0 }, "timeout"],
+      [{ connectTimeout: "-1 seconds" }, "connectTimeout"]
+    ]
+    for (const [options, word] of cases) {
+      const error = Either.getOrThrow(Either.flip(TinkerConfig.make(options)))
+      assert.strictEqual(error._tag, "InvalidInput")
+      assert.include(error.message, word)
+      assert.notInclude(error.message, "hush")
+    }
+  })
+
+  it.effect("a proxy without a scheme is an http one", () =>
+    Effect.gen(function*() {
+      const { proxy } = yield* env({ HTTPS_PROXY: "proxy.test:3128", NO_PROXY: "localhost" })
+      assert.deepStrictEqual(proxy, { https: "http://proxy.test:3128", no: "localhost" })
+    }))
+
   it.effect("telemetry is on unless the variable says otherwise", () =>
     Effect.gen(function*() {
       assert.isTrue((yield* env({})).telemetry)

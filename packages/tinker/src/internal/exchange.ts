@@ -16,6 +16,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Method, Pool } from "../Endpoint.js"
 import type * as TinkerConfig from "../TinkerConfig.js"
+import { logging } from "./wireLog.js"
 
 /** @internal */
 export interface Request {
@@ -219,5 +220,9 @@ export const make = (
   config: TinkerConfig.Service
 ): Effect.Effect<Wire, never, Scope.Scope> => {
   const lean = leanOf(client)
-  return lean === undefined ? Effect.succeed(portable(client)) : lean(config)
+  const wire = lean === undefined ? Effect.succeed(portable(client)) : lean(config)
+  return Option.match(config.log, {
+    onNone: () => wire,
+    onSome: (level) => Effect.map(wire, (wire) => logging(wire, level))
+  })
 }

@@ -1,8 +1,7 @@
 import { HttpClient, HttpClientError } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, ScheduleDecision, ScheduleIntervals } from "effect"
-import { RetryPolicy, TinkerConfig } from "effect-tinker"
-import type { TinkerError } from "effect-tinker"
+import { RetryPolicy, TinkerConfig, TinkerError } from "effect-tinker"
 import { Transport } from "../../src/internal/transport.js"
 import { endpointOf, live, script, status } from "../utils/transport.js"
 
@@ -30,6 +29,8 @@ const inThirty = "Thu, 01 Jan 1970 00:00:30 GMT"
 const rows: ReadonlyArray<Row> = [
   { status: 400, tag: "BadRequest", ...final },
   { status: 401, tag: "Authentication", ...final },
+  // work under way pauses for it, which is no retry
+  { status: 402, tag: "BillingBlocked", ...final },
   { status: 403, tag: "PermissionDenied", ...final },
   { status: 404, tag: "NotFound", ...final },
   { status: 405, tag: "BadRequest", ...final },
@@ -78,7 +79,24 @@ const rows: ReadonlyArray<Row> = [
   { status: 503, headers: { "retry-after": "1970-01-01T00:00:30Z" }, tag: "Unavailable", ...retried }
 ]
 
-const classes: ReadonlyArray<RetryPolicy.Class> = ["submit", "poll", "sample", "restRead", "restWrite", "startup"]
+const classes: ReadonlyArray<RetryPolicy.Class> = [
+  "submit",
+  "poll",
+  "sample",
+  "restRead",
+  "restWrite",
+  "startup",
+  "heartbeat",
+  "telemetry"
+]
+
+/** The next beat is the heartbeat's retry; telemetry begins as slowly as a poll and gives up after 15 seconds. */
+const expected = (row: Row, retry: RetryPolicy.Class): Delay => {
+  if (retry === "heartbeat") return "none"
+  if (retry !== "telemetry") return row.but?.[retry] ?? row.delay
+  if (row.status === 409) return row.headers?.["x-should-retry"] === "true" ? firstPoll : "none"
+  return row.delay === first ? firstPoll : typeof row.delay === "number" ? Math.min(row.delay, 15_000) : row.delay
+}
 
 const firstDelay = (retry: RetryPolicy.Class, error: TinkerError.TinkerError) =>
   Effect.map(
@@ -104,7 +122,7 @@ describe("status and headers to decision and delay (G6, G7)", () => {
         for (const retry of classes) {
           const error = yield* Effect.flip(attempt(endpointOf(retry), { n: 1 }))
           assert.strictEqual(error._tag, row.tags?.[retry] ?? row.tag, retry)
-          check(yield* firstDelay(retry, error), row.but?.[retry] ?? row.delay, `${retry} ${label}`)
+          check(yield* firstDelay(retry, error), expected(row, retry), `${retry} ${label}`)
           if (error._tag !== "TransportFailed") assert.strictEqual(error.status, row.status)
         }
       }).pipe(Effect.provide(live(script([status(row.status, row.headers, row.body)]).client))))
@@ -116,7 +134,11 @@ describe("status and headers to decision and delay (G6, G7)", () => {
       for (const retry of classes) {
         const error = yield* Effect.flip(attempt(endpointOf(retry), { n: 1 }))
         assert.strictEqual(error._tag, "TransportFailed")
-        assert.notStrictEqual(yield* firstDelay(retry, error), "none")
+        check(
+          yield* firstDelay(retry, error),
+          retry === "heartbeat" ? "none" : retry === "poll" || retry === "telemetry" ? firstPoll : first,
+          retry
+        )
       }
     }).pipe(Effect.provide(live(Layer.succeed(
       HttpClient.HttpClient,
@@ -127,6 +149,20 @@ describe("status and headers to decision and delay (G6, G7)", () => {
       )
     )))))
 
+  it.effect("so is no answer in time; an answer that breaks the promise is final", () =>
+    Effect.gen(function*() {
+      const late = new TinkerError.TimedOut({ module: "M", method: "m" })
+      const wrong = new TinkerError.MalformedResponse({ module: "M", method: "m", status: 200 })
+      for (const retry of classes) {
+        check(
+          yield* firstDelay(retry, late),
+          retry === "heartbeat" ? "none" : retry === "poll" || retry === "telemetry" ? firstPoll : first,
+          retry
+        )
+        check(yield* firstDelay(retry, wrong), "none", retry)
+      }
+    }))
+
   it.effect("what the server says reaches the message, wherever it put it", () =>
     Effect.gen(function*() {
       const bodies: ReadonlyArray<readonly [body: string, description: string | undefined]> = [
@@ -135,6 +171,10 @@ describe("status and headers to decision and delay (G6, G7)", () => {
         ["{\"error\":{\"message\":\"c\"}}", "c"],
         ["{\"error\":\"d\"}", "d"],
         ["{\"detail\":[{\"msg\":\"e\"}]}", "[{\"msg\":\"e\"}]"],
+        [
+          "{\"detail\":[{\"loc\":[\"body\",\"n\"],\"msg\":\"f\"},{\"loc\":[\"path\"],\"msg\":\"g\"}]}",
+          "body.n: f; path: g"
+        ],
         ["plain words", "plain words"],
         ["<!DOCTYPE html><html>…</html>", "an HTML page instead of an answer"],
         ["[1]", "[1]"],

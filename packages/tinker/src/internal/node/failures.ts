@@ -40,10 +40,17 @@ export const from = (error: unknown, timeout: number): Exchange.WireError => {
     case "UND_ERR_DESTROYED":
     case "UND_ERR_CLOSED":
       return closed
+    case "UND_ERR_INVALID_ARG":
+    case "ERR_INVALID_URL":
+      // Its cause may hold what it refuses, a proxy's password too.
+      return new Exchange.WireError("setup", message(error), undefined)
     case "ERR_TLS_CERT_ALTNAME_INVALID":
       return new Exchange.WireError("setup", `the certificate belongs to another host: ${message(error)}`, error)
     case "CERT_HAS_EXPIRED":
       return new Exchange.WireError("setup", "the server's certificate has expired", error)
+  }
+  if (message(error).startsWith("Proxy response (407)")) {
+    return new Exchange.WireError("setup", "the proxy wants credentials: put them into its URL", undefined)
   }
   if (untrusted.has(name)) {
     const what = `the server's certificate is not trusted (${message(error)})`
