@@ -205,6 +205,18 @@ describe("Promise", () => {
     await tinker.close()
   })
 
+  it("what is called after a custom loss is sent after it, also when nobody waits", async () => {
+    const { operations, tinker } = await watched()
+    const training = await lora(tinker)
+    training.forwardBackwardCustom([lesson], async (_data, [scores]) => {
+      await later()
+      return { loss: scores === undefined ? assert.fail("one datum") : Autodiff.neg(Autodiff.sum(scores)) }
+    })
+    await training.optimStep(adam)
+    assert.deepStrictEqual(operations(), ["forward_backward", "forward_backward", "optim_step"])
+    await tinker.close()
+  })
+
   it("rejections that nobody awaits do not reach the process", async () => {
     const unhandled: Array<unknown> = []
     const listen = (reason: unknown) => unhandled.push(reason)

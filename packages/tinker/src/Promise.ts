@@ -125,7 +125,7 @@ export interface Training extends Closing {
     lossFn: ForwardBackward.AnyLossName,
     options?: PassOptions
   ) => Promise<ForwardBackward.Output>
-  /** Takes a forward pass first: what is called right after it may reach the server before its second half. */
+  /** A forward pass, your loss, and a backward pass; what is called after it waits for all three to be sent. */
   readonly forwardBackwardCustom: (
     data: ReadonlyArray<DatumInput>,
     loss: Loss,

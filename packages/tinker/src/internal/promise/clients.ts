@@ -18,6 +18,7 @@ import type * as RestClient from "../../RestClient.js"
 import type * as SamplingClient from "../../SamplingClient.js"
 import * as TinkerError from "../../TinkerError.js"
 import type * as TrainingClient from "../../TrainingClient.js"
+import * as FifoSemaphore from "../fifoSemaphore.js"
 import type { CallOptions, Runner } from "./runner.js"
 
 const dataOf = (
@@ -116,7 +117,12 @@ const lossOf = (loss: Api.Loss) => (...args: Parameters<Api.Loss>) => {
 
 /** @internal */
 export const training = (scoped: Scoped) => (client: TrainingClient.Service, closing: Api.Closing): Api.Training => {
-  const { runner } = scoped
+  // A custom loss sends twice. What is called after it must come after its second half.
+  const line = FifoSemaphore.make(1)
+  const runner: Runner = {
+    ...scoped.runner,
+    operation: (submission, options) => scoped.runner.operation(line.admit(1)(submission), options)
+  }
   const on = <A, E>(
     data: ReadonlyArray<Api.DatumInput>,
     run: (data: ReadonlyArray<Datum.Datum>) => Effect.Effect<A, E>
@@ -144,7 +150,7 @@ export const training = (scoped: Scoped) => (client: TrainingClient.Service, clo
     saveWeightsExternal: (name, options) =>
       runner.operation(client.saveWeightsExternal(name, without(options)), options),
     saveWeightsAndGetSamplingClient: (options) =>
-      open(scoped, client.saveWeightsAndGetSamplingClient(without(options)), sampler(scoped), options),
+      open(scoped, line.admit(1)(client.saveWeightsAndGetSamplingClient(without(options))), sampler(scoped), options),
     createSamplingClient: (path, options) =>
       open(scoped, client.createSamplingClient(path, without(options)), sampler(scoped), options),
     getInfo: (options) => runner.run(client.getInfo, options),
