@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either, Fiber, Layer } from "effect"
-import { CustomLoss, Datum, ServiceClient, TrainingClient } from "effect-tinker"
+import { CustomLoss, Datum, ServiceClient, TrainingClient, UploadedLoss } from "effect-tinker"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
 import * as TinkerLocal from "../src/TinkerLocal.js"
 
@@ -105,4 +105,78 @@ describe("TrainingClient on the embedded backend", () => {
       }).pipe(Effect.provide(Local)),
     60_000
   )
+
+  describe("a loss the server runs", () => {
+    const node = (
+      op: "placeholder" | "call_function" | "call_method" | "output",
+      name: string,
+      target: string,
+      ...args: ReadonlyArray<unknown>
+    ) => ({ op, name, target, args })
+    const crossEntropy: UploadedLoss.Options = {
+      name: "cross entropy",
+      inputs: [{ name: "logprobs", rank: 1 }, { name: "weights", rank: 1 }],
+      graph: [
+        node("placeholder", "logprobs", "logprobs"),
+        node("placeholder", "weights", "weights"),
+        node("call_function", "mul", "operator.mul", { ref: "logprobs" }, { ref: "weights" }),
+        node("call_method", "sum_1", "sum", { ref: "mul" }),
+        node("call_function", "neg", "operator.neg", { ref: "sum_1" }),
+        node("output", "output", "output", { tuple: [{ ref: "neg" }, { dict: { "custom/nll:sum": { ref: "neg" } } }] })
+      ]
+    }
+    const Hosting = ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }).pipe(
+      Layer.provideMerge(TinkerLocal.layer({ clientConfig: { customLossServerSide: true } }))
+    )
+
+    it.scoped("is uploaded once, and trains as the same loss by its name does", () =>
+      Effect.gen(function*() {
+        const loss = yield* UploadedLoss.make(crossEntropy)
+        const other = yield* UploadedLoss.make({ ...crossEntropy, name: "again" })
+        assert.notStrictEqual(loss.lossId, other.lossId)
+        const losses = (name: Parameters<TrainingClient.Service["trainStep"]>[1]) =>
+          Effect.flatMap(create, (training) =>
+            Effect.forEach([1, 2, 3], () =>
+              Effect.map(Effect.flatten(training.trainStep(batch, name, adam)), ({ pass }) =>
+                pass.metrics)))
+        const own = yield* losses(loss)
+        const named = yield* losses("cross_entropy")
+        named.forEach((metrics, i) => {
+          assert.closeTo(own[i]?.["loss:sum"] ?? Number.NaN, metrics["loss:sum"] ?? 0, 1e-3)
+          assert.closeTo(own[i]?.["custom/nll:sum"] ?? Number.NaN, metrics["loss:sum"] ?? 0, 1e-3)
+        })
+      }).pipe(Effect.provide(Hosting)), 60_000)
+
+    it.scoped("is refused in words: by us when it cannot be one, by the server when it cannot run it", () =>
+      Effect.gen(function*() {
+        const refused = (options: UploadedLoss.Options) => Effect.flip(UploadedLoss.make(options))
+        const { graph, inputs } = crossEntropy
+        for (
+          const [options, words] of [
+            [{ inputs: inputs.slice(1) }, "the first input has to be logprobs"],
+            [{ inputs: [...inputs, ...inputs] }, "not a lower-case name of its own"],
+            [{ graph: graph.slice(1) }, "are not the inputs"],
+            [{ graph: graph.slice(0, -1) }, "the last node has to be the output"],
+            [{ graph: [...graph.slice(0, 3), ...graph.slice(2)] }, "two nodes are named \"mul\""]
+          ] as const
+        ) {
+          const error = yield* refused({ ...crossEntropy, ...options })
+          assert.strictEqual(error._tag, "InvalidInput")
+          assert.include(error.message, words)
+        }
+        const unknown = yield* refused({
+          ...crossEntropy,
+          graph: graph.map((one) => one.name === "mul" ? { ...one, target: "torch.linalg.svd" } : one)
+        })
+        assert.strictEqual(unknown._tag, "BadRequest")
+        assert.include(unknown.message, "torch.linalg.svd")
+      }).pipe(Effect.provide(Hosting)))
+
+    it.scoped("is not for servers that run none", () =>
+      Effect.gen(function*() {
+        const error = yield* Effect.flip(UploadedLoss.make(crossEntropy))
+        assert.strictEqual(error._tag, "InvalidInput")
+        assert.include(error.message, "forwardBackwardCustom")
+      }).pipe(Effect.provide(Local)))
+  })
 })

@@ -99,6 +99,8 @@ export interface Internals {
   readonly nextModelSeqId: () => number
   /** @internal */
   readonly nextSamplingSessionSeqId: () => number
+  /** @internal */
+  readonly nextCustomLossSeqId: () => number
 }
 
 /**
@@ -161,6 +163,7 @@ export const make: (
   let reported = false
   let models = 0
   let samplers = 0
+  let losses = 0
 
   const clientConfig = Startup.configure(transport, { from: from("clientConfig") })
 
@@ -255,7 +258,8 @@ export const make: (
       transport,
       budgets: Startup.budgets(transport),
       nextModelSeqId: () => models++,
-      nextSamplingSessionSeqId: () => samplers++
+      nextSamplingSessionSeqId: () => samplers++,
+      nextCustomLossSeqId: () => losses++
     },
     sessionId,
     clientConfig,

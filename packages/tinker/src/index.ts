@@ -409,6 +409,14 @@ export * as TrainingClient from "./TrainingClient.js"
 export * as TrainingRun from "./TrainingRun.js"
 
 /**
+ * A loss of one's own that the server runs: handed over once as a graph of operations, then named like any other loss,
+ * without the extra pass that `forwardBackwardCustom` needs.
+ *
+ * @since 0.1.0
+ */
+export * as UploadedLoss from "./UploadedLoss.js"
+
+/**
  * Saving, loading and copying weights.
  *
  * @since 0.1.0

@@ -79,12 +79,16 @@ export const request = <A>(method: string, build: () => A): Effect.Effect<A, Tin
       })
   })
 
-/** A creation has no client yet, so its poll is run right here and not shared. */
-const result = <A>(options: {
+/**
+ * A creation has no client yet, so its poll is run right here and not shared.
+ *
+ * @internal
+ */
+export const result = <A>(options: {
   readonly service: ServiceClient.Service
   readonly accepted: Future.UntypedFuture
   readonly requestType: string
-  readonly method: string
+  readonly from: { readonly module: string; readonly method: string }
   readonly label: string
   readonly decoder: Poll.Decoder<A>
   readonly started: number
@@ -96,7 +100,7 @@ const result = <A>(options: {
       inflight: budgets.inflight,
       requestId: options.accepted.requestId,
       requestType: options.requestType,
-      from: from(options.method),
+      from: options.from,
       decoder: options.decoder,
       roundtrip: (now - options.started) / 1000,
       onEvent: QueueLog.make(options.label)
@@ -143,7 +147,7 @@ const create: (
     service,
     accepted,
     started,
-    method,
+    from: from(method),
     requestType: "CreateModel",
     label: `Creating a model from ${options.baseModel}`,
     decoder: created
@@ -187,7 +191,7 @@ export const viaLoadWeights: (
     service,
     accepted,
     started,
-    method,
+    from: from(method),
     requestType: "LoadWeights",
     label: `Loading ${options.path}`,
     decoder: loaded
