@@ -10,7 +10,7 @@ const program = Effect.gen(function*() {
   const baseModel = yield* model
   const ledger = yield* CostLedger.make({
     prices: { [baseModel]: { train: 0.4, prefill: 0.13, sample: 0.4 } }, // for a million tokens, yours to look up
-    budget: 0.0002
+    budget: 0.00004
   })
   const training = ledger.training(yield* TrainingClient.makeLora({ baseModel, rank: 16, seed: 1 }), baseModel)
   const tokenizer = yield* tokenizerOf(training)

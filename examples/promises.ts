@@ -35,7 +35,7 @@ const main = async () => {
     await tinker.rest.getCheckpoint("tinker://nobody/weights/nothing", { signal: AbortSignal.timeout(10_000) })
   } catch (error) {
     if (!TinkerError.isTinkerError(error)) throw error
-    console.log(`${error._tag}: ${error.message}`)
+    console.log(`refused: ${error._tag}`)
   }
 }
 

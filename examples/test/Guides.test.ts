@@ -41,11 +41,14 @@ const isExcerpt = (block: string, source: string): boolean => {
   return lines.some((_, from) => flush(lines.slice(from, from + height)) === wanted)
 }
 
+/** What depends on the machine: rates, and the time they leave. */
+const hurry = /, [\d.]+ tokens\/s|, [\dhms ]+ left/g
+
 const number = /\d+(?:\.\d+)?/g
 
-/** A line with its ids and numbers taken out, and the numbers. */
+/** A line with its ids, rates and numbers taken out, and the numbers. */
 const measure = (line: string) => {
-  const words = line.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "ID").trimEnd()
+  const words = line.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "ID").replace(hurry, "").trimEnd()
   return { words: words.replace(number, "#"), numbers: (words.match(number) ?? []).map(Number) }
 }
 
