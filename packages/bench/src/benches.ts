@@ -11,7 +11,10 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["http2", () => import("./http2.js")],
   ["tokenizer", () => import("./tokenizer.js")],
   ["sampling", () => import("./sampling.js")],
+  ["growth", () => import("./growth.js")],
+  ["memory", () => import("./memory.js")],
   ["startup", () => import("./startup.js")],
+  ["training", () => import("./training.js")],
   ["wire", () => import("./wire.js")]
 ])
 

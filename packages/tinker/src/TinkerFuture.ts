@@ -218,7 +218,8 @@ export const make = <A>(
     shared({
       work,
       scope: options.scope,
-      closed: closedError(options.from, options.requestId),
+      // an error is costly to make, and hardly ever needed
+      closed: Effect.suspend(() => closedError(options.from, options.requestId)),
       onFinal: events.end
     }),
     [options.requestId],
