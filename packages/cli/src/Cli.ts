@@ -23,6 +23,7 @@ import * as CliFailure from "./CliFailure.js"
 import * as auth from "./commands/auth.js"
 import * as billing from "./commands/billing.js"
 import * as checkpoint from "./commands/checkpoint.js"
+import * as conformance from "./commands/conformance.js"
 import * as doctor from "./commands/doctor.js"
 import * as local from "./commands/local.js"
 import * as lookup from "./commands/lookup.js"
@@ -53,6 +54,7 @@ const commands = [
   billing.command,
   lookup.audit,
   doctor.command,
+  conformance.command,
   local.command,
   versionCommand.command
 ] as const

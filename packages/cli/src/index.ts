@@ -13,6 +13,13 @@ export * as Cli from "./Cli.js"
 export * as CliFailure from "./CliFailure.js"
 
 /**
+ * Whether a server is one that Tinker's clients can work with: every part of the service, asked over its own wire.
+ *
+ * @since 0.1.0
+ */
+export * as Conformance from "./Conformance.js"
+
+/**
  * The connection flags of a command line: which server, which key, which project, how patient.
  *
  * @since 0.1.0

@@ -27,7 +27,7 @@ export class Differs extends Data.TaggedError("Differs")<{
     const shown = this.differences.filter((difference) => {
       const kind = difference.slice(0, difference.indexOf(":"))
       kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
-      return (kinds.get(kind) ?? 0) <= 400
+      return (kinds.get(kind) ?? 0) <= 8
     })
     const rest = this.differences.length - shown.length
     return [

@@ -58,7 +58,7 @@ export const table: ReadonlyArray<Intended> = [
   {
     scenario: /^sample_stop_text$/,
     difference: /sampling_params\.stop: "end" there, \["end"\] here/,
-    why: "a list of one says the same"
+    why: "a list of one says the same, and some servers take lists only"
   },
   {
     scenario: /^sample_base_model$/,

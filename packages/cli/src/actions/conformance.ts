@@ -1,0 +1,56 @@
+/**
+ * @since 0.1.0
+ */
+import * as Credentials from "effect-tinker/Credentials"
+import * as TinkerConfig from "effect-tinker/TinkerConfig"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import { CliFailure } from "../CliFailure.js"
+import * as Conformance from "../Conformance.js"
+import { Connection } from "../Connection.js"
+import * as live from "../internal/live.js"
+import * as text from "../internal/text.js"
+import { Output } from "../Output.js"
+
+/** @internal */
+export const conformance = Effect.fnUntraced(function*(
+  options: { readonly url: Option.Option<string>; readonly model: Option.Option<string> }
+) {
+  const flags = yield* Connection
+  const output = yield* Output
+  const report = yield* Effect.gen(function*() {
+    const { baseUrl } = yield* TinkerConfig.TinkerConfig
+    const credential = yield* Effect.flatMap(Credentials.Credentials, ({ current }) => current)
+    return yield* Conformance.run({
+      baseUrl,
+      credential: Option.getOrElse(credential, () => Redacted.make("")),
+      model: Option.getOrUndefined(options.model),
+      patience: Option.getOrUndefined(flags.timeout)
+    })
+  }).pipe(
+    Effect.provide(live.base),
+    Effect.provideService(Connection, { ...flags, baseUrl: Option.orElse(options.url, () => flags.baseUrl) })
+  )
+  const { baseUrl, checks, conforms } = report
+  const count = (verdict: Conformance.Verdict) => checks.filter((check) => check.verdict === verdict).length
+  yield* output.print({
+    title: baseUrl,
+    columns: [{ header: "Check", keep: true }, { header: "Required" }, { header: "Answer" }, { header: "Reason" }],
+    rows: checks.map(({ check, reason, required, verdict }) => [check, required ? "yes" : "", verdict, reason ?? ""]),
+    json: { ...report, total: checks.length },
+    items: checks
+  })
+  yield* output.note(
+    `${text.count(checks.length, "check")}: ${count("yes")} yes, ${count("no")} no, ${count("unsupported")} unsupported`
+  )
+  if (!conforms) {
+    const missing = checks.filter(({ required, verdict }) => required && verdict !== "yes")
+    return yield* new CliFailure({
+      what: `${baseUrl} fails ${text.count(missing.length, "required check")}: ${
+        missing.map(({ check }) => check).join(", ")
+      }`,
+      advice: "Clients of Tinker will not work with this server; the table has the reasons."
+    })
+  }
+})

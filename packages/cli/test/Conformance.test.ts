@@ -1,0 +1,100 @@
+import { Conformance } from "@effect-tinker/cli"
+import { Faults, LocalServer, TinkerLocal } from "@effect-tinker/local"
+import { HttpClient } from "@effect/platform"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { layer as server, Server, tinker } from "./fixtures/server.js"
+
+const check = (rules: ReadonlyArray<Faults.Rule> = []) =>
+  Conformance.run({ baseUrl: TinkerLocal.baseUrl, credential: TinkerLocal.apiKey, patience: "20 seconds" }).pipe(
+    Effect.provide(Layer.provide(TinkerLocal.layer(), Faults.layer({ rules })))
+  )
+
+const answer = (endpoint: string, status: number): Faults.Rule => ({
+  endpoints: [endpoint],
+  fault: { _tag: "Status", status }
+})
+
+const verdicts = ({ checks }: Conformance.Report): Readonly<Record<string, Conformance.Verdict>> =>
+  Object.fromEntries(checks.map(({ check, verdict }) => [check, verdict]))
+
+/** The embedded backend with its answers changed on their way out. */
+const changed = (change: (request: LocalServer.Request, response: LocalServer.Response) => LocalServer.Response) =>
+  Layer.effect(
+    HttpClient.HttpClient,
+    Effect.map(LocalServer.LocalServer, (server) =>
+      TinkerLocal.makeClient({
+        ...server,
+        handle: (request) => Effect.map(server.handle(request), (response) => change(request, response))
+      }))
+  ).pipe(Layer.provide(TinkerLocal.layer()))
+
+describe("Conformance", () => {
+  it.live("the embedded backend conforms in everything", () =>
+    Effect.gen(function*() {
+      const report = yield* check()
+      assert.isTrue(report.conforms)
+      assert.deepStrictEqual(report.checks.filter(({ verdict }) => verdict !== "yes"), [])
+      assert.isAbove(report.checks.length, 40)
+    }))
+
+  it.live("what is optional may be missing; what fails is told in the server's own words", () =>
+    Effect.gen(function*() {
+      const report = yield* check([
+        answer("listTrainingRuns", 404),
+        answer("dynamicConfig", 404),
+        answer("saveWeights", 500)
+      ])
+      assert.deepStrictEqual(
+        report.checks.filter(({ verdict }) => verdict === "unsupported").map(({ check }) => check),
+        ["dynamic configuration", "list runs"]
+      )
+      const save = report.checks.find(({ check }) => check === "save state")
+      assert.strictEqual(save?.verdict, "no")
+      assert.include(save?.reason, "status 500: Injected fault")
+      assert.strictEqual(verdicts(report)["sample"], "yes")
+      assert.isFalse(report.conforms)
+    }))
+
+  it.live("a server without what is required does not, and what builds on it says so", () =>
+    Effect.gen(function*() {
+      const report = yield* check([answer("createModel", 404)])
+      assert.isFalse(report.conforms)
+      assert.strictEqual(verdicts(report)["create model"], "unsupported")
+      const later = report.checks.find(({ check }) => check === "forward")
+      assert.strictEqual(later?.verdict, "no")
+      assert.include(later?.reason, "there is no modelId")
+      assert.strictEqual(verdicts(report)["list sessions"], "yes")
+    }))
+
+  it.live("an answer that is missing a part is noticed", () =>
+    Effect.gen(function*() {
+      const report = yield* Conformance.run({
+        baseUrl: TinkerLocal.baseUrl,
+        credential: TinkerLocal.apiKey,
+        patience: "20 seconds"
+      }).pipe(Effect.provide(changed(({ url }, response) => {
+        if (!url.pathname.endsWith("/asample") || !(response.body instanceof Uint8Array)) return response
+        const { sample_sequence_ids: _, ...rest } = JSON.parse(new TextDecoder().decode(response.body))
+        return { ...response, body: new TextEncoder().encode(JSON.stringify(rest)) }
+      })))
+      const sample = report.checks.find(({ check }) => check === "sample")
+      assert.strictEqual(sample?.verdict, "no")
+      assert.include(sample?.reason, "names 0 of the 2 sequences")
+      assert.isFalse(report.conforms)
+    }))
+
+  it.live("is a command: a table, JSON, and an exit code", () =>
+    Effect.gen(function*() {
+      const { baseUrl } = yield* Server
+      const json = yield* tinker(["conformance", baseUrl, "--format", "json"])
+      const report: Conformance.Report = JSON.parse(json.stdout)
+      assert.isTrue(report.conforms)
+      assert.strictEqual(report.baseUrl, baseUrl)
+      assert.strictEqual(json.code, 0)
+      const none = yield* tinker(["conformance", "http://127.0.0.1:9", "--timeout", "2s"])
+      assert.strictEqual(none.code, 1)
+      assert.match(none.stdout, /^CHECK +REQUIRED +ANSWER +REASON\n/)
+      assert.include(none.stderr, "required checks")
+    }).pipe(Effect.provide(server)))
+})
