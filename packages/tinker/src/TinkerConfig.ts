@@ -12,6 +12,7 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import type { Name } from "./Api.js"
 import type { Pool } from "./Endpoint.js"
 import * as Environment from "./internal/environment.js"
 import * as Settings from "./internal/settings.js"
@@ -197,12 +198,16 @@ export interface Options {
   readonly traceContext?: boolean | undefined
   /** Defaults to `hosted`. */
   readonly compatibility?: Compatibility | undefined
-  readonly paths?: Readonly<Record<string, string>> | undefined
+  /** Replaces the path of an endpoint, by its name in `Api` (or `oaiModels`, `oaiChatCompletions`, `oaiCompletions`). */
+  readonly paths?: Readonly<Partial<Record<PathName, string>>> | undefined
   /** Defaults to `/api/v1`. */
   readonly apiPrefix?: string | undefined
   /** Allow plain `http:` beyond loopback addresses. Defaults to false. */
   readonly allowInsecure?: boolean | undefined
 }
+
+/** A name that no endpoint has would replace nothing, silently. */
+type PathName = Name | "oaiModels" | "oaiChatCompletions" | "oaiCompletions"
 
 const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\]|.*\.localhost)$/
 
@@ -286,7 +291,7 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
       tracing: Option.fromNullable(options.tracing),
       traceContext: options.traceContext ?? false,
       compatibility: options.compatibility ?? hosted,
-      paths: options.paths ?? {},
+      paths: { ...options.paths },
       apiPrefix: options.apiPrefix ?? "/api/v1"
     })
   )

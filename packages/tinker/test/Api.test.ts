@@ -34,6 +34,14 @@ describe("Api", () => {
     assert.isAtLeast(names.length, 45)
   })
 
+  it("names an endpoint as its module does", () => {
+    const named = Object.entries(Api).flatMap(([name, value]) =>
+      typeof value === "object" && "method" in value ? [[name, value.name]] : []
+    )
+    assert.strictEqual(named.length, Api.all.length)
+    for (const [name, own] of named) assert.strictEqual(own, name)
+  })
+
   it("lets no two kinds of traffic wait for each other (G5)", () => {
     const pool = (path: string) => Api.all.find((endpoint) => endpoint.path === path)?.pool
     assert.deepStrictEqual(
