@@ -53,7 +53,7 @@ export const makeScreen = (
   options: { readonly color: boolean }
 ): Screen => {
   const live = output.isTTY === true
-  const columns = output.columns ?? 80
+  const columns = output.columns || 80
   const barWidth = Math.max(8, Math.min(28, columns - 66))
   const write = (text: string) => Effect.sync(() => void output.write(text))
   const paint = (code: number, text: string) => live && options.color ? `\u001b[${code}m${text}\u001b[0m` : text

@@ -1,0 +1,73 @@
+// Draws what a terminal shows at the end of a recording, for the README:
+//   script -qec "stty cols 90; npm run --silent quickstart" /dev/null | node .ci/picture.mjs > docs/assets/quickstart.svg
+import { readFileSync } from "node:fs"
+
+const cell = { width: 8.4, height: 18 }
+const margin = 18
+const colors = { 36: "#39c5cf", 90: "#6e7681" }
+const text = "#e6edf3"
+const blocks = "▁▂▃▄▅▆▇█░"
+
+/** Lines of cells, each a character with its style. Knows what the quickstart writes: returns, clears, colours. */
+const screen = (recording) => {
+  const lines = [[]]
+  let column = 0
+  let style = 0
+  for (const [token] of recording.matchAll(/\u001b\[([\d;]*)([A-Za-z])|[\s\S]/gu)) {
+    const line = lines[lines.length - 1]
+    if (token === "\n") lines.push([])
+    else if (token === "\r") column = 0
+    else if (token.endsWith("K") && token.length > 1) line.length = column
+    else if (token.endsWith("m") && token.length > 1) style = Number(token.slice(2, -1))
+    else if (token.length === 1 && token >= " ") line[column++] = { char: token, style }
+    if (token === "\n") column = 0
+  }
+  return lines
+}
+
+const escape = (text) => text.replace(/[&<>]/g, (char) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[char])
+
+/** Blocks are drawn, because fonts do not agree on their size. */
+const block = (char, x, y, color) => {
+  const eighths = " ▁▂▃▄▅▆▇█".indexOf(char)
+  const height = char === "░" ? cell.height / 3 : char === "█" ? cell.height : eighths * cell.height / 8
+  const top = char === "░" ? y + cell.height / 3 : y + cell.height - height
+  // A hair wider than the cell, so that neighbours leave no seam.
+  return `<rect x="${x.toFixed(1)}" y="${top.toFixed(2)}" width="${cell.width + 0.3}" height="${height.toFixed(2)}" ` +
+    `fill="${char === "░" ? "#30363d" : color}"/>`
+}
+
+const draw = (line, row) => {
+  const y = margin + row * cell.height
+  const parts = []
+  for (let from = 0; from < line.length;) {
+    const { char, style } = line[from]
+    const x = margin + from * cell.width
+    if (char === " ") from++
+    else if (blocks.includes(char)) parts.push(block(line[from++].char, x, y, colors[style] ?? "#3fb950"))
+    else {
+      // Word by word, each as wide as its cells whatever the font.
+      let to = from
+      while (to < line.length && line[to].char !== " " && !blocks.includes(line[to].char)) to++
+      const word = line.slice(from, to).map((cell) => cell.char).join("")
+      parts.push(
+        `<text x="${x.toFixed(1)}" y="${y + 13}" textLength="${(word.length * cell.width).toFixed(1)}" ` +
+          `fill="${colors[style] ?? text}"${style === 1 ? " font-weight=\"bold\"" : ""}>${escape(word)}</text>`
+      )
+      from = to
+    }
+  }
+  return parts
+}
+
+const lines = screen(readFileSync(0, "utf8"))
+const done = lines.findIndex((line) => line.map(({ char }) => char).join("").startsWith("Done in"))
+const shown = done === -1 ? lines : lines.slice(0, done - 1)
+const width = Math.ceil(2 * margin + cell.width * Math.max(...shown.map((line) => line.length)))
+const height = 2 * margin + cell.height * shown.length
+process.stdout.write(
+  `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ` +
+    `font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="14">\n` +
+    `<title>npm run quickstart</title>\n<rect width="100%" height="100%" rx="8" fill="#0d1117"/>\n` +
+    `${shown.flatMap(draw).join("\n")}\n</svg>\n`
+)
