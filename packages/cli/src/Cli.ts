@@ -27,6 +27,7 @@ import * as conformance from "./commands/conformance.js"
 import * as doctor from "./commands/doctor.js"
 import * as local from "./commands/local.js"
 import * as lookup from "./commands/lookup.js"
+import * as report from "./commands/report.js"
 import * as runs from "./commands/run.js"
 import * as sampling from "./commands/sample.js"
 import * as session from "./commands/session.js"
@@ -53,6 +54,7 @@ const commands = [
   sampling.chat,
   billing.command,
   lookup.audit,
+  report.command,
   doctor.command,
   conformance.command,
   local.command,

@@ -343,6 +343,23 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
       assert.strictEqual(plain.stderr, "")
     }))
 
+  it.scoped("report draws a log, leaves out a torn line and says so", () =>
+    Effect.gen(function*() {
+      const { fs, root } = yield* directory
+      const log = `${root}/metrics.jsonl`
+      yield* fs.writeFileString(log, "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":1}\n{\"st")
+      const done = yield* tinker(["report", log, "-f", "json"])
+      assert.deepStrictEqual(JSON.parse(done.stdout), { report: `${log}.html`, steps: 2 })
+      assert.include(done.stderr, "metrics.jsonl:3: the last line is torn off")
+      yield* tinker(["report", "-o", `${root}/page.html`, "--title", "Mine", log])
+      assert.include(yield* fs.readFileString(`${root}/page.html`), "<h1>Mine</h1>")
+      yield* fs.writeFileString(log, "loss 1\nloss 2\n")
+      const wrong = yield* tinker(["report", log])
+      assert.strictEqual(wrong.code, 1)
+      assert.include(wrong.stderr, "metrics.jsonl:1: not JSON")
+      assert.strictEqual((yield* tinker(["report", `${root}/none`])).code, 1)
+    }))
+
   it.effect("doctor and whoami", () =>
     Effect.gen(function*() {
       const doctor = yield* json(["doctor"])

@@ -205,6 +205,17 @@ export * as LoraConfig from "./LoraConfig.js"
 export * as Metrics from "./Metrics.js"
 
 /**
+ * The metrics of a run on disk: one JSON object a line, `{"step":12,"time":1730000000000,"loss":0.53}`, the form other
+ * tools write and read too.
+ *
+ * A line is written whole, in one go, when its step ends. A process that is killed leaves at most one torn line, at the
+ * end: readers say so and go on, and the next writer removes it.
+ *
+ * @since 0.1.0
+ */
+export * as MetricsLog from "./MetricsLog.js"
+
+/**
  * Models in training: creating one, asking about it, unloading it.
  *
  * @since 0.1.0
@@ -260,6 +271,14 @@ export * as Progress from "./Progress.js"
  * @since 0.1.0
  */
 export * as QueueState from "./QueueState.js"
+
+/**
+ * A run as a page: its curves as inline SVG in one HTML file that needs no network, no script and no server. It follows
+ * the reader's light or dark setting, and prints.
+ *
+ * @since 0.1.0
+ */
+export * as Report from "./Report.js"
 
 /**
  * What the service knows: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.

@@ -1,0 +1,247 @@
+/**
+ * The metrics of a run on disk: one JSON object a line, `{"step":12,"time":1730000000000,"loss":0.53}`, the form other
+ * tools write and read too.
+ *
+ * A line is written whole, in one go, when its step ends. A process that is killed leaves at most one torn line, at the
+ * end: readers say so and go on, and the next writer removes it.
+ *
+ * @since 0.1.0
+ */
+import type * as PlatformError from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as TinkerError from "./TinkerError.js"
+
+/**
+ * One line.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Entry {
+  readonly step: number
+  /** Milliseconds since 1970, where the writer noted it. */
+  readonly time: number | undefined
+  readonly metrics: Readonly<Record<string, number>>
+}
+
+/**
+ * The last line was not written to its end: its writer was killed, or is writing it right now.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class TornLine extends Schema.TaggedError<TornLine>("effect-tinker/MetricsLog/TornLine")("TornLine", {
+  path: Schema.String,
+  line: Schema.Int,
+  text: Schema.String
+}) {
+  override get message(): string {
+    return `${this.path}:${this.line}: the last line is torn off after ${this.text.length} characters`
+  }
+}
+
+/**
+ * A line, and not the torn last one, is not what a log has.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class MalformedLine extends Schema.TaggedError<MalformedLine>("effect-tinker/MetricsLog/MalformedLine")(
+  "MalformedLine",
+  { path: Schema.String, line: Schema.Int, description: Schema.String }
+) {
+  override get message(): string {
+    return `${this.path}:${this.line}: ${this.description}`
+  }
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface MetricsLog {
+  /** Writes a line. A snapshot of `Progress` will do. */
+  readonly append: (entry: {
+    readonly step: number
+    readonly metrics: Readonly<Record<string, number>>
+    readonly tokensPerSecond?: number | undefined
+  }) => Effect.Effect<void, TinkerError.InvalidInput | PlatformError.PlatformError>
+}
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+const newline = 10
+const tailBytes = 64 * 1024
+
+const reserved = new Set(["step", "time"])
+const words = new Map([["NaN", NaN], ["Infinity", Infinity], ["-Infinity", -Infinity]])
+
+/** JSON has no words for them; Python writes them bare. */
+const bare = /([:,[]\s*)(NaN|-?Infinity)(?=\s*[,}\]])/g
+
+const parseJson = (text: string): Either.Either<unknown, unknown> =>
+  Either.try((): unknown => JSON.parse(text)).pipe(
+    Either.orElse(() => Either.try((): unknown => JSON.parse(text.replace(bare, "$1\"$2\""))))
+  )
+
+const numberOf = (value: unknown): number | undefined =>
+  typeof value === "number" ? value : typeof value === "string" ? words.get(value) : undefined
+
+/** An entry of a line; `index` counts where the line does not say its step. */
+const parse = (text: string, index: number): Either.Either<Entry, string> =>
+  Either.flatMap(Either.mapLeft(parseJson(text), () => "not JSON"), (value) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return Either.left("not a JSON object")
+    const fields = new Map<string, unknown>(Object.entries(value))
+    const metrics: Array<[string, number]> = []
+    for (const [name, field] of fields) {
+      const number = numberOf(field)
+      // What is no number (a text, a nested object) belongs to other readers.
+      if (number !== undefined && !reserved.has(name)) metrics.push([name, number])
+    }
+    return Either.right({
+      step: numberOf(fields.get("step")) ?? index,
+      time: numberOf(fields.get("time")),
+      metrics: Object.fromEntries(metrics)
+    })
+  })
+
+const render = (time: number, step: number, metrics: ReadonlyArray<readonly [string, number]>): string =>
+  `${
+    JSON.stringify({
+      step,
+      time,
+      ...Object.fromEntries(metrics.map(([name, value]) => [name, Number.isFinite(value) ? value : String(value)]))
+    })
+  }\n`
+
+/** Removes what a killed writer left behind, and ends a last line that is whole but has no end. */
+const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
+  if (!(yield* fs.exists(path))) return
+  const file = yield* fs.open(path, { flag: "r+" })
+  const size = Number((yield* file.stat).size)
+  const kept: Array<Uint8Array> = []
+  let start = size
+  while (start > 0) {
+    const from = Math.max(0, start - tailBytes)
+    yield* file.seek(from, "start")
+    const bytes = Option.getOrElse(yield* file.readAlloc(start - from), () => new Uint8Array(0))
+    const end = bytes.lastIndexOf(newline)
+    kept.unshift(bytes.subarray(end + 1))
+    start = end >= 0 ? from + end + 1 : from
+    if (end >= 0 || from === 0) break
+  }
+  if (start === size) return
+  const tail = kept.map((bytes) => decoder.decode(bytes)).join("")
+  if (Either.isRight(parse(tail, 0))) {
+    yield* file.seek(size, "start")
+    yield* file.writeAll(Uint8Array.of(newline))
+  } else yield* file.truncate(start)
+}, Effect.scoped)
+
+/**
+ * Opens a log to append to it, until the scope closes. The file is created where there is none.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const open: (path: string, options?: {
+  /** Wait until each line is on the disk, so that it survives the end of the machine too. Defaults to false. */
+  readonly sync?: boolean | undefined
+}) => Effect.Effect<MetricsLog, PlatformError.PlatformError, FileSystem.FileSystem | Scope.Scope> = Effect.fnUntraced(
+  function*(path, options) {
+    const fs = yield* FileSystem.FileSystem
+    yield* mend(fs, path)
+    const file = yield* fs.open(path, { flag: "a" })
+    const one = yield* Effect.makeSemaphore(1)
+    return {
+      append: ({ metrics, step, tokensPerSecond }) =>
+        Effect.gen(function*() {
+          const wrong = Object.keys(metrics).find((name) => reserved.has(name))
+          if (wrong !== undefined || !Number.isFinite(step)) {
+            return yield* new TinkerError.InvalidInput({
+              module: "MetricsLog",
+              method: "append",
+              description: wrong === undefined ? `step ${step} is no number` : `a metric cannot be named "${wrong}"`
+            })
+          }
+          const fields = Object.entries(metrics)
+          if (tokensPerSecond !== undefined) fields.push(["tokens_per_second", tokensPerSecond])
+          const line = encoder.encode(render(yield* Clock.currentTimeMillis, step, fields))
+          yield* file.writeAll(line)
+          if (options?.sync === true) yield* file.sync
+        }).pipe(Effect.uninterruptible, one.withPermits(1))
+    }
+  }
+)
+
+/**
+ * The lines of a log, as they are read. A torn last line is a failure at the very end, after all whole ones.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const stream = (
+  path: string
+): Stream.Stream<Entry, TornLine | MalformedLine | PlatformError.PlatformError, FileSystem.FileSystem> =>
+  Stream.unwrap(Effect.map(FileSystem.FileSystem, (fs) => {
+    let rest = ""
+    let line = 0
+    let entries = 0
+    const text = new TextDecoder()
+    const read = (whole: string): Either.Either<ReadonlyArray<Entry>, MalformedLine> => {
+      line++
+      if (whole.trim() === "") return Either.right([])
+      return Either.mapBoth(parse(whole, entries), {
+        onLeft: (description) => new MalformedLine({ path, line, description }),
+        onRight: (entry) => {
+          entries++
+          return [entry]
+        }
+      })
+    }
+    const lines = Stream.mapConcatEffect(fs.stream(path), (bytes) => {
+      const parts = (rest + text.decode(bytes, { stream: true })).split("\n")
+      rest = parts.pop() ?? ""
+      return Effect.map(Effect.forEach(parts, read), (read) => read.flat())
+    })
+    const last = Stream.suspend(() => {
+      const tail = rest + text.decode()
+      if (tail.trim() === "") return Stream.empty
+      line++
+      return Either.match(parse(tail, entries), {
+        onLeft: () => Stream.fail(new TornLine({ path, line, text: tail })),
+        onRight: Stream.make
+      })
+    })
+    return Stream.concat(lines, last)
+  }))
+
+/**
+ * A whole log, and the torn line at its end, if there is one.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const read = (
+  path: string
+): Effect.Effect<
+  { readonly entries: ReadonlyArray<Entry>; readonly torn: TornLine | undefined },
+  MalformedLine | PlatformError.PlatformError,
+  FileSystem.FileSystem
+> =>
+  Effect.suspend(() => {
+    const entries: Array<Entry> = []
+    return stream(path).pipe(
+      Stream.runForEach((entry) => Effect.sync(() => entries.push(entry))),
+      Effect.as(undefined),
+      Effect.catchTag("TornLine", Effect.succeed),
+      Effect.map((torn: TornLine | undefined) => ({ entries, torn }))
+    )
+  })
