@@ -5,14 +5,19 @@
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
 import { parseArgs } from "node:util"
-import { run } from "./chaos/run.js"
+import * as Load from "./chaos/load.js"
+import * as Chaos from "./chaos/run.js"
 import { exitCode } from "./Suite.js"
 
 const usage = [
   "usage: npm run chaos [-- --ops N] [--seed S]",
+  "       npm run chaos -- --load [--samples N] [--concurrency N] [--seed S]",
   "",
-  "  --ops N    how many operations (20000)",
-  "  --seed S   everything that happens by chance follows from it (1)"
+  "  --ops N           how many operations (20000)",
+  "  --seed S          everything that happens by chance follows from it (1)",
+  "  --load            thousands of samples at once instead, while a model trains",
+  "  --samples N       how many (20000)",
+  "  --concurrency N   how many at once (2000)"
 ].join("\n")
 
 const exit = (code: number) =>
@@ -20,17 +25,27 @@ const exit = (code: number) =>
     process.exitCode = code
   })
 
-const positive = (text: string | undefined, or: number): number | undefined => {
-  if (text === undefined) return or
+const positive = (text: string): number | undefined => {
   const number = Number(text)
   return Number.isSafeInteger(number) && number > 0 ? number : undefined
 }
 
-const readArguments = (): { readonly ops: number; readonly seed: number } | undefined => {
+const numbers = ["ops", "seed", "samples", "concurrency"] as const
+
+const readArguments = () => {
   try {
-    const { values } = parseArgs({ options: { ops: { type: "string" }, seed: { type: "string" } } })
-    const [ops, seed] = [positive(values.ops, 20_000), positive(values.seed, 1)]
-    return ops === undefined || seed === undefined ? undefined : { ops, seed }
+    const { values } = parseArgs({
+      options: {
+        load: { type: "boolean", default: false },
+        ops: { type: "string", default: "20000" },
+        seed: { type: "string", default: "1" },
+        samples: { type: "string", default: "20000" },
+        concurrency: { type: "string", default: "2000" }
+      }
+    })
+    const [ops, seed, samples, concurrency] = numbers.map((name) => positive(values[name]))
+    if (ops === undefined || seed === undefined || samples === undefined || concurrency === undefined) return undefined
+    return { load: values.load, ops, seed, samples, concurrency }
   } catch {
     return undefined
   }
@@ -39,8 +54,13 @@ const readArguments = (): { readonly ops: number; readonly seed: number } | unde
 const main = Effect.gen(function*() {
   const options = readArguments()
   if (options === undefined) return yield* Effect.zipRight(Console.error(usage), exit(exitCode.usage))
-  yield* Console.log(`# chaos: ${options.ops} operations, seed ${options.seed}`)
-  const report = yield* run(options)
+  const { concurrency, load, ops, samples, seed } = options
+  yield* Console.log(
+    load
+      ? `# load: ${samples} samples, ${concurrency} at once, seed ${seed}`
+      : `# chaos: ${ops} operations, seed ${seed}`
+  )
+  const report = yield* load ? Load.run({ samples, concurrency, seed }) : Chaos.run({ ops, seed })
   for (const broken of report.broken) yield* Console.log(`broken: ${broken}`)
   yield* Console.log(JSON.stringify(report))
   if (!report.passed) yield* exit(exitCode.differs)

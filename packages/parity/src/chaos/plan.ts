@@ -58,6 +58,33 @@ export const Summary = Schema.Struct({
 
 export type Summary = typeof Summary.Type
 
+/** What the client of a load test says at the end. */
+export const LoadSummary = Schema.Struct({
+  /** From the first sample to the last answer. */
+  seconds: Schema.Number,
+  cpuSeconds: Schema.Number,
+  /** Milliseconds. */
+  steps: Schema.Struct({ count: Schema.Int, p50: Schema.Number, p99: Schema.Number, max: Schema.Number }),
+  trainingFailed: Schema.NullOr(Schema.String),
+  /** What health said, whenever it was not `Alive`. */
+  unhealthy: Schema.Array(Schema.String),
+  unhandled: Schema.Array(Schema.String),
+  heap: Schema.Array(Schema.Number),
+  rss: Schema.Number
+})
+
+export type LoadSummary = typeof LoadSummary.Type
+
+/** What the server says when it is asked to end. */
+export const Stats = Schema.Struct({
+  /** By endpoint. */
+  requests: Schema.Record({ key: Schema.String, value: Schema.Int }),
+  /** By fault. */
+  struck: Schema.Record({ key: Schema.String, value: Schema.Int })
+})
+
+export type Stats = typeof Stats.Type
+
 /** The longest a call may take: a poll that meets a dead connection twice, and the policy's budget after it. */
 export const boundMillis = 150_000
 

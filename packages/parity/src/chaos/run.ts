@@ -2,18 +2,16 @@
  * A whole chaos run: the server that is killed and started again, the proxy before it, the client under test, and the
  * verdict on what both sides wrote down.
  */
-import * as Engine from "@effect-tinker/local/Engine"
 import { Command, FileSystem, Path } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
-import { Data, Effect, Fiber, Option, Ref, Schedule, Schema, Stream } from "effect"
+import { Effect, Fiber, Option, Ref, Schedule, Schema, Stream } from "effect"
 import { PCGRandom } from "effect/Utils"
-import * as Net from "node:net"
 import { bundle } from "../Bundle.js"
 import * as Check from "./check.js"
 import type { Arguments as ClientArguments } from "./client.js"
 import * as Plan from "./plan.js"
+import { ChaosFailed, failed, freePort, readJournal, startServer, wrongSamples } from "./processes.js"
 import * as Proxy from "./proxy.js"
-import type { Arguments as ServerArguments } from "./server.js"
 
 export interface Options {
   readonly ops: number
@@ -44,14 +42,6 @@ export interface Report {
   readonly memory: { readonly first: number; readonly last: number }
 }
 
-export class ChaosFailed extends Data.TaggedError("ChaosFailed")<{ readonly reason: string }> {
-  override get message(): string {
-    return this.reason
-  }
-}
-
-const failed = (cause: unknown) => new ChaosFailed({ reason: cause instanceof Error ? cause.message : String(cause) })
-
 const rates: Proxy.Rates = {
   latency: 0.04,
   resetBefore: 0.005,
@@ -62,59 +52,6 @@ const rates: Proxy.Rates = {
   slowAnswer: 0.005,
   slowRequest: 0.005
 }
-
-const freePort = Effect.async<number, ChaosFailed>((resume) => {
-  const probe = Net.createServer()
-  probe.once("error", (error) => resume(failed(error)))
-  probe.listen(0, "127.0.0.1", () => {
-    const address = probe.address()
-    probe.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
-  })
-})
-
-/** The server in a process of its own, until the scope closes or it is killed. */
-const startServer = Effect.fnUntraced(function*(program: string, args: Schema.Schema.Type<typeof ServerArguments>) {
-  const child = yield* Command.start(
-    Command.make(process.execPath, program, JSON.stringify(args)).pipe(Command.stderr("inherit"))
-  )
-  const ready = yield* Effect.makeLatch()
-  yield* child.stdout.pipe(
-    Stream.decodeText(),
-    Stream.splitLines,
-    Stream.runForEach((line) => line === "listening" ? ready.open : Effect.void),
-    Effect.ignore,
-    Effect.forkScoped
-  )
-  yield* ready.await.pipe(
-    Effect.timeoutFail({ duration: "60 seconds", onTimeout: () => failed("the server did not start") })
-  )
-  return child
-})
-
-const readJournal = <A, I>(path: string, schema: Schema.Schema<A, I>) =>
-  Effect.gen(function*() {
-    const fs = yield* FileSystem.FileSystem
-    const decode = Schema.decode(Schema.parseJson(schema))
-    const text = (yield* fs.exists(path)) ? yield* fs.readFileString(path) : ""
-    // a line cut off by a kill was not written
-    const lines = text.split("\n").slice(0, -1)
-    return yield* Effect.forEach(lines, (line) => decode(line))
-  })
-
-/** Samples drawn from the same seed here: an answer that belongs to another request would differ. */
-const wrongSamples = Effect.fnUntraced(function*(settled: ReadonlyArray<Plan.Settled>) {
-  const engine = yield* Engine.make()
-  const sampler = yield* engine.sampler(Plan.baseModel)
-  const broken: Array<Check.Broken> = []
-  for (const { op, tokens } of settled) {
-    if (tokens === undefined) continue
-    const { maxTokens, numSamples, seed, tokens: prompt } = Plan.sampleOf(op)
-    const { sequences } = yield* sampler.sample({ prompt, numSamples, params: { maxTokens, seed, stop: [] } })
-    const expected = sequences.flatMap((sequence) => Array.from(sequence.tokens)).join(" ")
-    if (expected !== tokens.join(" ")) broken.push(`samples: ${op} drew ${tokens.join(" ")}, not ${expected}`)
-  }
-  return broken
-})
 
 export const run = ({ ops, seed }: Options): Effect.Effect<Report, ChaosFailed, NodeContext.NodeContext> =>
   Effect.gen(function*() {
@@ -133,7 +70,8 @@ export const run = ({ ops, seed }: Options): Effect.Effect<Report, ChaosFailed, 
         directory: path.join(root, "data"),
         journal: serverJournal,
         seed,
-        life: number
+        life: number,
+        faults: "chaos"
       })
 
     const server = yield* Ref.make(yield* life(0))

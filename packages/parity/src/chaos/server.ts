@@ -17,10 +17,12 @@ export const Arguments = Schema.parseJson(Schema.Struct({
   directory: Schema.String,
   journal: Schema.String,
   seed: Schema.Int,
-  life: Schema.Int
+  life: Schema.Int,
+  /** Everything that can go wrong, or a busy sampler. */
+  faults: Schema.Literal("chaos", "load")
 }))
 
-const rules: ReadonlyArray<Faults.Rule> = [
+const chaos: ReadonlyArray<Faults.Rule> = [
   { probability: 0.01, fault: { _tag: "Status", status: 503 } },
   { probability: 0.005, fault: { _tag: "Status", status: 500, when: "after" } },
   { probability: 0.005, fault: { _tag: "Status", status: 429, headers: { "retry-after-ms": "50" } } },
@@ -34,8 +36,50 @@ const rules: ReadonlyArray<Faults.Rule> = [
   { probability: 0.01, fault: { _tag: "Delay", duration: "200 millis" } }
 ]
 
+const samplingOnly = (rules: ReadonlyArray<Faults.Rule>): ReadonlyArray<Faults.Rule> =>
+  rules.map((rule) => ({ ...rule, endpoints: ["asample", "retrieveFuture"] }))
+
+const load = samplingOnly([
+  // without the hint every one of them would stop all sampling for a second
+  { probability: 0.02, fault: { _tag: "Status", status: 429, headers: { "retry-after-ms": "50" } } },
+  { probability: 0.01, fault: { _tag: "Status", status: 503 } },
+  { probability: 0.0025, fault: { _tag: "Drop", when: "before" } },
+  { probability: 0.0025, fault: { _tag: "Drop", when: "after" } }
+])
+
+/** One sort of client for every test of load; every other seed of chaos takes the other way through the client. */
+const settings = (faults: "chaos" | "load", seed: number): LocalServer.Options =>
+  faults === "load" ? {} : {
+    hold: "2 seconds",
+    clientConfig: {
+      fwdbwdMaxChunkLen: 2,
+      parallelFwdbwdChunks: seed % 2 === 0,
+      sampleUseRetrieveFutures: seed % 2 === 1,
+      createModelViaLoadWeights: seed % 3 === 0
+    },
+    dynamicConfig: { refreshIntervalSec: 10, sampleCancelEnabled: seed % 3 !== 0 }
+  }
+
+/** The faults, and what they struck. */
+const counting = (faults: Faults.Service) => {
+  const requests: Record<string, number> = {}
+  const struck: Record<string, number> = {}
+  const count = (record: Record<string, number>, key: string) => {
+    record[key] = (record[key] ?? 0) + 1
+  }
+  const service: Faults.Service = {
+    ...faults,
+    decide: (endpoint) =>
+      Effect.tap(faults.decide(endpoint), (plan) => {
+        count(requests, endpoint)
+        for (const fault of plan) count(struck, fault._tag === "Status" ? String(fault.status) : fault._tag)
+      })
+  }
+  return { service, stats: (): Plan.Stats => ({ requests, struck }) }
+}
+
 const main = Effect.gen(function*() {
-  const { directory, journal, life, port, seed } = yield* Schema.decode(Arguments)(process.argv[2] ?? "")
+  const { directory, faults, journal, life, port, seed } = yield* Schema.decode(Arguments)(process.argv[2] ?? "")
   const file = openSync(journal, "a")
   let adapters = 0
   // not buffered: what was done before a kill was done
@@ -75,23 +119,17 @@ const main = Effect.gen(function*() {
     }))
   )
 
+  const counted = counting(
+    yield* Faults.make({ seed: seed * 1_000 + life, rules: faults === "load" ? load : chaos })
+  )
+  yield* Effect.addFinalizer(() => Effect.sync(() => writeSync(1, `stats ${JSON.stringify(counted.stats())}\n`)))
   const context = yield* Layer.build(
     Layer.provide(
-      LocalServer.layer({
-        hold: "2 seconds",
-        // every other seed takes the other way through the client
-        clientConfig: {
-          fwdbwdMaxChunkLen: 2,
-          parallelFwdbwdChunks: seed % 2 === 0,
-          sampleUseRetrieveFutures: seed % 2 === 1,
-          createModelViaLoadWeights: seed % 3 === 0
-        },
-        dynamicConfig: { refreshIntervalSec: 10, sampleCancelEnabled: seed % 3 !== 0 }
-      }),
+      LocalServer.layer(settings(faults, seed)),
       [
         engine,
         Layer.provide(Storage.layerDirectory(directory), NodeContext.layer),
-        Faults.layer({ seed: seed * 1_000 + life, rules })
+        Layer.succeed(Faults.Faults, counted.service)
       ]
     )
   )
