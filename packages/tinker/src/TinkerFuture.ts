@@ -22,6 +22,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Observer from "./internal/observer.js"
 import * as Poll from "./internal/poll.js"
+import { forkQuietly } from "./internal/turnstile.js"
 import type * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
 
@@ -112,7 +113,7 @@ const shared = <A>(options: {
 
   const join: Effect.Effect<Waiting<A>> = Effect.suspend(() => {
     if (waiting !== undefined) return Effect.succeed(waiting)
-    return Effect.map(Effect.forkIn(Effect.interruptible(options.work), options.scope), (fiber) => {
+    return Effect.map(forkQuietly(Effect.interruptible(options.work), options.scope), (fiber) => {
       const started: Waiting<A> = { fiber, waiters: 0 }
       waiting = started
       fiber.addObserver((exit) => {

@@ -188,7 +188,7 @@ export const make: (transport: Transport.Service) => Effect.Effect<Telemetry, ne
             Metrics.telemetryEvents.unsafeUpdate(batch.length, [])
             continue
           }
-          yield* Effect.logDebug("Telemetry could not be sent", answer.left.message)
+          yield* Effect.logDebug("Telemetry could not be sent", TelemetryEvents.summaryOf(answer.left))
           if (isUnwanted(answer.left)) {
             unwanted = true
             lose(batch.length + queue.splice(0).length)

@@ -133,6 +133,7 @@ export const exchange = (
   run: (header: string | undefined) => Effect.Effect<Wire.Response, TinkerError.TinkerError>
 ): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
   if (!tracing.spans) {
+    if (!tracing.propagate) return run(undefined)
     return Effect.flatMap(
       Effect.serviceOption(Tracer.ParentSpan),
       (parent) => run(Option.getOrUndefined(Option.map(parent, traceparent)))

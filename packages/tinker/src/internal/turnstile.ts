@@ -10,8 +10,20 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as FifoSemaphore from "./fifoSemaphore.js"
+
+/**
+ * A fiber whose failure someone awaits: the runtime would log it as unhandled, with all that a server said.
+ *
+ * @internal
+ */
+export const forkQuietly = <A, E, R>(
+  self: Effect.Effect<A, E, R>,
+  scope: Scope.Scope
+): Effect.Effect<Fiber.RuntimeFiber<A, E>, never, R> =>
+  Effect.withUnhandledErrorLogLevel(Effect.forkIn(self, scope), Option.none())
 
 /** @internal */
 export interface Turnstile<E0> {
@@ -39,7 +51,9 @@ export const make: <E0>(closed: Effect.Effect<never, E0>) => Effect.Effect<Turns
       Effect.uninterruptibleMask((restore) =>
         line.enter(restore, 1).pipe(
           // In a closed scope the fiber is interrupted before it starts, and still gives its turn back.
-          Effect.zipRight(Effect.forkIn(Effect.ensuring(Effect.interruptible(send), line.release(1)), scope)),
+          Effect.zipRight(
+            forkQuietly(Effect.ensuring(Effect.interruptible(send), line.release(1)), scope)
+          ),
           Effect.flatMap((fiber) => Effect.flatMap(restore(Fiber.await(fiber)), settled(fiber)))
         )
       )
