@@ -190,7 +190,7 @@ export interface Options {
   readonly proxy?: Proxy | undefined
   /** Certificate authorities to trust besides the usual ones: a file (PEM), or a directory of such files. */
   readonly caFile?: string | undefined
-  /** HTTP/2 for sampling and polls, where the server offers it. Defaults to false. */
+  /** HTTP/2 for sampling and polls, where the server offers it. Defaults to true. */
   readonly http2?: boolean | undefined
   /** Open spans. Defaults to whether a tracer (`@effect/opentelemetry`) is installed where the client is built. */
   readonly tracing?: boolean | undefined
@@ -287,7 +287,7 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
       billingPause: Duration.decode(options.billingPause ?? "1 hour"),
       proxy,
       caFile: filled(options.caFile),
-      http2: options.http2 ?? false,
+      http2: options.http2 ?? true,
       tracing: Option.fromNullable(options.tracing),
       traceContext: options.traceContext ?? false,
       compatibility: options.compatibility ?? hosted,

@@ -20,7 +20,6 @@ const live = (port: number, options: TinkerConfig.Options = {}) =>
         baseUrl: `https://127.0.0.1:${port}`,
         apiKey: "tml-key",
         caFile: authority,
-        http2: true,
         ...options
       })
     ),
