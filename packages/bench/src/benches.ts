@@ -13,6 +13,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["sampling", () => import("./sampling.js")],
   ["growth", () => import("./growth.js")],
   ["memory", () => import("./memory.js")],
+  ["size", () => import("./size.js")],
   ["startup", () => import("./startup.js")],
   ["training", () => import("./training.js")],
   ["wire", () => import("./wire.js")]
