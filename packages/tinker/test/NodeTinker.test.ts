@@ -2,7 +2,7 @@ import { FetchHttpClient } from "@effect/platform"
 import type { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Fiber, Layer, Logger, Stream } from "effect"
-import { Credentials, RetryPolicy, ServiceClient, TinkerConfig } from "effect-tinker"
+import { Api, Credentials, RetryPolicy, ServiceClient, TinkerConfig } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as http from "node:http"
 import * as net from "node:net"
@@ -269,6 +269,30 @@ describe("NodeTinker", () => {
       assert.deepStrictEqual(yield* ask({ proxy: { http: http_, no: "127.0.0.1" } }), { ok: true })
       assert.strictEqual(tunnels.length, 1)
     }))
+
+  for (const [name, client] of clients) {
+    it.scopedLive(`${name}: a redirect to another origin is followed without the credential (G9)`, () =>
+      Effect.gen(function*() {
+        const seen: Array<readonly [host: string, key: unknown, own: unknown]> = []
+        const note = (request: http.IncomingMessage) =>
+          seen.push([request.headers.host ?? "", request.headers["x-api-key"], request.headers["x-own"]])
+        const { port: second } = yield* listen(http.createServer((request, response) => {
+          note(request)
+          response.end("{\"ok\":true}")
+        }))
+        const { port } = yield* listen(http.createServer((request, response) => {
+          note(request)
+          response.writeHead(302, { location: `http://127.0.0.1:${second}/elsewhere` }).end()
+        }))
+        yield* Effect.flatMap(transport.Transport, ({ attempt }) => attempt(Api.audit, { eventType: "all" })).pipe(
+          Effect.provide(live(client, port, { headers: { "x-own": "mine" } }))
+        )
+        assert.deepStrictEqual(seen, [
+          [`127.0.0.1:${port}`, "tml-key", "mine"],
+          [`127.0.0.1:${second}`, undefined, undefined]
+        ])
+      }))
+  }
 
   it.scopedLive("a proxy that wants credentials says so at once", () =>
     Effect.gen(function*() {

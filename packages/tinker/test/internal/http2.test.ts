@@ -6,6 +6,7 @@ import * as http from "node:http"
 import * as http2 from "node:http2"
 import * as https from "node:https"
 import * as net from "node:net"
+import * as tls from "node:tls"
 import * as transport from "../../src/internal/transport.js"
 import { authority, certificate, elsewhere, listen, until } from "../utils/sockets.js"
 import { endpointOf } from "../utils/transport.js"
@@ -237,6 +238,40 @@ describe("HTTP/2", () => {
           assert.strictEqual(yield* tenant.pools.sampling.gate.balance, 1)
           assert.deepStrictEqual(yield* call(endpoint, { n: 1 }), { ok: true })
         }).pipe(Effect.provide(live(port, { poolLimits: { sampling: 1 }, maxResponseBytes: 100_000 })))
+      }))
+  }
+
+  const beginnings: ReadonlyArray<readonly [title: string, server: () => net.Server, tag: string]> = [
+    ["a host that accepts and says nothing", () => net.createServer(), "TimedOut"],
+    [
+      "a host that promises HTTP/2 and says nothing",
+      () =>
+        tls.createServer({ ...certificate, ALPNProtocols: ["h2"] }, (socket) => socket.on("error", () => undefined)),
+      "TimedOut"
+    ],
+    [
+      "a host that promises HTTP/2 and speaks something else",
+      () =>
+        tls.createServer({ ...certificate, ALPNProtocols: ["h2"] }, (socket) => {
+          socket.on("error", () => undefined)
+          socket.end("SSH-2.0-OpenSSH_9.6\r\n")
+        }),
+      "TransportFailed"
+    ],
+    ["a host that hangs up", () => net.createServer((socket) => socket.destroy()), "TransportFailed"]
+  ]
+  for (const [title, server, tag] of beginnings) {
+    it.scopedLive(`${title}: ${tag} for everyone who waits (G6)`, () =>
+      Effect.gen(function*() {
+        const { port } = yield* listen(server())
+        yield* Effect.gen(function*() {
+          const { attempt } = yield* transport.Transport
+          const errors = yield* Effect.all(
+            [1, 2, 3].map((n) => Effect.flip(attempt(endpoint, { n }))),
+            { concurrency: "unbounded" }
+          )
+          assert.deepStrictEqual(errors.map(({ _tag }) => _tag), [tag, tag, tag])
+        }).pipe(Effect.provide(live(port, { connectTimeout: "500 millis" })))
       }))
   }
 

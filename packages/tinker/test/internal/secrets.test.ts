@@ -1,9 +1,12 @@
 import { HttpClient, HttpClientError } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Either, Inspectable, Layer, Logger, LogLevel, Option, Tracer } from "effect"
+import { RetryPolicy, ServiceClient, TrainingClient } from "effect-tinker"
 import { inspect } from "node:util"
 import * as wire from "../../src/internal/exchange.js"
 import { Transport } from "../../src/internal/transport.js"
+import * as Server from "../utils/recordingServer.js"
+import * as Training from "../utils/trainingServer.js"
 import type { Seen } from "../utils/transport.js"
 import { answering, endpointOf, live, script } from "../utils/transport.js"
 
@@ -117,6 +120,30 @@ describe("secrets (G9)", () => {
       ),
       config
     ))))
+
+  it.effect("nor in what telemetry reports, whatever the server repeats", () =>
+    Effect.gen(function*() {
+      const detail = `who is ${key}? and ${access}?`
+      const server = Training.make({
+        accept: () => Server.refuse(422, { detail }),
+        other: (seen) => seen.path.endsWith("/get_info") ? Server.refuse(500, { detail }) : undefined
+      })
+      yield* Effect.gen(function*() {
+        const training = yield* TrainingClient.makeLora({ baseModel: "base" })
+        yield* Effect.flip(training.optimStep())
+        yield* Effect.flip(RetryPolicy.withoutRetries(training.getInfo))
+        return yield* Effect.die(new Error(detail))
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(
+          ServiceClient.layer({ ...Server.options, ...config, telemetry: true }).pipe(Layer.provide(server.layer))
+        ),
+        Effect.exit
+      )
+      const reports = server.of("telemetry")
+      assert.isAbove(reports.length, 0)
+      for (const { json } of reports) clean(prints(json), "telemetry")
+    }))
 
   describe("redirects", () => {
     const audit = { ...endpointOf("restRead", { redirects: "follow" }), method: "GET" as const }
