@@ -16,7 +16,7 @@ export const micro: LocalModel = {
   hidden: 24
 }
 
-export const microWorkspace = (mode: "wasm" | "js"): Workspace => makeWorkspace(makeShape(micro), mode)
+export const microWorkspace = (mode: "wasm" | "js"): Workspace => drain(makeWorkspace(makeShape(micro), mode))
 
 /** Drives work to its end without pauses. */
 export const drain = <A>(work: Work<A>): A => {

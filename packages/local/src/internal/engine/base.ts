@@ -6,6 +6,7 @@ import { paragraphs } from "./corpus.js"
 import { add, at } from "./floats.js"
 import { fillRandom, makeRandom } from "./random.js"
 import type { Shape } from "./shape.js"
+import type { Work } from "./work.js"
 
 /** @internal */
 export interface Base {
@@ -49,11 +50,12 @@ export const bigramPrior = (vocabulary: number): Float32Array => {
 }
 
 /** Makes the frozen weights of a model; always the same ones. @internal */
-export const makeBase = (shape: Shape): Base => {
+export function* makeBase(shape: Shape): Work<Base> {
   const { layers, vocabularySize, width } = shape.model
   const random = makeRandom(0x71e4, width)
   const embedding = new Float32Array(vocabularySize * width)
   fillRandom(embedding, 1, random)
+  yield
   const weights = new Float32Array(shape.size)
   for (const matrix of shape.matrices) {
     // What is added to the residual stream is scaled by depth; a quiet head lets the prior speak first.
@@ -67,6 +69,7 @@ export const makeBase = (shape: Shape): Base => {
       quiet / Math.sqrt(matrix.rows),
       random
     )
+    yield
   }
   return { shape, embedding, weights }
 }

@@ -76,8 +76,10 @@ export const makeMachines = (options: MachineOptions): Effect.Effect<Machines> =
       const shape = makeShape(model)
       const turn = Effect.unsafeMakeSemaphore(1)
       let workspace: Workspace | undefined
-      const run: Machine["run"] = (work) =>
-        turn.withPermits(1)(Effect.suspend(() => drive(work(workspace ??= makeWorkspace(shape, mode)))))
+      function* equipped<A>(work: (workspace: Workspace) => Work<A>): Work<A> {
+        return yield* work(workspace ??= yield* makeWorkspace(shape, mode))
+      }
+      const run: Machine["run"] = (work) => turn.withPermits(1)(Effect.suspend(() => drive(equipped(work))))
       let base: Packed | undefined
       const baseWeights = Effect.suspend(() =>
         base !== undefined

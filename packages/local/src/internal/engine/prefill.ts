@@ -48,7 +48,8 @@ export function* prefill(workspace: Workspace, query: Query, seed: number): Work
   const random = makeRandom(seed, alternativesStream)
   for (let i = first; i < length; i++) {
     const logprobs = logSoftmax(workspace, logits + i * vocabularySize)
-    if (i % 64 === 63) yield
+    // Ranking a whole vocabulary takes longer than reading one number of it.
+    if (i % (topkPrompt > 0 || altTokens > 0 ? 8 : 64) === 7) yield
     if (i === length - 1) {
       next.set(logprobs)
       break

@@ -93,6 +93,20 @@ const tokensPerTurn = 16
 // Whoever reads along sees words grow, at the price of fetching the weights more often.
 const tokensPerSlice = 4
 
+/** Draws the next token of each completion; returns those that go on. */
+function* drawEach(
+  active: ReadonlyArray<Completion>,
+  distribution: (index: number) => Float32Array
+): Work<ReadonlyArray<Completion>> {
+  const going: Array<Completion> = []
+  for (const [index, completion] of active.entries()) {
+    if (completion.advance(distribution(index))) going.push(completion)
+    // A draw from the likeliest tokens has to rank them all.
+    if (index % 8 === 7) yield
+  }
+  return going
+}
+
 /** Advances all completions a few tokens; returns those that go on. */
 function* advanceAll(
   workspace: Workspace,
@@ -106,11 +120,11 @@ function* advanceAll(
   for (let from = 0; from < active.length;) {
     const to = from + groupSize(workspace, prompt, rows.slice(from), count)
     beginTurn(workspace, prompt, rows.slice(from, to), count)
-    let going = active.slice(from, to)
+    let going: ReadonlyArray<Completion> = active.slice(from, to)
     for (let turn = 0; turn < count && going.length > 0; turn++) {
       const tokens = decodeStep(workspace, prompt.length, going.map(({ continuation }) => continuation))
       yield* unembed(workspace, tokens, 0, tokens.length)
-      going = going.filter(({ advance }, index) => advance(logSoftmax(workspace, logits + index * vocabularySize)))
+      going = yield* drawEach(going, (index) => logSoftmax(workspace, logits + index * vocabularySize))
       yield
     }
     endTurn(workspace, going.map(({ continuation }) => continuation))
@@ -133,9 +147,7 @@ const makeSampler = (machine: Machine, packed: Packed): Sampler => {
         { length: query.samples },
         (_, index) => makeCompletion(makeContinuation(), query, seed, index)
       )
-      const going: ReadonlyArray<Completion> = query.maxTokens === 0
-        ? []
-        : completions.filter(({ advance }) => advance(next))
+      const going = query.maxTokens === 0 ? [] : yield* drawEach(completions, () => next)
       return { cache, completions, going, healthy: !Number.isNaN(at(next, 0)), scores }
     })
     if (!healthy) {

@@ -9,6 +9,7 @@ import type { KernelMode, Kernels } from "./kernels.js"
 import { makeKernels } from "./kernels.js"
 import type { Packed } from "./merge.js"
 import type { Shape } from "./shape.js"
+import type { Work } from "./work.js"
 
 /** The largest LoRA rank, which bounds the scratch of the weight gradients. @internal */
 export const maxRank = 128
@@ -82,8 +83,8 @@ export const scoreSize = (length: number): number => {
   return (blockRows * blockRows * full * (full + 1)) / 2 + rest * ceil8(length)
 }
 
-/** @internal */
-export const makeWorkspace = (shape: Shape, mode: KernelMode): Workspace => {
+/** Makes the memory and the frozen weights of a model, piece by piece. @internal */
+export function* makeWorkspace(shape: Shape, mode: KernelMode): Work<Workspace> {
   const { contextLength: capacity, heads, hidden, layers, vocabularySize, width } = shape.model
   let size = 0
   const region = (floats: number): number => {
@@ -138,12 +139,15 @@ export const makeWorkspace = (shape: Shape, mode: KernelMode): Workspace => {
     }
   }
   const kernels = makeKernels(size, mode)
+  yield
   kernels.memory.set(rotations(shape, Math.cos), layout.cosine)
   kernels.memory.set(rotations(shape, Math.sin), layout.sine)
+  yield
   kernels.memory.set(bigramPrior(vocabularySize), layout.prior)
+  yield
   return {
     ...layout,
-    base: makeBase(shape),
+    base: yield* makeBase(shape),
     shape,
     kernels,
     memory: kernels.memory,
