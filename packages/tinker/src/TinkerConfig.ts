@@ -71,6 +71,8 @@ export interface Compatibility {
   readonly failedFutureIsBadRequest: boolean
   /** `POST /client/dynamic_config` exists. */
   readonly dynamicConfig: boolean
+  /** Longest time of one poll, for a server that holds them longer than the usual 45 seconds allow. */
+  readonly pollTimeout?: Duration.DurationInput | undefined
 }
 
 /**
@@ -82,12 +84,12 @@ export interface Compatibility {
 export const hosted: Compatibility = { failedFutureIsBadRequest: false, dynamicConfig: true }
 
 /**
- * A self-hosted SkyRL server.
+ * A self-hosted SkyRL server. It holds a poll for 5 minutes.
  *
  * @since 0.1.0
  * @category configuration
  */
-export const skyrl: Compatibility = { failedFutureIsBadRequest: true, dynamicConfig: false }
+export const skyrl: Compatibility = { failedFutureIsBadRequest: true, dynamicConfig: false, pollTimeout: "330 seconds" }
 
 /**
  * Proxy settings, as the usual environment variables state them.

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import type { Duration } from "effect"
 import { DateTime, Effect, Either, Layer, Stream, TestClock } from "effect"
 import {
   Credentials,
@@ -49,6 +50,8 @@ const run = {
 }
 
 interface Behaviour {
+  /** How long a poll is held. */
+  readonly hold?: Duration.DurationInput
   /** Answers in place of the usual one, by path. */
   readonly refuse?: Readonly<Record<string, Server.Answer>>
   /** Answers the poll for the n-th operation in place of its result. */
@@ -126,7 +129,9 @@ const skyrl = (behaviour: Behaviour = {}) => {
         const id = Number(json["request_id"])
         const times = polls.get(id) ?? 0
         polls.set(id, times + 1)
-        return behaviour.poll?.(id, times) ?? results[id - 1] ?? Server.refuse(404, { detail: "Future not found" })
+        const answer = behaviour.poll?.(id, times) ?? results[id - 1] ??
+          Server.refuse(404, { detail: "Future not found" })
+        return behaviour.hold === undefined ? answer : Effect.delay(Effect.succeed(answer), behaviour.hold)
       }
       case "get_info":
         return Server.json({
@@ -257,6 +262,19 @@ describe("Compatibility", () => {
         assert.strictEqual((yield* fiber).metrics["final_loss"], 0.75)
         const polls = server.of("retrieve_future").filter(({ json }) => json["request_id"] === "2")
         assert.strictEqual(polls.length, 3)
+      }))
+
+    it.scoped("polls are held for minutes: one is enough, and nothing is taken for a failure", () =>
+      Effect.gen(function*() {
+        const server = skyrl({ hold: "200 seconds" })
+        const created = yield* Effect.fork(training(server))
+        yield* TestClock.adjust("200 seconds")
+        const { client } = yield* created
+        const future = yield* client.optimStep({ learningRate: 1e-4 })
+        const fiber = yield* Effect.fork(future)
+        yield* TestClock.adjust("200 seconds")
+        yield* fiber
+        assert.strictEqual(server.of("retrieve_future").length, 2)
       }))
 
     it.scoped("a body that its models refuse is a BadRequest that names the field", () =>

@@ -107,6 +107,7 @@ const ask = <A>(
   return transport.attempt(Api.retrieveFuture, { requestId, allowMetadataOnly }, {
     from,
     requestId,
+    timeout: transport.config.compatibility.pollTimeout,
     headers: {
       accept: decoder.protobuf === undefined ? "application/json" : "application/x-protobuf, application/json",
       "x-stainless-raw-response": "raw",
