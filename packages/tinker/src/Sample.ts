@@ -11,7 +11,18 @@ import * as reader from "./internal/protobuf/reader.js"
 import * as responseProtobuf from "./internal/protobuf/sample.js"
 import * as writer from "./internal/protobuf/writer.js"
 import type { Open } from "./internal/wire.js"
-import { answerTag, Count, lenient, open, optional, required, strict, tag, withDefault } from "./internal/wire.js"
+import {
+  answerTag,
+  Count,
+  instance,
+  lenient,
+  open,
+  optional,
+  required,
+  strict,
+  tag,
+  withDefault
+} from "./internal/wire.js"
 import { ModelInput } from "./ModelInput.js"
 import { SamplingParams } from "./SamplingParams.js"
 import * as TensorData from "./TensorData.js"
@@ -189,11 +200,10 @@ export const decodeResponse = (bytes: Uint8Array): Either.Either<SampleResponse,
     )
   }
   const { promptAltTokens, sequences, ...rest } = response
-  return Either.right(
-    new SampleResponse({
-      ...rest,
-      sequences: sequences.map((sequence) => new SampledSequence(sequence, trusted)),
-      ...(promptAltTokens === undefined ? {} : { promptAltTokens: new PromptAltTokens(promptAltTokens, trusted) })
-    }, trusted)
-  )
+  return Either.right(instance(SampleResponse.prototype, {
+    ...rest,
+    sequences: sequences.map((sequence) => instance(SampledSequence.prototype, sequence)),
+    ...(promptAltTokens === undefined ? {} : { promptAltTokens: instance(PromptAltTokens.prototype, promptAltTokens) }),
+    type: "sample"
+  }))
 }

@@ -9,6 +9,7 @@ import * as Endpoint from "../Endpoint.js"
 import * as Future from "../Future.js"
 import type { EncodedText } from "../ModelInput.js"
 import { SampleRequest } from "../Sample.js"
+import { instance } from "./wire.js"
 
 const bySchema = Endpoint.json(SampleRequest)
 
@@ -67,8 +68,6 @@ export const request: Endpoint.Codec<SampleRequest> = {
 
 const receiptBySchema = Endpoint.json(Future.UntypedFuture)
 
-const trusted = { disableValidation: true } as const
-
 const isReceipt = (
   u: unknown
 ): u is {
@@ -89,10 +88,10 @@ export const receipt: Endpoint.Codec<Future.UntypedFuture> = {
     const parsed = Endpoint.parseJson(body)
     return Either.isRight(parsed) && isReceipt(parsed.right)
       ? Either.right(
-        new Future.UntypedFuture({
+        instance(Future.UntypedFuture.prototype, {
           requestId: parsed.right.request_id,
           sampleSequenceIds: parsed.right.sample_sequence_ids
-        }, trusted)
+        })
       )
       : receiptBySchema.decode(body, contentType)
   }

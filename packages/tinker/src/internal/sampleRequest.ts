@@ -10,8 +10,7 @@ import * as Sample from "../Sample.js"
 import type { SampleOptions, Settings } from "../SamplingClient.js"
 import { SamplingParams } from "../SamplingParams.js"
 import * as TinkerError from "../TinkerError.js"
-
-const trusted = { disableValidation: true } as const
+import { instance } from "./wire.js"
 
 const refuse = (method: string, description: string) =>
   Either.left(new TinkerError.InvalidInput({ module: "SamplingClient", method, description }))
@@ -39,18 +38,18 @@ export const make = (
   if (!isNatural(options.numSamples)) return refuse(method, "numSamples must be a whole number from 1 on")
   if (!isNatural(options.maxTokens)) return refuse(method, "maxTokens must be a whole number from 1 on")
   if (options.prompt.chunks.length === 0) return refuse(method, "the prompt is empty")
-  const params = new SamplingParams({
+  const params = instance(SamplingParams.prototype, {
     maxTokens: options.maxTokens,
     seed: options.seed,
     stop: typeof options.stop === "string" ? [options.stop] : options.stop,
-    ...(options.temperature === undefined ? {} : { temperature: options.temperature }),
-    ...(options.topK === undefined ? {} : { topK: options.topK }),
-    ...(options.topP === undefined ? {} : { topP: options.topP })
-  }, trusted)
+    temperature: options.temperature ?? 1,
+    topK: options.topK ?? -1,
+    topP: options.topP ?? 1
+  })
   const problem = Sample.problem(options)
   if (problem !== undefined) return refuse(method, problem)
   return Either.right((seqId) =>
-    new Sample.SampleRequest({
+    instance(Sample.SampleRequest.prototype, {
       numSamples: options.numSamples ?? 1,
       prompt: options.prompt,
       samplingParams: params,
@@ -63,8 +62,9 @@ export const make = (
       targetPromptLogprobs: options.targetPromptLogprobs,
       promptAltTokensK: options.promptAltTokensK === 0 ? undefined : options.promptAltTokensK,
       promptLogprobsLastN: options.promptLogprobsLastN,
-      recordStabilityInfo: settings.recordStabilityInfo === true ? true : undefined
-    }, trusted)
+      recordStabilityInfo: settings.recordStabilityInfo === true ? true : undefined,
+      type: "sample"
+    })
   )
 }
 
@@ -95,10 +95,10 @@ export const unanswered = (request: Sample.SampleRequest, response: Sample.Sampl
 export const named = (response: Sample.SampleResponse, receipt: UntypedFuture): Sample.SampleResponse => {
   const { sampleSequenceIds: ids } = receipt
   if (ids === undefined || ids.length !== response.sequences.length) return response
-  return new Sample.SampleResponse({
+  return instance(Sample.SampleResponse.prototype, {
     ...response,
     sequences: response.sequences.map((sequence, i) =>
-      new Sample.SampledSequence({ ...sequence, sequenceId: ids[i] }, trusted)
+      instance(Sample.SampledSequence.prototype, { ...sequence, sequenceId: ids[i] })
     )
-  }, trusted)
+  })
 }

@@ -30,6 +30,15 @@ export const lenient = [
 ] as const
 
 /**
+ * An instance of a schema's class with every field given, defaults included, and right. Its constructor looks up the
+ * default of each field and copies them three times: with thousands of samples a second that shows.
+ *
+ * @internal
+ */
+export const instance = <A extends object>(prototype: A, fields: A): A =>
+  Object.assign(Object.create(prototype), fields)
+
+/**
  * A field that is always there.
  *
  * @internal
