@@ -70,6 +70,8 @@ export interface Options<A> {
   /** Asked before every poll: the reason to stop waiting, if there is one. */
   readonly giveUp?: ((now: number) => TinkerError.TinkerError | undefined) | undefined
   readonly onEvent: (event: QueueState.Event) => Effect.Effect<void>
+  /** See `Transport.CallOptions`. */
+  readonly custody?: Transport.Custody | undefined
 }
 
 const badRequests = 3
@@ -99,13 +101,14 @@ interface Outcome {
 }
 
 const ask = <A>(
-  { decoder, from, onIteration, requestId, requestType, roundtrip, transport }: Options<A>,
+  { custody, decoder, from, onIteration, requestId, requestType, roundtrip, transport }: Options<A>,
   iteration: number,
   allowMetadataOnly: boolean
 ): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
   onIteration?.(iteration + 1)
   return transport.attempt(Api.retrieveFuture, { requestId, allowMetadataOnly }, {
     from,
+    custody,
     requestId,
     timeout: transport.config.compatibility.pollTimeout,
     headers: {

@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -14,7 +14,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Api from "../Api.js"
 import { SamplingSessionTarget, type UntypedFuture } from "../Future.js"
-import type { SamplingSessionId } from "../Id.js"
+import type { RequestId, SamplingSessionId } from "../Id.js"
 import type * as QueueState from "../QueueState.js"
 import * as RetryPolicy from "../RetryPolicy.js"
 import * as Sample from "../Sample.js"
@@ -33,6 +33,7 @@ import * as QueueLog from "./queueLog.js"
 import * as SampleProgress from "./sampleProgress.js"
 import * as SampleRequest from "./sampleRequest.js"
 import * as Tracing from "./tracing.js"
+import type * as Transport from "./transport.js"
 
 const from = (method: string) => ({ module: "SamplingClient", method })
 
@@ -61,6 +62,13 @@ const decoder: Poll.Decoder<Sample.SampleResponse> = {
  * @internal
  */
 export type Numbering = "original" | "copy"
+
+/** A sample under way: what must be let go when nobody waits for it any more. */
+interface UnderWay extends Transport.Custody {
+  readonly from: { readonly module: string; readonly method: string }
+  /** Accepted by the server, its result not there yet. */
+  accepted: RequestId | undefined
+}
 
 /** @internal */
 export interface Sampling {
@@ -120,13 +128,14 @@ export const make: (
         target: new SamplingSessionTarget({ samplingSessionId, clonedSamplerId })
       })
 
-    const fetch = (receipt: UntypedFuture, origin: ReturnType<typeof from>, ready: number | undefined) =>
+    const fetch = (receipt: UntypedFuture, sample: UnderWay, ready: number | undefined) =>
       Poll.poll({
         transport,
         inflight,
         requestId: receipt.requestId,
         requestType: "Sample",
-        from: origin,
+        from: sample.from,
+        custody: sample,
         decoder,
         roundtrip: 0,
         ready,
@@ -134,13 +143,13 @@ export const make: (
         onEvent
       })
 
-    const result = (receipt: UntypedFuture, origin: ReturnType<typeof from>, number: number) => {
-      if (!sharedPoll) return fetch(receipt, origin, undefined)
+    const result = (receipt: UntypedFuture, sample: UnderWay, number: number) => {
+      if (!sharedPoll) return fetch(receipt, sample, undefined)
       const shared = pollerOf(number)
       return Effect.flatMap(shared.waitFor(receipt.requestId), (completion) => {
         const size = completion.responsePayloadUncompressedSize ?? 0
         return Effect.tap(
-          fetch(receipt, origin, completion.state === "finished" && size > 0 ? size : undefined),
+          fetch(receipt, sample, completion.state === "finished" && size > 0 ? size : undefined),
           () => shared.fetched(receipt.requestId)
         )
       })
@@ -151,14 +160,14 @@ export const make: (
         ? Tracing.queued("dispatch", (send) => dispatch.submit({ ...submission, send }), submission.send)
         : dispatch.submit(submission)
 
-    const submit = (request: Sample.SampleRequest, origin: ReturnType<typeof from>, bytes: number) =>
+    const submit = (request: Sample.SampleRequest, sample: UnderWay, bytes: number) =>
       Effect.clockWith((clock) => {
         const started = clock.unsafeCurrentTimeMillis()
         return dispatched({
           bytes,
           giveUp: progress.giveUp,
           onAdmitted: (now) => Meters.waited("dispatch", now - started),
-          send: transport.call(Api.asample, request, { from: origin }),
+          send: transport.call(Api.asample, request, { from: sample.from, custody: sample }),
           onBackoff: (error, attempt, delay) => {
             const elapsed = Duration.millis(clock.unsafeCurrentTimeMillis() - started)
             const requestId = `${samplingSessionId}:${request.seqId ?? 0}`
@@ -175,37 +184,42 @@ export const make: (
       request: Sample.SampleRequest,
       response: Sample.SampleResponse,
       receipt: UntypedFuture,
-      origin: ReturnType<typeof from>
+      sample: UnderWay
     ) => {
+      sample.accepted = undefined
       const missing = SampleRequest.unanswered(request, response)
       let tokens = 0
       for (const sequence of response.sequences) tokens += sequence.tokens.length
       Meters.tokensOut(tokens)
       return missing === undefined
         ? Effect.succeed(SampleRequest.named(response, receipt))
-        : new TinkerError.MalformedResponse({ ...origin, requestId: receipt.requestId, description: missing })
+        : new TinkerError.MalformedResponse({ ...sample.from, requestId: receipt.requestId, description: missing })
     }
 
     /** One request, numbered, to its result. */
-    const numbered = (request: Sample.SampleRequest, origin: ReturnType<typeof from>, bytes: number, number: number) =>
-      Effect.flatMap(submit(request, origin, bytes), (receipt) =>
-        Effect.flatMap(
-          Effect.onInterrupt(result(receipt, origin, number), () => cancel(receipt.requestId)),
-          (response) => checked(request, response, receipt, origin)
-        ))
+    const numbered = (request: Sample.SampleRequest, sample: UnderWay, bytes: number, number: number) =>
+      Effect.flatMap(submit(request, sample, bytes), (receipt) => {
+        sample.accepted = receipt.requestId
+        return Effect.flatMap(
+          result(receipt, sample, number),
+          (response) => checked(request, response, receipt, sample)
+        )
+      })
 
     /** Numbered anew each time it runs. */
-    const once = (draft: SampleRequest.Draft, origin: ReturnType<typeof from>, bytes: number) => {
-      const send = (number: number) => numbered(draft(number * clientRange + count++), origin, bytes, number)
+    const once = (draft: SampleRequest.Draft, sample: UnderWay, bytes: number) => {
+      const send = (number: number) => numbered(draft(number * clientRange + count++), sample, bytes, number)
       return Effect.suspend(() => client === undefined ? Effect.flatMap(clientNumber, send) : send(client))
     }
 
     /** The schedule is only driven once there is something to try again. */
     const resubmitting = (
+      sample: UnderWay,
       self: Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError>
     ): Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError> =>
       Effect.catchAll(self, (expired) => {
         if (expired._tag !== "FutureExpired") return Effect.fail(expired)
+        sample.accepted = undefined
         let first = true
         const again: Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError> = Effect.suspend(() => {
           if (!first) return self
@@ -227,7 +241,7 @@ export const make: (
       if (!sharedPoll) places.leave(1)
     }
 
-    const begun = <A>(self: Effect.Effect<A, TinkerError.TinkerError>, clock: Clock.Clock) => {
+    const begun = <A>(sample: UnderWay, self: Effect.Effect<A, TinkerError.TinkerError>, clock: Clock.Clock) => {
       const start = clock.unsafeCurrentTimeMillis()
       progress.begin(start)
       return Effect.matchCauseEffect(self, {
@@ -235,7 +249,10 @@ export const make: (
           const now = clock.unsafeCurrentTimeMillis()
           end(false, now)
           tell(cause, now - start)
-          return Effect.failCause(cause)
+          sample.flight?.abandon()
+          return sample.accepted !== undefined && Cause.isInterrupted(cause)
+            ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(cause))
+            : Effect.failCause(cause)
         },
         onSuccess: (value) => {
           const now = clock.unsafeCurrentTimeMillis()
@@ -246,12 +263,13 @@ export const make: (
       })
     }
 
-    /** Counted among those under way and, unless the poll is shared, in a place of its own: in one region for both. */
+    /** Counted among those under way and, unless the poll is shared, in a place of its own: one region for all of it. */
     const underWay = <A>(
+      sample: UnderWay,
       self: Effect.Effect<A, TinkerError.TinkerError>
     ): Effect.Effect<A, TinkerError.TinkerError> =>
       Effect.uninterruptibleMask((restore) => {
-        const begin = Effect.clockWith((clock) => begun(restore(self), clock))
+        const begin = Effect.clockWith((clock) => begun(sample, restore(self), clock))
         return sharedPoll || places.tryEnter(1) ? begin : Effect.zipRight(places.enter(restore, 1), begin)
       })
 
@@ -259,8 +277,9 @@ export const make: (
       Effect.suspend(() => {
         const draft = SampleRequest.make(method, options, samplingSessionId, settings)
         if (Either.isLeft(draft)) return Effect.fail(draft.left)
-        const attempt = once(draft.right, from(method), promptBytes(options.prompt))
-        const work = underWay(config.sampleNoRetries ? attempt : resubmitting(attempt))
+        const sample: UnderWay = { from: from(method), accepted: undefined, flight: undefined }
+        const attempt = once(draft.right, sample, promptBytes(options.prompt))
+        const work = underWay(sample, config.sampleNoRetries ? attempt : resubmitting(sample, attempt))
         const tokens = Meters.lengthOf(options.prompt)
         Meters.tokensIn("Sample", tokens)
         if (!transport.tracing.spans) return work

@@ -54,6 +54,16 @@ export interface CallOptions {
   readonly retry?: RetryPolicy.Policy | undefined
   /** Presented instead of the tenant's own. */
   readonly credential?: Redacted.Redacted | undefined
+  /**
+   * Where to leave the request under way, for a caller who abandons it when interrupted: one region of its own then
+   * serves for all its requests, instead of one for each. Without it a call cleans up after itself.
+   */
+  readonly custody?: Custody | undefined
+}
+
+/** @internal */
+export interface Custody {
+  flight: Wire.Flight | undefined
 }
 
 /** @internal */
@@ -368,6 +378,7 @@ export const make: Effect.Effect<
       const observed = observers.active()
       Sent.tell(request.pool, fiber)
       if (observed) sent(call, attempt, request)
+      const custody = call.options?.custody
       let inside = true
       const leave = () => {
         if (!inside) return
@@ -376,15 +387,20 @@ export const make: Effect.Effect<
       }
       const flight = dispatch(request, (result) => {
         leave()
+        if (custody !== undefined) custody.flight = undefined
         const settled = isWireError(result)
           ? Effect.fail(Failure.fromWire(call.origin, result))
           : settle(call, request, result, secret)
         resume(observed ? received(call, attempt, start, clock, settled) : settled)
       })
-      return Effect.sync(() => {
+      const abandon = () => {
         flight.abandon()
         leave()
-      })
+      }
+      if (custody === undefined) return Effect.sync(abandon)
+      // An answer may already have come: some failures do before `dispatch` returns.
+      if (inside) custody.flight = { abandon }
+      return undefined
     })
 
   const untraced = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {

@@ -40,6 +40,8 @@ const told = <A, E>(
 /** @internal */
 export const logging = (wire: Wire, level: "debug" | "info"): Wire => ({
   ...wire,
+  // Everything goes through `send`, which says so.
+  dispatch: undefined,
   send: (request) =>
     told(
       request,
