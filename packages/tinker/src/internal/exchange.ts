@@ -70,14 +70,28 @@ export interface Flight {
   abandon(): void
 }
 
+/**
+ * A request that is no longer under way.
+ *
+ * @internal
+ */
+export const landed: Flight = { abandon: () => undefined }
+
+/**
+ * Sends a request; `done` is called once, now or later, unless the flight is abandoned before.
+ *
+ * @internal
+ */
+export type Dispatch = (request: Request, done: (result: Response | WireError) => void) => Flight
+
 /** @internal */
 export interface Wire {
   readonly send: (request: Request) => Effect.Effect<Response, WireError>
   /**
-   * `send` without an Effect around it, where the wire has it: `done` is called once, now or later. For requests made
-   * thousands of times a second, where every Effect between caller and socket counts.
+   * `send` without an Effect around it, where the wire has it: for requests made thousands of times a second, where
+   * every Effect between caller and socket counts.
    */
-  readonly dispatch?: ((request: Request, done: (result: Response | WireError) => void) => Flight) | undefined
+  readonly dispatch?: Dispatch | undefined
   /** The body as it arrives; `timeout` bounds the wait for the head and every silence, not the whole. */
   readonly stream: (
     request: Request

@@ -359,7 +359,7 @@ export const make: Effect.Effect<
    * on the way. Where it would have to wait it is `patient`.
    */
   const swift = (
-    dispatch: NonNullable<Wire.Wire["dispatch"]>,
+    dispatch: Wire.Dispatch,
     call: Call,
     attempt: number,
     fiber: Fiber.RuntimeFiber<Wire.Response, TinkerError.TinkerError>

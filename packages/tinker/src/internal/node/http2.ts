@@ -1,5 +1,5 @@
 /**
- * HTTP/2 where the server offers it: `Effect.async` directly over streams of `node:http2`.
+ * HTTP/2 where the server offers it: directly over streams of `node:http2`.
  *
  * Chosen by measurement (`npm run bench -- http2`): undici's own HTTP/2 costs more than its HTTP/1.1, and shares
  * connections only in some cases. What many sockets would cost, hundreds of held polls, travels here over a few.
@@ -7,7 +7,6 @@
  * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
 import type { ClientHttp2Stream, IncomingHttpHeaders, IncomingHttpStatusHeader } from "node:http2"
 import { constants } from "node:http2"
 import type { Pool } from "../../Endpoint.js"
@@ -22,7 +21,7 @@ import { Sessions } from "./sessions.js"
 /** @internal */
 export interface Http2 {
   /** Undefined where HTTP/1.1 is the one to ask. */
-  readonly send: (request: Exchange.Request) => Effect.Effect<Exchange.Response, Exchange.WireError> | undefined
+  readonly dispatch: (...args: Parameters<Exchange.Dispatch>) => Exchange.Flight | undefined
   readonly reset: (pool: Pool) => void
   readonly destroy: () => void
 }
@@ -42,7 +41,7 @@ const single = (headers: IncomingHttpHeaders): Record<string, string | undefined
   return result
 }
 
-class Whole implements Guest {
+class Whole implements Guest, Exchange.Flight {
   dead = false
   private stream: ClientHttp2Stream | undefined
   private readonly chunks: Array<Uint8Array> = []
@@ -50,12 +49,13 @@ class Whole implements Guest {
   private status = 0
   private headers: Record<string, string | undefined> = {}
   private readonly start: number
+  private detour: Exchange.Flight | undefined
   constructor(
     private readonly request: Exchange.Request,
     private readonly sessions: Sessions,
     private readonly now: () => number,
-    private readonly elsewhere: Exchange.Wire["send"],
-    private readonly resume: (result: Effect.Effect<Exchange.Response, Exchange.WireError>) => void
+    private readonly elsewhere: Exchange.Dispatch,
+    private readonly done: Parameters<Exchange.Dispatch>[1]
   ) {
     this.start = now()
   }
@@ -63,18 +63,19 @@ class Whole implements Guest {
   turnAway(): void {
     if (this.dead) return
     this.dead = true
-    this.resume(this.elsewhere(this.request))
+    this.detour = this.elsewhere(this.request, this.done)
   }
 
   fail(error: Exchange.WireError): void {
     if (this.dead) return
     this.abandon()
-    this.resume(Effect.fail(error))
+    this.done(error)
   }
 
   /** Ends the stream, if there is one; its session goes on. */
   abandon(): void {
     this.dead = true
+    this.detour?.abandon()
     this.stream?.close(constants.NGHTTP2_CANCEL)
   }
 
@@ -122,11 +123,7 @@ class Whole implements Guest {
     stream.on("end", () => {
       if (this.dead || !this.isWhole(stream)) return
       this.dead = true
-      this.resume(Effect.succeed({
-        status: this.status,
-        headers: this.headers,
-        body: Exchange.concat(this.chunks, this.size)
-      }))
+      this.done({ status: this.status, headers: this.headers, body: Exchange.concat(this.chunks, this.size) })
     })
     stream.on("close", () => {
       this.sessions.left(session)
@@ -146,7 +143,7 @@ export const make = (
   config: TinkerConfig.Service,
   authorities: Authorities,
   now: () => number,
-  http1: Exchange.Wire["send"]
+  http1: Exchange.Dispatch
 ): Http2 | undefined => {
   const { origin, protocol } = new URL(config.baseUrl)
   if (!config.http2 || protocol !== "https:" || hasProxy(config.proxy)) return undefined
@@ -168,20 +165,20 @@ export const make = (
     return sessions
   }
   return {
-    send: (request) => {
+    dispatch: (request, done) => {
       if (!offered || request.origin !== origin || !pools.has(request.pool)) return undefined
-      return Effect.async((resume) => {
-        let guest: Whole
-        try {
-          const sessions = sessionsOf(request.pool)
-          guest = new Whole(request, sessions, now, http1, resume)
-          sessions.take(guest)
-        } catch (error) {
-          resume(Effect.fail(error instanceof Exchange.WireError ? error : Failures.from(error, request.timeout)))
-          return
-        }
-        return Effect.sync(() => guest.abandon())
-      })
+      let guest: Whole | undefined
+      try {
+        const sessions = sessionsOf(request.pool)
+        guest = new Whole(request, sessions, now, http1, done)
+        sessions.take(guest)
+        return guest
+      } catch (error) {
+        const failure = error instanceof Exchange.WireError ? error : Failures.from(error, request.timeout)
+        if (guest === undefined) done(failure)
+        else guest.fail(failure)
+        return guest ?? Exchange.landed
+      }
     },
     reset: (pool) => open.get(pool)?.reset(),
     destroy: () => {

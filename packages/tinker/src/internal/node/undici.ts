@@ -193,7 +193,7 @@ export const make: Exchange.MakeWire = (config) =>
       (dispatchers) => Effect.promise(() => dispatchers.destroy())
     )
 
-    const dispatch: NonNullable<Exchange.Wire["dispatch"]> = (request, done) => {
+    const http1: Exchange.Dispatch = (request, done) => {
       const handler = new Whole(request, clock, done)
       try {
         dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
@@ -203,7 +203,16 @@ export const make: Exchange.MakeWire = (config) =>
       return handler
     }
 
-    const http1: Exchange.Wire["send"] = (request) =>
+    const http2 = yield* Effect.acquireRelease(
+      Effect.sync(() => Http2.make(config, authorities, now, http1)),
+      (http2) => Effect.sync(() => http2?.destroy())
+    )
+
+    const dispatch: Exchange.Dispatch = http2 === undefined
+      ? http1
+      : (request, done) => http2.dispatch(request, done) ?? http1(request, done)
+
+    const send: Exchange.Wire["send"] = (request) =>
       Effect.async((resume) => {
         const flight = dispatch(
           request,
@@ -211,11 +220,6 @@ export const make: Exchange.MakeWire = (config) =>
         )
         return Effect.sync(() => flight.abandon())
       })
-
-    const http2 = yield* Effect.acquireRelease(
-      Effect.sync(() => Http2.make(config, authorities, now, http1)),
-      (http2) => Effect.sync(() => http2?.destroy())
-    )
 
     const stream = (
       request: Exchange.Request
@@ -241,8 +245,8 @@ export const make: Exchange.MakeWire = (config) =>
       })
 
     return {
-      send: http2 === undefined ? http1 : (request) => http2.send(request) ?? http1(request),
-      dispatch: http2 === undefined ? dispatch : undefined,
+      send,
+      dispatch,
       stream,
       reset: (pool) =>
         Effect.sync(() => {
