@@ -40,6 +40,7 @@ export const list = Effect.fnUntraced(function*(options: {
   yield* listing.print({
     noun: "checkpoint",
     key: "checkpoints",
+    about: Option.match(runId, { onNone: () => ({}), onSome: (run_id) => ({ run_id }) }),
     limit,
     offset: options.offset,
     items: (onTotal) =>

@@ -24,6 +24,8 @@ export const print: <A, E, R>(options: {
   readonly noun: string
   /** Key of the items in the JSON value. */
   readonly key: string
+  /** What else the JSON value says of the list. */
+  readonly about?: Readonly<Record<string, unknown>> | undefined
   /** Most items to show; 0 for all. */
   readonly limit: number
   readonly offset: number
@@ -69,6 +71,7 @@ export const print: <A, E, R>(options: {
     columns: options.columns,
     rows: rows.map(options.row),
     json: {
+      ...options.about,
       [options.key]: rows.map(options.encode),
       shown: rows.length,
       ...(total === undefined ? {} : { total }),

@@ -4,6 +4,7 @@ import numpy as np
 
 from tinker import types
 
+from . import leaf
 from .connection import MODEL, SCENARIOS, Connection, datum, prompt, scenario
 
 DATA = [datum("cat: meow"), datum("dog: woof"), datum("cow: moo"), datum("hen: cluck"), datum("ape: ook")]
@@ -196,6 +197,24 @@ def failed_pass_then_another(c: Connection) -> None:
     good = training.forward_backward(DATA[:1], "cross_entropy")
     good.result()
     failing.result()
+
+
+@scenario
+def custom_loss(c: Connection) -> None:
+    training = c.training()
+    training.forward_backward_custom(DATA[:2], lambda _, logprobs: (leaf.half(logprobs), {"mine": 1.0})).result()
+    training.optim_step(ADAM).result()
+
+
+@scenario
+def custom_loss_of_targets_alone(c: Connection) -> None:
+    one = types.Datum(model_input=prompt("ab"), loss_fn_inputs={"target_tokens": [98, 99]})
+    c.training().forward_backward_custom([one], lambda _, logprobs: (leaf.half(logprobs), {})).result()
+
+
+@scenario
+def custom_loss_with_inputs_of_its_own(c: Connection) -> None:
+    c.training().forward_backward_custom([rl(0.5)], lambda _, logprobs: (leaf.half(logprobs), {})).result()
 
 
 @scenario

@@ -3,7 +3,7 @@
  */
 import { Effect, Either } from "effect"
 import type { ForwardBackward } from "effect-tinker"
-import { Datum, ModelInput, Optimizer, TensorData, TrainingClient } from "effect-tinker"
+import { Autodiff, CustomLoss, Datum, ModelInput, Optimizer, TensorData, TrainingClient } from "effect-tinker"
 import { both, bytes, datum, model, scenario, training as client, waited } from "./common.js"
 import type { Scenario } from "./Scenario.js"
 
@@ -34,6 +34,11 @@ const sparse = (values: Float32Array | BigInt64Array): TensorData.TensorData =>
   Either.getOrThrow(
     TensorData.fromSparse({ values, crowIndices: [0, 1, 3], colIndices: [2, 0, 3], shape: [2, 4] })
   )
+
+/** Half the sum of the logprobs, whose gradient is one half everywhere. */
+const half = CustomLoss.perDatum((logprobs) => Autodiff.mul(Autodiff.sum(logprobs), 0.5))
+
+const custom = (one: Datum.Datum) => waited((training) => training.forwardBackwardCustom([one], half))
 
 const png = Uint8Array.of(137, 80, 78, 71, 13, 10, 26, 10, 0, 1, 2)
 
@@ -184,6 +189,19 @@ export const training: ReadonlyArray<Scenario> = [
       yield* failing
     })
   ),
+  scenario(
+    "custom_loss",
+    Effect.gen(function*() {
+      const training = yield* client
+      yield* Effect.flatten(training.forwardBackwardCustom(data.slice(0, 2), half))
+      yield* Effect.flatten(training.optimStep(adam))
+    })
+  ),
+  scenario(
+    "custom_loss_of_targets_alone",
+    custom(made({ modelInput: bytes("ab"), lossFnInputs: { target_tokens: [98, 99] } }))
+  ),
+  scenario("custom_loss_with_inputs_of_its_own", custom(rl(0.5))),
   scenario("get_info", Effect.flatMap(client, (training) => training.getInfo)),
   scenario("large_results", waited((training) => training.forward(data, "cross_entropy")), {
     server: { inlineResultBytes: 0 }

@@ -95,5 +95,6 @@ export const cli: Suite = {
         return yield* new Differs({ suite: name, differences })
       }
       yield* Console.log(`${answers.length} commands, the same data`)
+      yield* Console.log(JSON.stringify({ suite: name, sdk: python.sdk, commands: answers.length, different: 0 }))
     }))
 }

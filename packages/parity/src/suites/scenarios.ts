@@ -111,7 +111,7 @@ const run = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
     const { known, rows } = yield* round(chosen, concurrency)
     const unclear = rows.filter(blurred)
     if (unclear.length === 0) return { known, rows }
-    const again = yield* round(unclear.map(({ scenario }) => scenario), 1)
+    const again = yield* round(unclear.map(({ scenario }) => scenario), 2)
     return { known, rows: rows.map((row) => again.rows.find(({ scenario }) => scenario === row.scenario) ?? row) }
   }))
 
@@ -120,6 +120,10 @@ const run = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
     yield* Console.log(
       `${row.scenario.name.padEnd(width)}  ${String(row.requests).padStart(3)} requests  ${verdict(row)}`
     )
+  }
+  for (const entry of Intended.table) {
+    const explained = rows.filter(({ intended }) => intended.includes(entry)).length
+    if (explained > 0) yield* Console.log(`intended in ${explained}: ${entry.difference.source}\n  ${entry.why}`)
   }
   const differences = rows.flatMap(({ differences, scenario }) =>
     differences.map((difference) => `${scenario.name}: ${Compare.format(difference)}`)
