@@ -44,11 +44,12 @@ const say = (stream: http2.ServerHttp2Stream) => {
 }
 
 /** A server that speaks HTTP/2, and HTTP/1.1 to who asks for that; it answers the n-th stream of all sessions. */
-const serve = (answer: Answer, settings: http2.Settings = {}) =>
+const serve = (answer: Answer, settings: http2.Settings = {}, maxConnections = 1000) =>
   Effect.gen(function*() {
     const seen: Array<Seen> = []
     const sessions: Array<http2.Http2Session> = []
     const server = http2.createSecureServer({ ...certificate, allowHTTP1: true, settings })
+    server.maxConnections = maxConnections
     server.on("sessionError", () => undefined)
     server.on("session", (session) => {
       sessions.push(session)
@@ -193,6 +194,24 @@ describe("HTTP/2", () => {
         )
       assert.strictEqual(seen.length, 5)
       assert.isAtLeast(sessions.length, 1)
+    }))
+
+  it.scopedLive("a server that grants one connection and one stream at a time serves everyone in turn", () =>
+    Effect.gen(function*() {
+      const { port, seen, sessions } = yield* serve(
+        (stream) => setTimeout(() => say(stream), 20),
+        { maxConcurrentStreams: 1 },
+        1
+      )
+      yield* Effect.flatMap(
+        transport.Transport,
+        ({ attempt }) =>
+          Effect.all(Array.from({ length: 5 }, () => attempt(endpoint, { n: 1 })), { concurrency: "unbounded" })
+      ).pipe(
+        Effect.provide(live(port))
+      )
+      assert.strictEqual(seen.length, 5)
+      assert.strictEqual(sessions.length, 1)
     }))
 
   it.scopedLive("HTTP/1.1 is spoken where the server offers nothing else", () =>

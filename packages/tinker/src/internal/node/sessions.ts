@@ -146,7 +146,8 @@ export class Sessions {
     })
     this.connecting.add(socket)
     const failed = (error: Exchange.WireError) => {
-      if (this.connecting.delete(socket)) this.refuse(error)
+      // With other sessions there are streams to come: a server may well grant us no more connections.
+      if (this.connecting.delete(socket) && this.live.size === 0) this.refuse(error)
       socket.destroy()
     }
     socket.setKeepAlive(true, this.settings.idle)
