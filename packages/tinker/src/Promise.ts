@@ -10,6 +10,7 @@
  *
  * @since 0.1.0
  */
+/// <reference lib="esnext.disposable" preserve="true" />
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import type * as HttpClient from "@effect/platform/HttpClient"
 import * as Context from "effect/Context"

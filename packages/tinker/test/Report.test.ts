@@ -37,8 +37,8 @@ describe("Report", () => {
     assert.include(page, "<td>1<small>step 3</small></td><td>3<small>step 1</small></td>")
   })
 
-  it("a spike survives among a hundred thousand steps", () => {
-    const values = Array.from({ length: 100_000 }, (_, i) => i === 77_777 ? 50 : 1)
+  it("a spike survives among twenty thousand steps", () => {
+    const values = Array.from({ length: 20_000 }, (_, i) => i === 7_777 ? 50 : 1)
     const page = Report.render(entries({ loss: values }))
     assert.isBelow(page.length, 200_000)
     assert.isBelow(Math.min(...heights(page, "loss")), 30)
