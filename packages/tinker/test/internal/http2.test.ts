@@ -349,6 +349,20 @@ describe("HTTP/2", () => {
       assert.strictEqual(seen[2]?.key, seen[1]?.key)
     }))
 
+  it.scopedLive("a header that belongs to HTTP/1.1 connections is refused at once, by name", () =>
+    Effect.gen(function*() {
+      const { port, seen } = yield* serve(say)
+      const error = yield* Effect.flip(
+        Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
+          Effect.provide(live(port, { headers: { connection: "close" } }))
+        )
+      )
+      assert.strictEqual(error._tag, "TransportFailed")
+      assert.include(error.message, "connection")
+      assert.isFalse(TinkerError.isRetryable(error))
+      assert.strictEqual(seen.length, 0)
+    }))
+
   it.scopedLive("an interrupted request is cancelled at once; its session goes on (G3)", () =>
     Effect.gen(function*() {
       const asked = yield* Deferred.make<void>()

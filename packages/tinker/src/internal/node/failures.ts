@@ -42,6 +42,7 @@ export const from = (error: unknown, timeout: number): Exchange.WireError => {
       return closed
     case "UND_ERR_INVALID_ARG":
     case "ERR_INVALID_URL":
+    case "ERR_HTTP2_INVALID_CONNECTION_HEADERS":
       // Its cause may hold what it refuses, a proxy's password too.
       return new Exchange.WireError("setup", message(error), undefined)
     case "ERR_TLS_CERT_ALTNAME_INVALID":
