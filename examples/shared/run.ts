@@ -1,10 +1,11 @@
 /**
- * Runs examples from source: `npm run example -- NAME`, or `-- --all` with a table at the end.
+ * Runs examples from source: `npm run example -- NAME`, `-- --all` with a table at the end, or a program by its path.
  */
 import { build } from "esbuild"
 import type { SpawnOptions } from "node:child_process"
 import { spawn } from "node:child_process"
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { basename, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
@@ -20,8 +21,10 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
   mkdirSync(cache, { recursive: true })
   const outdir = mkdtempSync(`${cache}/examples-`)
   await build({
-    entryPoints: programs.map((name) => `${root}examples/${name}.ts`),
-    outbase: `${root}examples`,
+    entryPoints: Object.fromEntries(programs.map((name) => [
+      basename(name, ".ts"),
+      names.includes(name) ? `${root}examples/${name}.ts` : resolve(root, name)
+    ])),
     outdir,
     bundle: true,
     splitting: true,
@@ -37,23 +40,28 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
     logLevel: "warning"
   })
   const run = (name: string, options: SpawnOptions) =>
-    new Promise<{ readonly code: number; readonly output: string }>((resolve) => {
-      const child = spawn(process.execPath, ["--enable-source-maps", `${outdir}/${name}.js`], options)
+    new Promise<{ readonly code: number; readonly output: string }>((done) => {
+      const child = spawn(process.execPath, ["--enable-source-maps", `${outdir}/${basename(name, ".ts")}.js`], options)
       const written: Array<Buffer> = []
       for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk: Buffer) => written.push(chunk))
       child.on(
         "close",
         (code, signal) =>
-          resolve({ code: signal === "SIGINT" ? 130 : code ?? 1, output: Buffer.concat(written).toString() })
+          done({ code: signal === "SIGINT" ? 130 : code ?? 1, output: Buffer.concat(written).toString() })
       )
     })
   return { run, dispose: () => rmSync(outdir, { recursive: true, force: true }) }
 }
 
 const main = async (name: string | undefined): Promise<number> => {
-  if (name === undefined || name !== "--all" && !names.includes(name)) {
+  const isPath = name?.endsWith(".ts") === true && existsSync(resolve(root, name))
+  if (name === undefined || !isPath && name !== "--all" && !names.includes(name)) {
     const problem = name === undefined ? "" : `there is no example ${name}\n\n`
-    process.stderr.write(`${problem}npm run example -- NAME, or -- --all\n\n${names.map((n) => `  ${n}\n`).join("")}`)
+    process.stderr.write(
+      `${problem}npm run example -- NAME, a path to a program of yours, or --all\n\n${
+        names.map((n) => `  ${n}\n`).join("")
+      }`
+    )
     return 2
   }
   const programs = name === "--all" ? names : [name]
@@ -79,7 +87,8 @@ const main = async (name: string | undefined): Promise<number> => {
       )
     }
   }
-  return results.find(({ code }) => code !== 0)?.code ?? 0
+  const failed = results.find(({ code }) => code !== 0)?.code ?? 0
+  return name === "--all" && failed !== 0 ? 1 : failed
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
