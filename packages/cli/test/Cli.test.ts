@@ -34,7 +34,9 @@ describe("Cli", () => {
           "--format ndjson version",
           "version --format ndjson",
           "version --format=ndjson",
-          "version -f ndjson"
+          "version -f ndjson",
+          "version -f=ndjson --project-id=p",
+          "version --project-id p -f ndjson"
         ]
       ) {
         const { code, stdout } = yield* run(line)

@@ -103,6 +103,7 @@ const prepare = async (row: Row, mode: Place["mode"]) => {
   const home = join(cli.home, `${row.command.replace(" ", "-")}-${mode}`)
   mkdirSync(home)
   writeFileSync(join(home, "key"), "tml-local")
+  writeFileSync(join(home, "metrics.jsonl"), "{\"step\":0,\"loss\":2}\n{\"step\":1,\"loss\":1}\n")
   const at = place(mode, home)
   const env = { HOME: home, HF_ENDPOINT: models, HF_TOKEN: "hf_test", ...row.env }
   for (const line of row.before ?? []) {

@@ -5,8 +5,16 @@
  */
 import * as CliFailure from "../CliFailure.js"
 
-/** The options of the root command, all of which have a value. */
-const rooted = new Set(["--format", "-f", "--api-key", "--base-url", "--project", "--timeout"])
+/** The options of the root command, all of which have a value; some by the names other tools give them. */
+const rooted = new Map([
+  ["--format", "--format"],
+  ["-f", "--format"],
+  ["--api-key", "--api-key"],
+  ["--base-url", "--base-url"],
+  ["--project", "--project"],
+  ["--project-id", "--project"],
+  ["--timeout", "--timeout"]
+])
 
 /**
  * The same command line with the options of the root command in front: the parser takes what follows a command for
@@ -24,27 +32,20 @@ export const hoist = (argv: ReadonlyArray<string>): ReadonlyArray<string> => {
       rest.push(...words.slice(i))
       break
     }
-    const value = words[i + 1]
-    if (rooted.has(word) && value !== undefined) {
+    const equals = word.indexOf("=")
+    const option = rooted.get(equals === -1 ? word : word.slice(0, equals))
+    const value = equals === -1 ? words[i + 1] : word.slice(equals + 1)
+    if (option === undefined || value === undefined) rest.push(word)
+    else {
       // In one word, because a value may be the name of a command: `--base-url local`.
-      front.push(`${word === "-f" ? "--format" : word}=${value}`)
-      i++
-    } else if (word.includes("=") && rooted.has(word.slice(0, word.indexOf("=")))) front.push(word)
-    else rest.push(word)
+      front.push(`${option}=${value}`)
+      if (equals === -1) i++
+    }
   }
   return [...argv.slice(0, 2), ...front, ...rest]
 }
 
-const withValue = new Set([
-  "--format",
-  "-f",
-  "--api-key",
-  "--base-url",
-  "--project",
-  "--timeout",
-  "--log-level",
-  "--completions"
-])
+const withValue = new Set([...rooted.keys(), "--log-level", "--completions"])
 
 /**
  * The words of a command line that are neither options nor values of the options every command has.
