@@ -73,9 +73,12 @@ class Future<A> extends Effectable.Class<A, TinkerError.TinkerError> implements 
   constructor(
     private readonly effect: Effect.Effect<A, TinkerError.TinkerError>,
     readonly requestIds: ReadonlyArray<string>,
-    readonly events: Stream.Stream<QueueState.Event>
+    private readonly stream: () => Stream.Stream<QueueState.Event>
   ) {
     super()
+  }
+  get events(): Stream.Stream<QueueState.Event> {
+    return this.stream()
   }
   commit(): Effect.Effect<A, TinkerError.TinkerError> {
     return this.effect
@@ -93,87 +96,128 @@ const isFinal = <A>(exit: Result<A>): boolean =>
       })
   })
 
-/** One run of `work` for all who wait at the same time, in the given scope; its final result for all who come later. */
-const shared = <A>(options: {
-  readonly work: Effect.Effect<A, TinkerError.TinkerError>
-  readonly scope: Scope.Scope
-  readonly closed: Effect.Effect<never, TinkerError.TinkerError>
-  readonly onFinal: () => void
-}): Effect.Effect<A, TinkerError.TinkerError> => {
-  let kept: Result<A> | undefined
-  let waiting: Waiting<A> | undefined
+interface Listener {
+  readonly push: (event: QueueState.Event) => void
+  readonly end: () => void
+}
 
-  const settle = (exit: Result<A>) => {
-    waiting = undefined
-    if (kept === undefined && isFinal(exit)) {
-      kept = exit
-      options.onFinal()
-    }
+/** What an accepted operation is waited for with. */
+interface Options<A> extends Omit<Poll.Options<A>, "iteration" | "onIteration" | "ready"> {
+  /** Polls end with it. */
+  readonly scope: Scope.Scope
+  /** Told when the result has come. */
+  readonly onResult?: ((now: number) => void) | undefined
+}
+
+/**
+ * One poll for all who wait at the same time, in the scope of its client; its final result for all who come later.
+ *
+ * Thousands of these may be in flight: methods instead of closures, and nothing is built before it is needed.
+ */
+class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> implements TinkerFuture<A> {
+  readonly [TypeId]: TypeId = TypeId
+  private kept: Result<A> | undefined
+  private waiting: Waiting<A> | undefined
+  private iteration = 0
+  /** For those who come late. */
+  private latest: QueueState.Event | undefined
+  private listeners: Set<Listener> | undefined
+
+  constructor(private readonly options: Options<A>) {
+    super()
   }
 
-  const join: Effect.Effect<Waiting<A>> = Effect.suspend(() => {
-    if (waiting !== undefined) return Effect.succeed(waiting)
-    return Effect.map(forkQuietly(Effect.interruptible(options.work), options.scope), (fiber) => {
+  get requestIds(): ReadonlyArray<string> {
+    return [this.options.requestId]
+  }
+
+  get events(): Stream.Stream<QueueState.Event> {
+    return Stream.asyncPush<QueueState.Event>((emit) =>
+      Effect.acquireRelease(
+        Effect.sync(() => {
+          if (this.latest !== undefined) emit.single(this.latest)
+          if (this.kept !== undefined) emit.end()
+          const listener: Listener = { push: emit.single, end: emit.end }
+          this.listeners ??= new Set()
+          this.listeners.add(listener)
+          return listener
+        }),
+        (listener) => Effect.sync(() => this.listeners?.delete(listener))
+      ), { bufferSize: 64, strategy: "sliding" })
+  }
+
+  commit(): Effect.Effect<A, TinkerError.TinkerError> {
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.suspend(() => this.kept ?? Effect.flatMap(this.join(), (joined) => this.wait(joined, restore)))
+    )
+  }
+
+  private wait(
+    joined: Waiting<A>,
+    restore: <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
+  ): Effect.Effect<A, TinkerError.TinkerError> {
+    joined.waiters++
+    return Effect.flatMap(
+      Effect.onInterrupt(restore(Fiber.await(joined.fiber)), () => this.leave(joined)),
+      (exit) =>
+        Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause)
+          // Nobody but the scope interrupts a poll that someone waits for.
+          ? closedError(this.options.from, this.options.requestId)
+          : exit
+    )
+  }
+
+  private join(): Effect.Effect<Waiting<A>> {
+    if (this.waiting !== undefined) return Effect.succeed(this.waiting)
+    return Effect.map(forkQuietly(Effect.interruptible(this.work()), this.options.scope), (fiber) => {
       const started: Waiting<A> = { fiber, waiters: 0 }
-      waiting = started
+      this.waiting = started
       fiber.addObserver((exit) => {
-        if (waiting === started) settle(exit)
+        if (this.waiting === started) this.settle(exit)
       })
       return started
     })
-  })
+  }
 
-  const leave = (left: Waiting<A>): Effect.Effect<void> =>
-    Effect.suspend(() => {
-      if (--left.waiters > 0 || waiting !== left) return Effect.void
-      waiting = undefined
-      return Effect.asVoid(Fiber.interrupt(left.fiber))
-    })
+  private leave(left: Waiting<A>): Effect.Effect<void> {
+    if (--left.waiters > 0 || this.waiting !== left) return Effect.void
+    this.waiting = undefined
+    return Effect.asVoid(Fiber.interrupt(left.fiber))
+  }
 
-  return Effect.uninterruptibleMask((restore) =>
-    Effect.suspend(() => {
-      if (kept !== undefined) return kept
-      return Effect.flatMap(join, (joined) => {
-        joined.waiters++
-        return Effect.flatMap(
-          Effect.onInterrupt(restore(Fiber.await(joined.fiber)), () => leave(joined)),
-          (exit) =>
-            Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause)
-              // Nobody but the scope interrupts a poll that someone waits for.
-              ? options.closed
-              : exit
-        )
+  private settle(exit: Result<A>): void {
+    this.waiting = undefined
+    if (this.kept !== undefined || !isFinal(exit)) return
+    this.kept = exit
+    for (const listener of this.listeners ?? []) listener.end()
+    this.listeners = undefined
+  }
+
+  private work(): Effect.Effect<A, TinkerError.TinkerError> {
+    const { onResult, transport } = this.options
+    const result = Effect.suspend(() =>
+      Poll.poll({
+        ...this.options,
+        iteration: this.iteration,
+        onIteration: (next) => {
+          this.iteration = next
+        },
+        onEvent: (event) => {
+          this.latest = event
+          for (const listener of this.listeners ?? []) listener.push(event)
+          return this.options.onEvent(event)
+        }
       })
-    })
-  )
-}
-
-/** Events of one future: the latest is kept for those who come late. */
-const makeEvents = () => {
-  const listeners = new Set<{ readonly push: (event: QueueState.Event) => void; readonly end: () => void }>()
-  let latest: QueueState.Event | undefined
-  let ended = false
-  return {
-    push: (event: QueueState.Event) => {
-      latest = event
-      for (const listener of listeners) listener.push(event)
-    },
-    end: () => {
-      ended = true
-      for (const listener of listeners) listener.end()
-      listeners.clear()
-    },
-    stream: Stream.asyncPush<QueueState.Event>((emit) =>
-      Effect.acquireRelease(
-        Effect.sync(() => {
-          if (latest !== undefined) emit.single(latest)
-          if (ended) emit.end()
-          const listener = { push: emit.single, end: emit.end }
-          listeners.add(listener)
-          return listener
-        }),
-        (listener) => Effect.sync(() => listeners.delete(listener))
-      ), { bufferSize: 64, strategy: "sliding" })
+    )
+    return Observer.reported(
+      transport.emit,
+      onResult === undefined
+        ? result
+        : Effect.tap(
+          result,
+          () => Effect.clockWith((clock) => Effect.sync(() => onResult(clock.unsafeCurrentTimeMillis())))
+        )
+    )
   }
 }
 
@@ -185,48 +229,7 @@ const closedError = (from: { readonly module: string; readonly method: string },
  *
  * @internal
  */
-export const make = <A>(
-  options: Omit<Poll.Options<A>, "iteration" | "onIteration" | "ready"> & {
-    /** Polls end with it. */
-    readonly scope: Scope.Scope
-    /** Told when the result has come. */
-    readonly onResult?: ((now: number) => void) | undefined
-  }
-): TinkerFuture<A> => {
-  const events = makeEvents()
-  let iteration = 0
-  const work = Observer.reported(
-    options.transport.emit,
-    Effect.suspend(() =>
-      Poll.poll({
-        ...options,
-        iteration,
-        onIteration: (next) => {
-          iteration = next
-        },
-        onEvent: (event) => {
-          events.push(event)
-          return options.onEvent(event)
-        }
-      }).pipe(
-        Effect.tap(() =>
-          Effect.clockWith((clock) => Effect.sync(() => options.onResult?.(clock.unsafeCurrentTimeMillis())))
-        )
-      )
-    )
-  )
-  return new Future(
-    shared({
-      work,
-      scope: options.scope,
-      // an error is costly to make, and hardly ever needed
-      closed: Effect.suspend(() => closedError(options.from, options.requestId)),
-      onFinal: events.end
-    }),
-    [options.requestId],
-    events.stream
-  )
-}
+export const make = <A>(options: Options<A>): TinkerFuture<A> => new Accepted(options)
 
 /**
  * A future of something computed from the result; failures of the computation fail the future.
@@ -257,7 +260,7 @@ export const mapEither: {
     return new Future(
       Effect.suspend(() => kept ?? Effect.flatMap(self, (value) => kept ??= f(value))),
       self.requestIds,
-      self.events
+      () => self.events
     )
   }
 )
@@ -273,7 +276,7 @@ export const all = <A>(futures: ReadonlyArray<TinkerFuture<A>>): TinkerFuture<Re
   new Future<ReadonlyArray<A>>(
     Effect.all(futures, { concurrency: "unbounded" }),
     futures.flatMap((future) => future.requestIds),
-    Stream.mergeAll(futures.map((future) => future.events), { concurrency: "unbounded" })
+    () => Stream.mergeAll(futures.map((future) => future.events), { concurrency: "unbounded" })
   )
 
 /**
@@ -286,7 +289,7 @@ export const zip = <A, B>(self: TinkerFuture<A>, that: TinkerFuture<B>): TinkerF
   new Future<readonly [A, B]>(
     Effect.all([self, that], { concurrency: "unbounded" }),
     [...self.requestIds, ...that.requestIds],
-    Stream.merge(self.events, that.events)
+    () => Stream.merge(self.events, that.events)
   )
 
 /**
@@ -312,5 +315,5 @@ export const timeout: {
         })
     }),
     self.requestIds,
-    self.events
+    () => self.events
   ))

@@ -1,7 +1,7 @@
 /**
  * Ours: so many futures of one model, each with a fiber that waits for it.
  */
-import { Effect, Fiber, Layer, Logger, ManagedRuntime } from "effect"
+import { Effect, Layer, Logger, ManagedRuntime } from "effect"
 import { ServiceClient, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import { serve } from "./measure.js"
@@ -23,6 +23,6 @@ serve(async (futures) => {
   const accepted = await runtime.runPromise(
     Effect.replicateEffect(training.optimStep({ learningRate: 1e-4 }), futures)
   )
-  const waiting = accepted.map((future) => runtime.runFork(future))
-  return { all: runtime.runPromise(Fiber.joinAll(waiting)), count: waiting.length }
+  const waiting = accepted.map((future) => runtime.runPromise(future))
+  return { all: Promise.all(waiting), count: waiting.length }
 })
