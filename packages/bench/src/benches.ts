@@ -15,6 +15,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["memory", () => import("./memory.js")],
   ["size", () => import("./size.js")],
   ["startup", () => import("./startup.js")],
+  ["telemetry", () => import("./telemetry.js")],
   ["training", () => import("./training.js")],
   ["wire", () => import("./wire.js")]
 ])
