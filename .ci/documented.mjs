@@ -1,4 +1,4 @@
-// Fails on a public export without a JSDoc that has @since and @category, and on a module without a header.
+// Fails on a public export without a JSDoc that says what it is, with @since and @category, and on a module without a header.
 import { readdirSync, readFileSync } from "node:fs"
 import ts from "typescript"
 import { publishable } from "./packages.mjs"
@@ -33,6 +33,8 @@ for (const { dir, name } of publishable) {
       // Overloads are documented once, by the first.
       const overload = ts.isFunctionDeclaration(statement) && statement.jsDoc === undefined
       if (tags.has("internal") || overload) continue
+      const [doc] = ts.getJSDocCommentsAndTags(statement)
+      if (!doc?.comment) report(`${where}: ${names(statement).join(", ")}`, "no sentence that says what it is")
       for (const tag of ["since", "category"]) {
         if (!tags.has(tag)) report(`${where}: ${names(statement).join(", ")}`, `no @${tag}`)
       }

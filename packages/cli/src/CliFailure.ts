@@ -34,6 +34,8 @@ export class CliFailure extends Data.TaggedError("CliFailure")<{
 export const usage = (what: string, advice: string): CliFailure => new CliFailure({ what, advice, exitCode: 2 })
 
 /**
+ * What the user reads of a failure.
+ *
  * @since 0.1.0
  * @category models
  */

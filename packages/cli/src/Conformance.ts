@@ -21,6 +21,8 @@ import type { Known } from "./internal/conformance/support.js"
 export type Verdict = "yes" | "no" | "unsupported"
 
 /**
+ * One question to a server, and what it came to.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -34,6 +36,8 @@ export interface Check {
 }
 
 /**
+ * The checks of a server, and the verdict.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -45,6 +49,8 @@ export interface Report {
 }
 
 /**
+ * Which server, which model, and how long to wait.
+ *
  * @since 0.1.0
  * @category models
  */

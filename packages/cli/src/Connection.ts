@@ -8,6 +8,8 @@ import * as Duration from "effect/Duration"
 import type * as Option from "effect/Option"
 
 /**
+ * The server a command talks to, and how.
+ *
  * @since 0.1.0
  * @category services
  */

@@ -35,6 +35,8 @@ export interface LocalFile {
 }
 
 /**
+ * The hub as a command needs it.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -97,6 +99,8 @@ const findToken = Effect.fnUntraced(function*(env: Config.Config.Success<typeof 
 })
 
 /**
+ * The hub over the `HttpClient` in the context.
+ *
  * @since 0.1.0
  * @category layers
  */

@@ -11,12 +11,16 @@ import * as text from "./internal/text.js"
 import { Stdio } from "./Stdio.js"
 
 /**
+ * How data is printed.
+ *
  * @since 0.1.0
  * @category models
  */
 export type Format = "table" | "json" | "ndjson"
 
 /**
+ * A column of a table.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -44,6 +48,8 @@ export interface Result {
 }
 
 /**
+ * Where data and notes go.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -71,6 +77,8 @@ const paint = (code: string, colour: boolean) => (value: string): string =>
   colour && value !== "" ? `\u001b[${code}m${value}\u001b[0m` : value
 
 /**
+ * Output in the format the command line asks for.
+ *
  * @since 0.1.0
  * @category layers
  */

@@ -10,6 +10,8 @@ import * as text from "./internal/text.js"
 import { Stdio } from "./Stdio.js"
 
 /**
+ * What a command shows while it works.
+ *
  * @since 0.1.0
  * @category models
  */

@@ -10,6 +10,8 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 
 /**
+ * A stream to write to, and whether it is a terminal.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -22,6 +24,8 @@ export interface OutputStream {
 }
 
 /**
+ * The standard streams of the process.
+ *
  * @since 0.1.0
  * @category services
  */

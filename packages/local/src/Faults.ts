@@ -53,6 +53,8 @@ export interface Rule {
 }
 
 /**
+ * The faults of one backend, and what they did.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -116,6 +118,8 @@ export const make = (options?: {
   })
 
 /**
+ * Faults by rules, for the backend this layer is provided to.
+ *
  * @since 0.1.0
  * @category layers
  */

@@ -83,6 +83,8 @@ export interface ApiKey {
 }
 
 /**
+ * How a server treats its clients.
+ *
  * @since 0.1.0
  * @category configuration
  */
@@ -128,6 +130,8 @@ export interface Service {
 }
 
 /**
+ * The server as a service.
+ *
  * @since 0.1.0
  * @category services
  */

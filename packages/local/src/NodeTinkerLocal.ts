@@ -23,6 +23,8 @@ import * as Storage from "./Storage.js"
 import type * as TinkerLocal from "./TinkerLocal.js"
 
 /**
+ * Where to listen, and how to treat clients.
+ *
  * @since 0.1.0
  * @category configuration
  */

@@ -48,6 +48,8 @@ const metadataKey = "__metadata__"
 const prefixBytes = 8
 
 /**
+ * Tensors as the bytes of a file.
+ *
  * @since 0.1.0
  * @category combinators
  */

@@ -51,6 +51,8 @@ export interface Service {
 }
 
 /**
+ * Where a backend keeps its files.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -85,12 +87,16 @@ export const directory: (
 })
 
 /**
+ * Files in memory, gone with the process.
+ *
  * @since 0.1.0
  * @category layers
  */
 export const layerMemory: Layer.Layer<Storage> = Layer.effect(Storage, memory)
 
 /**
+ * Files below a directory, each replaced in one step.
+ *
  * @since 0.1.0
  * @category layers
  */

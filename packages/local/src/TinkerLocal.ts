@@ -36,6 +36,8 @@ export const baseUrl: string = "https://tinker.local"
 export const apiKey: Redacted.Redacted = Redacted.make("tml-local")
 
 /**
+ * How the server treats its clients, and how the engine computes.
+ *
  * @since 0.1.0
  * @category configuration
  */
@@ -109,6 +111,8 @@ export const makeClient = (server: LocalServer.Service): HttpClient.HttpClient =
   )
 
 /**
+ * An `HttpClient` that the server in the context answers.
+ *
  * @since 0.1.0
  * @category layers
  */

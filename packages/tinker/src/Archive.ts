@@ -50,6 +50,8 @@ export class ArchiveRefused extends Schema.TaggedError<ArchiveRefused>("effect-t
 }
 
 /**
+ * What an archive may hold at most.
+ *
  * @since 0.1.0
  * @category configuration
  */

@@ -16,12 +16,16 @@ export const AuditEventType: Schema.Literal<["all", "checkpoints", "projects", "
   .Literal("all", "checkpoints", "projects", "teams", "organizations")
 
 /**
+ * What happened.
+ *
  * @since 0.1.0
  * @category models
  */
 export type AuditEventType = typeof AuditEventType.Type
 
 /**
+ * One event of the audit log.
+ *
  * @since 0.1.0
  * @category schemas
  */

@@ -94,6 +94,8 @@ export interface UnrecognizedBillingEvent {
 }
 
 /**
+ * An event of a kind this version does not know.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -122,6 +124,8 @@ export const BillingEventInfo: Schema.Union<[
 )
 
 /**
+ * What was counted.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -148,6 +152,8 @@ export class BillingUsageEvent extends Schema.Class<BillingUsageEvent>(id("Billi
 }, lenient) {}
 
 /**
+ * The usage of one session.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -156,6 +162,8 @@ export class BillingUsageSession extends Schema.Class<BillingUsageSession>(id("B
 }, lenient) {}
 
 /**
+ * Usage by the hour.
+ *
  * @since 0.1.0
  * @category schemas
  */

@@ -22,6 +22,8 @@ export class SupportedModel extends Schema.Class<SupportedModel>("effect-tinker/
 }, lenient) {}
 
 /**
+ * What a server offers.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -32,6 +34,8 @@ export class GetServerCapabilitiesResponse
 {}
 
 /**
+ * Whether a server is well.
+ *
  * @since 0.1.0
  * @category schemas
  */

@@ -22,12 +22,16 @@ const id = <const Name extends string>(name: Name) => `effect-tinker/Checkpoint/
 export type CheckpointType = Open<"training" | "sampler" | "external">
 
 /**
+ * What a checkpoint is for: training goes on from it, or samples come from it.
+ *
  * @since 0.1.0
  * @category schemas
  */
 export const CheckpointType: Schema.Schema<CheckpointType, string> = open("training", "sampler", "external")
 
 /**
+ * The record of a checkpoint.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -46,6 +50,8 @@ export class Checkpoint extends Schema.Class<Checkpoint>("effect-tinker/Checkpoi
 }, lenient) {}
 
 /**
+ * One page of checkpoints.
+ *
  * @since 0.1.0
  * @category schemas
  */

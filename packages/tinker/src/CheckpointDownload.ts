@@ -46,6 +46,8 @@ export type Event =
   | ({ readonly _tag: "Completed" } & Summary)
 
 /**
+ * What is on disk now.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -58,6 +60,8 @@ export interface Summary {
 }
 
 /**
+ * Which checkpoint, and where to.
+ *
  * @since 0.1.0
  * @category configuration
  */
@@ -96,6 +100,8 @@ export class DownloadInProgress
 }
 
 /**
+ * What can go wrong.
+ *
  * @since 0.1.0
  * @category errors
  */

@@ -10,6 +10,8 @@ const flag = <const K extends string>(key: K, value: boolean) => withDefault(Sch
 const int = <const K extends string>(key: K, value: number) => withDefault(Schema.Int, key, () => value)
 
 /**
+ * Asks how the server wants its clients to behave.
+ *
  * @since 0.1.0
  * @category schemas
  */

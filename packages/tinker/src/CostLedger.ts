@@ -54,6 +54,8 @@ export interface Price {
 export type Usage = { readonly [K in Kind]?: number | undefined }
 
 /**
+ * Prices, and how much may be spent.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -79,6 +81,8 @@ export interface Entry {
 }
 
 /**
+ * What was spent, and on what.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -107,6 +111,8 @@ export interface Guard<in A> {
 }
 
 /**
+ * A ledger: guards operations, and adds up.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -129,6 +135,8 @@ export interface Service {
 }
 
 /**
+ * The ledger as a service.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -176,6 +184,8 @@ interface Line {
 }
 
 /**
+ * A ledger that has spent nothing yet.
+ *
  * @since 0.1.0
  * @category constructors
  */
@@ -314,6 +324,8 @@ export const make: (options: Options) => Effect.Effect<Service, TinkerError.Inva
 )
 
 /**
+ * A ledger for all who ask for one.
+ *
  * @since 0.1.0
  * @category layers
  */

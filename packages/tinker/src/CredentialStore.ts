@@ -45,12 +45,16 @@ export class GeneratedKey extends Schema.Class<GeneratedKey>(id("GeneratedKey"))
 }) {}
 
 /**
+ * A key in the credentials file.
+ *
  * @since 0.1.0
  * @category schemas
  */
 export const StoredKey: Schema.Union<[typeof ManualKey, typeof GeneratedKey]> = Schema.Union(ManualKey, GeneratedKey)
 
 /**
+ * A key in the credentials file.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -114,6 +118,8 @@ export const defaultKey = (
     ))
 
 /**
+ * Reads and writes the credentials file.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -128,6 +134,8 @@ export interface Service {
 }
 
 /**
+ * The credentials file as a service.
+ *
  * @since 0.1.0
  * @category services
  */

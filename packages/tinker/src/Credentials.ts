@@ -47,6 +47,8 @@ export class StoredKey extends Context.Reference<StoredKey>()("effect-tinker/Cre
 }) {}
 
 /**
+ * Gives out the credential for a request.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -62,6 +64,8 @@ export interface Service {
 }
 
 /**
+ * Where credentials come from.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -169,6 +173,8 @@ export const anonymous: Service = {
 }
 
 /**
+ * Credentials as the configuration states them.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -179,6 +185,8 @@ export const layer: Layer.Layer<
 > = Layer.effect(Credentials, make)
 
 /**
+ * No credential at all.
+ *
  * @since 0.1.0
  * @category layers
  */

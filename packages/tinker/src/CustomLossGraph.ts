@@ -53,6 +53,8 @@ export class CustomLossInput extends Schema.Class<CustomLossInput>(id("CustomLos
 }, strict) {}
 
 /**
+ * Uploads a loss.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -67,6 +69,8 @@ export class CreateCustomLossRequest extends Schema.Class<CreateCustomLossReques
 }, strict) {}
 
 /**
+ * The id of an uploaded loss.
+ *
  * @since 0.1.0
  * @category schemas
  */

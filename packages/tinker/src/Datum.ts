@@ -15,12 +15,16 @@ import * as TensorData from "./TensorData.js"
 import { InvalidInput } from "./TinkerError.js"
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
 export const TypeId: unique symbol = Symbol.for("effect-tinker/Datum")
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -87,6 +91,8 @@ export class Datum {
 }
 
 /**
+ * Whether something is a {@link Datum}.
+ *
  * @since 0.1.0
  * @category guards
  */
@@ -217,6 +223,8 @@ export const withProvenance: {
 })
 
 /**
+ * A datum in its JSON shape.
+ *
  * @since 0.1.0
  * @category models
  */

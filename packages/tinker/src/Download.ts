@@ -20,6 +20,8 @@ import * as Stream from "effect/Stream"
 import * as TinkerError from "./TinkerError.js"
 
 /**
+ * How far a download is.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -30,6 +32,8 @@ export interface Progress {
 }
 
 /**
+ * What was fetched.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -40,6 +44,8 @@ export interface Summary {
 }
 
 /**
+ * What to fetch, and where to.
+ *
  * @since 0.1.0
  * @category configuration
  */

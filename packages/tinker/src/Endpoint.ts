@@ -21,6 +21,8 @@ import type * as RetryPolicy from "./RetryPolicy.js"
 export type Pool = "session" | "training" | "sampling" | "futures" | "completions" | "rest" | "telemetry"
 
 /**
+ * HTTP methods of the service.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -53,6 +55,8 @@ export interface Codec<A> {
 }
 
 /**
+ * One call of the service: where it goes, how it is encoded, how it is tried again.
+ *
  * @since 0.1.0
  * @category models
  */

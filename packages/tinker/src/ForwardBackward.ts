@@ -34,6 +34,8 @@ export const LossName: Schema.Literal<
 )
 
 /**
+ * The losses of the service.
+ *
  * @since 0.1.0
  * @category models
  */

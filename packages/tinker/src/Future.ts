@@ -224,6 +224,8 @@ export const FutureCompletions: Schema.Schema<ReadonlyArray<FutureCompletion>, R
   )
 
 /**
+ * What has ended since the cursor that was given.
+ *
  * @since 0.1.0
  * @category schemas
  */

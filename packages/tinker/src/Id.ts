@@ -14,6 +14,8 @@ import * as Schema from "effect/Schema"
 export const SessionId = Schema.NonEmptyString.pipe(Schema.brand("effect-tinker/SessionId"))
 
 /**
+ * Id of a session.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -28,6 +30,8 @@ export type SessionId = typeof SessionId.Type
 export const ModelId = Schema.NonEmptyString.pipe(Schema.brand("effect-tinker/ModelId"))
 
 /**
+ * Id of a model in training, and of its run.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -42,6 +46,8 @@ export type ModelId = typeof ModelId.Type
 export const SamplingSessionId = Schema.NonEmptyString.pipe(Schema.brand("effect-tinker/SamplingSessionId"))
 
 /**
+ * Id of a sampler.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -56,6 +62,8 @@ export type SamplingSessionId = typeof SamplingSessionId.Type
 export const RequestId = Schema.NonEmptyString.pipe(Schema.brand("effect-tinker/RequestId"))
 
 /**
+ * Id of an accepted operation.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -70,6 +78,8 @@ export type RequestId = typeof RequestId.Type
 export const SequenceId = Schema.NonEmptyString.pipe(Schema.brand("effect-tinker/SequenceId"))
 
 /**
+ * Id of a sampled sequence.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -84,6 +94,8 @@ export type SequenceId = typeof SequenceId.Type
 export const CheckpointId = Schema.NonEmptyString.pipe(Schema.brand("effect-tinker/CheckpointId"))
 
 /**
+ * Id of a checkpoint within its run.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -98,6 +110,8 @@ export type CheckpointId = typeof CheckpointId.Type
 export const LossId = Schema.NonEmptyString.pipe(Schema.brand("effect-tinker/LossId"))
 
 /**
+ * Id of an uploaded loss.
+ *
  * @since 0.1.0
  * @category models
  */

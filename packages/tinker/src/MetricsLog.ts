@@ -63,6 +63,8 @@ export class MalformedLine extends Schema.TaggedError<MalformedLine>("effect-tin
 }
 
 /**
+ * A log that is open.
+ *
  * @since 0.1.0
  * @category models
  */

@@ -12,6 +12,8 @@ import { AdamOptimizerConfig, OptimizerConfig } from "./Optimizer.js"
 const id = <const Name extends string>(name: Name) => `effect-tinker/Model/${name}` as const
 
 /**
+ * Creates a model.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -28,6 +30,8 @@ export class CreateModelRequest extends Schema.Class<CreateModelRequest>(id("Cre
 }, strict) {}
 
 /**
+ * A model that is ready.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -37,6 +41,8 @@ export class CreateModelResponse extends Schema.Class<CreateModelResponse>(id("C
 }, lenient) {}
 
 /**
+ * Asks what a model is.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -59,6 +65,8 @@ export class ModelData extends Schema.Class<ModelData>(id("ModelData"))({
 }, lenient) {}
 
 /**
+ * What a model is.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -74,6 +82,8 @@ export class GetInfoResponse extends Schema.Class<GetInfoResponse>(id("GetInfoRe
 }, lenient) {}
 
 /**
+ * Lets go of a model.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -83,6 +93,8 @@ export class UnloadModelRequest extends Schema.Class<UnloadModelRequest>(id("Unl
 }, strict) {}
 
 /**
+ * A model that is gone.
+ *
  * @since 0.1.0
  * @category schemas
  */

@@ -151,6 +151,8 @@ export const Chunk: Schema.Union<[typeof EncodedText, typeof ImageAssetPointer, 
   .Union(EncodedText, ImageAssetPointer, Image, Dmel)
 
 /**
+ * A piece of a model's input: tokens, an image, audio.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -206,6 +208,8 @@ export const fromText = (tokenizer: { readonly encode: (text: string) => Tokens 
   fromInts(tokenizer.encode(text))
 
 /**
+ * An input of several pieces.
+ *
  * @since 0.1.0
  * @category constructors
  */

@@ -24,6 +24,8 @@ import * as TinkerError from "./TinkerError.js"
 const nullish = <A, I>(schema: Schema.Schema<A, I>) => Schema.optionalWith(schema, { nullable: true })
 
 /**
+ * A message of a conversation.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -46,6 +48,8 @@ interface Common {
 }
 
 /**
+ * Continue a conversation.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -54,6 +58,8 @@ export interface ChatRequest extends Common {
 }
 
 /**
+ * Continue a text.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -185,6 +191,8 @@ export const completionsEndpoint: Endpoint.Endpoint<CompletionRequest, Completio
 )
 
 /**
+ * Completions, whole or as they are drawn.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -198,6 +206,8 @@ export interface Service {
 }
 
 /**
+ * The OpenAI-compatible surface as a service.
+ *
  * @since 0.1.0
  * @category services
  */

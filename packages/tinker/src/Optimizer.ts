@@ -57,6 +57,8 @@ export interface OtherOptimizerParams {
 }
 
 /**
+ * Parameters of an optimizer this version does not know.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -111,6 +113,8 @@ export interface OtherOptimizerConfig {
 }
 
 /**
+ * An optimizer family this version does not know.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -125,6 +129,8 @@ export const OtherOptimizerConfig: Schema.Schema<OtherOptimizerConfig> = taggedJ
 export type OptimizerConfig = AdamOptimizerConfig | DimuonOptimizerConfig | OtherOptimizerConfig
 
 /**
+ * The optimizer family of a model.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -173,6 +179,8 @@ export const optimStepRequest = (options: {
   })
 
 /**
+ * What a step came to.
+ *
  * @since 0.1.0
  * @category schemas
  */

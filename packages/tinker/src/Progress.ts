@@ -51,6 +51,8 @@ export interface Snapshot {
 }
 
 /**
+ * One loop, told step by step.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -72,6 +74,8 @@ export interface Progress {
 }
 
 /**
+ * How far the loop goes, and who looks.
+ *
  * @since 0.1.0
  * @category models
  */

@@ -101,6 +101,8 @@ export type Loss = (
 ) => CustomLoss.Outcome | Promise<CustomLoss.Outcome>
 
 /**
+ * Options of a pass: those of its loss, and those of every operation.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -320,6 +322,8 @@ export interface Tinker extends Closing {
 }
 
 /**
+ * Which service, and over what.
+ *
  * @since 0.1.0
  * @category models
  */

@@ -13,6 +13,8 @@ import { chart, escape, format, type Point } from "./internal/report/chart.js"
 import * as MetricsLog from "./MetricsLog.js"
 
 /**
+ * How the page is headed.
+ *
  * @since 0.1.0
  * @category models
  */

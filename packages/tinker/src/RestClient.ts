@@ -40,6 +40,8 @@ type Call<A> = Caller.Call<A>
 type Pages<A> = Stream.Stream<A, TinkerError.TinkerError>
 
 /**
+ * Which page of a list.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -50,6 +52,8 @@ export interface Page {
 }
 
 /**
+ * Whose things to look at.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -74,6 +78,8 @@ export interface Paging {
 }
 
 /**
+ * What can be asked and told without a session.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -166,6 +172,8 @@ export interface Service {
 }
 
 /**
+ * The client as a service.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -361,6 +369,8 @@ export const fromTransport = (via: transport.Service): Service => {
 }
 
 /**
+ * A client of the configured server.
+ *
  * @since 0.1.0
  * @category layers
  */

@@ -109,6 +109,8 @@ export const validate = (request: SampleRequest): Either.Either<SampleRequest, I
 export type StopReason = Open<"length" | "stop">
 
 /**
+ * Why a sequence ended.
+ *
  * @since 0.1.0
  * @category schemas
  */

@@ -28,6 +28,8 @@ export class CreateSamplingSessionRequest
 {}
 
 /**
+ * A sampler that is open.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -52,6 +54,8 @@ export class JoinSamplingSessionRequest
 {}
 
 /**
+ * A sampler that was joined.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -64,6 +68,8 @@ export class JoinSamplingSessionResponse
 {}
 
 /**
+ * What a sampler samples from.
+ *
  * @since 0.1.0
  * @category schemas
  */

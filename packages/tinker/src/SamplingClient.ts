@@ -80,6 +80,8 @@ export interface SampleResult {
 }
 
 /**
+ * Draws and scores.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -110,12 +112,16 @@ export interface Service {
 }
 
 /**
+ * The client as a service.
+ *
  * @since 0.1.0
  * @category services
  */
 export class SamplingClient extends Context.Tag("effect-tinker/SamplingClient")<SamplingClient, Service>() {}
 
 /**
+ * How a client treats its samples.
+ *
  * @since 0.1.0
  * @category models
  */

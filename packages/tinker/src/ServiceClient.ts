@@ -40,12 +40,16 @@ import * as TinkerConfig from "./TinkerConfig.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
 export const TypeId: unique symbol = Symbol.for("effect-tinker/ServiceClient")
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -61,6 +65,8 @@ export type TypeId = typeof TypeId
 export type Health = Heartbeat.Health
 
 /**
+ * One session, and what the service says of itself.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -87,6 +93,8 @@ export interface Service {
 }
 
 /**
+ * For the other clients of this package; not for users.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -104,6 +112,8 @@ export interface Internals {
 }
 
 /**
+ * The client as a service.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -123,6 +133,8 @@ export interface SessionOptions {
 }
 
 /**
+ * Which service, with which credential, and what the session is opened with.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -144,6 +156,8 @@ const reasonOf = (exit: Exit.Exit<unknown, unknown>): FinishReason =>
   Exit.isSuccess(exit) ? "success" : Cause.isInterruptedOnly(exit.cause) ? "interrupted" : "errored"
 
 /**
+ * A client over the transport in the context.
+ *
  * @since 0.1.0
  * @category constructors
  */

@@ -22,6 +22,8 @@ import {
 const id = <const Name extends string>(name: Name) => `effect-tinker/Session/${name}` as const
 
 /**
+ * Opens a session.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -38,6 +40,8 @@ export class CreateSessionRequest extends Schema.Class<CreateSessionRequest>(id(
 }, strict) {}
 
 /**
+ * A session that is open.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -53,6 +57,8 @@ export class CreateSessionResponse extends Schema.Class<CreateSessionResponse>(i
 }, lenient) {}
 
 /**
+ * Keeps a session alive.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -62,6 +68,8 @@ export class SessionHeartbeatRequest extends Schema.Class<SessionHeartbeatReques
 }, strict) {}
 
 /**
+ * A heartbeat that arrived.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -82,6 +90,8 @@ export const FinishReason: Schema.Literal<["success", "errored", "interrupted"]>
 )
 
 /**
+ * How a session ended.
+ *
  * @since 0.1.0
  * @category models
  */

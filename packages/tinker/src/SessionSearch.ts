@@ -121,6 +121,8 @@ export interface Unrecognized {
 }
 
 /**
+ * Something this version does not know.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -145,6 +147,8 @@ export const SessionFailedReason: Schema.Union<[
 )
 
 /**
+ * Why a session failed.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -178,6 +182,8 @@ export const SessionStatus: Schema.Union<[
 ]> = Schema.Union(SessionFailed, SessionCancelled, ClientSessionFinished, SessionActive, Unrecognized)
 
 /**
+ * Where a session stands.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -262,12 +268,16 @@ export const SearchOwner: Schema.Union<
 > = Schema.Union(OwnSearchOwner, AccessibleSearchOwner, UserSearchOwner)
 
 /**
+ * Whose sessions to search.
+ *
  * @since 0.1.0
  * @category models
  */
 export type SearchOwner = typeof SearchOwner.Type
 
 /**
+ * Sessions that are alive.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -276,6 +286,8 @@ export class ActiveSessionStatusQuery extends Schema.Class<ActiveSessionStatusQu
 }, strict) {}
 
 /**
+ * Sessions that were cancelled.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -286,6 +298,8 @@ export class CancelledSessionStatusQuery
 {}
 
 /**
+ * Sessions that failed.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -294,6 +308,8 @@ export class FailedSessionStatusQuery extends Schema.Class<FailedSessionStatusQu
 }, strict) {}
 
 /**
+ * Sessions that their clients finished.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -324,6 +340,8 @@ export const SessionStatusQuery: Schema.Union<[
 )
 
 /**
+ * Which states to search for.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -355,6 +373,8 @@ export class SessionSearchRequest extends Schema.Class<SessionSearchRequest>(id(
 }, strict) {}
 
 /**
+ * One page of what was found.
+ *
  * @since 0.1.0
  * @category schemas
  */

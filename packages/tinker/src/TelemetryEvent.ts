@@ -9,6 +9,8 @@ import { Count, Instant, JsonRecord, lenient, optional, required, strict, withDe
 const id = <const Name extends string>(name: Name) => `effect-tinker/TelemetryEvent/${name}` as const
 
 /**
+ * Kinds of events.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -16,12 +18,16 @@ export const EventType: Schema.Literal<["SESSION_START", "SESSION_END", "UNHANDL
   Schema.Literal("SESSION_START", "SESSION_END", "UNHANDLED_EXCEPTION", "GENERIC_EVENT")
 
 /**
+ * Kinds of events.
+ *
  * @since 0.1.0
  * @category models
  */
 export type EventType = typeof EventType.Type
 
 /**
+ * How bad an event is.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -34,6 +40,8 @@ export const Severity: Schema.Literal<["DEBUG", "INFO", "WARNING", "ERROR", "CRI
 )
 
 /**
+ * How bad an event is.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -52,6 +60,8 @@ const event = <const T extends EventType>(type: T) =>
   Schema.Literal(type).pipe(Schema.propertySignature, Schema.withConstructorDefault(() => type))
 
 /**
+ * A session began.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -61,6 +71,8 @@ export class SessionStartEvent extends Schema.Class<SessionStartEvent>(id("Sessi
 }, lenient) {}
 
 /**
+ * A session ended.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -72,6 +84,8 @@ export class SessionEndEvent extends Schema.Class<SessionEndEvent>(id("SessionEn
 }, lenient) {}
 
 /**
+ * Something failed that nobody had expected.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -84,6 +98,8 @@ export class UnhandledExceptionEvent extends Schema.Class<UnhandledExceptionEven
 }, lenient) {}
 
 /**
+ * Anything else, by name.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -106,12 +122,16 @@ export const TelemetryEvent: Schema.Union<
 > = Schema.Union(SessionStartEvent, SessionEndEvent, UnhandledExceptionEvent, GenericEvent)
 
 /**
+ * What can be reported.
+ *
  * @since 0.1.0
  * @category models
  */
 export type TelemetryEvent = typeof TelemetryEvent.Type
 
 /**
+ * A batch of events.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -125,6 +145,8 @@ export class TelemetrySendRequest extends Schema.Class<TelemetrySendRequest>(id(
 }, strict) {}
 
 /**
+ * Whether a batch was taken.
+ *
  * @since 0.1.0
  * @category schemas
  */

@@ -14,12 +14,16 @@ import * as tensorJson from "./internal/tensorJson.js"
 import { InvalidInput } from "./TinkerError.js"
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
 export const TypeId: unique symbol = Symbol.for("effect-tinker/TensorData")
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -34,6 +38,8 @@ export type TypeId = typeof TypeId
 export const Dtype: Schema.Literal<["int64", "float32"]> = Schema.Literal("int64", "float32")
 
 /**
+ * The types of numbers the wire knows.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -170,12 +176,16 @@ const sameIndices = (a: numbers.Int64Values | undefined, b: numbers.Int64Values 
   a === undefined || b === undefined ? a === b : sameNumbers(a, b)
 
 /**
+ * Whether something is a {@link TensorData}.
+ *
  * @since 0.1.0
  * @category guards
  */
 export const isTensorData = (u: unknown): u is TensorData => Predicate.hasProperty(u, TypeId)
 
 /**
+ * Whether only what is not zero is held (CSR).
+ *
  * @since 0.1.0
  * @category guards
  */
@@ -204,6 +214,8 @@ export const dtypeByKey: Readonly<Record<string, Dtype>> = {
 }
 
 /**
+ * What the numbers of an array are.
+ *
  * @since 0.1.0
  * @category models
  */

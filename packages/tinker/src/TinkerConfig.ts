@@ -109,6 +109,8 @@ export interface Proxy {
 }
 
 /**
+ * A configuration that is complete.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -158,6 +160,8 @@ export interface Service {
 export class TinkerConfig extends Context.Tag("effect-tinker/TinkerConfig")<TinkerConfig, Service>() {}
 
 /**
+ * What can be configured.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -310,6 +314,8 @@ export const fromEnv = (
   Effect.flatMap(Environment.options, (env) => make(Environment.over(given, env)))
 
 /**
+ * The configuration given here; the environment is not looked at.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -317,6 +323,8 @@ export const layer = (options: Options): Layer.Layer<TinkerConfig, TinkerError.I
   Layer.effect(TinkerConfig, Effect.suspend(() => make(options)))
 
 /**
+ * A configuration described by `Config`s.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -326,6 +334,8 @@ export const layerConfig = (
   Layer.effect(TinkerConfig, Effect.flatMap(Config.unwrap(options), make))
 
 /**
+ * The configuration of the environment, with what is given on top.
+ *
  * @since 0.1.0
  * @category layers
  */

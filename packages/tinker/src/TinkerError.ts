@@ -9,12 +9,16 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
 export const TypeId: unique symbol = Symbol.for("effect-tinker/TinkerError")
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -232,6 +236,8 @@ export class MalformedResponse
 export const Category: Schema.Literal<["unknown", "server", "user"]> = Schema.Literal("unknown", "server", "user")
 
 /**
+ * Whose fault a failed operation is, in the server's eyes.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -437,12 +443,16 @@ export const TinkerError: Schema.Union<[
 )
 
 /**
+ * Everything that can go wrong.
+ *
  * @since 0.1.0
  * @category errors
  */
 export type TinkerError = typeof TinkerError.Type
 
 /**
+ * Whether something is a {@link TinkerError}.
+ *
  * @since 0.1.0
  * @category guards
  */

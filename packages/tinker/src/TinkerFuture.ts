@@ -27,12 +27,16 @@ import type * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
 export const TypeId: unique symbol = Symbol.for("effect-tinker/TinkerFuture")
 
 /**
+ * What marks the values of this module.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -56,6 +60,8 @@ export interface TinkerFuture<out A> extends Effect.Effect<A, TinkerError.Tinker
 }
 
 /**
+ * Whether something is a {@link TinkerFuture}.
+ *
  * @since 0.1.0
  * @category guards
  */
@@ -247,6 +253,8 @@ export const map: {
 )
 
 /**
+ * A future of something computed from the result, which may fail.
+ *
  * @since 0.1.0
  * @category combinators
  */

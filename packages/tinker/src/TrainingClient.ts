@@ -74,6 +74,8 @@ export interface TrainStep {
 }
 
 /**
+ * The operations of one model.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -158,6 +160,8 @@ export interface Service {
 }
 
 /**
+ * The client as a service.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -226,6 +230,8 @@ export const makeFromState: (
 )
 
 /**
+ * A new model with a LoRA adapter, made when the layer is built.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -235,6 +241,8 @@ export const layerLora = (
   Layer.scoped(TrainingClient, makeLora(options))
 
 /**
+ * A model that continues from a checkpoint, made when the layer is built.
+ *
  * @since 0.1.0
  * @category layers
  */

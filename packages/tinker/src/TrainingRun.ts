@@ -10,6 +10,8 @@ import { ModelId } from "./Id.js"
 import { Instant, lenient, optional, required, StringRecord, withDefault } from "./internal/wire.js"
 
 /**
+ * The record of a training run.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -28,6 +30,8 @@ export class TrainingRun extends Schema.Class<TrainingRun>("effect-tinker/Traini
 }, lenient) {}
 
 /**
+ * One page of runs.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -47,6 +51,8 @@ export class TrainingRunsResponse
 export const AccessScope: Schema.Literal<["owned", "accessible"]> = Schema.Literal("owned", "accessible")
 
 /**
+ * Whose runs: one's own, or all one may read.
+ *
  * @since 0.1.0
  * @category models
  */

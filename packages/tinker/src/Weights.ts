@@ -42,6 +42,8 @@ export class SaveWeightsRequest extends Schema.Class<SaveWeightsRequest>(id("Sav
 }, strict) {}
 
 /**
+ * Where weights were saved.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -170,6 +172,8 @@ export class LoadWeightsRequest extends Schema.Class<LoadWeightsRequest>(id("Loa
 }, strict) {}
 
 /**
+ * Which weights were loaded.
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -197,6 +201,8 @@ export class CopyWeightsRequest extends Schema.Class<CopyWeightsRequest>(id("Cop
 }, strict) {}
 
 /**
+ * Where the copy is.
+ *
  * @since 0.1.0
  * @category schemas
  */
