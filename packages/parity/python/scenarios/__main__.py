@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
 
 warnings.simplefilter("ignore")
@@ -37,10 +37,15 @@ def outcome(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 wanted = json.loads(sys.argv[1])
+# without any that ends for so long, those that are left do not end
 limit = float(sys.argv[2])
 pool = ThreadPoolExecutor(max_workers=int(sys.argv[3]))
 running = [pool.submit(outcome, one) for one in wanted]
-wait(running, timeout=limit)
+pending = set(running)
+while pending:
+    ended_now, pending = wait(pending, timeout=limit, return_when=FIRST_COMPLETED)
+    if not ended_now:
+        break
 ended = [
     future.result() if future.done() else {"name": one["name"], "outcome": "did not end"}
     for one, future in zip(wanted, running, strict=True)

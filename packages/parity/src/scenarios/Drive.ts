@@ -65,7 +65,7 @@ const Report = Schema.parseJson(Schema.Struct({
 }))
 
 /** Seconds after which a scenario that has not ended does not end. */
-const patience = 150
+const patience = 120
 
 export interface Theirs {
   /** Names of all scenarios there are in Python. */

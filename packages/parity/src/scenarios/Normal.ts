@@ -137,7 +137,7 @@ export const steps = (
   const out: Array<Step> = []
   const keys = new Set<string>()
   const accepted = new Map<unknown, Step>()
-  const last = new Map<Step | Array<Exchange>, Seen>()
+  const last = new Map<Array<Exchange>, Seen>()
   const open = new Map<string, Step>()
 
   const add = (list: Array<Exchange>, seen: Seen): void => {
