@@ -333,6 +333,18 @@ export * as SamplingClient from "./SamplingClient.js"
 export * as SamplingParams from "./SamplingParams.js"
 
 /**
+ * Sampling in workers: code that keeps a CPU busy (parsing, scoring, running tests on what was drawn) moves to threads
+ * of its own with a client of the same sampler, so that heartbeats and polls of this one are never late.
+ *
+ * The pieces fit the workers of `@effect/platform`: a pool here starts each worker with {@link Start}, and a runner
+ * there answers it with {@link start}, which gives the other requests their `SamplingClient`. A worker's client numbers
+ * its requests in a range of its own and brings its own credentials; the handle it is started with holds none.
+ *
+ * @since 0.1.0
+ */
+export * as SamplingWorker from "./SamplingWorker.js"
+
+/**
  * The door to a Tinker service: its configuration, one session, and what the other clients are made from.
  *
  * Building it sends nothing. The first operation asks for the server's configuration; the first one that needs a
