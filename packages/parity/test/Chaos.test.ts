@@ -160,6 +160,9 @@ describe("the proxy of a chaos run", () => {
     Effect.gen(function*() {
       const { proxy } = yield* through({ halfOpen: 1 })
       yield* Effect.flip(post(proxy.port, "hello", 300))
+      const { port } = yield* echo
+      const spoken = yield* Proxy.make({ target: port, seed: 1, rates: { halfOpen: 1 }, neverSilent: ["asample"] })
+      assert.strictEqual(yield* post(spoken.port, "hello"), "got hello")
     }))
 
   it.scopedLive("duplicate: the server sees it twice, the client once", () =>

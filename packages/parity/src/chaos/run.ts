@@ -42,6 +42,9 @@ export interface Report {
   readonly memory: { readonly first: number; readonly last: number }
 }
 
+/** From here on there is time for polls that meet a dead connection. */
+const long = 2_000
+
 const rates: Proxy.Rates = {
   latency: 0.04,
   resetBefore: 0.005,
@@ -75,7 +78,10 @@ export const run = ({ ops, seed }: Options): Effect.Effect<Report, ChaosFailed, 
       })
 
     const server = yield* Ref.make(yield* life(0))
-    const proxy = yield* Effect.mapError(Proxy.make({ target: port, seed, rates }), failed)
+    const proxy = yield* Effect.mapError(
+      Proxy.make({ target: port, seed, rates, neverSilent: ops < long ? ["retrieve_future", "retrieve_futures"] : [] }),
+      failed
+    )
     const started = performance.now()
     const args: Schema.Schema.Type<typeof ClientArguments> = {
       baseUrl: `http://127.0.0.1:${proxy.port}`,
