@@ -3,8 +3,8 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Stream } from "effect"
-import { RestClient, TrainingClient } from "effect-tinker"
-import { Backend, model } from "./shared/backend.js"
+import { RestClient } from "effect-tinker"
+import { Backend } from "./shared/backend.js"
 
 const program = Effect.gen(function*() {
   const rest = yield* RestClient.RestClient
@@ -16,9 +16,10 @@ const program = Effect.gen(function*() {
     yield* Console.log(`${modelName}, up to ${maxContextLength} tokens`)
   }
 
-  yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 8 })
   const newest = yield* Stream.runHead(rest.streamTrainingRuns({ pageSize: 1 }))
-  if (newest._tag === "Some") yield* Console.log(`the newest run trains ${newest.value.baseModel}`)
+  yield* Console.log(
+    newest._tag === "Some" ? `the newest run trains ${newest.value.baseModel}` : "no training runs yet"
+  )
 })
 
-NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))
+NodeRuntime.runMain(program.pipe(Effect.provide(Backend)))

@@ -108,7 +108,11 @@ const names: ReadonlyMap<string, ReadonlyArray<string>> = new Map(
   })
 )
 
-/** Every command that does something, in full. @internal */
+/**
+ * Every command that does something, in full.
+ *
+ * @internal
+ */
 export const leaves: ReadonlyArray<string> = Array.from(
   names,
   ([name, inside]) => inside.length === 0 ? [name] : inside.map((inner) => `${name} ${inner}`)
