@@ -42,6 +42,8 @@ const node = (sent: Array<Sent>, compress: (own: Exchange.Wire["compress"]) => E
       const lean: Exchange.MakeWire = (config) =>
         Effect.map(Node.make(config), (wire) => ({
           ...wire,
+          // Every request by the one way that is watched here.
+          dispatch: undefined,
           compress: compress(wire.compress),
           send: (request) => {
             if (request.path.endsWith("/forward_backward")) {
