@@ -94,29 +94,38 @@ const fieldsOf = (data: Readonly<Record<string, unknown>>): Record<string, unkno
 /** Beats, polls and our own reports fail without being reported: the next one is the answer, or someone else tells. */
 const silent = new Set<RetryPolicy.Class>(["heartbeat", "poll", "telemetry"])
 
-const failedAttempt = (
-  event: Extract<Observer.Event, { readonly _tag: "AttemptFailed" }>,
+/** What both of the service's events about a failure hold. */
+const failureOf = (
+  { elapsed, error, retrying }: Extract<Observer.Event, { readonly _tag: "AttemptFailed" | "SampleFailed" }>,
   now: number
-): Content | undefined => {
-  const { attempt, elapsed, error } = event
-  if (silent.has(event.class)) return undefined
+) => {
   const user = TinkerError.isUserError(error)
   return {
-    _tag: "Generic",
-    name: "InternalClientHolder.execute_with_retries.exception",
-    severity: event.retrying || user ? "WARNING" : "ERROR",
+    severity: retrying || user ? "WARNING" : "ERROR",
     data: {
       func: `${error.module}.${error.method}`,
       exception: summaryOf(error),
       exception_type: typeOf(error),
       status_code: error.status ?? null,
-      is_retryable: event.retrying,
       is_user_error: user,
-      attempt_count: attempt,
       start_time: (now - elapsed) / 1000,
       current_time: now / 1000,
       elapsed_time: elapsed / 1000
     }
+  } as const
+}
+
+const failedAttempt = (
+  event: Extract<Observer.Event, { readonly _tag: "AttemptFailed" }>,
+  now: number
+): Content | undefined => {
+  if (silent.has(event.class)) return undefined
+  const { data, severity } = failureOf(event, now)
+  return {
+    _tag: "Generic",
+    name: "InternalClientHolder.execute_with_retries.exception",
+    severity,
+    data: { ...data, is_retryable: event.retrying, attempt_count: event.attempt }
   }
 }
 
@@ -124,23 +133,12 @@ const failedSample = (
   event: Extract<Observer.Event, { readonly _tag: "SampleFailed" }>,
   now: number
 ): Content => {
-  const { error } = event
-  const user = TinkerError.isUserError(error)
+  const { data, severity } = failureOf(event, now)
   return {
     _tag: "Generic",
     name: "RetryHandler.execute.exception",
-    severity: event.retrying || user ? "WARNING" : "ERROR",
-    data: {
-      func: `${error.module}.${error.method}`,
-      exception: summaryOf(error),
-      exception_type: typeOf(error),
-      status_code: error.status ?? null,
-      should_retry: event.retrying,
-      is_user_error: user,
-      start_time: (now - event.elapsed) / 1000,
-      current_time: now / 1000,
-      elapsed_time: event.elapsed / 1000
-    }
+    severity,
+    data: { ...data, should_retry: event.retrying }
   }
 }
 
