@@ -32,7 +32,8 @@ async def main() -> None:
         await failing(step, training.optim_step_async(types.AdamParams()))
     sampler = await service.create_sampling_client_async(base_model="base")
     prompt = types.ModelInput.from_ints([1, 2, 3])
-    await failing("sample", sampler.sample_async(prompt, 1, types.SamplingParams(max_tokens=1)))
+    for name in ["sample", "lost sample"]:
+        await failing(name, sampler.sample_async(prompt, 1, types.SamplingParams(max_tokens=1)))
     await service.close("success")
 
 

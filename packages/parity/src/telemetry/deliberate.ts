@@ -16,9 +16,7 @@ export const leftOut: Readonly<Record<string, string>> = {
   "*.body": repeats,
   "*.detail": repeats,
   "APIFuture.result_async.application_error.error": repeats,
-  "*.model_cls": "the name of a Python class; request_type says the same",
-  "RetryHandler.execute.exception.attempt_count":
-    "a sample is tried again as a whole only when its result has expired, which is an event of its own"
+  "*.model_cls": "the name of a Python class; request_type says the same"
 }
 
 /** Fields both send, with words of their own. */

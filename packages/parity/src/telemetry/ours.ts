@@ -26,7 +26,9 @@ export const session = (baseUrl: string) =>
     const training = yield* TrainingClient.makeLora({ baseModel: "base", rank: 8 })
     for (const step of steps) yield* failing(step, Effect.flatten(training.optimStep()))
     const sampler = yield* SamplingClient.make({ baseModel: "base" })
-    yield* failing("sample", sampler.sample({ prompt: ModelInput.fromInts([1, 2, 3]), maxTokens: 1 }))
+    for (const name of ["sample", "lost sample"]) {
+      yield* failing(name, sampler.sample({ prompt: ModelInput.fromInts([1, 2, 3]), maxTokens: 1 }))
+    }
   }).pipe(
     Effect.scoped,
     Effect.provide(ServiceClient.layer({ baseUrl, apiKey: "tml-parity" }).pipe(Layer.provide(NodeTinker.layer)))

@@ -22,12 +22,26 @@ const results: ReadonlyArray<(poll: number) => Answer> = [
   (poll) => poll === 0 ? { status: 500, body: { detail: "busy" } } : { body: { metrics: { grad_norm: 1 } } }
 ]
 
-const answer = (path: string, body: Json, polls: Map<string, number>): Answer => {
+/** How often this has been asked for before. */
+const count = (asked: Map<string, number>, what: string): number => {
+  const before = asked.get(what) ?? 0
+  asked.set(what, before + 1)
+  return before
+}
+
+/** What becomes of the samples: refused at once, or accepted, lost, and then refused when it is asked for again. */
+const samples: ReadonlyArray<Answer> = [
+  { status: 422, body: { detail: "refused" } },
+  { body: { request_id: "sample-lost" } },
+  { status: 422, body: { detail: "refused" } }
+]
+
+const answer = (path: string, body: Json, asked: Map<string, number>): Answer => {
   if (path === "/api/v1/telemetry") return { body: { status: "accepted" } }
   if (path === "/api/v1/create_session") return { body: { session_id: "session-1" } }
   if (path === "/api/v1/create_model") return { body: { request_id: "create" } }
   if (path === "/api/v1/create_sampling_session") return { body: { sampling_session_id: "sampler-1" } }
-  if (path === "/api/v1/asample") return { status: 422, body: { detail: "refused" } }
+  if (path === "/api/v1/asample") return samples[count(asked, path)] ?? { status: 404, body: {} }
   if (path.startsWith("/api/v1/training_runs/")) return { status: 404, body: { detail: "no such run" } }
   const refusal = results[0]
   if (path === "/api/v1/optim_step") {
@@ -38,8 +52,8 @@ const answer = (path: string, body: Json, polls: Map<string, number>): Answer =>
   if (path === "/api/v1/retrieve_future") {
     const id = String(body["request_id"])
     if (id === "create") return { body: { model_id: "session-1:train:0" } }
-    const poll = polls.get(id) ?? 0
-    polls.set(id, poll + 1)
+    if (id === "sample-lost") return { status: 410, body: { detail: "expired" } }
+    const poll = count(asked, id)
     return results[Number(id.slice("step-".length)) - 1]?.(poll) ?? { status: 404, body: {} }
   }
   return { body: {} }
@@ -59,7 +73,7 @@ export const start = Effect.acquireRelease(
   Effect.async<{ readonly baseUrl: string; readonly reports: ReadonlyArray<Json>; readonly close: () => void }>(
     (resume) => {
       const reports: Array<Json> = []
-      const polls = new Map<string, number>()
+      const asked = new Map<string, number>()
       const server = createServer((request, response) => {
         const chunks: Array<Buffer> = []
         request.on("data", (chunk: Buffer) => chunks.push(chunk))
@@ -67,7 +81,7 @@ export const start = Effect.acquireRelease(
           const path = (request.url ?? "").split("?")[0] ?? ""
           const body = parse(Buffer.concat(chunks).toString())
           if (path === "/api/v1/telemetry") reports.push(body)
-          const { body: content, status } = answer(path, body, polls)
+          const { body: content, status } = answer(path, body, asked)
           response.writeHead(status ?? 200, { "content-type": "application/json" }).end(JSON.stringify(content))
         })
       })

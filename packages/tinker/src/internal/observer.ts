@@ -68,10 +68,12 @@ export type Event =
     readonly data: Readonly<Record<string, unknown>>
   }
   | {
-    /** A sample as a whole failed. */
+    /** A sample as a whole failed, for the time being where it is asked for again. */
     readonly _tag: "SampleFailed"
     readonly error: TinkerError.TinkerError
     readonly retrying: boolean
+    /** How often it has been asked for. */
+    readonly attempt: number
     readonly elapsed: number
   }
   | {

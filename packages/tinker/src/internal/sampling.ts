@@ -16,7 +16,6 @@ import * as Api from "../Api.js"
 import { SamplingSessionTarget, type UntypedFuture } from "../Future.js"
 import type { RequestId, SamplingSessionId } from "../Id.js"
 import type * as QueueState from "../QueueState.js"
-import * as RetryPolicy from "../RetryPolicy.js"
 import * as Sample from "../Sample.js"
 import { JoinSamplingSessionRequest } from "../Sampler.js"
 import type { SampleOptions, Settings } from "../SamplingClient.js"
@@ -30,6 +29,7 @@ import * as FuturesPoller from "./futuresPoller.js"
 import * as Meters from "./meters.js"
 import * as Poll from "./poll.js"
 import * as QueueLog from "./queueLog.js"
+import { resubmitting } from "./resubmit.js"
 import * as SampleProgress from "./sampleProgress.js"
 import * as SampleRequest from "./sampleRequest.js"
 import * as Tracing from "./tracing.js"
@@ -42,12 +42,6 @@ const clientRange = 1_000_000_000
 
 /** Keeps `clientRange` times the number within the integers a double holds exactly. */
 const mostRandomClients = 9_000_000
-
-/** A result the server has lost is asked for again, as a new request. */
-const resubmit: RetryPolicy.Policy = RetryPolicy.backoff({
-  budget: "2 hours",
-  while: (error) => error._tag === "FutureExpired"
-})
 
 const bySchema = Poll.jsonDecoder(Sample.SampleResponse)
 
@@ -68,6 +62,9 @@ interface UnderWay extends Transport.Custody {
   readonly from: { readonly module: string; readonly method: string }
   /** Accepted by the server, its result not there yet. */
   accepted: RequestId | undefined
+  /** How often it has been asked for as a whole. */
+  attempts: number
+  started: number
 }
 
 /** @internal */
@@ -208,32 +205,28 @@ export const make: (
 
     /** Numbered anew each time it runs. */
     const once = (draft: SampleRequest.Draft, sample: UnderWay, bytes: number) => {
-      const send = (number: number) => numbered(draft(number * clientRange + count++), sample, bytes, number)
+      const send = (number: number) => {
+        sample.attempts++
+        return numbered(draft(number * clientRange + count++), sample, bytes, number)
+      }
       return Effect.suspend(() => client === undefined ? Effect.flatMap(clientNumber, send) : send(client))
     }
 
-    /** The schedule is only driven once there is something to try again. */
-    const resubmitting = (
-      sample: UnderWay,
-      self: Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError>
-    ): Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError> =>
-      Effect.catchAll(self, (expired) => {
-        if (expired._tag !== "FutureExpired") return Effect.fail(expired)
-        sample.accepted = undefined
-        let first = true
-        const again: Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError> = Effect.suspend(() => {
-          if (!first) return self
-          first = false
-          return Effect.fail(expired)
-        })
-        return Effect.retry(again, resubmit)
+    const tellFailed = (sample: UnderWay, error: TinkerError.TinkerError, retrying: boolean, now: number): void => {
+      if (config.sampleNoRetries) return
+      transport.emit({
+        _tag: "SampleFailed",
+        error,
+        retrying,
+        attempt: sample.attempts,
+        elapsed: now - sample.started
       })
+    }
 
-    const tell = (cause: Cause.Cause<TinkerError.TinkerError>, elapsed: number): void => {
+    const tell = (sample: UnderWay, cause: Cause.Cause<TinkerError.TinkerError>, now: number): void => {
       if (cause._tag !== "Fail") return
-      const { error } = cause
-      if (!config.sampleNoRetries) transport.emit({ _tag: "SampleFailed", error, retrying: false, elapsed })
-      transport.emit({ _tag: "OperationFailed", error })
+      tellFailed(sample, cause.error, false, now)
+      transport.emit({ _tag: "OperationFailed", error: cause.error })
     }
 
     const end = (answered: boolean, now: number) => {
@@ -242,13 +235,13 @@ export const make: (
     }
 
     const begun = <A>(sample: UnderWay, self: Effect.Effect<A, TinkerError.TinkerError>, clock: Clock.Clock) => {
-      const start = clock.unsafeCurrentTimeMillis()
-      progress.begin(start)
+      sample.started = clock.unsafeCurrentTimeMillis()
+      progress.begin(sample.started)
       return Effect.matchCauseEffect(self, {
         onFailure: (cause) => {
           const now = clock.unsafeCurrentTimeMillis()
           end(false, now)
-          tell(cause, now - start)
+          tell(sample, cause, now)
           sample.flight?.abandon()
           return sample.accepted !== undefined && Cause.isInterrupted(cause)
             ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(cause))
@@ -257,7 +250,7 @@ export const make: (
         onSuccess: (value) => {
           const now = clock.unsafeCurrentTimeMillis()
           end(true, now)
-          Meters.finished("Sample", now - start)
+          Meters.finished("Sample", now - sample.started)
           return Effect.succeed(value)
         }
       })
@@ -277,9 +270,21 @@ export const make: (
       Effect.suspend(() => {
         const draft = SampleRequest.make(method, options, samplingSessionId, settings)
         if (Either.isLeft(draft)) return Effect.fail(draft.left)
-        const sample: UnderWay = { from: from(method), accepted: undefined, flight: undefined }
+        const sample: UnderWay = {
+          from: from(method),
+          accepted: undefined,
+          attempts: 0,
+          started: 0,
+          flight: undefined
+        }
         const attempt = once(draft.right, sample, promptBytes(options.prompt))
-        const work = underWay(sample, config.sampleNoRetries ? attempt : resubmitting(sample, attempt))
+        const work = underWay(
+          sample,
+          config.sampleNoRetries ? attempt : resubmitting(attempt, (error, now) => {
+            sample.accepted = undefined
+            tellFailed(sample, error, true, now)
+          })
+        )
         const tokens = Meters.lengthOf(options.prompt)
         Meters.tokensIn("Sample", tokens)
         if (!transport.tracing.spans) return work

@@ -138,7 +138,13 @@ const failedSample = (
     _tag: "Generic",
     name: "RetryHandler.execute.exception",
     severity,
-    data: { ...data, should_retry: event.retrying }
+    data: {
+      ...data,
+      // The official SDK's retry handler sees an exception of its own here; the status is in the future's event.
+      ...(event.error._tag === "FutureExpired" ? { exception_type: "RetryableException", status_code: null } : {}),
+      should_retry: event.retrying,
+      attempt_count: event.attempt
+    }
   }
 }
 

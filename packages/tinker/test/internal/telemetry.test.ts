@@ -1,10 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Metric, Option, Schema, Scope, TestClock } from "effect"
+import { Effect, Exit, Fiber, Layer, Metric, Option, Schema, Scope, TestClock } from "effect"
 import {
   Credentials,
   Id,
   Metrics,
+  ModelInput,
   RestClient,
+  SamplingClient,
   ServiceClient,
   TelemetryEvent,
   TinkerConfig,
@@ -17,6 +19,7 @@ import * as Telemetry from "../../src/internal/telemetry.js"
 import * as TelemetryEvents from "../../src/internal/telemetryEvents.js"
 import * as Transport from "../../src/internal/transport.js"
 import * as Server from "../utils/recordingServer.js"
+import * as Sampling from "../utils/samplingServer.js"
 import * as Training from "../utils/trainingServer.js"
 import { live } from "../utils/transport.js"
 
@@ -275,6 +278,35 @@ describe("telemetry", () => {
       const exception = told[4]
       assert.isTrue(exception?.event === "UNHANDLED_EXCEPTION" && exception.errorType === "RequestFailedError")
       assert.notInclude(JSON.stringify(server.seen.filter(({ path }) => path.endsWith("/telemetry"))), "secret")
+    }))
+
+  it.effect("a sample is reported with how often it was asked for, also while it is asked for again", () =>
+    Effect.gen(function*() {
+      const server = Sampling.make({}, (seen) => {
+        if (seen.path === "/api/v1/telemetry") return accepted
+        if (seen.path === "/api/v1/retrieve_future") return Server.refuse(410)
+        return seen.path === "/api/v1/asample" && seen.json["seq_id"] === 2 ? Server.refuse(422) : undefined
+      })
+      yield* Effect.gen(function*() {
+        const sampler = yield* SamplingClient.make({ baseModel: "base" })
+        const fiber = yield* Effect.fork(Effect.flip(sampler.sample({ prompt: ModelInput.fromInts([1]) })))
+        yield* TestClock.adjust("1 seconds")
+        yield* TestClock.adjust("1 seconds")
+        assert.strictEqual((yield* Fiber.join(fiber))._tag, "BadRequest")
+      }).pipe(Effect.scoped, Effect.provide(ServiceClient.layer(options).pipe(Layer.provide(server.layer))))
+      const told = events(server).flatMap((event) =>
+        event.event === "GENERIC_EVENT" && event.eventName === "RetryHandler.execute.exception"
+          ? [event.eventData]
+          : []
+      )
+      const lost = { should_retry: true, exception_type: "RetryableException", status_code: null }
+      const facts = [
+        { ...lost, attempt_count: 1 },
+        { ...lost, attempt_count: 2 },
+        { should_retry: false, exception_type: "UnprocessableEntityError", status_code: 422, attempt_count: 3 }
+      ]
+      assert.lengthOf(told, facts.length)
+      facts.forEach((expected, i) => assert.deepInclude(told[i], expected))
     }))
 
   it.effect("a client without a session reports under a name of its own, and no session events", () =>
