@@ -41,6 +41,8 @@ export interface CallOptions {
   /** Of one attempt. */
   readonly timeout?: Duration.DurationInput | undefined
   readonly retry?: RetryPolicy.Policy | undefined
+  /** Told of every attempt that fails, also of those that are tried again. */
+  readonly onFailed?: ((error: TinkerError.TinkerError) => void) | undefined
   /** Presented instead of the tenant's own. */
   readonly credential?: Redacted.Redacted | undefined
   /**

@@ -8,7 +8,7 @@ import * as Either from "effect/Either"
 import type * as Scope from "effect/Scope"
 import * as Api from "../Api.js"
 import type * as CustomLoss from "../CustomLoss.js"
-import type * as Datum from "../Datum.js"
+import * as Datum from "../Datum.js"
 import * as ForwardBackward from "../ForwardBackward.js"
 import type { ModelId, SamplingSessionId } from "../Id.js"
 import { GetInfoRequest } from "../Model.js"
@@ -87,6 +87,8 @@ const toParams = (input: OptimizerInput): Optimizer.OptimizerParams => {
 const isOther = (input: object): input is Optimizer.OtherOptimizerParams =>
   "type" in input && typeof input.type === "string"
 
+const placeholder = Either.getOrThrow(Datum.fromTokens([0, 0], { weights: [0, 0] }))
+
 interface Pass {
   readonly method: string
   readonly data: ReadonlyArray<Datum.Datum>
@@ -106,7 +108,14 @@ export const make: (options: {
     service: internals,
     module: "TrainingClient",
     report: QueueLog.make(`Training of ${modelId}`),
-    attributes: { "tinker.model_id": modelId }
+    attributes: { "tinker.model_id": modelId },
+    // The smallest forward pass there is. Under a key of its own: it is not the request whose number it takes.
+    placeholder: (seqId) =>
+      transport.call(
+        Api.forwardBackward,
+        { modelId, seqId, data: [placeholder], lossFn: "cross_entropy", lossFnConfig: undefined, forwardOnly: true },
+        { from: from("submit"), idempotencyKey: `effect-tinker-${modelId}-${seqId}-placeholder` }
+      )
   })
   let lastStep: number | undefined
 

@@ -173,10 +173,17 @@ export const make: Effect.Effect<
       : Effect.succeed(call)
   }
 
+  const told = (call: Attempts.Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+    const onFailed = call.options?.onFailed
+    return onFailed === undefined
+      ? once(call, attempt)
+      : Effect.tapError(once(call, attempt), (error) => Effect.sync(() => onFailed(error)))
+  }
+
   const retrying = (call: Attempts.Call) =>
     Effect.catchAll(
-      once(call, 0),
-      (error) => again(call.endpoint.endpoint, call.options?.retry, error, (attempt) => once(call, attempt))
+      told(call, 0),
+      (error) => again(call.endpoint.endpoint, call.options?.retry, error, (attempt) => told(call, attempt))
     )
 
   const decode = <Request, Response>(

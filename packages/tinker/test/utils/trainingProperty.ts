@@ -12,6 +12,7 @@ const outcome = fc.oneof(
   { weight: 6, arbitrary: fc.constant("accept" as const) },
   { weight: 2, arbitrary: fc.constant("unavailable" as const) },
   { weight: 1, arbitrary: fc.constant("refuse" as const) },
+  { weight: 1, arbitrary: fc.constant("turnAway" as const) },
   { weight: 1, arbitrary: fc.constant("hold" as const) }
 )
 
@@ -40,6 +41,9 @@ const settle = (n: number) => Effect.yieldNow().pipe(Effect.repeatN(n))
 
 const datum = Either.getOrThrow(Datum.fromTokens([1, 2]))
 
+/** What takes the number of a request that was not taken. */
+const isPlaceholder = ({ pass }: Training.Numbered): boolean => pass?.forwardOnly === true
+
 /** The operation a request belongs to: it travels as the learning rate, or as a setting of the loss. */
 const ownerOf = ({ json, pass }: Training.Numbered): number => {
   const adam = json["adam_params"]
@@ -51,6 +55,11 @@ const ownerOf = ({ json, pass }: Training.Numbered): number => {
 export const check = Effect.fnUntraced(function*({ operations, parallel }: Plan) {
   const tries = new Map<string, number>()
   const busy = new Map<string, number>()
+  /** What a gateway answered in the server's place. */
+  const unseen = new Set<Server.Seen>()
+  /** Numbers of each model the server has answered for good. */
+  const used = new Map<string, Set<number>>()
+  const use = ({ modelId, seqId }: Training.Numbered) => used.set(modelId, (used.get(modelId) ?? new Set()).add(seqId))
   let gate = yield* Deferred.make<void>()
   let free = false
   const held = Effect.suspend(() => free ? Effect.void : Deferred.await(gate))
@@ -60,7 +69,10 @@ export const check = Effect.fnUntraced(function*({ operations, parallel }: Plan)
     accept: (request) => {
       const owner = ownerOf(request)
       const own = operations[owner]
-      if (own === undefined) return undefined
+      if (own === undefined) {
+        use(request)
+        return undefined
+      }
       const key = `${request.modelId}/${request.seqId}`
       const attempt = tries.get(key) ?? 0
       tries.set(key, attempt + 1)
@@ -74,6 +86,11 @@ export const check = Effect.fnUntraced(function*({ operations, parallel }: Plan)
         if (met === "hold") yield* held
         busy.delete(request.modelId)
         if (met === "unavailable") return Server.refuse(503)
+        if (met === "turnAway") {
+          unseen.add(request.seen)
+          return Server.refuse(403, "<html>blocked</html>")
+        }
+        use(request)
         return met === "refuse" ? Server.refuse(422) : undefined
       }).pipe(Effect.ensuring(Effect.sync(() => busy.delete(request.modelId))))
     },
@@ -148,7 +165,11 @@ export const check = Effect.fnUntraced(function*({ operations, parallel }: Plan)
   })
   for (let model = 0; model < models; model++) {
     const { modelId } = clientOf(model)
-    const requests = server.log.filter((request) => request.modelId === modelId)
+    const arrived = server.log.filter((request) => request.modelId === modelId && !unseen.has(request.seen))
+    // G4: the server waits for no number.
+    const answered = [...(used.get(modelId) ?? [])].sort((a, b) => a - b)
+    assert.deepStrictEqual(answered, answered.map((_, i) => i + 1))
+    const requests = arrived.filter((request) => !isPlaceholder(request))
     const owners = new Map<number, number>()
     const keys = new Map<number, string>()
     for (const request of requests) {
@@ -161,14 +182,15 @@ export const check = Effect.fnUntraced(function*({ operations, parallel }: Plan)
     }
     // G1: numbers are dense, and follow the order in which the operations started.
     const numbers = [...owners.keys()].sort((a, b) => a - b)
-    assert.deepStrictEqual(numbers, numbers.map((_, i) => i + 1))
+    const all = [...new Set(arrived.map(({ seqId }) => seqId))].sort((a, b) => a - b)
+    assert.deepStrictEqual(all, all.map((_, i) => i + 1))
     const order = numbers.map((number) => owners.get(number) ?? -1)
     assert.deepStrictEqual(order, [...order].sort((a, b) => a - b))
     // Arrival, too: an operation comes after the one before. What got no answer may come once more, before the next.
     const arrivals = [...new Set(requests.map(ownerOf))]
     assert.deepStrictEqual(arrivals, [...arrivals].sort((a, b) => a - b))
     // G2: what left the line was never sent; what stayed was.
-    const sent = new Set(requests.map(ownerOf))
+    const sent = new Set(server.log.filter((request) => request.modelId === modelId).map(ownerOf))
     operations.forEach((own, id) => {
       if (own.model !== model) return
       if (queued.has(id)) assert.isFalse(sent.has(id), `operation ${id} was sent after it had left the line`)
