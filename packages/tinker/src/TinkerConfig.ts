@@ -71,7 +71,7 @@ export interface Compatibility {
   readonly failedFutureIsBadRequest: boolean
   /** `POST /client/dynamic_config` exists. */
   readonly dynamicConfig: boolean
-  /** Longest time of one poll, for a server that holds them longer than the usual 45 seconds allow. */
+  /** Longest time of one poll, where `Options` name none: a server may hold them longer than the usual 45 seconds allow. */
   readonly pollTimeout?: Duration.DurationInput | undefined
 }
 
@@ -130,6 +130,8 @@ export interface Service {
   readonly poolLimits: Readonly<Record<Pool, number>>
   /** Longest time of one attempt, for endpoints that state none of their own. */
   readonly timeout: Option.Option<Duration.Duration>
+  /** Longest time of one poll for results: a connection that has gone silent is given up after it. */
+  readonly pollTimeout: Duration.Duration
   readonly connectTimeout: Duration.Duration
   /** Largest response body we accept, in bytes. */
   readonly maxResponseBytes: number
@@ -187,7 +189,13 @@ export interface Options {
   readonly poolLimits?: Partial<Record<Pool, number>> | undefined
   /** Replaces the time limit of every endpoint that keeps to the usual 60 seconds. */
   readonly timeout?: Duration.DurationInput | undefined
-  /** Defaults to 5 seconds. */
+  /**
+   * Longest time of one poll for results, after which a connection that has gone silent is given up and another poll
+   * begins. Keep it above the time for which the server holds a poll. Defaults to that of `compatibility`, 45 seconds
+   * for the hosted service.
+   */
+  readonly pollTimeout?: Duration.DurationInput | undefined
+  /** Longest time to make a connection. Defaults to 5 seconds. */
   readonly connectTimeout?: Duration.DurationInput | undefined
   /** Defaults to 512 MiB. */
   readonly maxResponseBytes?: number | undefined
@@ -288,6 +296,9 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
       headers,
       poolLimits: { ...defaultPoolLimits, ...options.poolLimits },
       timeout: Option.map(Option.fromNullable(options.timeout), Duration.decode),
+      pollTimeout: Duration.decode(
+        options.pollTimeout ?? (options.compatibility ?? hosted).pollTimeout ?? "45 seconds"
+      ),
       connectTimeout: Duration.decode(options.connectTimeout ?? "5 seconds"),
       maxResponseBytes: options.maxResponseBytes ?? 512 * 1024 * 1024,
       billingPause: Duration.decode(options.billingPause ?? "1 hour"),

@@ -91,6 +91,7 @@ describe("TinkerConfig", () => {
       [{ poolLimits: { futures: 1.5 } }, "futures"],
       [{ maxResponseBytes: -1 }, "maxResponseBytes"],
       [{ timeout: 0 }, "timeout"],
+      [{ pollTimeout: 0 }, "pollTimeout"],
       [{ connectTimeout: "-1 seconds" }, "connectTimeout"]
     ]
     for (const [options, word] of cases) {

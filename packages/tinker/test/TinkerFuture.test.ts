@@ -121,6 +121,28 @@ describe("TinkerFuture", () => {
       assert.strictEqual(server.seen[1]?.headers["x-tinker-request-iteration"], "1")
     }))
 
+  for (
+    const [what, config, seconds] of [
+      ["after 45 seconds", {}, 45],
+      ["when the configuration says so", { pollTimeout: "5 seconds" }, 5],
+      ["later for a server that holds polls longer", { compatibility: TinkerConfig.skyrl }, 330],
+      ["as set, whatever the server's habit", { compatibility: TinkerConfig.skyrl, pollTimeout: "20 seconds" }, 20]
+    ] as const
+  ) {
+    it.scoped(`a poll on a silent connection is given up for another one ${what}`, () =>
+      Effect.gen(function*() {
+        const { events, future, server } = yield* setup((n) => n === 0 ? hold : done(1), { config })
+        const fiber = yield* Effect.fork(future)
+        yield* TestClock.adjust(Duration.millis(seconds * 1000 - 1))
+        assert.deepStrictEqual(events, [])
+        yield* TestClock.adjust("1 millis")
+        assert.strictEqual(events[0]?._tag, "Retrying")
+        yield* TestClock.adjust("1 seconds")
+        assert.deepStrictEqual(yield* fiber, { value: 1 })
+        assert.strictEqual(server.seen[0]?.headers["x-stainless-read-timeout"], String(seconds))
+      }))
+  }
+
   it.scoped("the poll goes on while anyone waits, and is aborted with the last", () =>
     Effect.gen(function*() {
       const { future, server } = yield* setup(() => hold)

@@ -110,7 +110,6 @@ const ask = <A>(
     from,
     custody,
     requestId,
-    timeout: transport.config.compatibility.pollTimeout,
     headers: {
       accept: decoder.protobuf === undefined ? "application/json" : "application/x-protobuf, application/json",
       "x-stainless-raw-response": "raw",

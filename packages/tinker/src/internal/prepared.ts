@@ -29,7 +29,13 @@ export interface Prepared {
   readonly request: (encoded: Encoded, details: Details) => Wire.Request
 }
 
-const usual = 60_000
+const usual = Duration.seconds(60)
+
+/** An endpoint that keeps to the usual time takes that of the configuration; one that has reasons of its own does not. */
+const timeoutOf = (endpoint: Plain, config: TinkerConfig.Service): Duration.Duration => {
+  if (endpoint.retry === "poll") return config.pollTimeout
+  return Duration.equals(endpoint.timeout, usual) ? Option.getOrElse(config.timeout, () => usual) : endpoint.timeout
+}
 
 const escape = (value: string): string =>
   value.split("/").map((segment) => encodeURIComponent(segment).replaceAll("%3A", ":")).join("/")
@@ -58,10 +64,7 @@ export const make = (
   const prepare = <Request, Response>(endpoint: Endpoint<Request, Response>): Prepared => {
     const stated = config.paths[endpoint.name] ?? endpoint.path
     const template = stated.startsWith("/api/v1/") ? `${config.apiPrefix}${stated.slice(7)}` : stated
-    const endpointTimeout = Duration.toMillis(endpoint.timeout)
-    const timeout = endpointTimeout === usual
-      ? Option.match(config.timeout, { onNone: () => usual, onSome: Duration.toMillis })
-      : endpointTimeout
+    const timeout = Duration.toMillis(timeoutOf(endpoint, config))
     const fixed: Readonly<Record<string, string>> = {
       accept: endpoint.response.contentType ?? "application/json",
       "user-agent": userAgent,

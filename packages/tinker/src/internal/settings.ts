@@ -64,7 +64,7 @@ export const numbers = (options: Options): Either.Either<void, TinkerError.Inval
   }
   const { maxResponseBytes } = options
   if (maxResponseBytes !== undefined && !(maxResponseBytes > 0)) return refuse("maxResponseBytes must be above 0")
-  for (const name of ["timeout", "connectTimeout"] as const) {
+  for (const name of ["timeout", "pollTimeout", "connectTimeout"] as const) {
     const duration = options[name]
     if (duration !== undefined && Duration.toMillis(duration) <= 0) return refuse(`${name} must be above 0`)
   }
