@@ -75,9 +75,9 @@ export const describe = (event: Event): string => {
         ? `${what} is being worked on`
         : `${what} is paused ${after}: ${reason(event)}`
     case "Retrying":
-      return `${what} has no answer ${after}: ${event.error.message}; asking again in ${Duration.format(event.delay)}`
+      return `${what} has no answer ${after}: ${reason(event)}; asking again in ${Duration.format(event.delay)}`
     case "BillingPaused":
-      return `${what} is paused ${after}: ${event.error.message}`
+      return `${what} is paused ${after}: ${reason(event)}`
   }
 }
 

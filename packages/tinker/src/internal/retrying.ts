@@ -17,6 +17,14 @@ import type * as Observer from "./observer.js"
 /** Work under way waits for a bill to be paid; a start, a listing or a beat does not. */
 const pausing = new Set<RetryPolicy.Class>(["submit", "poll"])
 
+/** Whose callers would otherwise wait without a word: polls, samples and heartbeats have reports of their own. */
+const telling = new Set<RetryPolicy.Class>(["submit", "startup", "restRead", "restWrite"])
+
+/** Some seconds of failures are nothing to talk about: the next attempt usually works. */
+const quietAttempts = 3
+
+const tellingInterval = 60_000
+
 /** @internal */
 export interface Subject {
   readonly name: string
@@ -44,6 +52,7 @@ export const make = (options: {
   readonly policies: RetryPolicy.Policies
 }): Retrying => {
   const { billing, observers, policies } = options
+  let lastTold = Number.NEGATIVE_INFINITY
 
   const blocked = (endpoint: string, error: TinkerError.TinkerError): Effect.Effect<boolean> =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
@@ -100,16 +109,21 @@ export const make = (options: {
         if (ScheduleDecision.isDone(decision)) return yield* error
         const delay = Math.max(0, ScheduleIntervals.start(decision.intervals) - now)
         observers.emit({ _tag: "RetryScheduled", endpoint: name, attempt, delay, error })
-        yield* Effect.annotateLogs(Effect.logDebug(`${name}: trying again in ${Math.round(delay)} ms`), {
-          package: "effect-tinker",
-          module: "Transport",
-          endpoint: name,
-          attempt,
-          delay: Math.round(delay),
-          error: error._tag,
-          status: error.status,
-          requestId: error.requestId
-        })
+        const tell = telling.has(retry) && attempt >= quietAttempts && now - lastTold >= tellingInterval
+        if (tell) lastTold = now
+        yield* Effect.annotateLogs(
+          tell
+            ? Effect.logWarning(`${error.message.split("\n", 1)[0]}; trying again`)
+            : Effect.annotateLogs(Effect.logDebug(`${name}: trying again in ${Math.round(delay)} ms`), {
+              endpoint: name,
+              attempt,
+              delay: Math.round(delay),
+              error: error._tag,
+              status: error.status,
+              requestId: error.requestId
+            }),
+          { package: "effect-tinker", module: "Transport" }
+        )
         yield* Effect.sleep(delay)
       }
       const result = yield* Effect.either(run(attempt + 1))

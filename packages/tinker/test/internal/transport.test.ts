@@ -1,6 +1,6 @@
 import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Effect, Fiber, Layer, Schedule, Schema, Stream, TestClock } from "effect"
+import { Chunk, Effect, Fiber, Layer, Logger, Schedule, Schema, Stream, TestClock } from "effect"
 import { Api, ClientConfig, Credentials, Endpoint, RetryPolicy, TinkerConfig } from "effect-tinker"
 import { Transport } from "../../src/internal/transport.js"
 import * as transport from "../../src/internal/transport.js"
@@ -39,6 +39,27 @@ describe("transport", () => {
       assert.strictEqual(new Set(seen.map(({ headers }) => headers["x-idempotency-key"])).size, 1)
       assert.deepStrictEqual(seen.map(({ headers }) => headers["x-stainless-retry-count"]), ["0", "1", "2"])
     }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("says that it goes on trying, after a few seconds and then once a minute, however many calls fail", () => {
+    const { client } = script([status(503)])
+    const warned: Array<string> = []
+    const Warnings = Logger.replace(
+      Logger.defaultLogger,
+      Logger.make(({ logLevel, message }) => {
+        if (logLevel._tag === "Warning") warned.push(String(message))
+      })
+    )
+    return Effect.gen(function*() {
+      const { call } = yield* Transport
+      yield* Effect.fork(Effect.all([call(submit, request), call(submit, request)], { concurrency: 2 }))
+      yield* TestClock.adjust("2 seconds")
+      assert.deepStrictEqual(warned, [])
+      yield* TestClock.adjust("3 seconds")
+      assert.deepStrictEqual(warned, ["Api.submit: the server is unavailable (status 503): no; trying again"])
+      yield* TestClock.adjust("70 seconds")
+      assert.strictEqual(warned.length, 2)
+    }).pipe(Effect.provide(Warnings), Effect.provide(live(client)))
   })
 
   it.effect("attempt is one attempt: raw answer or tagged error with its body", () => {
