@@ -4,9 +4,15 @@
  */
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeRuntime } from "@effect/platform-node"
-import { Console, Effect, Layer } from "effect"
+import { Config, Console, Effect, Layer } from "effect"
 import { Datum, ServiceClient, TinkerConfig, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
+
+/** The server: yours, or one that is started for this program. */
+const url = Effect.flatMap(
+  Config.withDefault(Config.string("TINKER_BASE_URL"), ""),
+  (given) => given === "" ? Effect.map(NodeTinkerLocal.serve(), ({ baseUrl }) => baseUrl) : Effect.succeed(given)
+)
 
 const train = Effect.gen(function*() {
   const service = yield* ServiceClient.ServiceClient
@@ -21,10 +27,9 @@ const train = Effect.gen(function*() {
 }).pipe(Effect.scoped)
 
 const program = Effect.gen(function*() {
-  const { baseUrl } = yield* NodeTinkerLocal.serve()
   const Service = ServiceClient.layer({
-    baseUrl,
-    apiKey: "tml-cluster",
+    baseUrl: yield* url,
+    apiKey: yield* Config.withDefault(Config.string("TINKER_API_KEY"), "tml-cluster"),
     compatibility: TinkerConfig.skyrl, // what such a server does otherwise than the hosted service
     allowInsecure: false // true for plain http within a network you trust; localhost needs no permission
   }).pipe(Layer.provide(NodeTinker.layer))

@@ -1,7 +1,6 @@
 /**
  * What the quickstart teaches: a few phrases in Pig Latin by example, then a taste for vowels by reward.
  */
-import { LocalTokenizer } from "@effect-tinker/local"
 import { Effect } from "effect"
 import { Datum } from "effect-tinker"
 import type { SampledSequence } from "effect-tinker/Sample"
@@ -16,35 +15,37 @@ export const phrases: ReadonlyArray<readonly [english: string, pigLatin: string]
   ["coding wizard", "oding-cay izard-way"]
 ]
 
-export const question = (english: string): Int32Array => LocalTokenizer.encode(`English: ${english}\nPig Latin:`)
+interface Words {
+  readonly encode: (text: string) => Int32Array
+}
 
-/** Only the answer counts; the question is there to be read. */
-export const lessons = Effect.forEach(phrases, ([english, pigLatin]) => {
-  const prompt = question(english)
-  const answer = LocalTokenizer.encode(` ${pigLatin}\n`)
-  return Datum.fromTokens(Int32Array.from([...prompt, ...answer]), {
-    weights: Float32Array.from([...prompt.map(() => 0), ...answer.map(() => 1)])
-  })
-})
+export const question = (words: Words, english: string): Int32Array => words.encode(`English: ${english}\nPig Latin:`)
 
-/** How many tokens the lessons have. */
-export const lessonTokens: number = phrases.reduce((sum, [a, b]) => sum + `English: ${a}\nPig Latin: ${b}\n`.length, 0)
+/** The phrases as data, how many tokens they have, and how many of them count: those of the answers. */
+export const lessons = (words: Words) => {
+  const read = phrases.map(([english, pigLatin]) => ({
+    prompt: question(words, english),
+    answer: words.encode(` ${pigLatin}\n`)
+  }))
+  const answerTokens = read.reduce((sum, { answer }) => sum + answer.length, 0)
+  return Effect.map(
+    Effect.forEach(read, ({ answer, prompt }) =>
+      Datum.fromTokens(Int32Array.from([...prompt, ...answer]), {
+        weights: Float32Array.from([...prompt.map(() => 0), ...answer.map(() => 1)])
+      })),
+    (data) => ({ data, answerTokens, tokens: read.reduce((sum, { prompt }) => sum + prompt.length, answerTokens) })
+  )
+}
 
-/** How many of them count. */
-export const answerTokens: number = phrases.reduce((sum, [, pigLatin]) => sum + pigLatin.length + 2, 0)
-
-export const opening: Int32Array = LocalTokenizer.encode("My favourite letters: ")
-
-const vowels = new Set(LocalTokenizer.encode("aeiou"))
+export const opening = "My favourite letters: "
 
 /** The share of vowels in what was written. */
-export const reward = (tokens: Int32Array): number =>
-  tokens.length === 0 ? 0 : tokens.filter((token) => vowels.has(token)).length / tokens.length
+export const reward = (text: string): number => text === "" ? 0 : (text.match(/[aeiou]/g) ?? []).length / text.length
 
 /** A draw as training data: every token it wrote counts as much as the whole was better than its siblings. */
-export const experience = (sequence: SampledSequence, advantage: number) => {
-  const tokens = Int32Array.from([...opening, ...sequence.tokens])
-  const read = new Float32Array(opening.length - 1)
+export const experience = (prompt: Int32Array, sequence: SampledSequence, advantage: number) => {
+  const tokens = Int32Array.from([...prompt, ...sequence.tokens])
+  const read = new Float32Array(prompt.length - 1)
   return Datum.make({
     modelInput: tokens.subarray(0, -1),
     lossFnInputs: {

@@ -15,6 +15,9 @@ export const model = Config.withDefault(Config.string("EXAMPLE_MODEL"), "local/s
 /** Right for the small local models, too fast for large ones: set EXAMPLE_LEARNING_RATE with the model. */
 export const learningRate = Config.withDefault(Config.number("EXAMPLE_LEARNING_RATE"), 4e-4)
 
+/** Where to work instead of in this process. */
+export const baseUrl = Config.withDefault(Config.string("TINKER_BASE_URL"), "")
+
 const local = { baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }
 
 /** The backend in this process: no account, no network. */
@@ -24,14 +27,16 @@ const Embedded = Layer.merge(
 ).pipe(Layer.provide(TinkerLocal.layer()))
 
 /** The hosted service, or a server of your own: TINKER_BASE_URL, TINKER_API_KEY. */
-const Remote = Layer.merge(
-  ServiceClient.layerEnv(),
-  RestClient.layer.pipe(Layer.provide(Credentials.layer), Layer.provide(TinkerConfig.layerEnv()))
-).pipe(Layer.provide(NodeTinker.layer))
+const Remote = RestClient.layer.pipe(
+  Layer.provide(Credentials.layer),
+  Layer.provide(TinkerConfig.layerEnv()),
+  Layer.provideMerge(ServiceClient.layerEnv()),
+  Layer.provide(NodeTinker.layer)
+)
 
 const Clients = Layer.unwrapEffect(
   Effect.map(
-    Config.withDefault(Config.string("TINKER_BASE_URL"), ""),
+    baseUrl,
     (url): Layer.Layer<ServiceClient.ServiceClient | RestClient.RestClient, unknown> => url === "" ? Embedded : Remote
   )
 )

@@ -65,7 +65,8 @@ const main = async (name: string | undefined): Promise<number> => {
     return 2
   }
   const programs = name === "--all" ? names : [name]
-  const examples = await bundle(programs)
+  const examples = await bundle(programs).catch(() => undefined)
+  if (examples === undefined) return 1 // esbuild has said what is wrong, and where
   const results: Array<{ readonly program: string; readonly code: number; readonly seconds: number }> = []
   try {
     for (const program of programs) {

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Progress } from "effect-tinker"
 import { SampledSequence } from "effect-tinker/Sample"
-import { advantages, experience, lessons, opening, reward } from "../quickstart/task.js"
+import { advantages, experience, lessons, phrases, reward } from "../quickstart/task.js"
 import { drawChart, makeScreen } from "../quickstart/terminal.js"
 
 const record = (isTTY: boolean) => {
@@ -49,12 +49,16 @@ describe("quickstart", () => {
 
   it.effect("lessons score the answer only, and rewards count vowels", () =>
     Effect.gen(function*() {
-      const [first] = yield* lessons
+      const { answerTokens, data: [first], tokens } = yield* lessons(LocalTokenizer)
+      const length = (text: (english: string, pigLatin: string) => string) =>
+        phrases.reduce((sum, phrase) => sum + text(...phrase).length, 0)
+      assert.strictEqual(answerTokens, length((_, pigLatin) => ` ${pigLatin}\n`))
+      assert.strictEqual(tokens, length((english, pigLatin) => `English: ${english}\nPig Latin: ${pigLatin}\n`))
       const weights = Array.from(first?.lossFnInputs["weights"]?.data ?? [], Number)
       const answer = " uick-qay ox-fay\n".length
       assert.deepStrictEqual(weights, weights.map((_, i) => i < weights.length - answer ? 0 : 1))
-      assert.strictEqual(reward(LocalTokenizer.encode("aeix")), 0.75)
-      assert.strictEqual(reward(new Int32Array(0)), 0)
+      assert.strictEqual(reward("aeix"), 0.75)
+      assert.strictEqual(reward(""), 0)
       const spread = advantages([0, 1, 0.5, 0.5])
       assert.approximately(spread.reduce((sum, value) => sum + value, 0), 0, 1e-9)
       const sequence = new SampledSequence({
@@ -62,7 +66,8 @@ describe("quickstart", () => {
         tokens: LocalTokenizer.encode("ae"),
         logprobs: Float32Array.of(-1, -2)
       })
-      const datum = yield* experience(sequence, 2)
+      const opening = LocalTokenizer.encode("Write:")
+      const datum = yield* experience(opening, sequence, 2)
       const numbers = (key: string) => Array.from(datum.lossFnInputs[key]?.data ?? [], Number)
       assert.deepStrictEqual(numbers("logprobs").slice(opening.length - 1), [-1, -2])
       assert.deepStrictEqual(numbers("advantages").slice(opening.length - 2), [0, 2, 2])

@@ -216,14 +216,15 @@ export interface Options {
   readonly paths?: Readonly<Partial<Record<PathName, string>>> | undefined
   /** Defaults to `/api/v1`. */
   readonly apiPrefix?: string | undefined
-  /** Allow plain `http:` beyond loopback addresses. Defaults to false. */
+  /** Allow plain `http:` beyond loopback addresses. Defaults to false; the variable is `TINKER_ALLOW_INSECURE`. */
   readonly allowInsecure?: boolean | undefined
 }
 
 /** A name that no endpoint has would replace nothing, silently. */
 type PathName = Name | "oaiModels" | "oaiChatCompletions" | "oaiCompletions"
 
-const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\]|.*\.localhost)$/
+/** Where nobody else listens: the unspecified addresses lead to this machine too. */
+const loopback = /^(localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\]|.*\.localhost)$/
 
 /**
  * Normalises a base URL: default ports and trailing slashes go, a path prefix stays, `https` is required unless the
@@ -254,7 +255,9 @@ export const normalizeBaseUrl = (
     return refuse("the base URL must not have a query or a fragment")
   }
   if (url.protocol === "http:" && !allowInsecure && !loopback.test(url.hostname)) {
-    return refuse(`plain http to ${url.hostname} would expose the key: use https, or set allowInsecure`)
+    return refuse(
+      `plain http to ${url.hostname} would expose the key: use https, or set allowInsecure (TINKER_ALLOW_INSECURE=1)`
+    )
   }
   return Either.right(`${url.origin}${url.pathname.replace(/\/+$/, "")}`)
 }

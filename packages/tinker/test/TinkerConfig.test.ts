@@ -20,6 +20,8 @@ describe("TinkerConfig", () => {
       ["http://127.0.0.1:8000", "http://127.0.0.1:8000"],
       ["http://[::1]:8000", "http://[::1]:8000"],
       ["http://api.localhost", "http://api.localhost"],
+      ["http://0.0.0.0:8765", "http://0.0.0.0:8765"],
+      ["http://[::]:8765", "http://[::]:8765"],
       ["http://10.0.0.1", undefined],
       ["http://localhost.evil.test", undefined],
       ["ftp://h.test", undefined],
@@ -106,6 +108,16 @@ describe("TinkerConfig", () => {
     Effect.gen(function*() {
       const { proxy } = yield* env({ HTTPS_PROXY: "proxy.test:3128", NO_PROXY: "localhost" })
       assert.deepStrictEqual(proxy, { https: "http://proxy.test:3128", no: "localhost" })
+    }))
+
+  it.effect("plain http beyond this machine is allowed by a variable, unless the program forbids it", () =>
+    Effect.gen(function*() {
+      const given = { baseUrl: "http://10.0.0.1" }
+      const { _tag, message } = yield* Effect.flip(env({}, given))
+      assert.strictEqual(_tag, "InvalidInput")
+      assert.include(message, "TINKER_ALLOW_INSECURE=1")
+      assert.strictEqual((yield* env({ TINKER_ALLOW_INSECURE: "1" }, given)).baseUrl, "http://10.0.0.1")
+      yield* Effect.flip(env({ TINKER_ALLOW_INSECURE: "1" }, { ...given, allowInsecure: false }))
     }))
 
   it.effect("telemetry is on unless the variable says otherwise", () =>

@@ -13,7 +13,7 @@ const either = (name: string) =>
     Config.map(([upper, lower]) => upper === "" ? lower : upper)
   )
 
-/** Only these words switch telemetry on; anything else, an empty value too, switches it off. */
+/** Only these words switch something on; anything else, an empty value too, switches it off. */
 const isOn = (value: string): boolean => ["1", "true", "yes", "on"].includes(value.toLowerCase())
 
 /**
@@ -23,6 +23,7 @@ const isOn = (value: string): boolean => ["1", "true", "yes", "on"].includes(val
  */
 export const options: Config.Config<Options> = Config.all({
   baseUrl: optional("TINKER_BASE_URL"),
+  allowInsecure: optional("TINKER_ALLOW_INSECURE"),
   apiKey: optional("TINKER_API_KEY"),
   credentialCommand: optional("TINKER_CREDENTIAL_CMD"),
   projectId: optional("TINKER_PROJECT_ID"),
@@ -39,6 +40,7 @@ export const options: Config.Config<Options> = Config.all({
   caDirectory: optional("SSL_CERT_DIR")
 }).pipe(Config.map((env): Options => ({
   baseUrl: env.baseUrl,
+  allowInsecure: isOn(env.allowInsecure),
   apiKey: env.apiKey,
   credentialCommand: env.credentialCommand,
   projectId: env.projectId,
