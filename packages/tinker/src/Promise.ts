@@ -14,292 +14,46 @@
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import type * as HttpClient from "@effect/platform/HttpClient"
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
-import type * as Account from "./Account.js"
-import type * as Audit from "./Audit.js"
-import type * as Billing from "./Billing.js"
 import type { GetServerCapabilitiesResponse } from "./Capabilities.js"
-import type * as Checkpoint from "./Checkpoint.js"
-import type * as CustomLoss from "./CustomLoss.js"
 import * as Datum from "./Datum.js"
-import type * as ForwardBackward from "./ForwardBackward.js"
-import type { ModelId, SamplingSessionId, SessionId } from "./Id.js"
+import type { SessionId } from "./Id.js"
 import * as Clients from "./internal/promise/clients.js"
 import * as Runner from "./internal/promise/runner.js"
-import type { GetInfoResponse } from "./Model.js"
-import type * as ModelInput from "./ModelInput.js"
-import type * as Optimizer from "./Optimizer.js"
-import type * as QueueState from "./QueueState.js"
+import type { CallOptions, Closing } from "./Promise/Call.js"
+import type { Rest } from "./Promise/Rest.js"
+import type { Sampler } from "./Promise/Sampler.js"
+import type { Training } from "./Promise/Training.js"
 import * as RestClient from "./RestClient.js"
-import type * as Sample from "./Sample.js"
-import type { GetSamplerResponse } from "./Sampler.js"
 import type { SamplerHandle } from "./SamplerHandle.js"
 import * as SamplingClient from "./SamplingClient.js"
 import * as ServiceClient from "./ServiceClient.js"
-import type * as Session from "./Session.js"
-import type * as SessionSearch from "./SessionSearch.js"
 import type * as TinkerError from "./TinkerError.js"
 import * as TrainingClient from "./TrainingClient.js"
-import type * as TrainingRun from "./TrainingRun.js"
-import type * as Weights from "./Weights.js"
 
 /**
- * What every call takes.
- *
  * @since 0.1.0
- * @category models
  */
-export type CallOptions = Runner.CallOptions
+export * from "./Promise/Call.js"
 
 /**
- * What every operation of a model takes.
- *
  * @since 0.1.0
- * @category models
  */
-export type OperationOptions = Runner.OperationOptions
+export * from "./Promise/Rest.js"
 
 /**
- * A client to be closed, by hand or by `await using`.
- *
  * @since 0.1.0
- * @category models
  */
-export interface Closing extends AsyncDisposable {
-  readonly close: () => Promise<void>
-}
+export * from "./Promise/Sampler.js"
 
 /**
- * A datum, or what one is made from.
- *
  * @since 0.1.0
- * @category models
  */
-export type DatumInput = Datum.Datum | Parameters<typeof Datum.make>[0]
-
-/**
- * A prompt, or its tokens.
- *
- * @since 0.1.0
- * @category models
- */
-export type PromptInput = ModelInput.ModelInput | ModelInput.Tokens
-
-/**
- * A loss of one's own: as `CustomLoss`, or asynchronous.
- *
- * @since 0.1.0
- * @category models
- */
-export type Loss = (
-  ...args: Parameters<CustomLoss.CustomLoss>
-) => CustomLoss.Outcome | Promise<CustomLoss.Outcome>
-
-/**
- * Options of a pass: those of its loss, and those of every operation.
- *
- * @since 0.1.0
- * @category models
- */
-export interface PassOptions extends OperationOptions {
-  readonly lossFnConfig?: ForwardBackward.LossConfig | undefined
-}
-
-/**
- * A model in training. See `TrainingClient` for what each operation does.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Training extends Closing {
-  readonly modelId: ModelId
-  readonly forward: (
-    data: ReadonlyArray<DatumInput>,
-    lossFn: ForwardBackward.AnyLossName,
-    options?: PassOptions
-  ) => Promise<ForwardBackward.Output>
-  readonly forwardBackward: (
-    data: ReadonlyArray<DatumInput>,
-    lossFn: ForwardBackward.AnyLossName,
-    options?: PassOptions
-  ) => Promise<ForwardBackward.Output>
-  /** A forward pass, your loss, and a backward pass; what is called after it waits for all three to be sent. */
-  readonly forwardBackwardCustom: (
-    data: ReadonlyArray<DatumInput>,
-    loss: Loss,
-    options?: OperationOptions
-  ) => Promise<ForwardBackward.Output>
-  readonly optimStep: (
-    params?: TrainingClient.OptimizerInput,
-    options?: OperationOptions
-  ) => Promise<Optimizer.OptimStepResponse>
-  readonly trainStep: (
-    data: ReadonlyArray<DatumInput>,
-    loss: Parameters<TrainingClient.Service["trainStep"]>[1],
-    params?: TrainingClient.OptimizerInput,
-    options?: OperationOptions
-  ) => Promise<TrainingClient.TrainStep>
-  readonly saveState: (
-    name: string,
-    options?: TrainingClient.SaveOptions & OperationOptions & { readonly overwrite?: boolean | undefined }
-  ) => Promise<Weights.SaveWeightsResponse>
-  readonly loadState: (
-    path: string,
-    options?: Pick<TrainingClient.StateOptions, "weightsAccessToken" | "withOptimizer"> & OperationOptions
-  ) => Promise<Weights.LoadWeightsResponse>
-  readonly saveWeightsForSampler: (
-    name: string,
-    options?: TrainingClient.SaveOptions & OperationOptions
-  ) => Promise<Weights.SaveWeightsForSamplerResponse>
-  readonly saveWeightsExternal: (
-    name: string,
-    options?: NonNullable<Parameters<TrainingClient.Service["saveWeightsExternal"]>[1]> & OperationOptions
-  ) => Promise<Weights.SaveWeightsExternalResponse>
-  readonly saveWeightsAndGetSamplingClient: (options?: SamplingClient.Settings & CallOptions) => Promise<Sampler>
-  readonly createSamplingClient: (
-    modelPath: string,
-    options?: SamplingClient.Settings & CallOptions
-  ) => Promise<Sampler>
-  readonly getInfo: (options?: CallOptions) => Promise<GetInfoResponse>
-  readonly tokenizerId: (options?: CallOptions) => Promise<string>
-}
-
-/**
- * What to draw, and how; the prompt may be plain tokens.
- *
- * @since 0.1.0
- * @category models
- */
-export interface SampleOptions extends Omit<SamplingClient.SampleOptions, "prompt"> {
-  readonly prompt: PromptInput
-}
-
-/**
- * One of many samples: a response or an error.
- *
- * @since 0.1.0
- * @category models
- */
-export interface SampleResult {
-  /** Position among the requests. */
-  readonly index: number
-  readonly request: SamplingClient.SampleOptions
-  readonly response: Sample.SampleResponse | undefined
-  readonly error: TinkerError.TinkerError | undefined
-}
-
-/**
- * See `SamplingClient` for what each call does.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Sampler extends Closing {
-  readonly samplingSessionId: SamplingSessionId
-  readonly handle: SamplerHandle
-  readonly sample: (options: SampleOptions & CallOptions) => Promise<Sample.SampleResponse>
-  readonly computeLogprobs: (
-    prompt: PromptInput,
-    options?: { readonly lastN?: number | undefined } & CallOptions
-  ) => Promise<Float32Array>
-  /** In the order in which they end; requests are pulled as places get free. */
-  readonly sampleMany: (
-    requests: Iterable<SampleOptions> | AsyncIterable<SampleOptions>,
-    options?: { readonly concurrency?: number | undefined } & CallOptions
-  ) => AsyncIterable<SampleResult>
-  /** What holds samples up, from now on. */
-  readonly events: (options?: CallOptions) => AsyncIterable<QueueState.Event>
-  readonly baseModel: (options?: CallOptions) => Promise<string>
-}
-
-type Pages = Omit<RestClient.Paging, "onTotal"> & CallOptions
-
-type OnPath<A> = (tinkerPath: string, options?: CallOptions) => Promise<A>
-
-/**
- * What the service knows. See `RestClient` for what each call does; lists are one page, or async iterators over all.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Rest {
-  readonly getTrainingRun: (
-    trainingRunId: string,
-    options?: RestClient.Scoped & CallOptions
-  ) => Promise<TrainingRun.TrainingRun>
-  readonly getTrainingRunByPath: (
-    tinkerPath: string,
-    options?: RestClient.Scoped & CallOptions
-  ) => Promise<TrainingRun.TrainingRun>
-  readonly listTrainingRuns: (
-    options?: RestClient.Page & RestClient.Scoped & { readonly projectId?: string | undefined } & CallOptions
-  ) => Promise<TrainingRun.TrainingRunsResponse>
-  readonly trainingRuns: (
-    options?: Pages & RestClient.Scoped & { readonly projectId?: string | undefined }
-  ) => AsyncIterable<TrainingRun.TrainingRun>
-  readonly getWeightsInfo: OnPath<Weights.WeightsInfoResponse>
-  readonly listCheckpoints: (
-    trainingRunId: string,
-    options?: CallOptions
-  ) => Promise<Checkpoint.CheckpointsListResponse>
-  readonly getCheckpoint: OnPath<Checkpoint.Checkpoint>
-  readonly listUserCheckpoints: (options?: RestClient.Page & CallOptions) => Promise<Checkpoint.CheckpointsListResponse>
-  readonly userCheckpoints: (options?: Pages) => AsyncIterable<Checkpoint.Checkpoint>
-  readonly getCheckpointArchiveUrl: OnPath<Checkpoint.CheckpointArchiveUrlResponse>
-  readonly getExternalWeightsUrls: OnPath<Weights.ExternalWeightsUrlsResponse>
-  readonly deleteCheckpoint: OnPath<void>
-  readonly publishCheckpoint: OnPath<void>
-  readonly unpublishCheckpoint: OnPath<void>
-  readonly setCheckpointTtl: (
-    tinkerPath: string,
-    ttl: Duration.DurationInput | null,
-    options?: CallOptions
-  ) => Promise<void>
-  readonly copyWeights: (
-    tinkerPath: string,
-    options?: NonNullable<Parameters<RestClient.Service["copyWeights"]>[1]> & CallOptions
-  ) => Promise<string>
-  readonly getSession: (
-    sessionId: string,
-    options?: RestClient.Scoped & CallOptions
-  ) => Promise<Session.GetSessionResponse>
-  readonly listSessions: (
-    options?: RestClient.Page & RestClient.Scoped & CallOptions
-  ) => Promise<Session.ListSessionsResponse>
-  readonly sessions: (options?: Pages & RestClient.Scoped) => AsyncIterable<SessionId>
-  readonly sessionSearch: (
-    request: SessionSearch.SessionSearchRequest,
-    options?: CallOptions
-  ) => AsyncIterable<SessionSearch.SessionSummary>
-  readonly assignSessionProject: (sessionId: string, projectId: string, options?: CallOptions) => Promise<void>
-  readonly exportSessionTrace: (
-    sessionId: string,
-    options?: Omit<NonNullable<Parameters<RestClient.Service["exportSessionTrace"]>[1]>, "onPending"> & CallOptions
-  ) => Promise<string>
-  readonly getSampler: (samplerId: string, options?: CallOptions) => Promise<GetSamplerResponse>
-  readonly getAuditLog: (
-    options?: {
-      readonly eventType?: Audit.AuditEventType | undefined
-      readonly day?: Date | undefined
-    } & CallOptions
-  ) => Promise<Audit.AuditLogResponse>
-  readonly getBillingUsage: (
-    window: { readonly startingOn: Date; readonly endingBefore: Date },
-    options?: CallOptions
-  ) => Promise<Billing.BillingUsageResponse>
-  readonly getCheckpointStorageUsage: (
-    options?: { readonly projectId?: string | undefined } & CallOptions
-  ) => Promise<Billing.CurrentCheckpointStorageUsageResponse>
-  readonly whoami: (options?: CallOptions) => Promise<Account.WhoamiResponse>
-  readonly getApiKey: (options?: CallOptions) => Promise<Account.ApiKeyResponse>
-  readonly deleteApiKey: (options?: CallOptions) => Promise<void>
-  readonly getServerCapabilities: (options?: CallOptions) => Promise<GetServerCapabilitiesResponse>
-}
+export * from "./Promise/Training.js"
 
 /**
  * A connection to a Tinker service: one session, and the clients made from it.
