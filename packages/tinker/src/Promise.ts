@@ -94,9 +94,9 @@ const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
   signal?.throwIfAborted()
   const scope = Effect.runSync(Scope.make())
   const exit = await Effect.runPromiseExit(
-    Effect.onInterrupt(
+    Effect.onExit(
       Scope.extend(Layer.toRuntime(ServiceClient.layerEnv(service).pipe(Layer.provideMerge(layer))), scope),
-      () => Scope.close(scope, Exit.void)
+      (exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit)
     ),
     signal === undefined ? undefined : { signal }
   )

@@ -9,6 +9,7 @@ import * as Either from "effect/Either"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Datum from "../../Datum.js"
@@ -63,7 +64,8 @@ export const open = <Client, A>(
   runner.run(
     Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(Scope.fork(parent, ExecutionStrategy.sequential), (scope) => {
-        const close = () => runner.run(Scope.close(scope, Exit.void))
+        // Like the connection's: it may be called again, and after the connection has closed.
+        const close = () => runner.release(Scope.close(scope, Exit.void))
         return restore(Scope.extend(make, scope)).pipe(
           Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit)),
           Effect.map((client) => wrap(client, { close, [Symbol.asyncDispose]: close }))
@@ -110,7 +112,7 @@ export const sampler = ({ runner }: Scoped) => (client: SamplingClient.Service, 
 
 const lossOf = (loss: Api.Loss) => (...args: Parameters<Api.Loss>) => {
   const outcome = loss(...args)
-  return outcome instanceof Promise
+  return Predicate.isPromise(outcome)
     ? Effect.tryPromise({ try: () => outcome, catch: (error) => error })
     : outcome
 }

@@ -40,6 +40,8 @@ export interface Runner {
     options?: OperationOptions
   ) => Promise<A>
   readonly iterate: <A, E>(stream: Stream.Stream<A, E>, options?: CallOptions) => AsyncIterable<A>
+  /** Runs to its end, whatever is aborted or stopped. */
+  readonly release: (effect: Effect.Effect<void>) => Promise<void>
   /** Rejects what is under way as `Closed`, and everything from now on. */
   readonly stop: () => void
 }
@@ -102,6 +104,8 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     return run(result, options)
   }
 
+  const release: Runner["release"] = Runtime.runPromise(runtime)
+
   const iterate: Runner["iterate"] = <A, E>(stream: Stream.Stream<A, E>, options: CallOptions | undefined) => ({
     [Symbol.asyncIterator]: () => {
       const end: IteratorResult<A> = { done: true, value: undefined }
@@ -139,9 +143,14 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
         turn = answer
         return quiet(answer)
       }
+      const next = async (): Promise<IteratorResult<A>> => {
+        // A loop whose `next` rejects does not call `return`: what runs ahead of it would run on.
+        if (options?.signal?.aborted === true) await release(close)
+        return run(Effect.onExit(more, (exit) => Exit.isSuccess(exit) ? Effect.void : close), options)
+      }
       return {
-        next: () => inTurn(() => run(Effect.onInterrupt(more, () => close), options)),
-        return: () => inTurn(() => Runtime.runPromise(runtime)(Effect.as(close, end)))
+        next: () => inTurn(next),
+        return: () => inTurn(() => release(close).then(() => end))
       }
     }
   })
@@ -150,6 +159,7 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     run,
     operation,
     iterate,
+    release,
     stop: () => {
       stopped = true
       for (const leave of underWay) leave(closed())
