@@ -58,7 +58,7 @@ export class Engine extends Context.Tag("@effect-tinker/local/Engine")<Engine, S
 export interface Options {
   /** `js` uses the JavaScript kernels even where SIMD is available. Defaults to `wasm`. */
   readonly mode?: "wasm" | "js" | undefined
-  /** How long to compute before letting other work in, in milliseconds. Defaults to 20. */
+  /** How long to compute before letting other work in, in milliseconds. Defaults to 10. */
   readonly sliceMillis?: number | undefined
   /** How to let other work in. Defaults to yielding to other fibers and then to the event loop. */
   readonly pause?: Effect.Effect<void> | undefined
@@ -77,7 +77,7 @@ export const make: (options?: Options) => Effect.Effect<Service> = Effect.fnUntr
   const machines = yield* makeMachines({
     models,
     mode: options?.mode ?? "wasm",
-    sliceMillis: options?.sliceMillis ?? 20,
+    sliceMillis: options?.sliceMillis ?? 10,
     pause: options?.pause ?? Effect.zipRight(Effect.yieldNow(), Effect.sleep(0))
   })
   const adapters = makeAdapters(machines)

@@ -47,6 +47,24 @@ const decodeHeader = ParseResult.decodeUnknownEither(Header)
 const metadataKey = "__metadata__"
 const prefixBytes = 8
 
+// The format is little-endian, as are nearly all machines: there numbers are copied as they lie.
+const littleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1
+
+const toLittleEndian = (numbers: Float32Array): Uint8Array => {
+  if (littleEndian) return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength)
+  const view = new DataView(new ArrayBuffer(numbers.byteLength))
+  numbers.forEach((value, i) => view.setFloat32(i * 4, value, true))
+  return new Uint8Array(view.buffer)
+}
+
+const fromLittleEndian = (bytes: Uint8Array): Float32Array => {
+  // not `slice`, which does not copy where the bytes are a Node buffer
+  const copy = new Uint8Array(bytes)
+  if (littleEndian) return new Float32Array(copy.buffer)
+  const view = new DataView(copy.buffer)
+  return Float32Array.from({ length: copy.length / 4 }, (_, i) => view.getFloat32(i * 4, true))
+}
+
 /**
  * Tensors as the bytes of a file.
  *
@@ -70,7 +88,8 @@ export const encode = (file: File): Uint8Array => {
   bytes.set(json, prefixBytes)
   let at = prefixBytes + headerBytes
   for (const { data } of file.tensors) {
-    for (let i = 0; i < data.length; i++, at += 4) view.setFloat32(at, data[i] ?? 0, true)
+    bytes.set(toLittleEndian(data), at)
+    at += data.byteLength
   }
   return bytes
 }
@@ -104,9 +123,7 @@ export const decode = (bytes: Uint8Array): Either.Either<File, string> => {
     const [from = 0, to = 0] = offsets
     if (to < from || start + to > bytes.length) return Either.left(`${name} lies outside the file`)
     if ((to - from) !== product(shape) * 4) return Either.left(`${name} has ${to - from} bytes, not those of its shape`)
-    const data = new Float32Array((to - from) / 4)
-    for (let i = 0; i < data.length; i++) data[i] = view.getFloat32(start + from + i * 4, true)
-    tensors.push({ name, shape, data })
+    tensors.push({ name, shape, data: fromLittleEndian(bytes.subarray(start + from, start + to)) })
   }
   return Either.right(metadata === undefined ? { tensors } : { tensors, metadata })
 }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Either, Fiber } from "effect"
+import { Effect, Either, Fiber, TestClock } from "effect"
 import * as Engine from "../src/Engine.js"
 import type * as LocalAdapter from "../src/LocalAdapter.js"
 import type * as LocalSampler from "../src/LocalSampler.js"
@@ -355,6 +355,21 @@ describe("Engine", () => {
       const data = Array.from({ length: 8 }, () => datum("a", text.repeat(8)))
       yield* adapter.forwardBackward({ data, loss: "cross_entropy" })
       assert.isAbove(pauses, 5)
+    }))
+
+  it.effect("a slice begins with the event loop's turn, not with the work", () =>
+    Effect.gen(function*() {
+      let pauses = 0
+      const engine = yield* Engine.make({ models: [micro], sliceMillis: 10, pause: Effect.sync(() => void pauses++) })
+      const adapter = yield* engine.createAdapter({ baseModel: micro.name, rank: 4, seed: 1 })
+      yield* adapter.optimStep()
+      assert.strictEqual(pauses, 0)
+      // whatever took this time, nothing else could run meanwhile
+      yield* TestClock.adjust("10 millis")
+      yield* adapter.optimStep()
+      assert.strictEqual(pauses, 1)
+      yield* adapter.optimStep()
+      assert.strictEqual(pauses, 1)
     }))
 
   it.effect("an interrupted pass adds nothing, and the engine works on", () =>

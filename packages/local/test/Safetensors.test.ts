@@ -30,6 +30,14 @@ describe("Safetensors", () => {
     assert.deepStrictEqual(decoded.metadata, file.metadata)
   })
 
+  it("reads what lies anywhere in a Node buffer, and keeps no hold of it", () => {
+    const bytes = Safetensors.encode(example)
+    const pool = Buffer.concat([Buffer.alloc(3), bytes])
+    const decoded = Either.getOrThrow(Safetensors.decode(pool.subarray(3)))
+    pool.fill(0)
+    assert.deepStrictEqual(decoded.tensors, example.tensors)
+  })
+
   it("has the layout other tools read: length, header padded to eight bytes, little-endian floats", () => {
     const bytes = Safetensors.encode(example)
     const length = Number(new DataView(bytes.buffer).getBigUint64(0, true))

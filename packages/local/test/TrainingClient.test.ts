@@ -53,6 +53,17 @@ describe("TrainingClient on the embedded backend", () => {
       assert.isAbove(Math.abs((cold[2] ?? 0) - (original[2] ?? 0)), 1e-4)
     }).pipe(Effect.provide(Local)), 60_000)
 
+  it.scoped("a name that is taken is told at once, and training goes on", () =>
+    Effect.gen(function*() {
+      const training = yield* create
+      yield* Effect.flatten(training.saveState("taken"))
+      const error = yield* Effect.flip(Effect.flatten(training.saveState("taken")))
+      assert.strictEqual(error._tag, "Conflict")
+      assert.isTrue(
+        Number.isFinite(lossOf((yield* Effect.flatten(training.trainStep(batch, "cross_entropy", adam))).pass))
+      )
+    }).pipe(Effect.provide(Local)), 60_000)
+
   it.scoped("a custom cross entropy trains as the built-in one does, to 1e-5", () =>
     Effect.gen(function*() {
       const builtIn = yield* create

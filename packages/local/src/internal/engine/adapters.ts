@@ -119,6 +119,7 @@ const makeAdapter = (machine: Machine, lora: Lora, initial: Float32Array): Adapt
 
   const step = Effect.fnUntraced(function*(params: StepParams) {
     const settings = yield* checkStep(params)
+    yield* machine.breathe
     const norm = globalNorm(gradient)
     if (!Number.isFinite(norm)) return yield* notFinite("the gradient")
     adamStep(values, gradient, moments, settings, norm)

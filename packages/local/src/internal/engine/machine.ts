@@ -1,6 +1,7 @@
 /**
  * One workspace per model and the turns in which work uses it. Work is a generator; the machine drives it, and after
- * each slice of time lets the rest of the program run.
+ * each slice of time lets the event loop turn. The slice is counted from the loop's last turn, whatever has run since:
+ * fibers woken by one another all run before it, so what they took is as much waiting for everyone else as the work.
  */
 import * as Effect from "effect/Effect"
 import * as EngineError from "../../EngineError.js"
@@ -22,6 +23,8 @@ export interface Machine {
   readonly run: <A>(work: (workspace: Workspace) => Work<A>) => Effect.Effect<A>
   /** The frozen weights, made once. */
   readonly baseWeights: Effect.Effect<Packed>
+  /** Lets the event loop turn if it is due: before work that cannot be cut into steps. */
+  readonly breathe: Effect.Effect<void>
 }
 
 /** @internal */
@@ -46,28 +49,27 @@ export const makeMachines = (options: MachineOptions): Effect.Effect<Machines> =
   Effect.map(Effect.clock, (clock): Machines => {
     const mode = options.mode === "wasm" && wasmModule() !== undefined ? "wasm" : "js"
     // Shared by all machines: they share one thread.
-    let busy = 0
+    let turned = clock.unsafeCurrentTimeMillis()
     let steps = 0
+
+    const due = (): boolean => clock.unsafeCurrentTimeMillis() - turned >= options.sliceMillis || steps >= maxSteps
+    const pause = Effect.zipRight(
+      options.pause,
+      Effect.sync(() => {
+        turned = clock.unsafeCurrentTimeMillis()
+        steps = 0
+      })
+    )
+    const breathe = Effect.suspend(() => due() ? pause : Effect.void)
 
     const drive = <A>(work: Work<A>): Effect.Effect<A> => {
       const slice = (): Effect.Effect<A> => {
-        let before = clock.unsafeCurrentTimeMillis()
-        for (;;) {
+        do {
           const result = work.next()
-          if (result.done === true) {
-            busy += clock.unsafeCurrentTimeMillis() - before
-            return Effect.succeed(result.value)
-          }
-          const now = clock.unsafeCurrentTimeMillis()
-          busy += now - before
-          before = now
+          if (result.done === true) return Effect.succeed(result.value)
           steps++
-          if (busy >= options.sliceMillis || steps >= maxSteps) {
-            busy = 0
-            steps = 0
-            return Effect.flatMap(options.pause, slice)
-          }
-        }
+        } while (!due())
+        return Effect.flatMap(pause, slice)
       }
       return Effect.suspend(slice)
     }
@@ -86,7 +88,7 @@ export const makeMachines = (options: MachineOptions): Effect.Effect<Machines> =
           ? Effect.succeed(base)
           : Effect.tap(run((space) => merge(space, undefined, false)), (made) => Effect.sync(() => base = made))
       )
-      return { shape, run, baseWeights }
+      return { shape, run, baseWeights, breathe }
     }
 
     const machines = new Map(options.models.map((model) => [model.name, makeMachine(model)]))

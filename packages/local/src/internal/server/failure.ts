@@ -29,8 +29,9 @@ export const forbidden = status(403)
 /** @internal */
 export const notFound = status(404)
 
-/** @internal */
-export const conflict = status(409)
+/** Nothing here is in conflict for a moment only, and clients that try a 409 again would do so for minutes. @internal */
+export const conflict = (detail: string): HttpFailure =>
+  new HttpFailure({ status: 409, detail, headers: { "x-should-retry": "false" } })
 
 /** @internal */
 export const gone = status(410)
