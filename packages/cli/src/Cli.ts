@@ -32,6 +32,7 @@ import * as runs from "./commands/run.js"
 import * as sampling from "./commands/sample.js"
 import * as session from "./commands/session.js"
 import * as versionCommand from "./commands/version.js"
+import * as watch from "./commands/watch.js"
 import { Connection } from "./Connection.js"
 import * as help from "./internal/help.js"
 import * as text from "./internal/text.js"
@@ -54,6 +55,7 @@ const commands = [
   sampling.chat,
   billing.command,
   lookup.audit,
+  watch.command,
   report.command,
   doctor.command,
   conformance.command,

@@ -6,6 +6,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
+import { drawBar } from "./internal/bar.js"
 import * as text from "./internal/text.js"
 import { Stdio } from "./Stdio.js"
 
@@ -35,8 +36,7 @@ export const render = (options: {
   const amount = options.unit === "bytes" ? text.size : (n: number) => n.toLocaleString("en-US")
   const known = total !== undefined && total > 0
   const share = known ? Math.min(1, done / total) : 0
-  const filled = Math.round(share * barWidth)
-  const bar = known ? ` [${"#".repeat(filled)}${"-".repeat(barWidth - filled)}] ${Math.floor(share * 100)}%` : ""
+  const bar = known ? ` ${drawBar(share, barWidth)} ${Math.floor(share * 100)}%` : ""
   const position = known ? `${amount(done)}/${amount(total)}` : amount(done)
   const rate = elapsed > 500 && done > 0 ? done / (elapsed / 1000) : 0
   const speed = options.unit === "bytes" && rate > 0 ? `  ${text.size(Math.round(rate))}/s` : ""

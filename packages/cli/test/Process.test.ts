@@ -1,7 +1,9 @@
 import { Cli } from "@effect-tinker/cli"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
+import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Redacted, Scope } from "effect"
+import { MetricsLog, Progress as TrainingProgress } from "effect-tinker"
 import { spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -94,6 +96,18 @@ afterAll(async () => {
   assert.strictEqual(await backend.stop(), 130)
   cli.dispose()
 }, 30_000)
+
+/** A training loop that writes its log, slowly enough to be watched. */
+const train = (path: string, steps: number) =>
+  Effect.gen(function*() {
+    yield* Effect.sleep("1 seconds")
+    const log = yield* MetricsLog.open(path)
+    const progress = yield* TrainingProgress.make({ totalSteps: steps })
+    for (let step = 1; step <= steps; step++) {
+      yield* Effect.sleep("300 millis")
+      yield* log.append(yield* progress.step({ loss: 1 / step }, { tokens: 100 }))
+    }
+  }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer))
 
 // Two at a time: as many processors as the smallest machine has.
 const permits = Effect.unsafeMakeSemaphore(2)
@@ -307,6 +321,40 @@ describe("the process", { timeout: 60_000 }, () => {
     assert.include(stderr, "Interrupted")
     assert.deepStrictEqual(readdirSync(target), ["r_weights_1.download"])
     assert.isAtLeast(statSync(part).size, 400_000)
+  })
+
+  it("watches a run: a line a step while it runs, and its end", async () => {
+    const log = join(cli.home, "run.jsonl")
+    const { code, stderr, stdout } = await tinker(["watch", log], {
+      onStart: () => void Effect.runPromise(train(log, 5))
+    })
+    assert.strictEqual(code, 0, stderr)
+    assert.match(stdout, /^(step \d\/5: loss [\d.]+[^\n]*\n){5}$/)
+    assert.match(stderr, /The run has ended after 5 steps/)
+    assert.notInclude(stdout + stderr, "\u001b")
+    const ended = await tinker(["watch", log, "-f", "json"])
+    assert.deepInclude(JSON.parse(ended.stdout), { step: 5, total_steps: 5, ended: "success", waiting: null })
+  })
+
+  it("watching ends with an interrupt, and JSON says where the run stood", async () => {
+    const log = join(cli.home, "endless.jsonl")
+    writeFileSync(log, "{\"step\":1,\"loss\":2,\"time\":1000}\n{\"step\":2,\"lo")
+    const { code, stderr, stdout } = await tinker(["watch", log, "-f", "json"], { interruptAt: /waiting for more/ })
+    assert.strictEqual(code, 130, stderr)
+    assert.deepInclude(JSON.parse(stdout), { step: 1, metrics: { loss: 2 }, ended: null })
+  })
+
+  it.skipIf(!hasTmux)("in a terminal: a run is one line that moves, with bar and curve, and stays", async () => {
+    const log = join(cli.home, "seen.jsonl")
+    const [screen] = await Promise.all([
+      terminal(["watch", log], { keys: [[/░  \d\/8  █\S+  loss \d/, []]] }),
+      Effect.runPromise(train(log, 8))
+    ])
+    assert.include(screen, "code=0")
+    assert.strictEqual(screen.match(/█{16} {2}8\/8 {2}█[▁▂▃▄▅▆▇█]{7} {2}loss/g)?.length, 1, screen)
+    writeFileSync(log, "{\"step\":1,\"loss\":2}\n")
+    const stopped = await terminal(["watch", log], { keys: [[/step 1/, ["C-c"]]] })
+    assert.match(stopped, /step 1 {2}▁ {2}loss 2[^\n]*\n\s*Interrupted\s+code=130/)
   })
 
   it.skipIf(!hasTmux)("in a terminal: colour, unless it is not wanted", async () => {

@@ -1,6 +1,7 @@
 /**
  * The metrics of a run on disk: one JSON object a line, `{"step":12,"time":1730000000000,"loss":0.53}`, the form other
- * tools write and read too.
+ * tools write and read too. Lines with an `event` say what comes between steps: what the run waits for, and that it has
+ * ended. `MetricsWatch` shows them to those who look on.
  *
  * A line is written whole, in one go, when its step ends. A process that is killed leaves at most one torn line, at the
  * end: readers say so and go on, and the next writer removes it.
@@ -9,17 +10,20 @@
  */
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as MetricsLine from "./internal/metricsLine.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
- * One line.
+ * One step.
  *
  * @since 0.1.0
  * @category models
@@ -29,7 +33,28 @@ export interface Entry {
   /** Milliseconds since 1970, where the writer noted it. */
   readonly time: number | undefined
   readonly metrics: Readonly<Record<string, number>>
+  /** Steps to do, where the writer knew it. */
+  readonly totalSteps?: number | undefined
 }
+
+/**
+ * How a run ended.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Outcome = "success" | "failure" | "interrupted"
+
+/**
+ * One line: a step, what the run waits for (nothing any more, where there is no reason), or its end.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Line =
+  | { readonly _tag: "Step"; readonly entry: Entry }
+  | { readonly _tag: "Waiting"; readonly time: number | undefined; readonly reason: string | undefined }
+  | { readonly _tag: "Ended"; readonly time: number | undefined; readonly outcome: Outcome }
 
 /**
  * The last line was not written to its end: its writer was killed, or is writing it right now.
@@ -74,54 +99,18 @@ export interface MetricsLog {
     readonly step: number
     readonly metrics: Readonly<Record<string, number>>
     readonly tokensPerSecond?: number | undefined
+    readonly totalSteps?: number | undefined
   }) => Effect.Effect<void, TinkerError.InvalidInput | PlatformError.PlatformError>
+  /** Notes what the loop waits for as it waits, from `progress.changes`, until the scope closes. */
+  readonly noteWaits: (
+    changes: Stream.Stream<{ readonly reason: string | undefined }>
+  ) => Effect.Effect<void, never, Scope.Scope>
 }
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const newline = 10
 const tailBytes = 64 * 1024
-
-const reserved = new Set(["step", "time"])
-const words = new Map([["NaN", NaN], ["Infinity", Infinity], ["-Infinity", -Infinity]])
-
-/** JSON has no words for them; Python writes them bare. */
-const bare = /([:,[]\s*)(NaN|-?Infinity)(?=\s*[,}\]])/g
-
-const parseJson = (text: string): Either.Either<unknown, unknown> =>
-  Either.try((): unknown => JSON.parse(text)).pipe(
-    Either.orElse(() => Either.try((): unknown => JSON.parse(text.replace(bare, "$1\"$2\""))))
-  )
-
-const numberOf = (value: unknown): number | undefined =>
-  typeof value === "number" ? value : typeof value === "string" ? words.get(value) : undefined
-
-/** An entry of a line; `index` counts where the line does not say its step. */
-const parse = (text: string, index: number): Either.Either<Entry, string> =>
-  Either.flatMap(Either.mapLeft(parseJson(text), () => "not JSON"), (value) => {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return Either.left("not a JSON object")
-    const fields = new Map<string, unknown>(Object.entries(value))
-    const metrics: Array<[string, number]> = []
-    for (const [name, field] of fields) {
-      const number = numberOf(field)
-      // What is no number (a text, a nested object) belongs to other readers.
-      if (number !== undefined && !reserved.has(name)) metrics.push([name, number])
-    }
-    return Either.right({
-      step: numberOf(fields.get("step")) ?? index,
-      time: numberOf(fields.get("time")),
-      metrics: Object.fromEntries(metrics)
-    })
-  })
-
-const render = (time: number, step: number, metrics: ReadonlyArray<readonly [string, number]>): string =>
-  `${
-    JSON.stringify({
-      step,
-      time,
-      ...Object.fromEntries(metrics.map(([name, value]) => [name, Number.isFinite(value) ? value : String(value)]))
-    })
-  }\n`
 
 /** Removes what a killed writer left behind, and ends a last line that is whole but has no end. */
 const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
@@ -141,14 +130,18 @@ const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string
   }
   if (start === size) return
   const tail = kept.map((bytes) => decoder.decode(bytes)).join("")
-  if (Either.isRight(parse(tail, 0))) {
+  if (Either.isRight(MetricsLine.parse(tail, 0))) {
     yield* file.seek(size, "start")
     yield* file.writeAll(Uint8Array.of(newline))
   } else yield* file.truncate(start)
 }, Effect.scoped)
 
+const outcomeOf = (exit: Exit.Exit<unknown, unknown>): Outcome =>
+  Exit.isSuccess(exit) ? "success" : Cause.isInterruptedOnly(exit.cause) ? "interrupted" : "failure"
+
 /**
- * Opens a log to append to it, until the scope closes. The file is created where there is none.
+ * Opens a log to append to it, until the scope closes, which is noted as the end of the run. The file is created where
+ * there is none.
  *
  * @since 0.1.0
  * @category constructors
@@ -162,10 +155,20 @@ export const open: (path: string, options?: {
     yield* mend(fs, path)
     const file = yield* fs.open(path, { flag: "a" })
     const one = yield* Effect.makeSemaphore(1)
+    let last: number | undefined
+    const write = (line: (now: number) => string) =>
+      Effect.gen(function*() {
+        yield* file.writeAll(encoder.encode(line(yield* Clock.currentTimeMillis)))
+        if (options?.sync === true) yield* file.sync
+      }).pipe(Effect.uninterruptible, one.withPermits(1))
+    const note = (line: (now: number) => string) =>
+      Effect.catchAll(write(line), (error) => Effect.logDebug(`${path}: ${error.message}`))
+
+    yield* Effect.addFinalizer((exit) => note((now) => MetricsLine.ended(now, last, outcomeOf(exit))))
     return {
-      append: ({ metrics, step, tokensPerSecond }) =>
+      append: ({ metrics, step, tokensPerSecond, totalSteps }) =>
         Effect.gen(function*() {
-          const wrong = Object.keys(metrics).find((name) => reserved.has(name))
+          const wrong = MetricsLine.wrongName(metrics)
           if (wrong !== undefined || !Number.isFinite(step)) {
             return yield* new TinkerError.InvalidInput({
               module: "MetricsLog",
@@ -175,16 +178,27 @@ export const open: (path: string, options?: {
           }
           const fields = Object.entries(metrics)
           if (tokensPerSecond !== undefined) fields.push(["tokens_per_second", tokensPerSecond])
-          const line = encoder.encode(render(yield* Clock.currentTimeMillis, step, fields))
-          yield* file.writeAll(line)
-          if (options?.sync === true) yield* file.sync
-        }).pipe(Effect.uninterruptible, one.withPermits(1))
+          yield* write((now) => {
+            last = step
+            return MetricsLine.step(now, step, totalSteps, fields)
+          })
+        }),
+      noteWaits: (changes) =>
+        changes.pipe(
+          Stream.map(({ reason }) => reason),
+          // A run that has never waited has nothing to say.
+          Stream.dropWhile((reason) => reason === undefined),
+          Stream.changes,
+          Stream.runForEach((reason) => note((now) => MetricsLine.waiting(now, last, reason))),
+          Effect.forkScoped,
+          Effect.asVoid
+        )
     }
   }
 )
 
 /**
- * The lines of a log, as they are read. A torn last line is a failure at the very end, after all whole ones.
+ * The steps of a log, as they are read. A torn last line is a failure at the very end, after all whole ones.
  *
  * @since 0.1.0
  * @category constructors
@@ -197,15 +211,17 @@ export const stream = (
     let line = 0
     let entries = 0
     const text = new TextDecoder()
+    const stepIn = (read: Line): ReadonlyArray<Entry> => {
+      if (read._tag !== "Step") return []
+      entries++
+      return [read.entry]
+    }
     const read = (whole: string): Either.Either<ReadonlyArray<Entry>, MalformedLine> => {
       line++
       if (whole.trim() === "") return Either.right([])
-      return Either.mapBoth(parse(whole, entries), {
+      return Either.mapBoth(MetricsLine.parse(whole, entries), {
         onLeft: (description) => new MalformedLine({ path, line, description }),
-        onRight: (entry) => {
-          entries++
-          return [entry]
-        }
+        onRight: stepIn
       })
     }
     const lines = Stream.mapConcatEffect(fs.stream(path), (bytes) => {
@@ -217,9 +233,9 @@ export const stream = (
       const tail = rest + text.decode()
       if (tail.trim() === "") return Stream.empty
       line++
-      return Either.match(parse(tail, entries), {
+      return Either.match(MetricsLine.parse(tail, entries), {
         onLeft: () => Stream.fail(new TornLine({ path, line, text: tail })),
-        onRight: Stream.make
+        onRight: (read) => Stream.fromIterable(stepIn(read))
       })
     })
     return Stream.concat(lines, last)

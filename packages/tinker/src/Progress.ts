@@ -12,6 +12,7 @@ import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Latest from "./internal/latest.js"
+import * as Pace from "./internal/pace.js"
 import * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
 import type * as TinkerFuture from "./TinkerFuture.js"
@@ -25,27 +26,40 @@ import type * as TinkerFuture from "./TinkerFuture.js"
 export type Metrics = Readonly<Record<string, number>>
 
 /**
- * Where a loop stands.
+ * Where a loop stands, as far as anyone can tell: also those who read the log of a loop elsewhere (`MetricsWatch`).
  *
  * @since 0.1.0
  * @category models
  */
-export interface Snapshot {
+export interface Standing {
   /** Steps that are done, those before this loop included. */
   readonly step: number
   readonly totalSteps: number | undefined
   /** Those of the last step. */
   readonly metrics: Metrics
-  /** Tokens of all steps of this loop. */
-  readonly tokens: number
   /** Over the last steps. Absent until tokens were counted and time has passed. */
   readonly tokensPerSecond: number | undefined
   /** Mean of the last steps. */
   readonly stepTime: Duration.Duration | undefined
   /** Since the loop began. */
   readonly elapsed: Duration.Duration
+  /** Since the last step, where there was one. */
+  readonly sinceStep: Duration.Duration | undefined
   /** Time left, where the number of steps is known. */
   readonly eta: Duration.Duration | undefined
+  /** Why nothing moves at the moment, in a few words. */
+  readonly reason: string | undefined
+}
+
+/**
+ * Where a loop of this process stands.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Snapshot extends Standing {
+  /** Tokens of all steps of this loop. */
+  readonly tokens: number
   /** What holds the loop up at the moment. */
   readonly waiting: QueueState.Event | undefined
 }
@@ -90,9 +104,6 @@ export interface Options {
   readonly every?: Duration.DurationInput | undefined
 }
 
-/** Steps that rates are averaged over. */
-const window = 20
-
 /** A screen that no longer takes anything does not keep the program. */
 const patience = Duration.seconds(2)
 
@@ -116,31 +127,23 @@ export const make: (options?: Options) => Effect.Effect<Progress, TinkerError.In
     }
     const started = yield* Clock.currentTimeMillis
     const readers = Latest.make<Snapshot>()
-    const marks: Array<{ readonly at: number; readonly tokens: number }> = [{ at: started, tokens: 0 }]
+    const pace = Pace.make({ at: started, step: startStep })
     const held = new Map<object, QueueState.Event>()
     let step = startStep
     let tokens = 0
     let metrics: Metrics = {}
 
     const look = (now: number): Snapshot => {
-      const first = marks[0]?.at ?? started
-      const last = marks[marks.length - 1]?.at ?? started
-      const span = last - first
-      const recent = marks.slice(1).reduce((sum, mark) => sum + mark.tokens, 0)
-      const stepTime = marks.length > 1 ? span / (marks.length - 1) : undefined
+      const waiting = Array.from(held.values()).pop()
       return {
         step,
         totalSteps,
         metrics,
         tokens,
-        tokensPerSecond: recent > 0 && span > 0 ? recent / span * 1000 : undefined,
-        stepTime: stepTime === undefined ? undefined : Duration.millis(stepTime),
+        ...pace.read(now, totalSteps),
         elapsed: Duration.millis(now - started),
-        eta: stepTime === undefined || totalSteps === undefined
-          ? undefined
-          // The step under way has taken a part of its time.
-          : Duration.millis(Math.max(0, Math.max(0, totalSteps - step) * stepTime - (now - last))),
-        waiting: Array.from(held.values()).pop()
+        waiting,
+        reason: waiting === undefined ? undefined : QueueState.reason(waiting)
       }
     }
 
@@ -179,8 +182,7 @@ export const make: (options?: Options) => Effect.Effect<Progress, TinkerError.In
           tokens += more
           metrics = given
           held.clear()
-          marks.push({ at: now, tokens: more })
-          if (marks.length > window + 1) marks.shift()
+          pace.mark({ at: now, step, tokens: more })
           return tell
         }),
       await: (future) =>
@@ -205,17 +207,29 @@ const number = (n: number): string => Number.isInteger(n) ? String(n) : Number(n
 const clock = (duration: Duration.Duration): string =>
   Duration.format(Duration.seconds(Math.ceil(Duration.toSeconds(duration))))
 
+/** A step that takes this much longer than the others, and this long at all, is worth a word. */
+const slow = 3
+const noticeable = Duration.seconds(10)
+
+const overdue = ({ sinceStep, stepTime }: Standing): boolean =>
+  sinceStep !== undefined && Duration.greaterThan(sinceStep, noticeable) &&
+  (stepTime === undefined || Duration.greaterThan(sinceStep, Duration.times(stepTime, slow)))
+
 /**
  * What comes beside a bar: metrics, speed, time left, and what is waited for.
  *
  * @since 0.1.0
  * @category combinators
  */
-export const note = (snapshot: Snapshot): string => {
-  const parts = Object.entries(snapshot.metrics).map(([name, value]) => `${name} ${number(value)}`)
-  if (snapshot.tokensPerSecond !== undefined) parts.push(`${amount(snapshot.tokensPerSecond)} tokens/s`)
-  if (snapshot.eta !== undefined && snapshot.step !== snapshot.totalSteps) parts.push(`${clock(snapshot.eta)} left`)
-  if (snapshot.waiting !== undefined) parts.push(`waiting: ${QueueState.reason(snapshot.waiting)}`)
+export const note = (standing: Standing): string => {
+  const parts = Object.entries(standing.metrics).map(([name, value]) => `${name} ${number(value)}`)
+  const done = standing.step === standing.totalSteps
+  if (standing.tokensPerSecond !== undefined) parts.push(`${amount(standing.tokensPerSecond)} tokens/s`)
+  if (standing.eta !== undefined && !done) parts.push(`${clock(standing.eta)} left`)
+  if (standing.reason !== undefined) parts.push(`waiting: ${standing.reason}`)
+  else if (!done && standing.sinceStep !== undefined && overdue(standing)) {
+    parts.push(`last step ${clock(standing.sinceStep)} ago`)
+  }
   return parts.join(", ")
 }
 
@@ -225,8 +239,32 @@ export const note = (snapshot: Snapshot): string => {
  * @since 0.1.0
  * @category combinators
  */
-export const describe = (snapshot: Snapshot): string => {
-  const of = snapshot.totalSteps === undefined ? "" : `/${snapshot.totalSteps}`
-  const text = note(snapshot)
-  return `step ${snapshot.step}${of}${text === "" ? "" : `: ${text}`}`
+export const describe = (standing: Standing): string => {
+  const of = standing.totalSteps === undefined ? "" : `/${standing.totalSteps}`
+  const text = note(standing)
+  return `step ${standing.step}${of}${text === "" ? "" : `: ${text}`}`
+}
+
+const blocks = "▁▂▃▄▅▆▇█"
+
+/**
+ * A curve of one line, `█▆▄▃▂▁`: numbers from left to right between the lowest and the highest, neighbours averaged
+ * where there are more than `width`. What is no finite number is left out.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const sparkline = (values: ReadonlyArray<number>, width = 20): string => {
+  const finite = values.filter(Number.isFinite)
+  const columns = finite.length <= width ? finite : Array.from({ length: width }, (_, column) => {
+    const run = finite.slice(
+      Math.floor(column * finite.length / width),
+      Math.floor((column + 1) * finite.length / width)
+    )
+    return run.reduce((sum, value) => sum + value, 0) / run.length
+  })
+  const low = columns.reduce((a, b) => Math.min(a, b), Infinity)
+  const high = columns.reduce((a, b) => Math.max(a, b), -Infinity)
+  const share = (value: number) => high > low ? (value - low) / (high - low) : 0
+  return columns.map((value) => blocks[Math.round(share(value) * (blocks.length - 1))]).join("")
 }

@@ -206,7 +206,8 @@ export * as Metrics from "./Metrics.js"
 
 /**
  * The metrics of a run on disk: one JSON object a line, `{"step":12,"time":1730000000000,"loss":0.53}`, the form other
- * tools write and read too.
+ * tools write and read too. Lines with an `event` say what comes between steps: what the run waits for, and that it has
+ * ended. `MetricsWatch` shows them to those who look on.
  *
  * A line is written whole, in one go, when its step ends. A process that is killed leaves at most one torn line, at the
  * end: readers say so and go on, and the next writer removes it.
@@ -214,6 +215,16 @@ export * as Metrics from "./Metrics.js"
  * @since 0.1.0
  */
 export * as MetricsLog from "./MetricsLog.js"
+
+/**
+ * A run watched from outside, by the log it writes (`MetricsLog`): where it stands, live, until it ends.
+ *
+ * The file is looked at again and again, which works on every file system. It need not be there yet; a last line that is
+ * not whole is left until it is; a file that was written anew is read anew.
+ *
+ * @since 0.1.0
+ */
+export * as MetricsWatch from "./MetricsWatch.js"
 
 /**
  * Models in training: creating one, asking about it, unloading it.

@@ -1,14 +1,23 @@
 import { FileSystem } from "@effect/platform"
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
-import { Effect, Stream, TestClock } from "effect"
+import { Duration, Effect, Stream, TestClock } from "effect"
 import { spawn } from "node:child_process"
 import { fileURLToPath } from "node:url"
-import { MetricsLog, Progress } from "../src/index.js"
+import { MetricsLog, Progress, type QueueState } from "../src/index.js"
 
 const place = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   return { fs, path: `${yield* fs.makeTempDirectoryScoped()}/metrics.jsonl` }
+})
+
+const paused = (reason: string): QueueState.Event => ({
+  _tag: "Queued",
+  requestId: "r1",
+  requestType: "ForwardBackward",
+  elapsed: Duration.zero,
+  state: "paused_capacity",
+  reason
 })
 
 const write = (path: string, steps: ReadonlyArray<number>) =>
@@ -38,8 +47,54 @@ layer(NodeFileSystem.layer)("MetricsLog", (it) => {
         [1, { loss: 0.5, "reward/mean": -1e-9, tokens_per_second: 50 }],
         [2, { loss: NaN, worst: -Infinity }]
       ])
-      for (const wrong of [{ step: 3, metrics: { time: 1 } }, { step: NaN, metrics: {} }]) {
+      for (
+        const wrong of [{ step: 3, metrics: { time: 1 } }, { step: 3, metrics: { event: 1 } }, {
+          step: NaN,
+          metrics: {}
+        }]
+      ) {
         assert.strictEqual((yield* Effect.flip(log.append(wrong)))._tag, "InvalidInput")
+      }
+    }))
+
+  it.scoped("between steps it notes what is waited for, and in the end that and how it ended", () =>
+    Effect.gen(function*() {
+      const { fs, path } = yield* place
+      yield* TestClock.setTime(1_700_000_000_000)
+      const run = (end: Effect.Effect<void, string>) =>
+        Effect.gen(function*() {
+          const log = yield* MetricsLog.open(path)
+          const progress = yield* Progress.make({ totalSteps: 2 })
+          yield* log.noteWaits(progress.changes)
+          yield* log.append(yield* progress.step({ loss: 1 }))
+          yield* progress.follow(Stream.make(paused("full"), paused("full"), paused("fuller")))
+          while (!(yield* fs.readFileString(path)).includes("fuller")) yield* Effect.yieldNow()
+          yield* end
+        }).pipe(Effect.scoped, Effect.exit)
+      const lines = Effect.map(
+        fs.readFileString(path),
+        (text) => text.trim().split("\n").map((line) => JSON.parse(line))
+      )
+      const time = 1_700_000_000_000
+      const story = (outcome: string) => [
+        { step: 1, time, loss: 1, total_steps: 2 },
+        { event: "waiting", step: 1, time, reason: "full" },
+        { event: "waiting", step: 1, time, reason: "fuller" },
+        { event: "end", step: 1, time, outcome }
+      ]
+      for (
+        const [end, outcome] of [
+          [Effect.void, "success"],
+          [Effect.fail("no"), "failure"],
+          [Effect.interrupt, "interrupted"]
+        ] as const
+      ) {
+        yield* run(end)
+        assert.deepStrictEqual(yield* lines, story(outcome))
+        // Readers of steps have steps.
+        const { entries, torn } = yield* MetricsLog.read(path)
+        assert.deepStrictEqual([entries, torn], [[{ step: 1, time, metrics: { loss: 1 }, totalSteps: 2 }], undefined])
+        yield* fs.remove(path)
       }
     }))
 
@@ -59,7 +114,9 @@ layer(NodeFileSystem.layer)("MetricsLog", (it) => {
     Effect.gen(function*() {
       const { fs, path } = yield* place
       yield* write(path, [1, 2, 3])
-      const whole = yield* fs.readFile(path)
+      const ended = yield* fs.readFile(path)
+      // Without the mark of its end, as a killed writer leaves it.
+      const whole = ended.subarray(0, ended.lastIndexOf(10, ended.length - 2) + 1)
       const start = whole.lastIndexOf(10, whole.length - 2) + 1
       for (let cut = start + 1; cut < whole.length; cut += 5) {
         yield* fs.writeFile(path, whole.subarray(0, cut))
@@ -83,6 +140,9 @@ layer(NodeFileSystem.layer)("MetricsLog", (it) => {
   it.scoped("a log of another tool is read; a line that is no object is named", () =>
     Effect.gen(function*() {
       const { fs, path } = yield* place
+      // Python counts seconds.
+      yield* fs.writeFileString(path, "{\"step\": 0, \"time\": 1700000000.5}\n")
+      assert.strictEqual((yield* MetricsLog.read(path)).entries[0]?.time, 1_700_000_000_500)
       const foreign = "{\"step\": 0, \"loss\": NaN, \"tag\": \"a\"}\n\n{\"loss\": 0.25, \"lr\": [1, NaN]}\r\n"
       yield* fs.writeFileString(path, foreign)
       const { entries } = yield* MetricsLog.read(path)

@@ -44,6 +44,25 @@ describe("Progress", () => {
       assert.deepStrictEqual((yield* progress.current).eta, Duration.seconds(137))
     }))
 
+  it.scoped("a step that takes long is said to, and takes nothing from the time the others need", () =>
+    Effect.gen(function*() {
+      const progress = yield* Progress.make({ totalSteps: 6 })
+      assert.isUndefined((yield* progress.current).sinceStep)
+      for (let i = 0; i < 2; i++) {
+        yield* TestClock.adjust("4 seconds")
+        yield* progress.step({ loss: 1 })
+      }
+      yield* TestClock.adjust("12 seconds")
+      assert.strictEqual(Progress.describe(yield* progress.current), "step 2/6: loss 1, 12s left")
+      yield* TestClock.adjust("1 seconds")
+      assert.strictEqual(Progress.describe(yield* progress.current), "step 2/6: loss 1, 12s left, last step 13s ago")
+      yield* progress.follow(Stream.make(queued("paused_capacity", "busy")))
+      yield* settle
+      const waiting = yield* progress.current
+      assert.strictEqual(waiting.reason, "busy")
+      assert.strictEqual(Progress.describe(waiting), "step 2/6: loss 1, 12s left, waiting: busy")
+    }))
+
   it.scoped("readers see the current snapshot, then each, and the end", () =>
     Effect.gen(function*() {
       const progress = yield* Progress.make()

@@ -5,7 +5,7 @@ import * as Path from "@effect/platform/Path"
 import * as Report from "effect-tinker/Report"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { CliFailure } from "../CliFailure.js"
+import { explain } from "../internal/logFile.js"
 import { Output } from "../Output.js"
 
 /** @internal */
@@ -21,14 +21,7 @@ export const report = Effect.fnUntraced(function*(options: {
     log: options.log,
     output,
     title: Option.getOrElse(options.title, () => path.basename(options.log))
-  }).pipe(
-    Effect.catchTag("MalformedLine", (cause) =>
-      new CliFailure({
-        what: cause.message,
-        advice: "A metrics log has one JSON object a line.",
-        cause
-      }))
-  )
+  }).pipe(Effect.mapError(explain(options.log, "Check the path: it is the log that a run writes with MetricsLog.")))
   if (torn !== undefined) yield* printer.note(torn.message)
   yield* printer.printRecord({
     json: { report: output, steps },
