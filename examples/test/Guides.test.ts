@@ -76,6 +76,13 @@ describe.each(guides)("$path", ({ path, text }) => {
   })
 })
 
+it.each(others)("$path shows code that is compiled", ({ text }) => {
+  const sources = readdirSync(`${root}examples/readme`).map((name) => read(`examples/readme/${name}`).text)
+  for (const block of blocks(text, "ts")) {
+    assert.isTrue(sources.some((source) => isExcerpt(block, source)), `not in a file of examples/readme:\n${block}`)
+  }
+})
+
 it.each([...guides, ...others])("$path has no dead links", ({ path, text }) => {
   for (const target of links(text)) {
     assert.isTrue(existsSync(resolve(root, dirname(path), target)), `${path} links to ${target}`)

@@ -1,0 +1,10 @@
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
+import { Console, Effect } from "effect"
+
+const program = Effect.gen(function*() {
+  const { baseUrl } = yield* NodeTinkerLocal.serve({ directory: "./tinker-data", port: 8080 })
+  yield* Console.log(`TINKER_BASE_URL=${baseUrl} TINKER_API_KEY=tml-local`)
+  return yield* Effect.never
+})
+
+Effect.runFork(Effect.scoped(program))

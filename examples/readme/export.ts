@@ -1,0 +1,14 @@
+import * as Otlp from "@effect/opentelemetry/Otlp"
+import { FetchHttpClient } from "@effect/platform"
+import { Layer } from "effect"
+import { ServiceClient } from "effect-tinker"
+import * as NodeTinker from "effect-tinker/NodeTinker"
+
+const Observability = Otlp.layerJson({
+  baseUrl: "http://localhost:4318",
+  resource: { serviceName: "training-run" }
+}).pipe(Layer.provide(FetchHttpClient.layer))
+
+const Service = ServiceClient.layerEnv().pipe(Layer.provide(NodeTinker.layer), Layer.provideMerge(Observability))
+
+export { Service }
