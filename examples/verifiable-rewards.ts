@@ -9,7 +9,7 @@ import { Datum, ModelInput, TrainingClient } from "effect-tinker"
 import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
 
 const numbers = Array.range(0, 9)
-const question = (n: number) => `even or odd? ${n}`
+const question = (n: number) => `is it even? ${n}`
 
 /** The verifier: 1 for a right answer, 0 for anything else. */
 const reward = (n: number, answer: string) => answer.trim() === (n % 2 === 0 ? "yes" : "no") ? 1 : 0
