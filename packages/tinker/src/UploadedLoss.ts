@@ -10,7 +10,7 @@ import * as Api from "./Api.js"
 import * as CustomLossGraph from "./CustomLossGraph.js"
 import type { LossId } from "./Id.js"
 import * as Creation from "./internal/creation.js"
-import * as Poll from "./internal/poll.js"
+import * as Decoder from "./internal/poll/decoder.js"
 import * as ServiceClient from "./ServiceClient.js"
 import * as TinkerError from "./TinkerError.js"
 
@@ -77,7 +77,7 @@ const problem = ({ graph, inputs }: Options): string | undefined => {
   return graph.at(-1)?.op === "output" ? undefined : "the last node has to be the output"
 }
 
-const decoder = Poll.jsonDecoder(CustomLossGraph.CreateCustomLossResponse)
+const decoder = Decoder.fromSchema(CustomLossGraph.CreateCustomLossResponse)
 
 /**
  * Hands a loss over and waits until the server has it. A server that does not run losses of its users is not asked:

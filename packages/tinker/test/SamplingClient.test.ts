@@ -1,6 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Either, Exit, Fiber, Layer, Scope, Stream, TestClock } from "effect"
-import { ModelInput, Sample, SamplerHandle, SamplingClient, ServiceClient, TensorData } from "../src/index.js"
+import {
+  ModelInput,
+  RetryPolicy,
+  Sample,
+  SamplerHandle,
+  SamplingClient,
+  ServiceClient,
+  TensorData
+} from "../src/index.js"
 import * as Server from "./utils/recordingServer.js"
 
 const settle = Effect.yieldNow().pipe(Effect.repeatN(200))
@@ -445,6 +453,33 @@ describe("SamplingClient", () => {
         broken = false
         yield* client.sample({ prompt })
         assert.strictEqual(server.of("retrieve_future").length, 1)
+      }))
+
+    it.scoped("G7: failures follow the policy of polls and the server's hints, and a held request is none", () =>
+      Effect.gen(function*() {
+        const answers = [
+          Server.refuse(408),
+          Server.refuse(503, { detail: "busy" }, { "retry-after": "40" }),
+          Server.json({ cursor: 1, completions: [{ state: "finished", request_id: "session-1:sample:0:0" }] })
+        ]
+        const server = sampler((seen) => seen.path.endsWith("/retrieve_futures") ? answers.shift() : undefined, flag)
+        const client = yield* open(server)
+        const fiber = yield* Effect.fork(client.sample({ prompt }))
+        yield* settle
+        assert.strictEqual(server.of("retrieve_futures").length, 2)
+        yield* TestClock.adjust("39 seconds")
+        assert.strictEqual(server.of("retrieve_futures").length, 2)
+        yield* TestClock.adjust("1 seconds")
+        yield* Fiber.join(fiber)
+      }))
+
+    it.scoped("G7: a policy that gives up fails those who wait", () =>
+      Effect.gen(function*() {
+        const server = sampler((seen) => seen.path.endsWith("/retrieve_futures") ? Server.refuse(503) : undefined, flag)
+        const client = yield* RetryPolicy.provide({ poll: RetryPolicy.never })(open(server))
+        const error = yield* Effect.flip(client.sample({ prompt }))
+        assert.strictEqual(error._tag, "Unavailable")
+        assert.strictEqual(server.of("retrieve_futures").length, 1)
       }))
 
     it.scoped("closing the scope ends the wait with a typed error", () =>

@@ -18,13 +18,13 @@ import {
 } from "effect"
 import { Credentials, type QueueState, RetryPolicy, TinkerConfig, TinkerError, TinkerFuture } from "../src/index.js"
 import * as ByteBudget from "../src/internal/byteBudget.js"
-import * as Poll from "../src/internal/poll.js"
+import * as Decoder from "../src/internal/poll/decoder.js"
 import * as queueLog from "../src/internal/queueLog.js"
 import * as Transport from "../src/internal/transport.js"
 import * as Server from "./utils/recordingServer.js"
 
-const decoder = Poll.jsonDecoder(Schema.Struct({ value: Schema.Number }))
-const bytes: Poll.Decoder<{ readonly value: number }> = {
+const decoder = Decoder.fromSchema(Schema.Struct({ value: Schema.Number }))
+const bytes: Decoder.Decoder<{ readonly value: number }> = {
   ...decoder,
   protobuf: (body) => body.length === 1 ? Either.right({ value: body[0] ?? 0 }) : Either.left("not one byte")
 }
@@ -35,7 +35,7 @@ const protobuf = (value: number) =>
 interface Setup {
   readonly config?: Partial<TinkerConfig.Options>
   readonly budget?: ByteBudget.ByteBudget
-  readonly decoder?: Poll.Decoder<{ readonly value: number }>
+  readonly decoder?: Decoder.Decoder<{ readonly value: number }>
 }
 
 /** A future over a server that answers its polls with the handler. */

@@ -17,6 +17,7 @@ import * as TinkerError from "../TinkerError.js"
 import * as Weights from "../Weights.js"
 import * as Meters from "./meters.js"
 import * as Poll from "./poll.js"
+import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
 
 /** @internal */
@@ -90,7 +91,7 @@ export const result = <A>(options: {
   readonly requestType: string
   readonly from: { readonly module: string; readonly method: string }
   readonly label: string
-  readonly decoder: Poll.Decoder<A>
+  readonly decoder: Decoder.Decoder<A>
   readonly started: number
 }): Effect.Effect<A, TinkerError.TinkerError> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
@@ -109,8 +110,8 @@ export const result = <A>(options: {
     ))
   })
 
-const created = Poll.jsonDecoder(CreateModelResponse)
-const loaded = Poll.jsonDecoder(Weights.LoadWeightsResponse)
+const created = Decoder.fromSchema(CreateModelResponse)
+const loaded = Decoder.fromSchema(Weights.LoadWeightsResponse)
 
 const create: (
   service: ServiceClient.Service,

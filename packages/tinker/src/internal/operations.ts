@@ -24,7 +24,7 @@ import { combine } from "./combine.js"
 import * as Creation from "./creation.js"
 import * as customLoss from "./customLoss.js"
 import * as Meters from "./meters.js"
-import * as Poll from "./poll.js"
+import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
 import * as Submission from "./submission.js"
 
@@ -47,17 +47,17 @@ export interface AdamOptions {
 /** @internal */
 export type OptimizerInput = Optimizer.OptimizerParams | AdamOptions
 
-const decodeOutput: Poll.Decoder<ForwardBackward.Output> = {
-  ...Poll.jsonDecoder(ForwardBackward.OutputFromJson),
+const decodeOutput: Decoder.Decoder<ForwardBackward.Output> = {
+  ...Decoder.fromSchema(ForwardBackward.OutputFromJson),
   protobuf: (body) =>
     Either.mapLeft(ForwardBackward.decodeOutput(body), (error) => error.description ?? "not a result of a pass")
 }
 
-const optimStepped = Poll.jsonDecoder(Optimizer.OptimStepResponse)
-const saved = Poll.jsonDecoder(Weights.SaveWeightsResponse)
-const loaded = Poll.jsonDecoder(Weights.LoadWeightsResponse)
-const savedForSampler = Poll.jsonDecoder(Weights.SaveWeightsForSamplerResult)
-const savedExternal = Poll.jsonDecoder(Weights.SaveWeightsExternalResult)
+const optimStepped = Decoder.fromSchema(Optimizer.OptimStepResponse)
+const saved = Decoder.fromSchema(Weights.SaveWeightsResponse)
+const loaded = Decoder.fromSchema(Weights.LoadWeightsResponse)
+const savedForSampler = Decoder.fromSchema(Weights.SaveWeightsForSamplerResult)
+const savedExternal = Decoder.fromSchema(Weights.SaveWeightsExternalResult)
 
 const from = (method: string) => ({ module: "TrainingClient", method })
 

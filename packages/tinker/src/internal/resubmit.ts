@@ -3,47 +3,47 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Schedule from "effect/Schedule"
-import * as ScheduleDecision from "effect/ScheduleDecision"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import * as RetryPolicy from "../RetryPolicy.js"
 import type * as TinkerError from "../TinkerError.js"
+import * as Drive from "./drive.js"
 
 const policy: RetryPolicy.Policy = RetryPolicy.backoff({
   budget: "2 hours",
   while: (error) => error._tag === "FutureExpired"
 })
 
+type OnAgain = (error: TinkerError.TinkerError, now: number) => void
+
+const again = Effect.fnUntraced(function*<A>(
+  self: Effect.Effect<A, TinkerError.TinkerError>,
+  expired: TinkerError.TinkerError,
+  onAgain: OnAgain
+) {
+  const drive = Drive.make(policy)
+  for (let error = expired;;) {
+    const now = yield* Clock.currentTimeMillis
+    const wait = yield* drive.next(now, error)
+    if (Option.isNone(wait)) return yield* error
+    onAgain(error, now)
+    yield* Effect.sleep(wait.value)
+    const result = yield* Effect.either(self)
+    if (Either.isRight(result)) return result.right
+    error = result.left
+  }
+})
+
 /**
- * Runs it until its result arrives; `onAgain` is told before each repetition. The schedule is only driven once there is
+ * Runs it until its result arrives; `onAgain` is told before each repetition. The policy is only driven once there is
  * something to try again.
  *
  * @internal
  */
 export const resubmitting = <A>(
   self: Effect.Effect<A, TinkerError.TinkerError>,
-  onAgain: (error: TinkerError.TinkerError, now: number) => void
+  onAgain: OnAgain
 ): Effect.Effect<A, TinkerError.TinkerError> =>
-  Effect.catchAll(self, (expired) => {
-    if (expired._tag !== "FutureExpired") return Effect.fail(expired)
-    let last: TinkerError.TinkerError = expired
-    let first = true
-    const again = Effect.suspend(() => {
-      if (!first) return self
-      first = false
-      return Effect.fail(expired)
-    })
-    const told = Schedule.onDecision(policy, (_, decision) =>
-      Effect.clockWith((clock) =>
-        Effect.sync(() => {
-          if (ScheduleDecision.isContinue(decision)) onAgain(last, clock.unsafeCurrentTimeMillis())
-        })
-      ))
-    return Effect.retry(
-      Effect.tapError(again, (error) =>
-        Effect.sync(() => {
-          last = error
-        })),
-      told
-    )
-  })
+  Effect.catchAll(self, (error) => error._tag === "FutureExpired" ? again(self, error, onAgain) : Effect.fail(error))

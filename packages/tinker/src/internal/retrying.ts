@@ -7,11 +7,11 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as ScheduleDecision from "effect/ScheduleDecision"
-import * as ScheduleIntervals from "effect/ScheduleIntervals"
+import * as Option from "effect/Option"
 import * as RetryPolicy from "../RetryPolicy.js"
 import * as TinkerError from "../TinkerError.js"
 import * as Billing from "./billing.js"
+import * as Drive from "./drive.js"
 import type * as Observer from "./observer.js"
 
 /** Work under way waits for a bill to be paid; a start, a listing or a beat does not. */
@@ -86,7 +86,7 @@ export const make = (options: {
     const policy = given ?? (yield* inForce)[retry]
     const start = yield* Clock.currentTimeMillis
     let error = first
-    let state = policy.initial
+    const drive = Drive.make(policy)
     for (let attempt = 0;; attempt++) {
       if (retry === "sample" && error._tag === "BillingBlocked" && error.shouldRetry === undefined) {
         // Sampling has a dispatcher that holds everyone back: tell it whether waiting makes sense.
@@ -94,20 +94,18 @@ export const make = (options: {
       }
       if (!pausing.has(retry) || !(yield* pauseForBilling(error, name))) {
         const now = yield* Clock.currentTimeMillis
-        const [next, , decision] = yield* policy.step(now, error, state)
-        state = next
-        const retrying = ScheduleDecision.isContinue(decision)
+        const wait = yield* drive.next(now, error)
         observers.emit({
           _tag: "AttemptFailed",
           endpoint: name,
           class: retry,
           attempt,
           error,
-          retrying,
+          retrying: Option.isSome(wait),
           elapsed: now - start
         })
-        if (ScheduleDecision.isDone(decision)) return yield* error
-        const delay = Math.max(0, ScheduleIntervals.start(decision.intervals) - now)
+        if (Option.isNone(wait)) return yield* error
+        const delay = wait.value
         observers.emit({ _tag: "RetryScheduled", endpoint: name, attempt, delay, error })
         const tell = telling.has(retry) && attempt >= quietAttempts && now - lastTold >= tellingInterval
         if (tell) lastTold = now

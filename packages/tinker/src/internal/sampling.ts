@@ -28,6 +28,7 @@ import * as FifoSemaphore from "./fifoSemaphore.js"
 import * as FuturesPoller from "./futuresPoller.js"
 import * as Meters from "./meters.js"
 import * as Poll from "./poll.js"
+import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
 import { resubmitting } from "./resubmit.js"
 import * as SampleProgress from "./sampleProgress.js"
@@ -43,9 +44,9 @@ const clientRange = 1_000_000_000
 /** Keeps `clientRange` times the number within the integers a double holds exactly. */
 const mostRandomClients = 9_000_000
 
-const bySchema = Poll.jsonDecoder(Sample.SampleResponse)
+const bySchema = Decoder.fromSchema(Sample.SampleResponse)
 
-const decoder: Poll.Decoder<Sample.SampleResponse> = {
+const decoder: Decoder.Decoder<Sample.SampleResponse> = {
   protobuf: (body) => Either.mapLeft(Sample.decodeResponse(body), (error) => error.description ?? error.message),
   json: bySchema.json
 }
@@ -87,6 +88,7 @@ export const make: (
     const { budgets: { inflight }, transport } = service[ServiceClient.TypeId]
     const config = yield* service.clientConfig
     const scope = yield* Effect.scope
+    const { poll: policy } = yield* transport.policies
     const dispatch = Dispatch.ofTenant(transport.tenant)
     yield* dispatch.resize(config.sampleDispatchBytesSemaphoreSize)
     const events = yield* Effect.acquireRelease(PubSub.sliding<QueueState.Event>(64), PubSub.shutdown)
@@ -120,6 +122,7 @@ export const make: (
       poller ??= FuturesPoller.make({
         transport,
         scope,
+        policy,
         giveUp: progress.giveUp,
         onEvent,
         target: new SamplingSessionTarget({ samplingSessionId, clonedSamplerId })

@@ -15,7 +15,7 @@ import * as TinkerFuture from "../TinkerFuture.js"
 import * as Meters from "./meters.js"
 import * as Numbering from "./numbering.js"
 import * as Observer from "./observer.js"
-import type * as Poll from "./poll.js"
+import type * as Decoder from "./poll/decoder.js"
 import type * as QueueLog from "./queueLog.js"
 import * as Tracing from "./tracing.js"
 import * as Turnstile from "./turnstile.js"
@@ -25,7 +25,7 @@ interface Operation<A> {
   readonly method: string
   /** The name the server knows it by. */
   readonly requestType: string
-  readonly decoder: Poll.Decoder<A>
+  readonly decoder: Decoder.Decoder<A>
   /** For its span. */
   readonly attributes?: Readonly<Record<string, unknown>> | undefined
   /** Told when its result has come. */

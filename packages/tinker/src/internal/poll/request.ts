@@ -1,0 +1,58 @@
+/**
+ * One poll: what is asked, and how.
+ *
+ * @since 0.1.0
+ */
+import type * as Effect from "effect/Effect"
+import * as Api from "../../Api.js"
+import type * as QueueState from "../../QueueState.js"
+import type * as TinkerError from "../../TinkerError.js"
+import type * as ByteBudget from "../byteBudget.js"
+import type * as Wire from "../exchange.js"
+import type * as Transport from "../transport.js"
+import type { Decoder } from "./decoder.js"
+
+/** @internal */
+export interface Options<A> {
+  readonly transport: Transport.Service
+  /** Bytes of large results being fetched at once. */
+  readonly inflight: ByteBudget.ByteBudget
+  readonly requestId: string
+  /** The name the server knows the operation by, e.g. `OptimStep`. */
+  readonly requestType: string
+  readonly from: { readonly module: string; readonly method: string }
+  readonly decoder: Decoder<A>
+  /** Seconds from the start of the operation to its acceptance. */
+  readonly roundtrip: number
+  /** Number of the first poll. Defaults to 0. */
+  readonly iteration?: number | undefined
+  /** Size of a result known to be ready: fetched without asking for its size first. */
+  readonly ready?: number | undefined
+  readonly onIteration?: ((iteration: number) => void) | undefined
+  /** Asked before every poll: the reason to stop waiting, if there is one. */
+  readonly giveUp?: ((now: number) => TinkerError.TinkerError | undefined) | undefined
+  readonly onEvent: (event: QueueState.Event) => Effect.Effect<void>
+  /** See `Transport.CallOptions`. */
+  readonly custody?: Transport.Custody | undefined
+}
+
+/** @internal */
+export const ask = <A>(
+  { custody, decoder, from, onIteration, requestId, requestType, roundtrip, transport }: Options<A>,
+  iteration: number,
+  allowMetadataOnly: boolean
+): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+  onIteration?.(iteration + 1)
+  return transport.attempt(Api.retrieveFuture, { requestId, allowMetadataOnly }, {
+    from,
+    custody,
+    requestId,
+    headers: {
+      accept: decoder.protobuf === undefined ? "application/json" : "application/x-protobuf, application/json",
+      "x-stainless-raw-response": "raw",
+      "x-tinker-request-iteration": String(iteration),
+      "x-tinker-request-type": requestType,
+      ...(iteration === 0 ? { "x-tinker-create-promise-roundtrip-time": String(roundtrip) } : {})
+    }
+  })
+}
