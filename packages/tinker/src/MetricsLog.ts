@@ -19,6 +19,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Logs from "./internal/logs.js"
 import * as MetricsLine from "./internal/metricsLine.js"
 import * as TinkerError from "./TinkerError.js"
 
@@ -162,7 +163,7 @@ export const open: (path: string, options?: {
         if (options?.sync === true) yield* file.sync
       }).pipe(Effect.uninterruptible, one.withPermits(1))
     const note = (line: (now: number) => string) =>
-      Effect.catchAll(write(line), (error) => Effect.logDebug(`${path}: ${error.message}`))
+      Effect.catchAll(write(line), (error) => Logs.of("MetricsLog", { path })(Effect.logDebug(error.message)))
 
     yield* Effect.addFinalizer((exit) => note((now) => MetricsLine.ended(now, last, outcomeOf(exit))))
     return {

@@ -12,6 +12,7 @@ import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Latest from "./internal/latest.js"
+import * as Logs from "./internal/logs.js"
 import * as Pace from "./internal/pace.js"
 import * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
@@ -162,7 +163,10 @@ export const make: (options?: Options) => Effect.Effect<Progress, TinkerError.In
 
     const changes = readers.stream(current)
     const drawing = render === undefined ? undefined : yield* Effect.forkScoped(
-      Stream.runForEach(changes, (snapshot) => Effect.catchAllCause(render(snapshot), Effect.logDebug))
+      Stream.runForEach(
+        changes,
+        (snapshot) => Effect.catchAllCause(render(snapshot), (cause) => Logs.of("Progress")(Effect.logDebug(cause)))
+      )
     )
     if (options.every !== undefined) yield* Effect.forkScoped(Effect.forever(Effect.delay(tell, options.every)))
 
@@ -204,8 +208,10 @@ const amount = (n: number): string =>
 
 const number = (n: number): string => Number.isInteger(n) ? String(n) : Number(n.toPrecision(3)).toString()
 
-const clock = (duration: Duration.Duration): string =>
-  Duration.format(Duration.seconds(Math.ceil(Duration.toSeconds(duration))))
+const clock = (duration: Duration.Duration): string => {
+  const seconds = Math.ceil(Duration.toSeconds(duration))
+  return seconds === 0 ? "0s" : Duration.format(Duration.seconds(seconds))
+}
 
 /** A step that takes this much longer than the others, and this long at all, is worth a word. */
 const slow = 3

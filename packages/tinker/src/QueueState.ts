@@ -68,16 +68,17 @@ export const isPaused = (event: Event): boolean => event._tag !== "Queued" || ev
  */
 export const describe = (event: Event): string => {
   const what = `${event.requestType} ${event.requestId}`
-  const after = `after ${Duration.format(Duration.seconds(Math.round(Duration.toSeconds(event.elapsed))))}`
+  const seconds = Math.round(Duration.toSeconds(event.elapsed))
+  const after = seconds === 0 ? "" : ` after ${Duration.format(Duration.seconds(seconds))}`
   switch (event._tag) {
     case "Queued":
       return event.state === "active"
         ? `${what} is being worked on`
-        : `${what} is paused ${after}: ${reason(event)}`
+        : `${what} is paused${after}: ${reason(event)}`
     case "Retrying":
-      return `${what} has no answer ${after}: ${reason(event)}; asking again in ${Duration.format(event.delay)}`
+      return `${what} has no answer${after}: ${reason(event)}; asking again in ${Duration.format(event.delay)}`
     case "BillingPaused":
-      return `${what} is paused ${after}: ${reason(event)}`
+      return `${what} is paused${after}: ${reason(event)}`
   }
 }
 

@@ -157,11 +157,13 @@ export const fromSession: (
   samplingSessionId: SamplingSessionId,
   sessionId: SessionId,
   numbering: Sampling.Numbering,
-  settings?: Settings
+  settings?: Settings,
+  /** What it samples from, as far as that has a name. */
+  model?: string
 ) => Effect.Effect<Service, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(
-  function*(service, samplingSessionId, sessionId, numbering, settings = {}) {
+  function*(service, samplingSessionId, sessionId, numbering, settings = {}, model) {
     const { transport } = service[ServiceClient.TypeId]
-    const { events, run } = yield* Sampling.make(service, samplingSessionId, numbering, settings)
+    const { events, run } = yield* Sampling.make(service, samplingSessionId, numbering, settings, model)
     return SamplingClient.of({
       samplingSessionId,
       sample: (options) => run("sample", options),
@@ -231,7 +233,7 @@ export const make: (
         { from: from("make") }
       )
     )
-    return yield* fromSession(service, samplingSessionId, sessionId, "original", options)
+    return yield* fromSession(service, samplingSessionId, sessionId, "original", options, modelPath ?? baseModel)
   }
 )
 

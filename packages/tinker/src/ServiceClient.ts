@@ -28,6 +28,7 @@ import { type ClientConfig, ClientConfigRequest, ClientDynamicConfig } from "./C
 import * as Credentials from "./Credentials.js"
 import type { SessionId } from "./Id.js"
 import * as Heartbeat from "./internal/heartbeat.js"
+import * as Logs from "./internal/logs.js"
 import * as Observer from "./internal/observer.js"
 import * as Startup from "./internal/startup.js"
 import * as Telemetry from "./internal/telemetry.js"
@@ -209,7 +210,7 @@ export const make: (
     }
   }).pipe(
     Effect.withTracerEnabled(false),
-    Effect.annotateLogs({ package: "effect-tinker", module: "ServiceClient" })
+    Logs.of("ServiceClient")
   )
 
   const open = Effect.gen(function*() {
@@ -229,9 +230,11 @@ export const make: (
     )
     session = answer.sessionId
     telemetry.sessionStarted(session)
-    if (answer.infoMessage !== undefined) yield* Effect.logInfo(answer.infoMessage)
-    if (answer.warningMessage !== undefined) yield* Effect.logWarning(answer.warningMessage)
-    if (answer.errorMessage !== undefined) yield* Effect.logError(answer.errorMessage)
+    yield* Effect.gen(function*() {
+      if (answer.infoMessage !== undefined) yield* Effect.logInfo(answer.infoMessage)
+      if (answer.warningMessage !== undefined) yield* Effect.logWarning(answer.warningMessage)
+      if (answer.errorMessage !== undefined) yield* Effect.logError(answer.errorMessage)
+    }).pipe(Logs.of("ServiceClient", { sessionId: session }))
     yield* SubscriptionRef.set(health, { _tag: "Alive" })
     yield* Effect.forkIn(Heartbeat.run(transport, session, health), background)
     if (transport.config.compatibility.dynamicConfig) yield* Effect.forkIn(refresh, background)
@@ -263,7 +266,8 @@ export const make: (
     finish(reasonOf(exit)).pipe(
       Effect.interruptible,
       Effect.timeoutOption(finishWithin),
-      Effect.catchAll((error) => Effect.logDebug("The session could not be finished", error.message))
+      Effect.catchAll((error) => Effect.logDebug("The session could not be finished", error.message)),
+      Logs.of("ServiceClient", { sessionId: session })
     )
   )
 

@@ -20,6 +20,7 @@ import type * as TinkerConfig from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
 import type * as Wire from "./exchange.js"
 import * as Failure from "./failure.js"
+import * as Logs from "./logs.js"
 import * as Meters from "./meters.js"
 import type * as Observer from "./observer.js"
 import type * as Prepared from "./prepared.js"
@@ -147,12 +148,12 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
     const note = response.headers["x-deprecation-note"]
     return note === undefined
       ? Effect.succeed(response)
-      : Effect.as(
-        response.headers["x-deprecation-level"]?.trim().toLowerCase() === "error"
-          ? Effect.logError(`Deprecation notice: ${note}`)
-          : Effect.logWarning(`Deprecation notice: ${note}`),
-        response
-      )
+      : (response.headers["x-deprecation-level"]?.trim().toLowerCase() === "error"
+        ? Effect.logError(`Deprecation notice: ${note}`)
+        : Effect.logWarning(`Deprecation notice: ${note}`)).pipe(
+          Logs.of("Transport", { endpoint: call.endpoint.endpoint.name }),
+          Effect.as(response)
+        )
   }
 
   const settle = (

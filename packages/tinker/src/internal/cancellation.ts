@@ -12,6 +12,7 @@ import { CancelFutureRequest } from "../Future.js"
 import type { RequestId } from "../Id.js"
 import type * as TinkerError from "../TinkerError.js"
 import * as FifoSemaphore from "./fifoSemaphore.js"
+import * as Logs from "./logs.js"
 import type * as Transport from "./transport.js"
 
 /** @internal */
@@ -37,7 +38,11 @@ export const make = (options: {
   })
   return (requestId) =>
     post(requestId).pipe(
-      Effect.catchAll((error) => Effect.logDebug(`Sample ${requestId} could not be cancelled`, error.message)),
+      Effect.catchAll((error) =>
+        Effect.logDebug(`Sample ${requestId} could not be cancelled`, error.message).pipe(
+          Logs.of("SamplingClient", { requestId })
+        )
+      ),
       Effect.interruptible,
       Effect.forkIn(scope),
       Effect.asVoid

@@ -12,6 +12,7 @@ import * as Api from "../Api.js"
 import type { SessionId } from "../Id.js"
 import { SessionHeartbeatRequest } from "../Session.js"
 import type * as TinkerError from "../TinkerError.js"
+import * as Logs from "./logs.js"
 import type * as Transport from "./transport.js"
 
 /** @internal */
@@ -74,5 +75,5 @@ export const run = Effect.fnUntraced(function*(
 }, (beating) =>
   // A beat every ten seconds is noise among spans.
   Effect.withTracerEnabled(beating, false).pipe(
-    Effect.annotateLogs({ package: "effect-tinker", module: "Heartbeat" })
+    Logs.of("Heartbeat")
   ))

@@ -302,7 +302,7 @@ export const make: (options: {
     function*(settings) {
       const sessionId = yield* service.sessionId
       const samplingSessionId = yield* yield* saveWeightsEphemeral
-      return yield* SamplingClient.fromSession(service, samplingSessionId, sessionId, "original", settings)
+      return yield* SamplingClient.fromSession(service, samplingSessionId, sessionId, "original", settings, modelId)
     }
   )
 

@@ -5,8 +5,10 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as QueueState from "../QueueState.js"
+import * as Logs from "./logs.js"
 
 /** @internal */
 export type Report = (event: QueueState.Event) => Effect.Effect<void>
@@ -39,6 +41,11 @@ export const make = (label: string): Report => {
       lastTime = now
       const line = `${label}: ${QueueState.describe(event)}`
       return QueueState.isPaused(event) ? Effect.logWarning(line) : Effect.logInfo(line)
-    }).pipe(Effect.annotateLogs({ package: "effect-tinker", module: "QueueState" }))
+    }).pipe(Logs.of("QueueState", {
+      requestId: event.requestId,
+      requestType: event.requestType,
+      state: kind,
+      elapsed: Duration.toMillis(event.elapsed)
+    }))
   }
 }

@@ -12,6 +12,7 @@ import * as RetryPolicy from "../RetryPolicy.js"
 import * as TinkerError from "../TinkerError.js"
 import * as Billing from "./billing.js"
 import * as Drive from "./drive.js"
+import * as Logs from "./logs.js"
 import type * as Observer from "./observer.js"
 
 /** Work under way waits for a bill to be paid; a start, a listing or a beat does not. */
@@ -64,7 +65,7 @@ export const make = (options: {
             `Paused because of billing, until ${new Date(until).toISOString()} at most: ${
               error.description ?? "the server answered 402"
             }`
-          )
+          ).pipe(Logs.of("Transport", { endpoint, status: error.status, requestId: error.requestId }))
           : Effect.void,
         pause
       )
@@ -109,19 +110,18 @@ export const make = (options: {
         observers.emit({ _tag: "RetryScheduled", endpoint: name, attempt, delay, error })
         const tell = telling.has(retry) && attempt >= quietAttempts && now - lastTold >= tellingInterval
         if (tell) lastTold = now
-        yield* Effect.annotateLogs(
-          tell
-            ? Effect.logWarning(`${error.message.split("\n", 1)[0]}; trying again`)
-            : Effect.annotateLogs(Effect.logDebug(`${name}: trying again in ${Math.round(delay)} ms`), {
+        yield* (tell
+          ? Effect.logWarning(`${error.message.split("\n", 1)[0]}; trying again`)
+          : Effect.logDebug(`${name}: trying again in ${Math.round(delay)} ms`)).pipe(
+            Logs.of("Transport", {
               endpoint: name,
               attempt,
               delay: Math.round(delay),
               error: error._tag,
               status: error.status,
               requestId: error.requestId
-            }),
-          { package: "effect-tinker", module: "Transport" }
-        )
+            })
+          )
         yield* Effect.sleep(delay)
       }
       const result = yield* Effect.either(run(attempt + 1))

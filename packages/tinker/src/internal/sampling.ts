@@ -82,9 +82,10 @@ export const make: (
   service: ServiceClient.Service,
   samplingSessionId: SamplingSessionId,
   numbering: Numbering,
-  settings: Settings
+  settings: Settings,
+  model: string | undefined
 ) => Effect.Effect<Sampling, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(
-  function*(service, samplingSessionId, numbering, settings) {
+  function*(service, samplingSessionId, numbering, settings, model) {
     const { budgets: { inflight }, transport } = service[ServiceClient.TypeId]
     const config = yield* service.clientConfig
     const scope = yield* Effect.scope
@@ -200,10 +201,16 @@ export const make: (
     const numbered = (request: Sample.SampleRequest, sample: UnderWay, bytes: number, number: number) =>
       Effect.flatMap(submit(request, sample, bytes), (receipt) => {
         sample.accepted = receipt.requestId
-        return Effect.flatMap(
+        const answered = Effect.flatMap(
           result(receipt, sample, number),
           (response) => checked(request, response, receipt, sample)
         )
+        return transport.tracing.spans
+          ? Effect.zipRight(
+            Tracing.annotate({ "tinker.seq_id": request.seqId, "tinker.request_id": receipt.requestId }),
+            answered
+          )
+          : answered
       })
 
     /** Numbered anew each time it runs. */
@@ -293,6 +300,7 @@ export const make: (
         if (!transport.tracing.spans) return work
         return Tracing.within(`SamplingClient.${method}`, {
           "tinker.sampling_session_id": samplingSessionId,
+          "tinker.model": model,
           "tinker.tokens": tokens,
           "tinker.num_samples": options.numSamples ?? 1
         }, work)

@@ -24,6 +24,7 @@ import * as RetryPolicy from "../RetryPolicy.js"
 import * as TelemetryEvent from "../TelemetryEvent.js"
 import * as TinkerConfig from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
+import * as Logs from "./logs.js"
 import * as Platform from "./platform.js"
 import * as TelemetryEvents from "./telemetryEvents.js"
 import type * as Transport from "./transport.js"
@@ -218,7 +219,7 @@ export const make: (transport: Transport.Service) => Effect.Effect<Telemetry, ne
     const quietly = <A>(self: Effect.Effect<A>): Effect.Effect<A> =>
       self.pipe(
         Effect.withTracerEnabled(false),
-        Effect.annotateLogs({ package: "effect-tinker", module: "Telemetry" })
+        Logs.of("Telemetry")
       )
 
     const sessionEnded = () => {

@@ -13,6 +13,7 @@ import * as Fiber from "effect/Fiber"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import type { TinkerError } from "../TinkerError.js"
+import * as Logs from "./logs.js"
 
 /** A background renewal happens this long before the end, an urgent one this long. */
 const early = 300_000
@@ -119,7 +120,7 @@ export const make = (
         yield* Effect.sleep(afterFailure)
       }
     }
-  }).pipe(Effect.annotateLogs({ package: "effect-tinker", module: "Credentials" }))
+  }).pipe(Logs.of("Credentials"))
 
   const fetch: Effect.Effect<Redacted.Redacted, TinkerError> = Effect.suspend(() => {
     if (watching) return shared

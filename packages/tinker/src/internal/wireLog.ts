@@ -10,12 +10,13 @@ import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Scope from "effect/Scope"
 import type { Request, Wire } from "./exchange.js"
+import * as Logs from "./logs.js"
 
 const plain = (path: string): string => path.replace(/\?.*$/, "")
 
 /** The setting is an order of its own, whatever level the program logs at. */
-const info = (text: string) => Logger.withMinimumLogLevel(Effect.logInfo(text), LogLevel.Info)
-const debug = (text: string) => Logger.withMinimumLogLevel(Effect.logDebug(text), LogLevel.Debug)
+const info = (text: string) => Effect.logInfo(text).pipe(Logger.withMinimumLogLevel(LogLevel.Info), Logs.of("Wire"))
+const debug = (text: string) => Effect.logDebug(text).pipe(Logger.withMinimumLogLevel(LogLevel.Debug), Logs.of("Wire"))
 
 const told = <A, E>(
   request: Request,

@@ -95,7 +95,14 @@ describe("tracing", () => {
         yield* sampler.sample({ prompt: ModelInput.fromInts([1, 2, 3]), numSamples: 1 })
       }).pipe(Effect.withTracer(tracer))
       const sample = named("SamplingClient.sample")[0]
-      assert.strictEqual(sample?.attributes["tinker.tokens"], 3)
+      assert.deepStrictEqual(sample?.attributes, {
+        "tinker.sampling_session_id": "session-1:sample:0",
+        "tinker.model": "m",
+        "tinker.tokens": 3,
+        "tinker.num_samples": 1,
+        "tinker.seq_id": 0,
+        "tinker.request_id": "session-1:sample:0:0"
+      })
       const inside = spans.map(path).filter((name) => name.startsWith("SamplingClient.sample > "))
       assert.deepStrictEqual([...new Set(inside)].sort(), [
         "SamplingClient.sample > TinkerFuture.result",
