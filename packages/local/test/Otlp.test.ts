@@ -40,7 +40,12 @@ describe("OTLP", () => {
         yield* run.pipe(
           Effect.provide(Local),
           Effect.provide(
-            Otlp.layerJson({ baseUrl: collector.url, resource: { serviceName: "test" } }).pipe(
+            Otlp.layerJson({
+              baseUrl: collector.url,
+              resource: { serviceName: "test" },
+              // a busy machine may take longer than the usual three seconds for what is left at the end
+              shutdownTimeout: "20 seconds"
+            }).pipe(
               Layer.provide(FetchHttpClient.layer)
             )
           )
