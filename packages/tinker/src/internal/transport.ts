@@ -25,7 +25,9 @@ import type * as Endpoint from "../Endpoint.js"
 import * as RetryPolicy from "../RetryPolicy.js"
 import * as TinkerConfig from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
+import * as Answer from "./answer.js"
 import * as Attempts from "./attempts.js"
+import type * as Call from "./call.js"
 import type * as Wire from "./exchange.js"
 import type * as Failure from "./failure.js"
 import * as Meters from "./meters.js"
@@ -37,10 +39,10 @@ import * as TokenExchange from "./tokenExchange.js"
 import * as Tracing from "./tracing.js"
 
 /** @internal */
-export type CallOptions = Attempts.CallOptions
+export type CallOptions = Call.CallOptions
 
 /** @internal */
-export type Custody = Attempts.Custody
+export type Custody = Call.Custody
 
 /** @internal */
 export interface Flags {
@@ -60,19 +62,19 @@ export interface Service {
   readonly call: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options?: Attempts.CallOptions
+    options?: Call.CallOptions
   ) => Effect.Effect<Response, TinkerError.TinkerError>
   /** One attempt: the raw 2xx answer (or a redirect where the endpoint returns them), or the tagged error. */
   readonly attempt: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options?: Attempts.CallOptions
+    options?: Call.CallOptions
   ) => Effect.Effect<Wire.Response, TinkerError.TinkerError>
   /** The body of a 2xx answer as it arrives. Retried until the answer begins, not after. */
   readonly stream: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options?: Attempts.CallOptions
+    options?: Call.CallOptions
   ) => Stream.Stream<Uint8Array, TinkerError.TinkerError>
   /** For loops of their own: the retry policies in force. */
   readonly policies: Effect.Effect<RetryPolicy.Policies>
@@ -142,8 +144,8 @@ export const make: Effect.Effect<
   const begin = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options: Attempts.CallOptions | undefined
-  ): Either.Either<Attempts.Call, TinkerError.InvalidInput> => {
+    options: Call.CallOptions | undefined
+  ): Either.Either<Call.Call, TinkerError.InvalidInput> => {
     const origin: Failure.Origin = {
       module: options?.from?.module ?? "Api",
       method: options?.from?.method ?? endpoint.name,
@@ -162,7 +164,7 @@ export const make: Effect.Effect<
     })
   }
 
-  const compressed = (call: Attempts.Call): Effect.Effect<Attempts.Call> => {
+  const compressed = (call: Call.Call): Effect.Effect<Call.Call> => {
     const { body } = call.encoded
     return compress && call.endpoint.endpoint.compress && Option.isSome(wire.compress) && body instanceof Uint8Array
       ? Effect.map(wire.compress.value(body), (packed) => ({
@@ -173,14 +175,14 @@ export const make: Effect.Effect<
       : Effect.succeed(call)
   }
 
-  const told = (call: Attempts.Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+  const told = (call: Call.Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
     const onFailed = call.options?.onFailed
     return onFailed === undefined
       ? once(call, attempt)
       : Effect.tapError(once(call, attempt), (error) => Effect.sync(() => onFailed(error)))
   }
 
-  const retrying = (call: Attempts.Call) =>
+  const retrying = (call: Call.Call) =>
     Effect.catchAll(
       told(call, 0),
       (error) => again(call.endpoint.endpoint, call.options?.retry, error, (attempt) => told(call, attempt))
@@ -188,7 +190,7 @@ export const make: Effect.Effect<
 
   const decode = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
-    call: Attempts.Call,
+    call: Call.Call,
     response: Wire.Response
   ): Effect.Effect<Response, TinkerError.MalformedResponse> => {
     const decoded = endpoint.response.decode(response.body, response.headers["content-type"])
@@ -199,7 +201,7 @@ export const make: Effect.Effect<
           ...call.origin,
           requestId: call.origin.requestId ?? response.headers["x-request-id"],
           status: response.status,
-          description: Attempts.blank(fixedSecrets)(decoded.left)
+          description: Answer.blank(fixedSecrets)(decoded.left)
         })
       )
   }
@@ -207,7 +209,7 @@ export const make: Effect.Effect<
   const begun = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options: Attempts.CallOptions | undefined
+    options: Call.CallOptions | undefined
   ) =>
     Tracing.step("tinker.encode", () => begin(endpoint, request, options), (result) => ({
       "tinker.endpoint": endpoint.name,
@@ -216,7 +218,7 @@ export const make: Effect.Effect<
 
   const answered = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
-    begun: Either.Either<Attempts.Call, TinkerError.InvalidInput>
+    begun: Either.Either<Call.Call, TinkerError.InvalidInput>
   ): Effect.Effect<Response, TinkerError.TinkerError> => {
     if (Either.isLeft(begun)) return Effect.fail(begun.left)
     const plain = begun.right
