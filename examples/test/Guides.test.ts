@@ -83,6 +83,14 @@ it.each(others)("$path shows code that is compiled", ({ text }) => {
   }
 })
 
+it("docs/from-python.md names every method of the Python clients that was recorded", () => {
+  const { calls } = JSON.parse(read("packages/parity/vectors/recorded.json").text)
+  const { text } = read("docs/from-python.md")
+  const methods: ReadonlyArray<string> = calls.map(({ call }: { readonly call: string }) => call.match(/\w+/g)?.[1])
+  assert.isAbove(methods.length, 30)
+  assert.deepStrictEqual(methods.filter((method) => !text.includes(method)), [])
+})
+
 it.each([...guides, ...others])("$path has no dead links", ({ path, text }) => {
   for (const target of links(text)) {
     assert.isTrue(existsSync(resolve(root, dirname(path), target)), `${path} links to ${target}`)
