@@ -1,6 +1,7 @@
 // The API reference of each publishable package, from its JSDoc, into docs/api; the examples in the JSDoc are compiled.
 import { spawnSync } from "node:child_process"
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { dirname } from "node:path"
 import { publishable, root } from "./packages.mjs"
 
 const compiler = {
@@ -16,9 +17,18 @@ const compiler = {
   types: ["node"]
 }
 
+/** A page as any reader of Markdown shows it: without the site generator's header, links as names. */
+const readable = (page) => page.replace(/^(---\s+)[\s\S]*?\n---\n+/, "").replace(/\{@link (?:\w+\.)*(\w+)\}/g, "`$1`")
+
+/** The first sentence about a module. */
+const about = (page) => /overview\n\n([\s\S]*?)(?:[.:](?:\s|$)|\n\n)/.exec(page)?.[1].replace(/\s+/g, " ") ?? ""
+
 rmSync(`${root}docs/api`, { recursive: true, force: true })
 let failed = 0
-for (const { dir, manifest, name } of publishable) {
+const index = ["# API reference", "", "Written by `npm run docs`, from the sources."]
+// The SDK first, then what goes with it.
+const sdkFirst = [...publishable].sort((a, b) => Number(a.name !== "tinker") - Number(b.name !== "tinker"))
+for (const { dir, manifest, name } of sdkFirst) {
   // docgen reads its settings, and a home page that this project does not have, from files beside the sources
   const stage = `${dir}/build/docgen`
   rmSync(stage, { recursive: true, force: true })
@@ -30,19 +40,33 @@ for (const { dir, manifest, name } of publishable) {
   writeFileSync(
     `${stage}/docgen.json`,
     JSON.stringify({
-      exclude: ["src/internal/**/*.ts", "src/**/internal/**/*.ts", "src/index.ts", "src/bin.ts"],
+      // What users import: modules named after a concept.
+      exclude: ["src/internal/**/*.ts", "src/**/internal/**/*.ts", "src/[a-z]*.ts", "src/[a-z]*/**/*.ts"],
       outDir: "docs",
       parseCompilerOptions: compiler,
       // examples import the package by name, which docgen turns into a path without an extension
       examplesCompilerOptions: { ...compiler, module: "ESNext", moduleResolution: "Bundler" }
     })
   )
+  process.stdout.write(`\n${manifest.name}\n`)
   const { status } = spawnSync("npx", ["docgen"], { cwd: stage, stdio: "inherit" })
   if (status !== 0) {
     failed++
     continue
   }
-  mkdirSync(`${root}docs/api`, { recursive: true })
-  cpSync(`${stage}/docs/modules`, `${root}docs/api/${name}`, { recursive: true })
+  index.push("", `## ${manifest.name}`, "", manifest.description, "", "| module | |", "| --- | --- |")
+  const pages = readdirSync(`${stage}/docs/modules`, { recursive: true }).filter((file) => file.endsWith(".ts.md"))
+    .sort()
+  for (const file of pages) {
+    const page = readable(readFileSync(`${stage}/docs/modules/${file}`, "utf8"))
+    const target = `${name}/${file.replace(/\.ts\.md$/, ".md")}`
+    mkdirSync(dirname(`${root}docs/api/${target}`), { recursive: true })
+    writeFileSync(`${root}docs/api/${target}`, page)
+    index.push(`| [${file.replace(/\.ts\.md$/, "")}](./${target}) | ${about(page)} |`)
+  }
+}
+if (failed === 0) {
+  writeFileSync(`${root}docs/api/README.md`, `${index.join("\n")}\n`)
+  process.stdout.write("The API reference begins at docs/api/README.md\n")
 }
 process.exit(failed === 0 ? 0 : 1)
