@@ -95,7 +95,7 @@ export interface Options {
   readonly hold?: Duration.DurationInput | undefined
   /** How long a session lives without a sign of its client. Defaults to 5 minutes. */
   readonly sessionTimeout?: Duration.DurationInput | undefined
-  /** How long results can be fetched. Defaults to 1 hour. */
+  /** How long results can be fetched; once fetched, two minutes more. Defaults to 1 hour. */
   readonly resultRetention?: Duration.DurationInput | undefined
   /** Results larger than this are announced by their size first. Defaults to 1 MiB. */
   readonly inlineResultBytes?: number | undefined

@@ -47,4 +47,12 @@ describe("turns", () => {
     turns.refuse(2)
     assert.strictEqual(turns.free(), 3)
   })
+
+  it("remembers the last ten thousand, and of those before that their turn is over", () => {
+    const turns = makeTurns<number>()
+    for (let seq = 1; seq <= 10_001; seq++) turns.accept(seq, seq)
+    assert.isUndefined(turns.find(1))
+    assert.isTrue(turns.missed(1))
+    assert.strictEqual(turns.find(2), 2)
+  })
 })

@@ -57,6 +57,9 @@ const expired: Outcome = { _tag: "Gone", why: "the result is no longer kept" }
 // how many futures are opened between two looks for results to drop
 const sweepEvery = 64
 
+// A result that was sent may have got lost on its way, and is asked for again soon or never.
+const afterDelivery = Duration.minutes(2)
+
 /** @internal */
 export interface FuturesShape {
   readonly open: (options: {
@@ -73,6 +76,8 @@ export interface FuturesShape {
   readonly settle: (future: Future, outcome: Outcome) => Effect.Effect<void>
   /** The outcome, or nothing when it took longer than the hold. */
   readonly wait: (future: Future, hold: Duration.Duration) => Effect.Effect<Option.Option<Outcome>>
+  /** Notes that the result was sent: it is not kept for much longer. */
+  readonly delivered: (future: Future) => Effect.Effect<void>
   /** Frees what has been fetched. */
   readonly forget: (requestId: string, owner: string) => Effect.Effect<void>
 }
@@ -84,19 +89,33 @@ export class Futures extends Context.Tag("@effect-tinker/local/Futures")<Futures
 export const make: Effect.Effect<FuturesShape, never, Settings> = Effect.gen(function*() {
   const { retention } = yield* Settings
   const futures = new Map<string, Future>()
-  // in the order in which they were settled
+  // each in the order of their times
   const settledAt = new Map<string, number>()
+  const deliveredAt = new Map<string, number>()
+  const expiredAt = new Map<string, number>()
   let opened = 0
 
-  const drop = (requestId: string) => {
+  const expire = (requestId: string, now: number) => {
     settledAt.delete(requestId)
+    deliveredAt.delete(requestId)
     const future = futures.get(requestId)
-    if (future !== undefined) future.outcome = expired
+    if (future === undefined) return
+    future.outcome = expired
+    expiredAt.set(requestId, now)
+  }
+  const olderThan = function*(times: Map<string, number>, age: Duration.Duration, now: number) {
+    for (const [requestId, at] of times) {
+      if (at > now - Duration.toMillis(age)) return
+      yield requestId
+    }
   }
   const sweep = (now: number) => {
-    for (const [requestId, at] of settledAt) {
-      if (at > now - Duration.toMillis(retention)) return
-      drop(requestId)
+    for (const requestId of olderThan(settledAt, retention, now)) expire(requestId, now)
+    for (const requestId of olderThan(deliveredAt, Duration.min(afterDelivery, retention), now)) expire(requestId, now)
+    // for as long again it is known that there was one
+    for (const requestId of olderThan(expiredAt, retention, now)) {
+      expiredAt.delete(requestId)
+      futures.delete(requestId)
     }
   }
 
@@ -133,10 +152,16 @@ export const make: Effect.Effect<FuturesShape, never, Settings> = Effect.gen(fun
         Effect.timeoutOption(Deferred.await(future.settled), hold),
         () => Option.fromNullable(future.outcome)
       ),
+    delivered: (future) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        if (settledAt.has(future.requestId) && !deliveredAt.has(future.requestId)) {
+          deliveredAt.set(future.requestId, now)
+        }
+      }),
     forget: (requestId, owner) =>
-      Effect.sync(() => {
+      Effect.map(Clock.currentTimeMillis, (now) => {
         const future = futures.get(requestId)
-        if (future?.owner === owner && future.outcome !== undefined) drop(requestId)
+        if (future?.owner === owner && future.outcome !== undefined) expire(requestId, now)
       })
   })
 })

@@ -25,7 +25,6 @@ import { makeTurns } from "./turns.js"
 export type Operation = (adapter: Adapter) => Effect.Effect<Outcome, OperationError>
 
 interface Job {
-  readonly future: Future
   /** What it is called in a trace. */
   readonly name: string
   readonly run: Operation
@@ -38,14 +37,15 @@ export interface Model {
   readonly owner: string
   /** The future of its creation. */
   readonly created: Future
-  readonly turns: Turns<Job>
+  readonly turns: Turns<Future>
 }
 
 interface Live extends Model {
-  readonly queue: Queue.Queue<Job>
+  readonly queue: Queue.Queue<Future>
   readonly adapter: Deferred.Deferred<Adapter, string>
   worker: Fiber.RuntimeFiber<void> | undefined
-  readonly open: Set<Future>
+  /** What has no outcome yet and, beside the creation, what is to be done for it: let go of when it is done. */
+  readonly open: Map<Future, Job | undefined>
 }
 
 /** @internal */
@@ -96,12 +96,14 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
     const settle = (model: Live, future: Future, outcome: Outcome) =>
       Effect.zipRight(Effect.sync(() => model.open.delete(future)), futures.settle(future, outcome))
 
-    const runJob = Effect.fnUntraced(function*(model: Live, job: Job) {
+    const run = Effect.fnUntraced(function*(model: Live, future: Future) {
       yield* gate.wait
+      const job = model.open.get(future)
+      if (job === undefined) return
       const adapter = yield* Effect.either(Deferred.await(model.adapter))
       yield* settle(
         model,
-        job.future,
+        future,
         adapter._tag === "Left"
           ? { _tag: "Failed", error: `The model could not be created: ${adapter.left}`, category: "user" }
           : yield* trace.span(model.sessionId, model.id, job.name, toOutcome(job.run(adapter.right)))
@@ -113,7 +115,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
       if (model === undefined) return
       models.delete(id)
       if (model.worker !== undefined) yield* Fiber.interrupt(model.worker)
-      for (const future of model.open) yield* futures.settle(future, { _tag: "Gone", why })
+      for (const future of model.open.keys()) yield* futures.settle(future, { _tag: "Gone", why })
       yield* Effect.ignore(runs.flush(id))
     })
 
@@ -125,7 +127,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
       )
     )
 
-    const report = (turns: Turns<Job>) => () => {
+    const report = (turns: Turns<Future>) => () => {
       const paused = gate.report()
       if (paused !== undefined) return paused
       const missing = turns.gap()
@@ -134,7 +136,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
         : { state: "active", reason: `waiting for the request with seq_id ${missing} of this model` } as const
     }
 
-    const offer = (model: Live, jobs: ReadonlyArray<Job>) => Effect.asVoid(Queue.offerAll(model.queue, jobs))
+    const offer = (model: Live, ready: ReadonlyArray<Future>) => Effect.asVoid(Queue.offerAll(model.queue, ready))
 
     const live = (id: string): Effect.Effect<Live, HttpFailure> => {
       const model = models.get(id)
@@ -153,7 +155,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
             : yield* conflict(`Model ${options.id} exists already`)
         }
         if (runs.get(options.id) !== undefined) return yield* conflict(`Model ${options.id} exists already`)
-        const turns = makeTurns<Job>()
+        const turns = makeTurns<Future>()
         const created = yield* futures.open({
           requestId: `${options.id}:0`,
           owner: options.owner,
@@ -167,10 +169,10 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
           owner: options.owner,
           created,
           turns,
-          queue: yield* Queue.unbounded<Job>(),
+          queue: yield* Queue.unbounded<Future>(),
           adapter: yield* Deferred.make<Adapter, string>(),
           worker: undefined,
-          open: new Set([created])
+          open: new Map([[created, undefined]])
         }
         models.set(model.id, model)
         const creation = Effect.zipRight(gate.wait, options.make).pipe(
@@ -182,7 +184,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
           ),
           Effect.flatMap((outcome) => settle(model, created, outcome))
         )
-        const work = Effect.forever(Effect.flatMap(Queue.take(model.queue), (job) => runJob(model, job)))
+        const work = Effect.forever(Effect.flatMap(Queue.take(model.queue), (future) => run(model, future)))
         model.worker = yield* Effect.forkIn(Effect.interruptible(Effect.zipRight(creation, work)), scope)
         return created
       }, Effect.uninterruptible),
@@ -193,7 +195,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
       }),
       repeated: Effect.fnUntraced(function*({ id, turns }, seqId, fingerprint) {
         const known = seqId === undefined ? undefined : turns.find(seqId)
-        if (known === undefined || known.future.fingerprint === fingerprint) return known?.future
+        if (known === undefined || known.fingerprint === fingerprint) return known
         return yield* conflict(`seq_id ${seqId} of model ${id} was used for another request`)
       }),
       submit: Effect.fnUntraced(function*({ id }, options) {
@@ -209,8 +211,8 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
           fingerprint: options.fingerprint,
           report: report(turns)
         })
-        model.open.add(future)
-        yield* offer(model, turns.accept(seq, { future, name: options.name, run: options.run }))
+        model.open.set(future, { name: options.name, run: options.run })
+        yield* offer(model, turns.accept(seq, future))
         yield* runs.touch(id)
         return future
       }, Effect.uninterruptible),

@@ -19,6 +19,9 @@ export interface Turns<A> {
   readonly gap: () => number | undefined
 }
 
+// A request is sent again soon or never: of those that had their turn, so many are remembered.
+const remembered = 10_000
+
 /** @internal */
 export const makeTurns = <A>(): Turns<A> => {
   const accepted = new Map<number, A>()
@@ -32,6 +35,8 @@ export const makeTurns = <A>(): Turns<A> => {
       const value = accepted.get(next)
       if (value !== undefined) ready.push(value)
       else if (!refused.has(next)) break
+      accepted.delete(next - remembered)
+      refused.delete(next - remembered)
       next++
     }
     return ready

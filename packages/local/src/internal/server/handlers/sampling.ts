@@ -141,6 +141,7 @@ const retrieveFuture = Effect.fnUntraced(function*(request: Api.PollRequest, cal
       if (request.allowMetadataOnly && body.length > inlineResultBytes) {
         return json(200, { status: "complete_metadata", response_payload_size: body.length })
       }
+      yield* futures.delivered(future)
       return typeof body === "string"
         ? jsonText(200, body)
         : new Reply({ status: 200, headers: { "content-type": "application/x-protobuf" }, body })
