@@ -8,7 +8,7 @@ import * as http from "node:http"
 import * as net from "node:net"
 import * as Undici from "../src/internal/node/undici.js"
 import * as transport from "../src/internal/transport.js"
-import { listen } from "./utils/sockets.js"
+import { listen, tunnelTo } from "./utils/sockets.js"
 import { endpointOf } from "./utils/transport.js"
 
 const head = (...lines: ReadonlyArray<string>) =>
@@ -247,26 +247,14 @@ describe("NodeTinker", () => {
   it.scopedLive("goes through the proxy, except where told not to", () =>
     Effect.gen(function*() {
       const { port } = yield* listen(raw(say(good)))
-      const tunnels: Array<string> = []
-      const proxy = http.createServer()
-      proxy.on("connect", (request, socket) => {
-        tunnels.push(request.url ?? "")
-        const target = net.connect(port, "127.0.0.1", () => {
-          socket.write("HTTP/1.1 200 OK\r\n\r\n")
-          target.pipe(socket).pipe(target)
-        })
-        target.on("error", () => socket.destroy())
-        socket.on("error", () => target.destroy())
-      })
-      const { port: proxyPort } = yield* listen(proxy)
-      const http_ = `http://127.0.0.1:${proxyPort}`
+      const { tunnels, url } = yield* tunnelTo(port)
       const ask = (options: TinkerConfig.Options) =>
         Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
           Effect.provide(live(NodeTinker.layerHttpClient, port, options))
         )
-      assert.deepStrictEqual(yield* ask({ proxy: { all: http_ } }), { ok: true })
+      assert.deepStrictEqual(yield* ask({ proxy: { all: url } }), { ok: true })
       assert.deepStrictEqual(tunnels, [`127.0.0.1:${port}`])
-      assert.deepStrictEqual(yield* ask({ proxy: { http: http_, no: "127.0.0.1" } }), { ok: true })
+      assert.deepStrictEqual(yield* ask({ proxy: { http: url, no: "127.0.0.1" } }), { ok: true })
       assert.strictEqual(tunnels.length, 1)
     }))
 

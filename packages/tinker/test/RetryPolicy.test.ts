@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Random, ScheduleDecision, ScheduleIntervals } from "effect"
+import { Duration, Effect, Random, ScheduleDecision, ScheduleIntervals, Struct } from "effect"
 import { RetryPolicy, TinkerError } from "effect-tinker"
 
 const base = { module: "M", method: "m" }
@@ -30,16 +30,7 @@ const bounds: Record<RetryPolicy.Class, number> = {
   telemetry: 15_000
 }
 
-const classes: ReadonlyArray<RetryPolicy.Class> = [
-  "submit",
-  "poll",
-  "sample",
-  "restRead",
-  "restWrite",
-  "startup",
-  "heartbeat",
-  "telemetry"
-]
+const classes = Struct.keys(RetryPolicy.defaults)
 
 describe("RetryPolicy", () => {
   for (const name of classes) {

@@ -14,6 +14,15 @@ import * as Server from "./utils/recordingServer.js"
 import * as Training from "./utils/trainingServer.js"
 
 const settle = Effect.yieldNow().pipe(Effect.repeatN(200))
+
+/** A model whose first request is held until the gate opens. */
+const holdingFirst = Effect.gen(function*() {
+  const gate = yield* Deferred.make<void>()
+  const server = Training.make({
+    accept: ({ seqId }) => seqId === 1 ? Effect.as(Deferred.await(gate), undefined) : undefined
+  })
+  return { gate, server, client: yield* Training.client(server) }
+})
 const datum = (n = 3) => Either.getOrThrow(Datum.fromTokens(Array.from({ length: n + 1 }, (_, i) => i + 1)))
 const data = (count: number) => Array.from({ length: count }, () => datum())
 const pieces = { fwdbwd_max_chunk_len: 1 }
@@ -274,11 +283,7 @@ describe("TrainingClient", () => {
 
   it.scoped("G2: cancelled while queued, an operation is never sent, leaves no gap, and its caller returns at once", () =>
     Effect.gen(function*() {
-      const gate = yield* Deferred.make<void>()
-      const server = Training.make({
-        accept: ({ seqId }) => seqId === 1 ? Effect.as(Deferred.await(gate), undefined) : undefined
-      })
-      const client = yield* Training.client(server)
+      const { client, gate, server } = yield* holdingFirst
       const first = yield* Effect.fork(client.saveState("first"))
       yield* settle
       const second = yield* Effect.fork(client.saveState("second"))
@@ -293,11 +298,7 @@ describe("TrainingClient", () => {
 
   it.scoped("G4: an operation cancelled while it waits for its turn does not hang every later one (Python deadlock 1)", () =>
     Effect.gen(function*() {
-      const gate = yield* Deferred.make<void>()
-      const server = Training.make({
-        accept: ({ seqId }) => seqId === 1 ? Effect.as(Deferred.await(gate), undefined) : undefined
-      })
-      const client = yield* Training.client(server)
+      const { client, gate, server } = yield* holdingFirst
       yield* Effect.fork(client.optimStep())
       yield* settle
       const queued = yield* Effect.forEach([1, 2, 3], () => Effect.fork(client.optimStep()))
@@ -397,11 +398,7 @@ describe("TrainingClient", () => {
 
   it.scoped("G3: cancelled on the wire, the caller returns at once and the request settles before the next", () =>
     Effect.gen(function*() {
-      const gate = yield* Deferred.make<void>()
-      const server = Training.make({
-        accept: ({ seqId }) => seqId === 1 ? Effect.as(Deferred.await(gate), undefined) : undefined
-      })
-      const client = yield* Training.client(server)
+      const { client, gate, server } = yield* holdingFirst
       const first = yield* Effect.fork(client.saveState("first"))
       yield* settle
       yield* Fiber.interrupt(first)

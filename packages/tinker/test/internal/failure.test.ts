@@ -1,6 +1,6 @@
 import { HttpClient, HttpClientError } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, ScheduleDecision, ScheduleIntervals } from "effect"
+import { Effect, Layer, ScheduleDecision, ScheduleIntervals, Struct } from "effect"
 import { RetryPolicy, TinkerConfig, TinkerError } from "effect-tinker"
 import { Transport } from "../../src/internal/transport.js"
 import { endpointOf, live, script, status } from "../utils/transport.js"
@@ -79,16 +79,7 @@ const rows: ReadonlyArray<Row> = [
   { status: 503, headers: { "retry-after": "1970-01-01T00:00:30Z" }, tag: "Unavailable", ...retried }
 ]
 
-const classes: ReadonlyArray<RetryPolicy.Class> = [
-  "submit",
-  "poll",
-  "sample",
-  "restRead",
-  "restWrite",
-  "startup",
-  "heartbeat",
-  "telemetry"
-]
+const classes = Struct.keys(RetryPolicy.defaults)
 
 /** The next beat is the heartbeat's retry; telemetry begins as slowly as a poll and gives up after 15 seconds. */
 const expected = (row: Row, retry: RetryPolicy.Class): Delay => {

@@ -2,13 +2,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { Credentials, TinkerConfig, TinkerError } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
-import * as http from "node:http"
 import * as http2 from "node:http2"
 import * as https from "node:https"
 import * as net from "node:net"
 import * as tls from "node:tls"
 import * as transport from "../../src/internal/transport.js"
-import { authority, certificate, elsewhere, listen, until } from "../utils/sockets.js"
+import { authority, certificate, elsewhere, listen, tunnelTo, until } from "../utils/sockets.js"
 import { endpointOf } from "../utils/transport.js"
 
 const endpoint = endpointOf("submit", { pool: "sampling" })
@@ -496,20 +495,9 @@ describe("HTTP/2", () => {
   it.scopedLive("through a proxy it is HTTP/1.1 in a tunnel, with the same trust", () =>
     Effect.gen(function*() {
       const { port, seen } = yield* serve(say)
-      const tunnels: Array<string> = []
-      const proxy = http.createServer()
-      proxy.on("connect", (request, socket) => {
-        tunnels.push(request.url ?? "")
-        const target = net.connect(port, "127.0.0.1", () => {
-          socket.write("HTTP/1.1 200 OK\r\n\r\n")
-          target.pipe(socket).pipe(target)
-        })
-        target.on("error", () => socket.destroy())
-        socket.on("error", () => target.destroy())
-      })
-      const { port: proxyPort } = yield* listen(proxy)
+      const { tunnels, url } = yield* tunnelTo(port)
       yield* Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
-        Effect.provide(live(port, { proxy: { https: `http://127.0.0.1:${proxyPort}` } }))
+        Effect.provide(live(port, { proxy: { https: url } }))
       )
       assert.deepStrictEqual(tunnels, [`127.0.0.1:${port}`])
       assert.deepStrictEqual(seen.map(({ version }) => version), ["1.1"])

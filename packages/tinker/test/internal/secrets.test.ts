@@ -1,11 +1,12 @@
 import { HttpClient, HttpClientError } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Either, Inspectable, Layer, Logger, LogLevel, Option, Tracer } from "effect"
+import { Cause, Effect, Either, Inspectable, Layer, Logger, LogLevel, Option } from "effect"
 import { RetryPolicy, ServiceClient, TrainingClient } from "effect-tinker"
 import { inspect } from "node:util"
 import * as wire from "../../src/internal/exchange.js"
 import { Transport } from "../../src/internal/transport.js"
 import * as Server from "../utils/recordingServer.js"
+import { recording } from "../utils/tracer.js"
 import * as Training from "../utils/trainingServer.js"
 import type { Seen } from "../utils/transport.js"
 import { answering, endpointOf, live, script } from "../utils/transport.js"
@@ -32,32 +33,7 @@ const clean = (text: string, label: string) => {
 describe("secrets (G9)", () => {
   it.effect("a key appears in no error, cause, log line, event or span", () => {
     const logged: Array<string> = []
-    const spans: Array<Tracer.Span> = []
-    const tracer = Tracer.make({
-      span: (name, parent, context, links, startTime, kind) => {
-        const attributes = new Map<string, unknown>()
-        const span: Tracer.Span = {
-          _tag: "Span",
-          name,
-          spanId: "s",
-          traceId: "t",
-          parent,
-          context,
-          links: [...links],
-          kind,
-          sampled: true,
-          status: { _tag: "Started", startTime },
-          attributes,
-          end: (_, exit) => attributes.set("exit", exit),
-          attribute: (key, value) => attributes.set(key, value),
-          event: (name, _, given) => attributes.set(name, given),
-          addLinks: () => {}
-        }
-        spans.push(span)
-        return span
-      },
-      context: (f) => f()
-    })
+    const { spans, tracer } = recording()
     const echo = (status: number) => () =>
       Response.json({ detail: `who is ${key}? and ${access}?`, headers: { "x-api-key": key } }, {
         status,

@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"
-import type * as net from "node:net"
+import * as http from "node:http"
+import * as net from "node:net"
 import { fileURLToPath } from "node:url"
 
 /** A real server on a free port; its sockets are ended with the scope. */
@@ -24,6 +25,22 @@ export const listen = <S extends net.Server>(server: S) =>
         server.close(() => resume(Effect.void))
       })
   )
+
+/** A proxy whose every tunnel leads to the port, whatever it was asked for. */
+export const tunnelTo = (port: number) => {
+  const tunnels: Array<string> = []
+  const proxy = http.createServer()
+  proxy.on("connect", (request, socket) => {
+    tunnels.push(request.url ?? "")
+    const target = net.connect(port, "127.0.0.1", () => {
+      socket.write("HTTP/1.1 200 OK\r\n\r\n")
+      target.pipe(socket).pipe(target)
+    })
+    target.on("error", () => socket.destroy())
+    socket.on("error", () => target.destroy())
+  })
+  return Effect.map(listen(proxy), ({ port }) => ({ url: `http://127.0.0.1:${port}`, tunnels }))
+}
 
 const tls = (name: string): string => fileURLToPath(new URL(`../fixtures/tls/${name}`, import.meta.url))
 

@@ -10,6 +10,7 @@ export interface Recorded {
   readonly start: bigint
   end: bigint | undefined
   failure: string | undefined
+  exit: Exit.Exit<unknown, unknown> | undefined
 }
 
 /** A tracer that keeps what it is given. */
@@ -28,7 +29,8 @@ export const recording = () => {
         attributes: { ...options?.attributes },
         start: startTime,
         end: undefined,
-        failure: undefined
+        failure: undefined,
+        exit: undefined
       }
       spans.push(one)
       const attributes = new Map(Object.entries(one.attributes))
@@ -46,6 +48,7 @@ export const recording = () => {
         attributes,
         end: (endTime, exit) => {
           one.end = endTime
+          one.exit = exit
           if (Exit.isFailure(exit)) one.failure = Cause.pretty(exit.cause, { renderErrorCause: true })
         },
         attribute: (key, value) => {

@@ -7,6 +7,7 @@ import type * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { AddedToken } from "../AddedToken.js"
+import type { TiktokenFiles } from "../Tokenizer.js"
 import { TokenizerMalformed } from "../TokenizerError.js"
 import { Bpe } from "./bpe.js"
 import { spell, spelledBytes, utf8 } from "./bytes.js"
@@ -238,14 +239,7 @@ export const kimiPattern: string = [
 
 /** @internal */
 export const tiktoken: (
-  files: Naming & {
-    readonly ranks: string
-    readonly pattern: string
-    readonly specialTokens?: Readonly<Record<string, number>> | undefined
-    readonly tokenizerConfig?: unknown
-    readonly reserved?: number | undefined
-    readonly chatTemplates?: Readonly<Record<string, string>> | undefined
-  }
+  files: TiktokenFiles
 ) => Effect.Effect<Loaded, TokenizerMalformed> = Effect.fnUntraced(function*(files) {
   const { chatTemplates, config, specialTokens } = yield* decodeConfig(files)
   const built = yield* Effect.try({

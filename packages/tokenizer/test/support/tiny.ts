@@ -2,19 +2,10 @@
  * A byte-level tokenizer small enough to load in a millisecond: 256 bytes, merges learned from a few sentences of our own,
  * and added tokens of every kind.
  */
+import { byteToChar } from "../../src/internal/bytes.js"
 
 const text =
   "the cat sat on the mat and the other cat sat on the hat. in the end they all ate the ham that the man had. hello world"
-
-const alphabet: ReadonlyArray<string> = (() => {
-  const chars: Array<string> = []
-  let next = 256
-  for (let byte = 0; byte < 256; byte++) {
-    const printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174
-    chars.push(String.fromCharCode(printable ? byte : next++))
-  }
-  return chars
-})()
 
 const learn = (count: number): ReadonlyArray<readonly [string, string]> => {
   const words = text.split(/(?= )/).map((word) => Array.from(word.replace(" ", "Ġ")))
@@ -41,7 +32,7 @@ const learn = (count: number): ReadonlyArray<readonly [string, string]> => {
 }
 
 const merges = learn(40)
-const vocabulary = [...alphabet, ...merges.map(([left, right]) => left + right)]
+const vocabulary = [...byteToChar, ...merges.map(([left, right]) => left + right)]
 const first = vocabulary.length
 
 const added = (content: string, special: boolean, more: object = {}) => ({

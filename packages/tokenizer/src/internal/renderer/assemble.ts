@@ -2,26 +2,11 @@
  * Puts a conversation together from what a format says about each message.
  */
 import type { Message } from "../../Message.js"
+import type { Supervised, TrainOnWhat } from "../../Renderer.js"
 import type { Tokenizer } from "../../Tokenizer.js"
 import { IntBuffer } from "../bytes.js"
 import type { Format, MessageContext, Piece } from "./format.js"
 import { lastIndex, Refusal } from "./format.js"
-
-/** @internal */
-export type TrainOnWhat =
-  | "last_assistant_message"
-  | "last_assistant_turn"
-  | "all_assistant_messages"
-  | "all_messages"
-  | "all_tokens"
-  | "all_user_and_system_messages"
-  | "customized"
-
-/** @internal */
-export interface Supervised {
-  readonly tokens: Int32Array
-  readonly weights: Float32Array
-}
 
 /** @internal */
 export interface Assembler {

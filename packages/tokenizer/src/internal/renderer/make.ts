@@ -10,7 +10,9 @@ import { RenderFailed } from "../../TokenizerError.js"
 import { assemble } from "./assemble.js"
 import type { Format } from "./format.js"
 import { Refusal } from "./format.js"
-import * as scan from "./scan.js"
+import { scanner } from "./scan.js"
+import type { Scanner } from "./scan/scanner.js"
+import { stopString } from "./scan/stopString.js"
 
 /** @internal */
 export const fromFormat: (format: Format, tokenizer: Tokenizer) => Effect.Effect<Renderer, RenderFailed> = Effect
@@ -33,7 +35,7 @@ export const fromFormat: (format: Format, tokenizer: Tokenizer) => Effect.Effect
     const eos = Option.flatMap(tokenizer.specialTokens.eos, tokenizer.tokenToId)
     const parser = format.parsing._tag === "string"
       ? stringParser(tokenizer, format.parsing.stop, eos)
-      : tokenParser(tokenizer, new Set(stop), () => scan.scanner(format.parsing))
+      : tokenParser(tokenizer, new Set(stop), () => scanner(format.parsing))
     return {
       name: format.name,
       tokenizer,
@@ -68,9 +70,9 @@ const parsed = (message: Message.Message, termination: Termination, detail: stri
 
 /** @internal */
 export const tokenParser =
-  (tokenizer: Tokenizer, stops: ReadonlySet<number>, scanner: () => scan.Scanner) => (): Parser => {
+  (tokenizer: Tokenizer, stops: ReadonlySet<number>, makeScanner: () => Scanner) => (): Parser => {
     const decoder = tokenizer.decoder()
-    const scanning = scanner()
+    const scanning = makeScanner()
     let stopped = 0
     return {
       push: (ids) => {
@@ -91,7 +93,7 @@ export const tokenParser =
 
 const stringParser = (tokenizer: Tokenizer, stop: string, eos: Option.Option<number>) => (): Parser => {
   const decoder = tokenizer.decoder()
-  const cutting = scan.stopString(stop)
+  const cutting = stopString(stop)
   let text = ""
   let ended = false
   const emit = (piece: string): ReadonlyArray<Delta> => {
