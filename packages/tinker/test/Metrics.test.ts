@@ -76,16 +76,28 @@ describe("Metrics", () => {
       const steps = yield* Metric.value(Metrics.stepTime)
       assert.strictEqual(steps.count, before.steps + 1)
 
-      const sampling = Sampling.make({
-        sequences: [{ stop_reason: "stop", tokens: [7, 8], logprobs: [-0.5, -0.25] }]
-      })
+      let limits = 1
+      const sampling = Sampling.make(
+        { sequences: [{ stop_reason: "stop", tokens: [7, 8], logprobs: [-0.5, -0.25] }] },
+        (seen) => seen.path === "/api/v1/asample" && limits-- > 0 ? Server.refuse(429) : undefined
+      )
       const out = yield* count(Metrics.tokensOut)
       const inSample = yield* count(Metrics.tokensIn, { operation: "Sample" })
       const dispatched = yield* millis(Metrics.queueWait, "queue", "dispatch")
       const samples = yield* millis(Metrics.operationTime, "operation", "Sample")
       const context = yield* Layer.build(ServiceClient.layer(Server.options).pipe(Layer.provide(sampling.layer)))
       const sampler = yield* Effect.provide(SamplingClient.make({ baseModel: "m" }), context)
-      yield* sampler.sample({ prompt: ModelInput.fromInts([1, 2, 3]) })
+      const held = {
+        retries: yield* count(Metrics.retries, { endpoint: "asample" }),
+        backoff: yield* count(Metrics.backoffTime, { endpoint: "asample" })
+      }
+      const sample = yield* Effect.fork(sampler.sample({ prompt: ModelInput.fromInts([1, 2, 3]) }))
+      yield* settle
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.join(sample)
+      // A limit that the dispatcher waits out is a retry like others.
+      assert.strictEqual(yield* count(Metrics.retries, { endpoint: "asample" }), held.retries + 1)
+      assert.isAbove(yield* count(Metrics.backoffTime, { endpoint: "asample" }), held.backoff)
       assert.strictEqual(yield* count(Metrics.tokensOut), out + 2)
       assert.strictEqual(yield* count(Metrics.tokensIn, { operation: "Sample" }), inSample + 3)
       assert.strictEqual((yield* millis(Metrics.queueWait, "queue", "dispatch")).count, dispatched.count + 1)

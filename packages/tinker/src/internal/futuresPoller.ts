@@ -109,7 +109,15 @@ export const make = (options: Options): FuturesPoller => {
         const wait = isBad ? Option.some(Duration.toMillis(pause)) : yield* drive.next(now, error)
         if (Option.isNone(wait)) return yield* error
         const delay = Duration.millis(wait.value)
-        yield* tell({ _tag: "Retrying", error, attempt: ++count, delay }, waited)
+        const attempt = ++count
+        transport.emit({
+          _tag: "RetryScheduled",
+          endpoint: Api.retrieveFutures.name,
+          attempt,
+          delay: wait.value,
+          error
+        })
+        yield* tell({ _tag: "Retrying", error, attempt, delay }, waited)
         yield* Effect.sleep(delay)
       })
     }

@@ -172,6 +172,8 @@ export const make: (
           onBackoff: (error, attempt, delay) => {
             const elapsed = Duration.millis(clock.unsafeCurrentTimeMillis() - started)
             const requestId = `${samplingSessionId}:${request.seqId ?? 0}`
+            const millis = Duration.toMillis(delay)
+            transport.emit({ _tag: "RetryScheduled", endpoint: Api.asample.name, attempt, delay: millis, error })
             return onEvent(
               error._tag === "BillingBlocked"
                 ? { _tag: "BillingPaused", requestId, requestType: "Sample", error, elapsed }
