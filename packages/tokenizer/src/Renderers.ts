@@ -14,6 +14,7 @@ import { gptOss as gptOssFormat } from "./internal/renderer/gptOss.js"
 import { kimiK2 as kimiK2Format } from "./internal/renderer/kimiK2.js"
 import { fromFormat, parseWith, tokenParser } from "./internal/renderer/make.js"
 import { qwen3 as qwen3Format } from "./internal/renderer/qwen3.js"
+import { qwen35 as qwen35Format } from "./internal/renderer/qwen35.js"
 import { scanner } from "./internal/renderer/scan.js"
 import { llama3 as llama3Format, roleColon as roleColonFormat } from "./internal/renderer/simple.js"
 import * as Message from "./Message.js"
@@ -91,6 +92,36 @@ export const qwen3DisableThinking = (
  */
 export const qwen3Instruct = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
   fromFormat(qwen3Format({ name: "qwen3_instruct", mode: "instruct", keepThinking: false }), tokenizer)
+
+/**
+ * Qwen3.5 with thinking, as the model's template writes it: texts are trimmed, and a prompt opens the reasoning.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const qwen35 = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(
+    qwen35Format({ name: "qwen3_5", thinking: true, keepThinking: options?.keepThinking ?? false }),
+    tokenizer
+  )
+
+/**
+ * Qwen3.5 told not to think, by the empty block its template writes for `enable_thinking=False`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const qwen35DisableThinking = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(
+    qwen35Format({ name: "qwen3_5_disable_thinking", thinking: false, keepThinking: options?.keepThinking ?? false }),
+    tokenizer
+  )
 
 /**
  * DeepSeek V3.1 without thinking.
@@ -221,6 +252,8 @@ const makers: Readonly<Record<string, Make>> = {
   qwen3: (tokenizer) => qwen3(tokenizer),
   qwen3_disable_thinking: (tokenizer) => qwen3DisableThinking(tokenizer),
   qwen3_instruct: qwen3Instruct,
+  qwen3_5: (tokenizer) => qwen35(tokenizer),
+  qwen3_5_disable_thinking: (tokenizer) => qwen35DisableThinking(tokenizer),
   deepseekv3: deepseekV3,
   deepseekv3_disable_thinking: deepseekV3,
   deepseekv3_thinking: (tokenizer) => deepseekV3Thinking(tokenizer),
@@ -262,6 +295,7 @@ const rules: ReadonlyArray<readonly [RegExp, ReadonlyArray<string>]> = [
   [/^meta-llama\/Llama-3/, ["role_colon"]],
   [/^Qwen\/Qwen3-.*-Instruct-2507$/, ["qwen3_instruct"]],
   [/^Qwen\/Qwen3-VL/, []],
+  [/^Qwen\/Qwen3\.5-/, ["qwen3_5", "qwen3_5_disable_thinking"]],
   [/^Qwen\/Qwen3-/, ["qwen3", "qwen3_disable_thinking"]],
   [/^deepseek-ai\/DeepSeek-V3\.1/, ["deepseekv3", "deepseekv3_thinking"]],
   [/^openai\/gpt-oss-/, ["gpt_oss_no_sysprompt", "gpt_oss_medium_reasoning"]],

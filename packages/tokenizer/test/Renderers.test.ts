@@ -164,6 +164,61 @@ describe("Qwen3", () => {
     }), 120_000)
 })
 
+describe("Qwen3.5", () => {
+  // the template writes no arguments that are text already
+  const except = ["a tool round, arguments as text"]
+
+  it.effect("prompts with the template's ids, thinking and not", () =>
+    Effect.gen(function*() {
+      // its own vocabulary is not to be had; Qwen3's has the same control tokens
+      const tokenizer = yield* qwen
+      const thinking = { template: "qwen3.5", renderer: yield* Renderers.qwen35(tokenizer), except }
+      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate, thinking on" }), 12)
+      const renderer = yield* Renderers.qwen35DisableThinking(tokenizer)
+      assert.strictEqual(
+        yield* comparePrompts({ template: "qwen3.5", renderer, flags: "generate, thinking off", except }),
+        12
+      )
+      assert.strictEqual(yield* compareExamples({ ...thinking, flags: "plain" }), 7)
+    }), 120_000)
+
+  it.effect("writes and reads arguments of every kind, in their order", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.qwen35DisableThinking(chatml)
+      const args = String.raw`{"text": "a </parameter>\n  b", "2": 1.0, "yes": true, "no": null, ` +
+        String.raw`"1": [1e-07, {"k": "v, w: x"}], "empty": {}}`
+      const answer = { ...Message.assistant(""), toolCalls: [{ name: "f", arguments: args }] }
+      const messages = [Message.user("go"), answer]
+      const { tokens } = yield* renderer.supervised(messages)
+      const written = [
+        "<function=f>",
+        "<parameter=text>\na </parameter>\n  b\n</parameter>",
+        "<parameter=2>\n1.0\n</parameter>",
+        "<parameter=yes>\nTrue\n</parameter>",
+        "<parameter=no>\nNone\n</parameter>",
+        "<parameter=1>\n[1e-07, {\"k\": \"v, w: x\"}]\n</parameter>",
+        "<parameter=empty>\n{}\n</parameter>",
+        "</function>"
+      ]
+      assert.include(renderer.tokenizer.decode(tokens), written.join("\n"))
+      const prompt = yield* renderer.generationPrompt(messages.slice(0, 1))
+      assert.deepStrictEqual(renderer.parse(tokens.subarray(prompt.length)).message, answer)
+      for (const wrong of ["hm", "<function=f>\nhm\n</function>", "<function=f>\n<parameter=a>\n1\n</function>"]) {
+        const ids = renderer.tokenizer.encode(`<tool_call>\n${wrong}\n</tool_call><|im_end|>`, {
+          addSpecialTokens: false
+        })
+        assert.strictEqual(renderer.parse(ids).message.unparsedToolCalls?.length, 1, wrong)
+      }
+    }))
+
+  it.effect("refuses a system message that comes late", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.qwen35(chatml)
+      const error = yield* Effect.flip(renderer.generationPrompt([Message.user("a"), Message.system("b")]))
+      assert.include(error.message, "first message")
+    }))
+})
+
 describe("Llama 3", () => {
   const llama = Effect.runSync(Effect.cached(load("llama3")))
   const dates = "Cutting Knowledge Date: December 2023\nToday Date: 01 Jan 1970\n\n"
@@ -261,6 +316,10 @@ describe("every renderer", () => {
     "qwen3, kept": Renderers.qwen3(chatml, { keepThinking: true }),
     qwen3_disable_thinking: Renderers.qwen3DisableThinking(chatml),
     qwen3_instruct: Renderers.qwen3Instruct(chatml),
+    qwen3_5: Renderers.qwen35(chatml),
+    "qwen3_5, kept": Renderers.qwen35(chatml, { keepThinking: true }),
+    qwen3_5_disable_thinking: Renderers.qwen35DisableThinking(chatml),
+    "qwen3_5_disable_thinking, kept": Renderers.qwen35DisableThinking(chatml, { keepThinking: true }),
     deepseekv3: Renderers.deepseekV3(deepseekLike),
     deepseekv3_thinking: Renderers.deepseekV3Thinking(deepseekLike),
     "deepseekv3_thinking, kept": Renderers.deepseekV3Thinking(deepseekLike, { keepThinking: true }),
@@ -271,7 +330,7 @@ describe("every renderer", () => {
   })
 
   const reasons = (name: string) =>
-    /qwen3$|qwen3, kept|thinking(, kept)?$|gpt_oss|kimi/.test(name) && !/disable/.test(name)
+    /qwen3$|qwen3, kept|qwen3_5$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi/.test(name) && !/disable/.test(name)
   const callsTools = (name: string) => !/role_colon|llama3/.test(name)
 
   const turns = (name: string): ReadonlyArray<ReadonlyArray<Message.Message>> => [
@@ -281,7 +340,7 @@ describe("every renderer", () => {
       Message.user("the cat?"),
       Message.assistant("sat."),
       Message.user("the mat?"),
-      Message.assistant("  was\n\nsat on")
+      Message.assistant(name.startsWith("qwen3_5") ? "was\n\nsat on" : "  was\n\nsat on")
     ],
     ...(reasons(name) ? [[Message.user("the cat?"), Message.assistant("sat.", "it had\n a mat")]] : []),
     ...(callsTools(name)
@@ -559,7 +618,9 @@ describe("choosing", () => {
       ["Qwen/Qwen3-8B-Base", "role_colon"],
       ["Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3_instruct"],
       ["Qwen/Qwen3-VL-30B-A3B-Instruct", undefined],
-      ["Qwen/Qwen3.5-4B", undefined],
+      ["Qwen/Qwen3.5-4B", "qwen3_5"],
+      ["Qwen/Qwen3.5-35B-A3B-Base", "role_colon"],
+      ["Qwen/Qwen3.8-27B", undefined],
       ["deepseek-ai/DeepSeek-V3.1", "deepseekv3"],
       ["deepseek-ai/DeepSeek-V3.1-Base", "role_colon"],
       ["openai/gpt-oss-20b:peft", "gpt_oss_no_sysprompt"],

@@ -15,10 +15,15 @@ export interface Qwen3Options {
 
 const newlines = /^\n+/
 
-/** The template reads reasoning out of the text when it is there. */
-const split = (message: Message): { readonly reasoning: string; readonly content: string } => {
-  const content = Messages.text(message)
-  const reasoning = Messages.thinking(message)
+/**
+ * The template reads reasoning out of the text when it is there.
+ *
+ * @internal
+ */
+export const split = (
+  content: string,
+  reasoning: string
+): { readonly reasoning: string; readonly content: string } => {
   if (reasoning !== "" || !content.includes("</think>")) return { reasoning, content }
   const [before = ""] = content.split("</think>")
   return {
@@ -74,8 +79,12 @@ export const readCalls = (block: string): ToolCalls => {
   return "rawText" in call ? { calls: [], unparsed: [call] } : { calls: [call], unparsed: [] }
 }
 
-/** A user's message that only carries a tool's answer is not a question. */
-const isQuery = (message: Message): boolean =>
+/**
+ * A user's message that only carries a tool's answer is not a question.
+ *
+ * @internal
+ */
+export const isQuery = (message: Message): boolean =>
   message.role === "user" &&
   !(Messages.text(message).startsWith("<tool_response>") && Messages.text(message).endsWith("</tool_response>"))
 
@@ -102,7 +111,7 @@ export const qwen3 = (options: Qwen3Options): Format => ({
     if (message.role !== "assistant") {
       return { header, output: [text(Messages.text(message)), control("<|im_end|>")] }
     }
-    const { content, reasoning } = split(message)
+    const { content, reasoning } = split(Messages.text(message), Messages.thinking(message))
     const lastQuery = lastIndex(context.messages, isQuery)
     const afterQuery = lastQuery >= 0 && context.index > lastQuery
     const frames = options.mode !== "instruct" && lastQuery >= 0 &&

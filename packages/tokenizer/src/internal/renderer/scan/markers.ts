@@ -102,7 +102,7 @@ export const scanMarkers = (
     }
     const tail = held(buffer, [markers.thinkOpen, markers.toolsOpen])
     const kept = buffer.slice(0, buffer.length - tail)
-    const separator = markers.separator !== "" && kept.endsWith(markers.separator) ? markers.separator.length : 0
+    const separator = kept.endsWith(markers.separator) ? markers.separator.length : held(kept, [markers.separator])
     collector.text(take(kept.length - separator), out)
     return false
   }

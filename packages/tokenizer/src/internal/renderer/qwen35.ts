@@ -1,0 +1,198 @@
+/**
+ * Qwen3.5: Qwen3's frame around trimmed texts, a prompt that opens the reasoning, and calls as tags with a block for each
+ * argument.
+ */
+import type { Message, ToolCall, UnparsedToolCall } from "../../Message.js"
+import * as Messages from "../../Message.js"
+import * as python from "../python.js"
+import type { Format, Piece, ToolCalls } from "./format.js"
+import { asFunction, control, cut, jsonProblem, lastIndex, Refusal, tag, text, toJson } from "./format.js"
+import { isQuery, split } from "./qwen3.js"
+
+/** @internal */
+export interface Qwen35Options {
+  readonly name: string
+  readonly thinking: boolean
+  readonly keepThinking: boolean
+}
+
+const trim = (text: string): string => python.strip(text, "both", undefined)
+
+const lexemes = (json: string): ReadonlyArray<string> => json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/g) ?? []
+
+/** A value as `str` prints it where it is plain, and as Python's JSON, with its numbers as written, where it is not. */
+const printed = (parts: ReadonlyArray<string>): string => {
+  const [only = ""] = parts
+  switch (only) {
+    case "true":
+      return "True"
+    case "false":
+      return "False"
+    case "null":
+      return "None"
+    default:
+      return only.startsWith("\"")
+        ? String(JSON.parse(only))
+        : parts.map((part) => part === "," || part === ":" ? `${part} ` : part).join("")
+  }
+}
+
+/** The arguments of a call as they are written, in their order; none when they are no JSON object. */
+const argumentsOf = (source: string): ReadonlyArray<readonly [name: string, value: string]> => {
+  if (jsonProblem(source) !== undefined) return []
+  const [open, ...parts] = lexemes(source)
+  if (open !== "{") return []
+  const found: Array<readonly [string, string]> = []
+  let depth = 1
+  let from = 0
+  parts.forEach((part, i) => {
+    if (part === "{" || part === "[") depth++
+    else if (part === "}" || part === "]") depth--
+    if (depth > 1 || (depth === 1 && part !== ",")) return
+    // the name and its colon come first
+    if (i > from) found.push([String(JSON.parse(parts[from] ?? "")), printed(parts.slice(from + 2, i))])
+    from = i + 1
+  })
+  return found
+}
+
+const calls = (message: Message, hasText: boolean): ReadonlyArray<Piece> =>
+  (message.toolCalls ?? []).flatMap((call, i) => [
+    text(i > 0 ? "\n" : hasText ? "\n\n" : ""),
+    tag("<tool_call>"),
+    text([
+      `\n<function=${call.name}>\n`,
+      ...argumentsOf(call.arguments).map(([name, value]) => `<parameter=${name}>\n${value}\n</parameter>\n`),
+      "</function>\n"
+    ].join("")),
+    tag("</tool_call>")
+  ])
+
+const constants: ReadonlyMap<string, string> = new Map([["True", "true"], ["False", "false"], ["None", "null"]])
+
+/** What a value means: JSON that is not a string, a constant of Python's, or else the text itself. */
+const valueOf = (written: string): string => {
+  const plain = written.trim()
+  return constants.get(plain) ??
+    (plain.startsWith("\"") || jsonProblem(plain) !== undefined ? JSON.stringify(written) : plain)
+}
+
+const readCall = (source: string): ToolCall | UnparsedToolCall => {
+  const refuse = (error: string) => ({ rawText: `<tool_call>${source}</tool_call>`, error })
+  const [, name, body] = /^\s*<function=([^>\n]+)>([\s\S]*)<\/function>\s*$/.exec(source) ?? []
+  if (name === undefined || body === undefined) return refuse("the call is not one <function=…> block")
+  // an argument may speak of </parameter> itself: it ends at the one that is followed by another argument, or by nothing
+  const argument = /\s*<parameter=([^>\n]+)>\n?([\s\S]*?)\n?<\/parameter>(?=\s*(?:<parameter=|$))/y
+  const found: Array<string> = []
+  let end = 0
+  for (let match = argument.exec(body); match !== null; match = argument.exec(body)) {
+    found.push(`${JSON.stringify(match[1]?.trim())}: ${valueOf(match[2] ?? "")}`)
+    end = argument.lastIndex
+  }
+  return body.slice(end).trim() === ""
+    ? { name: name.trim(), arguments: `{${found.join(", ")}}` }
+    : refuse("between the arguments is something else")
+}
+
+const readCalls = (block: string): ToolCalls => {
+  const call = readCall(block)
+  return "rawText" in call ? { calls: [], unparsed: [call] } : { calls: [call], unparsed: [] }
+}
+
+/** @internal */
+export const qwen35 = (options: Qwen35Options): Format => ({
+  name: options.name,
+  bos: [],
+  message: (message, context) => {
+    const line = text(context.index > 0 ? "\n" : "")
+    const whole = trim(Messages.text(message))
+    const header = [line, control("<|im_start|>"), text(`${message.role}\n`)]
+    switch (message.role) {
+      case "system":
+        return context.index === 0
+          ? { header, output: [text(whole), control("<|im_end|>")] }
+          : new Refusal("Qwen3.5 knows a system message only as the first message")
+      case "tool":
+        // the answers of one round share a user block
+        return {
+          header: context.previous?.role === "tool" ? [] : [line, control("<|im_start|>"), text("user")],
+          output: [
+            text("\n"),
+            tag("<tool_response>"),
+            text(`\n${whole}\n`),
+            tag("</tool_response>"),
+            ...(context.next?.role === "tool" ? [] : [control("<|im_end|>")])
+          ]
+        }
+      case "assistant": {
+        const { content, reasoning } = split(whole, Messages.thinking(message))
+        const frames = options.keepThinking || context.index > lastIndex(context.messages, isQuery)
+        // what the prompt has opened is apart from what is written after it
+        const opened = options.thinking && (options.keepThinking || !context.generating) ? [cut] : []
+        const frame = [
+          tag("<think>"),
+          text("\n"),
+          ...opened,
+          text(`${trim(reasoning)}\n`),
+          tag("</think>"),
+          text("\n\n"),
+          cut
+        ]
+        return {
+          header,
+          output: [
+            ...(frames ? frame : []),
+            text(content),
+            ...calls(message, trim(content) !== ""),
+            control("<|im_end|>")
+          ]
+        }
+      }
+      default:
+        return { header, output: [text(whole), control("<|im_end|>")] }
+    }
+  },
+  suffix: (role, context) => [
+    text(context.index > 0 ? "\n" : ""),
+    control("<|im_start|>"),
+    text(`${role}\n`),
+    tag("<think>"),
+    ...(options.thinking ? [text("\n")] : [text("\n\n"), tag("</think>"), text("\n\n")])
+  ],
+  stops: ["<|im_end|>"],
+  parsing: {
+    _tag: "markers",
+    markers: {
+      thinkOpen: "<think>",
+      thinkClose: "</think>",
+      toolsOpen: "<tool_call>",
+      toolsClose: "</tool_call>",
+      framed: true,
+      separator: "\n\n"
+    },
+    tools: readCalls,
+    startsInThinking: options.thinking
+  },
+  isExtending: options.keepThinking,
+  disablesThinking: !options.thinking,
+  tools: (tools, system) => [{
+    role: "system",
+    markup: true,
+    content: [
+      ...(tools.length === 0 ? [] : [[
+        "# Tools\n\nYou have access to the following functions:\n\n<tools>",
+        ...tools.map((tool) => `\n${toJson(asFunction(tool))}`),
+        "\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO suffix:\n\n",
+        "<tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n",
+        "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple lines\n",
+        "</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n",
+        "- Function calls MUST follow the specified format: an inner <function=...></function> block must be nested ",
+        "within <tool_call></tool_call> XML tags\n- Required parameters MUST be specified\n",
+        "- You may provide optional reasoning for your function call in natural language BEFORE the function call, ",
+        "but NOT after\n- If there is no function call available, answer the question like normal with your current ",
+        "knowledge and do not tell the user about function calls\n</IMPORTANT>"
+      ].join("")]),
+      ...(system === "" ? [] : [system])
+    ].join("\n\n")
+  }]
+})
