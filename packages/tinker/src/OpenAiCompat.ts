@@ -131,7 +131,10 @@ export class ModelList extends Schema.Class<ModelList>("effect-tinker/OpenAiComp
   data: Schema.Array(Schema.Struct({ id: Schema.String }))
 }) {}
 
-const settings = { pool: "rest", retry: "restRead", auth: "bearer", timeout: "10 minutes" } as const
+const settings = { pool: "rest", retry: "restRead", auth: "bearer" } as const
+
+/** Completions are samples: long, paid for, and not to stand in the way of those who only look something up. */
+const sampling = { ...settings, pool: "sampling", timeout: "10 minutes" } as const
 
 /** Any JSON object, with every number in it finite. */
 const body = <A extends Common>(): Endpoint.Codec<A> => ({
@@ -174,7 +177,7 @@ export const chatEndpoint: Endpoint.Endpoint<ChatRequest, ChatCompletion> = Endp
   "oaiChatCompletions",
   "POST",
   "/oai/api/v1/chat/completions",
-  { ...settings, request: body<ChatRequest>(), response: Endpoint.json(ChatCompletion) }
+  { ...sampling, request: body<ChatRequest>(), response: Endpoint.json(ChatCompletion) }
 )
 
 /**
@@ -187,7 +190,7 @@ export const completionsEndpoint: Endpoint.Endpoint<CompletionRequest, Completio
   "oaiCompletions",
   "POST",
   "/oai/api/v1/completions",
-  { ...settings, request: body<CompletionRequest>(), response: Endpoint.json(Completion) }
+  { ...sampling, request: body<CompletionRequest>(), response: Endpoint.json(Completion) }
 )
 
 /**

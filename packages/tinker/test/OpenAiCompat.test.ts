@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Layer, Stream } from "effect"
 import { OpenAiCompat } from "effect-tinker"
+import * as Sent from "../src/internal/sent.js"
 import type { Seen } from "./utils/transport.js"
 import { answering } from "./utils/transport.js"
 
@@ -80,6 +81,21 @@ describe("OpenAiCompat", () => {
       assert.strictEqual(seen[0]?.headers["accept"], "text/event-stream")
       yield* Stream.runDrain(stream)
       assert.strictEqual(seen.length, 2)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("a streamed completion counts as sent, as a whole one does", () => {
+    const { layer } = live(({ url }, n) =>
+      n === 0 && url.endsWith("/chat/completions") ? sse("[DONE]") : Response.json({ choices: [] })
+    )
+    return Effect.gen(function*() {
+      const { chat, chatStream } = yield* OpenAiCompat.OpenAiCompat
+      let sent = 0
+      const counting = Sent.listen(() => sent++)
+      yield* counting(Stream.runDrain(chatStream(ask)))
+      assert.strictEqual(sent, 1)
+      yield* counting(chat(ask))
+      assert.strictEqual(sent, 2)
     }).pipe(Effect.provide(layer))
   })
 

@@ -186,6 +186,27 @@ describe("ServiceClient", () => {
       yield* Fiber.join(closing)
     }))
 
+  it.scoped("finish: a session that was being opened is finished, and nobody gets it", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      const server = Server.make((seen) =>
+        seen.path.endsWith("/create_session")
+          ? Effect.as(Deferred.await(gate), Response.json({ session_id: "session-1" }))
+          : undefined
+      )
+      const service = yield* build(server)
+      const opening = yield* Effect.fork(Effect.flip(service.sessionId))
+      yield* settle
+      yield* service.finish("errored", "changed my mind")
+      yield* Deferred.succeed(gate, undefined)
+      assert.strictEqual((yield* Fiber.join(opening))._tag, "Closed")
+      assert.deepStrictEqual(server.of("sessions/session-1/finish").map(({ json }) => json), [
+        { reason: { type: "errored" }, detail: "changed my mind" }
+      ])
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(server.of("session_heartbeat").length, 0)
+    }))
+
   it.scoped("finish: the first reason counts, nothing is accepted afterwards, and without a session nothing is sent", () =>
     Effect.gen(function*() {
       const server = Server.make(() => undefined)

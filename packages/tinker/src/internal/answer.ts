@@ -70,7 +70,9 @@ export const make = ({ config, fixedSecrets, tenant }: {
         )
       }
       // A report that is refused must not cost those who work a new token.
-      if (response.status === 401 && endpoint.pool !== "telemetry") tenant.tokens?.invalidate()
+      if (response.status === 401 && endpoint.pool !== "telemetry" && secret !== undefined) {
+        tenant.tokens?.invalidate(secret)
+      }
       const scrub = secret === undefined && fixedSecrets.length === 0
         ? noSecret
         : blank(secret === undefined ? fixedSecrets : [secret, ...fixedSecrets])

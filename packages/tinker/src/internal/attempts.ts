@@ -219,7 +219,8 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
     )
     const secret = yield* presented.find(call)
     const toError = (error: Wire.WireError) => Failure.fromWire(call.origin, error)
-    const head = yield* Effect.mapError(wire.stream(requestOf(call, attempt, secret)), toError)
+    const request = requestOf(call, attempt, secret)
+    const head = yield* Effect.mapError(Sent.mark(request.pool, wire.stream(request)), toError)
     const body = Stream.mapError(head.body, toError)
     if (head.status >= 200 && head.status < 300) return body
     return yield* answers.fail(

@@ -14,7 +14,7 @@ const listener: FiberRef.FiberRef<(() => void) | undefined> = GlobalValue.global
   () => FiberRef.unsafeMake<(() => void) | undefined>(undefined)
 )
 
-const paid: ReadonlySet<Pool> = new Set<Pool>(["training", "sampling", "completions"])
+const paid: ReadonlySet<Pool> = new Set<Pool>(["training", "sampling"])
 
 /**
  * Calls `onSent` when the effect, or a fiber it starts, sends a request of a kind that is paid for.

@@ -58,8 +58,11 @@ export interface TokenExchange {
   readonly token: Effect.Effect<Redacted.Redacted, TinkerError>
   /** The token we hold, if it will do for now: no need to wait for `token`. */
   readonly held: (now: number) => Redacted.Redacted | undefined
-  /** The server refused the token we hold: get another one before the next request. */
-  readonly invalidate: () => void
+  /**
+   * The server refused this token: if it is the one we hold, get another one before the next request. Refusals of many
+   * requests arrive one by one, also when the next token is already here.
+   */
+  readonly invalidate: (refused: string) => void
 }
 
 const hold = (token: Redacted.Redacted, now: number): Held => {
@@ -143,8 +146,10 @@ export const make = (
 
   return {
     held: usable,
-    invalidate: () => {
-      if (held !== undefined) held = { ...held, expires: Math.min(held.expires, held.received) }
+    invalidate: (refused) => {
+      if (held !== undefined && Redacted.value(held.token) === refused) {
+        held = { ...held, expires: Math.min(held.expires, held.received) }
+      }
     },
     token: Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const current = held

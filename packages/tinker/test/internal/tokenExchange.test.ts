@@ -105,9 +105,13 @@ describe("tokenExchange", () => {
       const { id, tokens } = yield* make(3600)
       yield* Effect.fork(id)
       yield* settle
-      yield* Effect.sync(tokens.invalidate)
+      const refused = Redacted.value(yield* tokens.token)
+      tokens.invalidate(refused)
       const next = yield* Effect.fork(id)
       yield* settle
       assert.strictEqual(yield* Fiber.join(next), 2)
+      // requests sent with the old one are still being refused
+      tokens.invalidate(refused)
+      assert.strictEqual(yield* id, 2)
     }))
 })
