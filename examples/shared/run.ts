@@ -4,7 +4,7 @@
 import { build } from "esbuild"
 import type { SpawnOptions } from "node:child_process"
 import { spawn } from "node:child_process"
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { basename, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 
@@ -15,6 +15,17 @@ export const names = readdirSync(`${root}examples`)
   .filter((file) => file.endsWith(".ts"))
   .map((file) => file.slice(0, -3))
   .sort()
+
+/** What an example says of itself: the first sentence of its header. */
+const about = (name: string): string => {
+  const header = /^\/\*\*([\s\S]*?)\*\//.exec(readFileSync(`${root}examples/${name}.ts`, "utf8"))?.[1] ?? ""
+  return /^[\s\S]*?[.:](?=\s|$)/.exec(header.replace(/\s*\n \* ?/g, " ").trim())?.[0].replace(/[.:]$/, "") ?? ""
+}
+
+const list = (): string => {
+  const width = Math.max(...names.map(({ length }) => length))
+  return names.map((name) => `  ${name.padEnd(width)}  ${about(name)}\n`).join("")
+}
 
 /** Bundles programs, so that each starts in a fraction of a second. `run` starts one; `dispose` removes the bundle. */
 export const bundle = async (programs: ReadonlyArray<string>) => {
@@ -57,11 +68,7 @@ const main = async (name: string | undefined): Promise<number> => {
   const isPath = name?.endsWith(".ts") === true && existsSync(resolve(root, name))
   if (name === undefined || !isPath && name !== "--all" && !names.includes(name)) {
     const problem = name === undefined ? "" : `there is no example ${name}\n\n`
-    process.stderr.write(
-      `${problem}npm run example -- NAME, a path to a program of yours, or --all\n\n${
-        names.map((n) => `  ${n}\n`).join("")
-      }`
-    )
+    process.stderr.write(`${problem}npm run example -- NAME, a path to a program of yours, or --all\n\n${list()}`)
     return 2
   }
   const programs = name === "--all" ? names : [name]

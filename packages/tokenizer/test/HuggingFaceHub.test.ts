@@ -1,6 +1,5 @@
 import { HuggingFaceHub, TokenizerFiles, Tokenizers } from "@effect-tinker/tokenizer"
-import type { HttpClient } from "@effect/platform"
-import { FetchHttpClient, FileSystem } from "@effect/platform"
+import { FetchHttpClient, FileSystem, HttpClient, HttpClientError } from "@effect/platform"
 import { NodeContext, NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Fiber, Layer, Option, Redacted, TestClock } from "effect"
@@ -148,6 +147,30 @@ describe("HuggingFaceHub", () => {
         }).pipe(Effect.provide([NodeContext.layer, client])))
     })
   }
+
+  it.scoped("says which host cannot be reached, why, and what to do without it", () =>
+    Effect.gen(function*() {
+      const lost = HttpClient.make((request) => {
+        const cause = new TypeError("fetch failed", { cause: Object.assign(new Error(secret), { code: "ENOTFOUND" }) })
+        return Effect.fail(new HttpClientError.RequestError({ request, reason: "Transport", cause }))
+      })
+      const fs = yield* FileSystem.FileSystem
+      const options = { endpoint: "https://hub.test", cacheDirectory: yield* fs.makeTempDirectoryScoped() }
+      const loading = yield* load({ ...options, token: Redacted.make(secret) }, "org/model").pipe(
+        Effect.provideService(HttpClient.HttpClient, lost),
+        Effect.flip,
+        Effect.fork
+      )
+      const error = yield* TestClock.adjust("1 seconds").pipe(
+        Effect.zipRight(Effect.yieldNow()),
+        Effect.repeat({ until: () => Fiber.poll(loading).pipe(Effect.map(Option.isSome)) }),
+        Effect.zipRight(Fiber.join(loading))
+      )
+      assert.strictEqual(error._tag, "TokenizerUnavailable")
+      assert.include(error.message, "hub.test cannot be reached (ENOTFOUND)")
+      assert.include(error.message, "HF_HUB_OFFLINE")
+      assert.notInclude(JSON.stringify(error) + error.message, secret)
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("follows a renamed repository on the same host", () =>
     Effect.gen(function*() {

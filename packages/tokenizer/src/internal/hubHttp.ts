@@ -3,11 +3,13 @@
  */
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import type * as HttpClient from "@effect/platform/HttpClient"
+import type * as HttpClientError from "@effect/platform/HttpClientError"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import type { TokenizerError } from "../TokenizerError.js"
@@ -46,6 +48,22 @@ const retryAfter = (response: HttpClientResponse.HttpClientResponse): Duration.D
   const seconds = Number(response.headers["retry-after"])
   return seconds > 0 && seconds <= 60 ? Duration.seconds(seconds) : undefined
 }
+
+/** The code of what broke a connection, such as ENOTFOUND, wherever it is among its causes. */
+const codeOf = (cause: unknown): string | undefined =>
+  Predicate.hasProperty(cause, "code") && typeof cause.code === "string"
+    ? cause.code
+    : Predicate.hasProperty(cause, "cause")
+    ? codeOf(cause.cause)
+    : undefined
+
+const unreachable = (where: Where, url: string, error: HttpClientError.HttpClientError): TokenizerUnavailable =>
+  unavailable(
+    where,
+    `${new URL(url).host} cannot be reached (${codeOf(error) ?? error.reason})\n  Check the network and HF_ENDPOINT. ` +
+      "With the files in the cache HF_HUB_OFFLINE=1 asks nobody; TokenizerFiles.layerDirectory reads your own.",
+    { isRetryable: true }
+  )
 
 /** What an answer means; `undefined` when it is the file, `"absent"` when there is none. */
 const problem = (
@@ -147,8 +165,8 @@ export const make = (options: {
       const response = yield* options.client.execute(request).pipe(
         // otherwise fetch follows redirects itself, and the commit is only in the first answer
         Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
-        // the cause of a failed request holds its headers: keep its words only
-        Effect.mapError((error) => unavailable(where, `the request failed: ${error.reason}`, { isRetryable: true }))
+        // the cause of a failed request holds its headers: it is not passed on
+        Effect.mapError((error) => unreachable(where, url, error))
       )
       const { headers, status } = response
       commit = Option.orElse(commit, () => Option.fromNullable(headers["x-repo-commit"]))
