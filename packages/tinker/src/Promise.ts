@@ -24,11 +24,11 @@ import * as Datum from "./Datum.js"
 import type { SessionId } from "./Id.js"
 import * as Clients from "./internal/promise/clients.js"
 import * as Runner from "./internal/promise/runner.js"
+import * as RestCalls from "./internal/rest/client.js"
 import type { CallOptions, Closing } from "./Promise/Call.js"
 import type { Rest } from "./Promise/Rest.js"
 import type { Sampler } from "./Promise/Sampler.js"
 import type { Training } from "./Promise/Training.js"
-import * as RestClient from "./RestClient.js"
 import type { SamplerHandle } from "./SamplerHandle.js"
 import * as SamplingClient from "./SamplingClient.js"
 import * as ServiceClient from "./ServiceClient.js"
@@ -121,7 +121,7 @@ const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
   return {
     close,
     [Symbol.asyncDispose]: close,
-    rest: Clients.rest(runner, RestClient.fromTransport(client[ServiceClient.TypeId].transport)),
+    rest: Clients.rest(runner, RestCalls.make(client[ServiceClient.TypeId].transport)),
     createLoraTrainingClient: ({ signal, ...options }) =>
       Clients.open(scoped, own(TrainingClient.makeLora(options)), Clients.training(scoped), { signal }),
     createTrainingClientFromState: ({ signal, ...options }) =>

@@ -5,36 +5,30 @@
  */
 import type * as HttpClient from "@effect/platform/HttpClient"
 import * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
-import * as Duration from "effect/Duration"
+import type * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
-import * as Redacted from "effect/Redacted"
+import type * as Redacted from "effect/Redacted"
 import type * as Stream from "effect/Stream"
 import type * as Account from "./Account.js"
-import * as Api from "./Api.js"
 import type * as Audit from "./Audit.js"
 import type * as Billing from "./Billing.js"
 import type * as Capabilities from "./Capabilities.js"
 import type * as Checkpoint from "./Checkpoint.js"
 import type * as Credentials from "./Credentials.js"
-import type * as Endpoint from "./Endpoint.js"
 import type * as Id from "./Id.js"
-import { paginate, paginateByCursor } from "./internal/paging.js"
-import { archiveUrl } from "./internal/rest/archiveUrl.js"
-import * as Caller from "./internal/rest/caller.js"
-import { exportTrace } from "./internal/rest/traceExport.js"
-import { whoami } from "./internal/rest/whoami.js"
+import type * as Caller from "./internal/rest/caller.js"
+import * as Client from "./internal/rest/client.js"
 import * as Telemetry from "./internal/telemetry.js"
 import * as transport from "./internal/transport.js"
 import type * as Sampler from "./Sampler.js"
-import * as Session from "./Session.js"
-import * as SessionSearch from "./SessionSearch.js"
+import type * as Session from "./Session.js"
+import type * as SessionSearch from "./SessionSearch.js"
 import type * as TinkerConfig from "./TinkerConfig.js"
-import * as TinkerError from "./TinkerError.js"
+import type * as TinkerError from "./TinkerError.js"
 import type * as TrainingRun from "./TrainingRun.js"
-import * as Weights from "./Weights.js"
+import type * as Weights from "./Weights.js"
 
 type Call<A> = Caller.Call<A>
 type Pages<A> = Stream.Stream<A, TinkerError.TinkerError>
@@ -126,7 +120,7 @@ export interface Service {
     /** The copy never expires unless given. */
     readonly ttl?: Duration.DurationInput | undefined
     /** Who may read the source, when that is not the caller. */
-    readonly weightsAccessToken?: Redacted.Redacted | undefined
+    readonly weightsAccessToken?: Redacted.Redacted | string | undefined
   }) => Call<string>
   readonly getSession: (sessionId: string, options?: Scoped) => Call<Session.GetSessionResponse>
   /** One page, 20 sessions unless told otherwise. */
@@ -179,195 +173,6 @@ export interface Service {
  */
 export class RestClient extends Context.Tag("effect-tinker/RestClient")<RestClient, Service>() {}
 
-/** @internal */
-export const fromTransport = (via: transport.Service): Service => {
-  const caller = Caller.make(via)
-  const { call } = caller
-
-  const onCheckpoint = (
-    method: string,
-    endpoint: Endpoint.Endpoint<Api.CheckpointRequest, void>
-  ) =>
-  (tinkerPath: string): Call<void> =>
-    Effect.flatMap(
-      Caller.checkpointPath(method, tinkerPath),
-      ({ checkpointId, trainingRunId }) => call(method, endpoint, { checkpointId, trainingRunId })
-    )
-
-  const getTrainingRun = (method: string, trainingRunId: Id.ModelId, options?: Scoped, from?: transport.CallOptions) =>
-    call(method, Api.getTrainingRun, { trainingRunId, accessScope: options?.accessScope ?? "owned" }, from)
-
-  const listTrainingRuns: Service["listTrainingRuns"] = (options = {}) =>
-    call("listTrainingRuns", Api.listTrainingRuns, {
-      limit: options.limit ?? 20,
-      offset: options.offset ?? 0,
-      accessScope: options.accessScope ?? "owned",
-      projectId: options.projectId
-    })
-
-  const listCheckpoints: Service["listCheckpoints"] = (trainingRunId) =>
-    Effect.flatMap(
-      Caller.runId("listCheckpoints", trainingRunId),
-      (trainingRunId) => call("listCheckpoints", Api.listCheckpoints, { trainingRunId })
-    )
-
-  const listUserCheckpoints: Service["listUserCheckpoints"] = (options = {}) =>
-    call("listUserCheckpoints", Api.listUserCheckpoints, { limit: options.limit ?? 100, offset: options.offset ?? 0 })
-
-  const listSessions: Service["listSessions"] = (options = {}) =>
-    call("listSessions", Api.listSessions, {
-      limit: options.limit ?? 20,
-      offset: options.offset ?? 0,
-      accessScope: options.accessScope ?? "owned"
-    })
-
-  const searchSessions: Service["searchSessions"] = (request) => call("searchSessions", Api.searchSessions, request)
-
-  return RestClient.of({
-    getTrainingRun: (trainingRunId, options) =>
-      Effect.flatMap(
-        Caller.runId("getTrainingRun", trainingRunId),
-        (trainingRunId) => getTrainingRun("getTrainingRun", trainingRunId, options)
-      ),
-    getTrainingRunByPath: (tinkerPath, options) =>
-      Effect.flatMap(
-        Caller.checkpointPath("getTrainingRunByPath", tinkerPath),
-        ({ trainingRunId }) =>
-          getTrainingRun("getTrainingRunByPath", trainingRunId, options, {
-            headers: { "x-sdk-method": "get_training_run_by_tinker_path" }
-          })
-      ),
-    listTrainingRuns,
-    streamTrainingRuns: (options = {}) =>
-      paginate(
-        { ...options, pageSize: options.pageSize ?? 100 },
-        (limit, offset) =>
-          Effect.map(listTrainingRuns({ ...options, limit, offset }), ({ cursor, trainingRuns }) => ({
-            items: trainingRuns,
-            total: cursor.totalCount
-          }))
-      ),
-    getWeightsInfo: (tinkerPath) =>
-      call("getWeightsInfo", Api.weightsInfo, new Weights.WeightsInfoRequest({ tinkerPath })),
-    listCheckpoints,
-    getCheckpoint: Effect.fnUntraced(function*(tinkerPath) {
-      const { trainingRunId } = yield* Caller.checkpointPath("getCheckpoint", tinkerPath)
-      const { checkpoints } = yield* listCheckpoints(trainingRunId)
-      const found = checkpoints.find((checkpoint) => checkpoint.tinkerPath === tinkerPath)
-      return found ?? (yield* new TinkerError.NotFound({
-        module: Caller.module,
-        method: "getCheckpoint",
-        description: `${tinkerPath} is not among the ${checkpoints.length} checkpoints of its run`
-      }))
-    }),
-    listUserCheckpoints,
-    streamUserCheckpoints: (options = {}) =>
-      paginate(
-        { ...options, pageSize: options.pageSize ?? 1000 },
-        (limit, offset) =>
-          Effect.map(listUserCheckpoints({ limit, offset }), ({ checkpoints, cursor }) => ({
-            items: checkpoints,
-            total: cursor?.totalCount
-          }))
-      ),
-    getCheckpointArchiveUrl: (tinkerPath) =>
-      Effect.flatMap(
-        Caller.checkpointPath("getCheckpointArchiveUrl", tinkerPath),
-        (path) => archiveUrl(caller, path)
-      ),
-    getExternalWeightsUrls: Effect.fnUntraced(function*(tinkerPath) {
-      const method = "getExternalWeightsUrls"
-      const parsed = yield* Caller.checkpointPath(method, tinkerPath)
-      if (parsed.checkpointType !== "external") {
-        return yield* Caller.invalid(method, `${tinkerPath} is not external: tinker://RUN/external_weights/NAME`)
-      }
-      return yield* call(method, Api.externalWeightsUrls, {
-        checkpointId: parsed.checkpointId,
-        trainingRunId: parsed.trainingRunId
-      })
-    }),
-    deleteCheckpoint: onCheckpoint("deleteCheckpoint", Api.deleteCheckpoint),
-    publishCheckpoint: onCheckpoint("publishCheckpoint", Api.publishCheckpoint),
-    unpublishCheckpoint: onCheckpoint("unpublishCheckpoint", Api.unpublishCheckpoint),
-    setCheckpointTtl: Effect.fnUntraced(function*(tinkerPath, ttl) {
-      const method = "setCheckpointTtl"
-      const { checkpointId, trainingRunId } = yield* Caller.checkpointPath(method, tinkerPath)
-      const ttlSeconds = ttl === null ? null : Math.round(Duration.toSeconds(ttl))
-      if (ttlSeconds !== null && ttlSeconds <= 0) {
-        return yield* Caller.invalid(method, "the time to live must be positive")
-      }
-      return yield* call(method, Api.setCheckpointTtl, { checkpointId, trainingRunId, ttlSeconds })
-    }),
-    copyWeights: Effect.fnUntraced(function*(tinkerPath, options = {}) {
-      const method = "copyWeights"
-      yield* Caller.checkpointPath(method, tinkerPath)
-      const projectId = options.projectId ?? Option.getOrUndefined(via.config.projectId)
-      if (projectId === undefined) {
-        return yield* Caller.invalid(method, "give the project of the copy, or configure one (TINKER_PROJECT_ID)")
-      }
-      const request = new Weights.CopyWeightsRequest({
-        sourcePath: tinkerPath,
-        destinationProjectId: projectId,
-        ttlSeconds: options.ttl === undefined ? undefined : Math.round(Duration.toSeconds(options.ttl))
-      })
-      const headers = options.weightsAccessToken === undefined
-        ? {}
-        : { "x-tinker-weights-access-token": Redacted.value(options.weightsAccessToken) }
-      return (yield* call(method, Api.copyWeights, request, { headers })).tinkerPath
-    }),
-    getSession: (sessionId, options) =>
-      Effect.flatMap(
-        Caller.sessionId("getSession", sessionId),
-        (sessionId) => call("getSession", Api.getSession, { sessionId, accessScope: options?.accessScope ?? "owned" })
-      ),
-    listSessions,
-    streamSessions: (options = {}) =>
-      paginate({ ...options, pageSize: options.pageSize ?? 100 }, (limit, offset) =>
-        Effect.map(
-          listSessions({ ...options, limit, offset }),
-          ({ sessions }) => ({ items: sessions, total: undefined })
-        )),
-    searchSessions,
-    streamSessionSearch: (request) =>
-      paginateByCursor(request.cursor, (cursor) =>
-        Effect.map(
-          searchSessions(new SessionSearch.SessionSearchRequest({ ...request, cursor })),
-          ({ nextCursor, sessions }) => ({ items: sessions, next: nextCursor })
-        )),
-    assignSessionProject: (sessionId, projectId) =>
-      Effect.flatMap(
-        Caller.sessionId("assignSessionProject", sessionId),
-        (sessionId) =>
-          call("assignSessionProject", Api.assignProject, {
-            ...new Session.AssignProjectRequest({ projectId }),
-            sessionId
-          })
-      ),
-    exportSessionTrace: (sessionId, options = {}) =>
-      Effect.flatMap(
-        Caller.sessionId("exportSessionTrace", sessionId),
-        (sessionId) => exportTrace(caller, sessionId, options)
-      ),
-    getSampler: (samplerId) =>
-      Effect.flatMap(
-        Caller.samplerId("getSampler", samplerId),
-        (samplerId) => call("getSampler", Api.getSampler, { samplerId })
-      ),
-    getAuditLog: (options = {}) =>
-      call("getAuditLog", Api.audit, {
-        eventType: options.eventType ?? "all",
-        day: options.day === undefined ? undefined : DateTime.formatIsoDateUtc(options.day)
-      }),
-    getBillingUsage: (window) => call("getBillingUsage", Api.billingUsage, window),
-    getCheckpointStorageUsage: (options = {}) =>
-      call("getCheckpointStorageUsage", Api.checkpointStorage, { projectId: options.projectId }),
-    whoami: whoami(caller),
-    getApiKey: via.call(Api.apiKeyInfo, {}, { from: { module: Caller.module, method: "getApiKey" } }),
-    deleteApiKey: via.call(Api.deleteApiKey, {}, { from: { module: Caller.module, method: "deleteApiKey" } }),
-    getServerCapabilities: call("getServerCapabilities", Api.capabilities, {})
-  })
-}
-
 /**
  * A client of the configured server.
  *
@@ -380,5 +185,5 @@ export const layer: Layer.Layer<
   TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient
 > = Layer.scoped(
   RestClient,
-  Effect.flatMap(transport.Transport, (via) => Effect.as(Telemetry.make(via), fromTransport(via)))
+  Effect.flatMap(transport.Transport, (via) => Effect.as(Telemetry.make(via), Client.make(via)))
 ).pipe(Layer.provide(transport.layer))

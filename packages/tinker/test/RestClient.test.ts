@@ -245,6 +245,9 @@ describe("RestClient", () => {
           client.getTrainingRun(""),
           client.getSession(""),
           client.setCheckpointTtl(path, 0),
+          client.setCheckpointTtl(path, Infinity),
+          client.copyWeights(path, { projectId: "p", ttl: 0 }),
+          client.copyWeights(path, { projectId: "p", ttl: Infinity }),
           client.getExternalWeightsUrls(path)
         ]
       ) {

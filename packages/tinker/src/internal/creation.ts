@@ -15,6 +15,7 @@ import type { OptimizerConfig } from "../Optimizer.js"
 import * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import * as Weights from "../Weights.js"
+import * as Input from "./input.js"
 import * as Meters from "./meters.js"
 import * as Poll from "./poll.js"
 import * as Decoder from "./poll/decoder.js"
@@ -64,21 +65,9 @@ export const token = (given: Redacted.Redacted | string | undefined): string | u
 
 const from = (method: string) => ({ module: "TrainingClient", method })
 
-/**
- * A request from what the caller gave; what its schema refuses is the caller's mistake.
- *
- * @internal
- */
+/** @internal */
 export const request = <A>(method: string, build: () => A): Effect.Effect<A, TinkerError.InvalidInput> =>
-  Effect.try({
-    try: build,
-    catch: (cause) =>
-      new TinkerError.InvalidInput({
-        ...from(method),
-        description: cause instanceof Error ? cause.message : String(cause),
-        cause
-      })
-  })
+  Input.request(from(method), build)
 
 /**
  * A creation has no client yet, so its poll is run right here and not shared.

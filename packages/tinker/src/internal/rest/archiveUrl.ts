@@ -16,7 +16,7 @@ const policy = Schedule.exponential("500 millis", 2).pipe(
   Schedule.jitteredWith({ min: 0.75, max: 1 }),
   Schedule.whileInput(TinkerError.isRetryable),
   Schedule.passthrough,
-  Schedule.modifyDelay((error, delay) => error.status === 503 ? error.retryAfter ?? Duration.seconds(30) : delay),
+  Schedule.modifyDelay((error, delay) => error.retryAfter ?? (error.status === 503 ? Duration.seconds(30) : delay)),
   Schedule.intersect(Schedule.recurs(5))
 )
 

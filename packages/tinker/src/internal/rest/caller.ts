@@ -4,6 +4,7 @@ import * as Checkpoint from "../../Checkpoint.js"
 import type * as Endpoint from "../../Endpoint.js"
 import * as Id from "../../Id.js"
 import * as TinkerError from "../../TinkerError.js"
+import * as Input from "../input.js"
 import * as Observer from "../observer.js"
 import * as startup from "../startup.js"
 import type * as transport from "../transport.js"
@@ -17,6 +18,9 @@ export const module = "RestClient"
 /** @internal */
 export const invalid = (method: string, description: string) =>
   new TinkerError.InvalidInput({ module, method, description })
+
+/** @internal */
+export const request = <A>(method: string, build: () => A): Call<A> => Input.request({ module, method }, build)
 
 const id = <A>(method: string, what: string, value: string, make: (value: string) => A): Call<A> =>
   value === "" ? invalid(method, `the ${what} is empty`) : Effect.sync(() => make(value))
