@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { TinkerError } from "effect-tinker"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -89,6 +90,21 @@ it("docs/from-python.md names every method of the Python clients that was record
   const methods: ReadonlyArray<string> = calls.map(({ call }: { readonly call: string }) => call.match(/\w+/g)?.[1])
   assert.isAbove(methods.length, 30)
   assert.deepStrictEqual(methods.filter((method) => !text.includes(method)), [])
+})
+
+it.each(["docs/errors-and-cancellation.md", "packages/tinker/README.md"])("%s names every error", (path) => {
+  const { text } = read(path)
+  const tags = TinkerError.TinkerError.members.map(({ _tag }) => _tag)
+  assert.isAbove(tags.length, 10)
+  assert.deepStrictEqual(tags.filter((tag) => !text.includes(`\`${tag}\``)), [])
+})
+
+it("docs/architecture.md names modules that exist", () => {
+  const table =
+    /\| what \| where in `packages\/tinker\/src`[\s\S]*?\n\n/.exec(read("docs/architecture.md").text)?.[0] ?? ""
+  const modules = Array.from(table.matchAll(/`((?:internal\/)?\w+(?:\.ts|\/))`/g), ([, path]) => path)
+  assert.isAbove(modules.length, 10)
+  assert.deepStrictEqual(modules.filter((path) => !existsSync(`${root}packages/tinker/src/${path}`)), [])
 })
 
 it.each([...guides, ...others])("$path has no dead links", ({ path, text }) => {
