@@ -56,7 +56,7 @@ export const layerMemory = (
 ): Layer.Layer<TokenizerFiles> =>
   Layer.succeed(TokenizerFiles, {
     get: (ref, file) => {
-      const files = repositories[ref.repo]
+      const files = Object.hasOwn(repositories, ref.repo) ? repositories[ref.repo] : undefined
       if (files === undefined) {
         return Effect.fail(
           new TokenizerNotFound({
@@ -67,7 +67,7 @@ export const layerMemory = (
           })
         )
       }
-      const content = files[file]
+      const content = Object.hasOwn(files, file) ? files[file] : undefined
       return Effect.succeed({
         content: Option.map(
           Option.fromNullable(content),

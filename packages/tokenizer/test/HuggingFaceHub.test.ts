@@ -212,6 +212,28 @@ describe("HuggingFaceHub", () => {
       )
     }).pipe(Effect.provide([NodeContext.layer, NodeHttpClient.layerUndici])))
 
+  it.scopedLive("writes nothing where a hub or its storage would like to have it", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const parent = yield* fs.makeTempDirectoryScoped()
+      const escape = { "x-repo-commit": "../../../escaped" }
+      const storage = yield* server((request, response) => {
+        response.writeHead((request.url ?? "").endsWith("tokenizer.json") ? 200 : 404, escape).end(json)
+      })
+      for (const from of ["hub", "storage"]) {
+        const home = yield* server((request, response) => {
+          const found = (request.url ?? "").endsWith("tokenizer.json")
+          if (from === "storage") return response.writeHead(302, { location: `${storage.url}${request.url}` }).end()
+          response.writeHead(found ? 200 : 404, escape).end(request.method === "HEAD" ? undefined : json)
+        })
+        const cacheDirectory = `${parent}/deep/cache`
+        const loaded = yield* load({ cacheDirectory, endpoint: home.url }, "org/model")
+        assert.strictEqual(loaded.id, "org/model")
+        assert.isFalse(yield* fs.exists(`${parent}/deep/escaped`), from)
+        assert.isFalse(yield* fs.exists(cacheDirectory), from)
+      }
+    }).pipe(Effect.provide([NodeContext.layer, NodeHttpClient.layerUndici])))
+
   it.scopedLive("works offline from a cache, and says so when it is not there", () =>
     Effect.gen(function*() {
       const { home, options } = yield* setUp

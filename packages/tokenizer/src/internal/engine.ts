@@ -2,14 +2,12 @@
  * The two ways to turn text into ids and back: our byte-level core, and the library for everything else.
  */
 import type { AddedToken } from "../AddedToken.js"
+import type { ParseSpecial } from "../Tokenizer.js"
 import { AddedTokens } from "./addedTokens.js"
 import type { Bpe } from "./bpe.js"
 import { IntBuffer } from "./bytes.js"
 import type { ByteTable } from "./byteTable.js"
 import type { Library } from "./library.js"
-
-/** @internal */
-export type ParseSpecial = "all" | "ordinary" | "none"
 
 /** @internal */
 export interface Engine {

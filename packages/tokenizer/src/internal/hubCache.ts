@@ -59,7 +59,10 @@ export const make: (directory: string) => Effect.Effect<HubCache, never, FileSys
       commit: (repo, revision) =>
         isCommit(revision)
           ? Effect.succeed(Option.some(revision))
-          : Effect.map(read(path.join(root(repo), "refs", revision)), Option.map((bytes) => text.decode(bytes).trim())),
+          : Effect.map(
+            read(path.join(root(repo), "refs", revision)),
+            (bytes) => Option.filter(Option.map(bytes, (bytes) => text.decode(bytes).trim()), isCommit)
+          ),
       setCommit: (repo, revision, commit) =>
         isCommit(revision)
           ? Effect.void

@@ -20,6 +20,7 @@ import {
   TokenizerUnauthorized,
   TokenizerUnavailable
 } from "../TokenizerError.js"
+import { isCommit } from "./hubCache.js"
 
 /** @internal */
 export interface Where {
@@ -169,7 +170,10 @@ export const make = (options: {
         Effect.mapError((error) => unreachable(where, url, error))
       )
       const { headers, status } = response
-      commit = Option.orElse(commit, () => Option.fromNullable(headers["x-repo-commit"]))
+      // it becomes part of a path: only the hub may name it, and only as what can be nothing else
+      if (trusted) {
+        commit = Option.orElse(commit, () => Option.filter(Option.fromNullable(headers["x-repo-commit"]), isCommit))
+      }
       size = Option.orElse(size, () => Option.fromNullable(headers["x-linked-size"]).pipe(Option.map(Number)))
       const location = headers["location"]
       if (status >= 300 && status < 400 && location !== undefined) {
