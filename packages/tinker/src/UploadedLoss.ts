@@ -10,6 +10,7 @@ import * as Api from "./Api.js"
 import * as CustomLossGraph from "./CustomLossGraph.js"
 import type { LossId } from "./Id.js"
 import * as Creation from "./internal/creation.js"
+import * as Input from "./internal/input.js"
 import * as Decoder from "./internal/poll/decoder.js"
 import * as ServiceClient from "./ServiceClient.js"
 import * as TinkerError from "./TinkerError.js"
@@ -100,21 +101,18 @@ export const make: (
     const started = yield* Clock.currentTimeMillis
     const sessionId = yield* service.sessionId
     const { nextCustomLossSeqId, transport } = service[ServiceClient.TypeId]
-    const body = yield* Effect.try({
-      try: () =>
-        new CustomLossGraph.CreateCustomLossRequest({
-          sessionId,
-          customLossSeqId: nextCustomLossSeqId(),
-          name: options.name,
-          inputs: options.inputs.map((input) => new CustomLossGraph.CustomLossInput(input)),
-          graph: new CustomLossGraph.CustomLossGraph({
-            nodes: options.graph.map(({ args = [], kwargs = {}, ...node }) =>
-              new CustomLossGraph.CustomLossNode({ ...node, args, kwargs })
-            )
-          })
-        }),
-      catch: (cause) => invalid(cause instanceof Error ? cause.message : String(cause))
-    })
+    const body = yield* Input.request(from, () =>
+      new CustomLossGraph.CreateCustomLossRequest({
+        sessionId,
+        customLossSeqId: nextCustomLossSeqId(),
+        name: options.name,
+        inputs: options.inputs.map((input) => new CustomLossGraph.CustomLossInput(input)),
+        graph: new CustomLossGraph.CustomLossGraph({
+          nodes: options.graph.map(({ args = [], kwargs = {}, ...node }) =>
+            new CustomLossGraph.CustomLossNode({ ...node, args, kwargs })
+          )
+        })
+      }))
     const accepted = yield* transport.call(Api.createCustomLoss, body, { from })
     const { lossId } = yield* Creation.result({
       service,

@@ -86,6 +86,8 @@ describe("ChatTemplate", () => {
       for (
         const bad of [
           "{{ raise_exception('own words') }}",
+          "{% for i in range(100000000000) %}{% endfor %}",
+          "{% for i in range(0, -1000000, -1) %}{% endfor %}",
           "{{ nothing() }}",
           "{{ x | no_such_filter }}",
           "{{ x.strip(3) }}",

@@ -10,7 +10,7 @@ import * as Api from "../Api.js"
 import type * as CustomLoss from "../CustomLoss.js"
 import * as Datum from "../Datum.js"
 import * as ForwardBackward from "../ForwardBackward.js"
-import type { ModelId, SamplingSessionId } from "../Id.js"
+import type { ModelId } from "../Id.js"
 import { GetInfoRequest } from "../Model.js"
 import * as Optimizer from "../Optimizer.js"
 import * as SamplingClient from "../SamplingClient.js"
@@ -18,7 +18,6 @@ import * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import * as TinkerFuture from "../TinkerFuture.js"
 import type * as TrainingClient from "../TrainingClient.js"
-import * as Weights from "../Weights.js"
 import * as Chunking from "./chunking.js"
 import { combine } from "./combine.js"
 import * as Creation from "./creation.js"
@@ -26,6 +25,7 @@ import * as customLoss from "./customLoss.js"
 import * as Meters from "./meters.js"
 import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
+import * as Saving from "./saving.js"
 import * as Submission from "./submission.js"
 
 /** @internal */
@@ -54,21 +54,9 @@ const decodeOutput: Decoder.Decoder<ForwardBackward.Output> = {
 }
 
 const optimStepped = Decoder.fromSchema(Optimizer.OptimStepResponse)
-const saved = Decoder.fromSchema(Weights.SaveWeightsResponse)
-const loaded = Decoder.fromSchema(Weights.LoadWeightsResponse)
-const savedForSampler = Decoder.fromSchema(Weights.SaveWeightsForSamplerResult)
-const savedExternal = Decoder.fromSchema(Weights.SaveWeightsExternalResult)
-
 const from = (method: string) => ({ module: "TrainingClient", method })
 
 const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ ...from(method), description })
-
-const lacks = (method: string, requestIds: ReadonlyArray<string>, what: string) =>
-  new TinkerError.MalformedResponse({
-    ...from(method),
-    requestId: requestIds.join(", "),
-    description: `the result has no ${what}`
-  })
 
 /** A single result keeps metrics of reductions we do not know: there is nothing to reduce. */
 const combined = (outputs: ReadonlyArray<ForwardBackward.Output>): ForwardBackward.Output => {
@@ -117,6 +105,7 @@ export const make: (options: {
         { from: from("submit"), idempotencyKey: `effect-tinker-${modelId}-${seqId}-placeholder` }
       )
   })
+  const saving = Saving.make({ line, modelId, nextSamplingSessionSeqId })
   let lastStep: number | undefined
 
   const request = (pass: Pass, data: ReadonlyArray<Datum.Datum>, seqId?: number): ForwardBackward.Request => ({
@@ -223,109 +212,16 @@ export const make: (options: {
       ))
   })
 
-  const saveState: TrainingClient.Service["saveState"] = (name, options) =>
-    line.one({ method: "saveState", requestType: "SaveWeights", decoder: saved }, (seqId) =>
-      Effect.flatMap(
-        Creation.request("saveState", () =>
-          new Weights.SaveWeightsRequest({
-            ...options,
-            modelId,
-            seqId,
-            path: name,
-            overwrite: options?.overwrite ?? false
-          })),
-        (body) => line.call(Api.saveWeights, body, "saveState")
-      ))
-
-  const load = (method: string, optimizer: boolean): TrainingClient.Service["loadState"] => (path, options) =>
-    line.one({ method, requestType: "LoadWeights", decoder: loaded }, (seqId) =>
-      Effect.flatMap(
-        Creation.request(method, () =>
-          new Weights.LoadWeightsRequest({
-            modelId,
-            seqId,
-            path,
-            optimizer,
-            weightsAccessToken: Creation.token(options?.weightsAccessToken)
-          })),
-        (body) => line.call(Api.loadWeights, body, method)
-      ))
-
-  const saveForSampler = (
-    method: string,
-    fields: () => Partial<Pick<Weights.SaveWeightsForSamplerRequest, "path" | "samplingSessionSeqId">>,
-    options?: TrainingClient.SaveOptions
-  ) => {
-    // The sampler's number is part of the request: a resend must carry the same one.
-    let drawn: ReturnType<typeof fields> | undefined
-    return line.one(
-      { method, requestType: "SaveWeightsForSampler", decoder: savedForSampler },
-      (seqId) =>
-        Effect.flatMap(
-          Creation.request(
-            method,
-            () => new Weights.SaveWeightsForSamplerRequest({ modelId, seqId, ...(drawn ??= fields()), ...options })
-          ),
-          (body) => line.call(Api.saveWeightsForSampler, body, method)
-        )
-    )
-  }
-
-  const saveWeightsForSampler: TrainingClient.Service["saveWeightsForSampler"] = (name, options) => {
-    const method = "saveWeightsForSampler"
-    return Effect.map(
-      saveForSampler(method, () => ({ path: name }), options),
-      (future) =>
-        TinkerFuture.mapEither(future, ({ path }) =>
-          path === undefined
-            ? Either.left(lacks(method, future.requestIds, "path"))
-            : Either.right(new Weights.SaveWeightsForSamplerResponse({ path })))
-    )
-  }
-
-  const saveWeightsEphemeral: TrainingClient.Service["saveWeightsEphemeral"] = Effect.suspend(() => {
-    const method = "saveWeightsEphemeral"
-    return Effect.map(
-      saveForSampler(method, () => ({ samplingSessionSeqId: nextSamplingSessionSeqId() })),
-      (future) =>
-        TinkerFuture.mapEither(
-          future,
-          ({ samplingSessionId }): Either.Either<SamplingSessionId, TinkerError.TinkerError> =>
-            samplingSessionId === undefined
-              ? Either.left(lacks(method, future.requestIds, "sampling_session_id"))
-              : Either.right(samplingSessionId)
-        )
-    )
-  })
-
   const saveWeightsAndGetSamplingClient: TrainingClient.Service["saveWeightsAndGetSamplingClient"] = Effect.fnUntraced(
     function*(settings) {
       const sessionId = yield* service.sessionId
-      const samplingSessionId = yield* yield* saveWeightsEphemeral
+      const samplingSessionId = yield* yield* saving.saveWeightsEphemeral
       return yield* SamplingClient.fromSession(service, samplingSessionId, sessionId, "original", settings, modelId)
     }
   )
 
   const createSamplingClient: TrainingClient.Service["createSamplingClient"] = (modelPath, settings) =>
     Effect.provideService(SamplingClient.make({ ...settings, modelPath }), ServiceClient.ServiceClient, service)
-
-  const saveWeightsExternal: TrainingClient.Service["saveWeightsExternal"] = (name, options) => {
-    const method = "saveWeightsExternal"
-    return Effect.map(
-      line.one({ method, requestType: "SaveWeightsExternal", decoder: savedExternal }, (seqId) =>
-        Effect.flatMap(
-          Creation.request(method, () =>
-            new Weights.SaveWeightsExternalRequest({ modelId, seqId, path: name, ...options })),
-          (body) =>
-            line.call(Api.saveWeightsExternal, body, method)
-        )),
-      (future) =>
-        TinkerFuture.mapEither(future, ({ path }) =>
-          path === undefined
-            ? Either.left(lacks(method, future.requestIds, "path"))
-            : Either.right(new Weights.SaveWeightsExternalResponse({ path })))
-    )
-  }
 
   const getInfo: TrainingClient.Service["getInfo"] = Effect.suspend(() =>
     transport.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") })
@@ -338,19 +234,14 @@ export const make: (options: {
     forwardBackwardCustom,
     optimStep,
     trainStep,
-    saveState,
-    loadState: load("loadState", false),
-    loadStateWithOptimizer: load("loadStateWithOptimizer", true),
-    saveWeightsForSampler,
-    saveWeightsEphemeral,
+    ...saving,
     saveWeightsAndGetSamplingClient,
     createSamplingClient,
-    saveWeightsExternal,
     getInfo,
     tokenizerId: Effect.flatMap(getInfo, ({ modelData, modelName }) => {
       // A suffix after the colon names a variant of the service's own.
       const id = (modelData.tokenizerId ?? modelData.modelName ?? modelName)?.split(":")[0]
-      return id === undefined || id === "" ? lacks("tokenizerId", [], "name of a tokenizer") : Effect.succeed(id)
+      return id === undefined || id === "" ? Saving.lacks("tokenizerId", [], "name of a tokenizer") : Effect.succeed(id)
     })
   }
 })

@@ -22,6 +22,7 @@ import { CreateSessionRequest } from "../Session.js"
 import * as TinkerConfig from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
 import * as Heartbeat from "./heartbeat.js"
+import * as Input from "./input.js"
 import * as Logs from "./logs.js"
 import * as Observer from "./observer.js"
 import * as Startup from "./startup.js"
@@ -106,17 +107,15 @@ export const make: (
     if (outcome !== undefined) return yield* finished
     if (session !== undefined) return session
     yield* firstDynamic
-    const answer = yield* transport.call(
-      Api.createSession,
+    const request = yield* Input.request(from("sessionId"), () =>
       new CreateSessionRequest({
         tags: transport.config.tags,
         userMetadata: options?.userMetadata ?? {},
         sdkVersion: TinkerConfig.wireVersion,
         projectId: Option.getOrUndefined(transport.config.projectId),
         displayName: options?.displayName
-      }),
-      { from: from("sessionId") }
-    )
+      }))
+    const answer = yield* transport.call(Api.createSession, request, { from: from("sessionId") })
     session = answer.sessionId
     if (outcome !== undefined) {
       // Finished before there was a session to finish.

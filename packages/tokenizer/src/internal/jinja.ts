@@ -145,9 +145,13 @@ const jsonOptions = (args: ReadonlyArray<unknown>): python.JsonOptions => {
   }
 }
 
+/** As in Jinja's sandbox: a template is somebody else's program, and must not fill our memory. */
+const longestRange = 100_000
+
 const range = (first: number, second?: number, step = 1): Array<number> => {
   const [from, to] = second === undefined ? [0, first] : [first, second]
   if (step === 0) throw new Error("range() arg 3 must not be zero")
+  if ((to - from) / step > longestRange) throw new Error(`range too big: more than ${longestRange} numbers`)
   const out: Array<number> = []
   for (let i = from; step > 0 ? i < to : i > to; i += step) out.push(i)
   return out
