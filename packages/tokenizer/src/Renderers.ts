@@ -12,12 +12,13 @@ import * as python from "./internal/python.js"
 import { deepseekV3 as deepseekV3Format } from "./internal/renderer/deepseekV3.js"
 import { gptOss as gptOssFormat } from "./internal/renderer/gptOss.js"
 import { kimiK2 as kimiK2Format } from "./internal/renderer/kimiK2.js"
-import { fromFormat, parseWith, tokenParser } from "./internal/renderer/make.js"
+import { fromFormat } from "./internal/renderer/make.js"
 import { qwen3 as qwen3Format } from "./internal/renderer/qwen3.js"
 import { qwen35 as qwen35Format } from "./internal/renderer/qwen35.js"
-import { scanner } from "./internal/renderer/scan.js"
+import { rules } from "./internal/renderer/rules.js"
 import { llama3 as llama3Format, roleColon as roleColonFormat } from "./internal/renderer/simple.js"
-import * as Message from "./Message.js"
+import { fromTemplate as templateRenderer } from "./internal/renderer/template.js"
+import type * as Message from "./Message.js"
 import type * as Renderer from "./Renderer.js"
 import type { Tokenizer } from "./Tokenizer.js"
 import type { ChatTemplateFailed } from "./TokenizerError.js"
@@ -104,7 +105,12 @@ export const qwen35 = (
   options?: ThinkingOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed> =>
   fromFormat(
-    qwen35Format({ name: "qwen3_5", thinking: true, keepThinking: options?.keepThinking ?? false }),
+    qwen35Format({
+      name: "qwen3_5",
+      version: "3.5",
+      thinking: true,
+      keepThinking: options?.keepThinking ?? false
+    }),
     tokenizer
   )
 
@@ -119,7 +125,56 @@ export const qwen35DisableThinking = (
   options?: ThinkingOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed> =>
   fromFormat(
-    qwen35Format({ name: "qwen3_5_disable_thinking", thinking: false, keepThinking: options?.keepThinking ?? false }),
+    qwen35Format({
+      name: "qwen3_5_disable_thinking",
+      version: "3.5",
+      thinking: false,
+      keepThinking: options?.keepThinking ?? false
+    }),
+    tokenizer
+  )
+
+/**
+ * Qwen3.8 with thinking, as the model's template writes it: reasoning stays in the history, and the system message begins
+ * with how hard to think.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const qwen38 = (
+  tokenizer: Tokenizer,
+  options?: {
+    /** Defaults to `"xhigh"`, as the template does; `"medium"` says nothing to the model. */
+    readonly effort?: "low" | "medium" | "xhigh" | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const effort = options?.effort ?? "xhigh"
+  return fromFormat(
+    qwen35Format({
+      name: `qwen3_8_${effort}_reasoning`,
+      version: "3.8",
+      thinking: true,
+      keepThinking: true,
+      effort
+    }),
+    tokenizer
+  )
+}
+
+/**
+ * Qwen3.8 told not to think, by the empty block its template writes for `enable_thinking=False`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const qwen38DisableThinking = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(
+    qwen35Format({
+      name: "qwen3_8_disable_thinking",
+      version: "3.8",
+      thinking: false,
+      keepThinking: true
+    }),
     tokenizer
   )
 
@@ -211,38 +266,7 @@ export const fromTemplate = (
     readonly variables?: Readonly<Record<string, unknown>> | undefined
     readonly tools?: ReadonlyArray<Message.ToolSpec> | undefined
   }
-): Renderer.Renderer => {
-  const refuse = new RenderFailed({
-    renderer: "template",
-    description: "a template cannot say which tokens to train on; use a renderer of the model's family"
-  })
-  const eos = Option.flatMap(tokenizer.specialTokens.eos, tokenizer.tokenToId)
-  const stop = Option.toArray(eos)
-  const parser = tokenParser(tokenizer, new Set(stop), () => scanner({ _tag: "plain" }))
-  return {
-    name: "template",
-    tokenizer,
-    stop,
-    isExtending: false,
-    generationPrompt: (messages, prompt) =>
-      template.render(messages.map(Message.toTemplate), {
-        addGenerationPrompt: true,
-        variables: options?.variables,
-        tools: options?.tools?.map((tool) => ({ type: "function", function: tool }))
-      }).pipe(
-        // templates write the beginning-of-text themselves
-        Effect.map((text) => tokenizer.encode(text + (prompt?.prefill ?? ""), { addSpecialTokens: false }))
-      ),
-    supervised: () => Effect.fail(refuse),
-    supervisedAll: () => Effect.fail(refuse),
-    toolMessages: () =>
-      Effect.fail(
-        new RenderFailed({ renderer: "template", description: "give the tools to Renderer.fromTemplate instead" })
-      ),
-    parser,
-    parse: parseWith(parser)
-  }
-}
+): Renderer.Renderer => templateRenderer(template, tokenizer, options)
 
 type Make = (tokenizer: Tokenizer) => Effect.Effect<Renderer.Renderer, RenderFailed>
 
@@ -254,6 +278,10 @@ const makers: Readonly<Record<string, Make>> = {
   qwen3_instruct: qwen3Instruct,
   qwen3_5: (tokenizer) => qwen35(tokenizer),
   qwen3_5_disable_thinking: (tokenizer) => qwen35DisableThinking(tokenizer),
+  qwen3_8_xhigh_reasoning: (tokenizer) => qwen38(tokenizer),
+  qwen3_8_medium_reasoning: (tokenizer) => qwen38(tokenizer, { effort: "medium" }),
+  qwen3_8_low_reasoning: (tokenizer) => qwen38(tokenizer, { effort: "low" }),
+  qwen3_8_disable_thinking: qwen38DisableThinking,
   deepseekv3: deepseekV3,
   deepseekv3_disable_thinking: deepseekV3,
   deepseekv3_thinking: (tokenizer) => deepseekV3Thinking(tokenizer),
@@ -286,21 +314,6 @@ export const byName = (name: string, tokenizer: Tokenizer): Effect.Effect<Render
     )
     : make(tokenizer)
 }
-
-/** First match wins. Base models come first: their names contain those of their families. */
-const rules: ReadonlyArray<readonly [RegExp, ReadonlyArray<string>]> = [
-  [/^Qwen\/Qwen3.*-Base$/, ["role_colon"]],
-  [/^deepseek-ai\/DeepSeek-V3\.1-Base$/, ["role_colon"]],
-  [/^meta-llama\/Llama-3.*-Instruct$/, ["llama3"]],
-  [/^meta-llama\/Llama-3/, ["role_colon"]],
-  [/^Qwen\/Qwen3-.*-Instruct-2507$/, ["qwen3_instruct"]],
-  [/^Qwen\/Qwen3-VL/, []],
-  [/^Qwen\/Qwen3\.5-/, ["qwen3_5", "qwen3_5_disable_thinking"]],
-  [/^Qwen\/Qwen3-/, ["qwen3", "qwen3_disable_thinking"]],
-  [/^deepseek-ai\/DeepSeek-V3\.1/, ["deepseekv3", "deepseekv3_thinking"]],
-  [/^openai\/gpt-oss-/, ["gpt_oss_no_sysprompt", "gpt_oss_medium_reasoning"]],
-  [/^moonshotai\/Kimi-K2-Thinking$/, ["kimi_k2"]]
-]
 
 /**
  * The renderers made for a model, the recommended one first; empty when there is none here.

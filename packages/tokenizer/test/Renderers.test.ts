@@ -219,6 +219,45 @@ describe("Qwen3.5", () => {
     }))
 })
 
+describe("Qwen3.8", () => {
+  // the template refuses arguments that are text, and lets text become tokens
+  const except = ["a tool round, arguments as text", "no content", "reasoning in the text"]
+
+  it.effect("prompts with the template's ids, thinking and not", () =>
+    Effect.gen(function*() {
+      const tokenizer = yield* qwen
+      const thinking = { template: "qwen3.8", renderer: yield* Renderers.qwen38(tokenizer), except }
+      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate" }), 10)
+      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate, thinking on" }), 10)
+      const renderer = yield* Renderers.qwen38DisableThinking(tokenizer)
+      assert.strictEqual(
+        yield* comparePrompts({ template: "qwen3.8", renderer, flags: "generate, thinking off", except }),
+        10
+      )
+      assert.strictEqual(yield* compareExamples({ ...thinking, flags: "plain" }), 5)
+    }), 120_000)
+
+  it.effect("says how hard to think before anything else, and nothing where there is nothing to say", () =>
+    Effect.gen(function*() {
+      const written = (name: string, messages: ReadonlyArray<Message.Message>) =>
+        Effect.flatMap(
+          Renderers.byName(name, chatml),
+          (renderer) => Effect.map(renderer.generationPrompt(messages), (ids) => renderer.tokenizer.decode(ids))
+        )
+      const asked = [Message.system(" be terse "), Message.user("go")]
+      const low = "<|im_start|>system\nReasoning effort is set to low. Keep"
+      assert.isTrue((yield* written("qwen3_8_low_reasoning", asked.slice(1))).startsWith(low))
+      assert.match(yield* written("qwen3_8_low_reasoning", asked), /elaboration\.\n\nbe terse<\|im_end\|>\n/)
+      assert.isTrue((yield* written("qwen3_8_medium_reasoning", asked)).startsWith("<|im_start|>system\nbe terse<"))
+      const silent = [Message.system("  "), Message.user("go")]
+      assert.isTrue((yield* written("qwen3_8_disable_thinking", silent)).startsWith("<|im_start|>user\ngo"))
+      const renderer = yield* Renderers.qwen38(chatml)
+      const customized = asked.map((message, i) => ({ ...message, trainable: i === 1 })).slice(1)
+      const { tokens, weights } = yield* renderer.supervised(customized, "customized")
+      assert.strictEqual(renderer.tokenizer.decode(tokens.filter((_, i) => weights[i] === 1)), "go<|im_end|>")
+    }))
+})
+
 describe("Llama 3", () => {
   const llama = Effect.runSync(Effect.cached(load("llama3")))
   const dates = "Cutting Knowledge Date: December 2023\nToday Date: 01 Jan 1970\n\n"
@@ -319,6 +358,8 @@ describe("every renderer", () => {
     qwen3_5: Renderers.qwen35(chatml),
     "qwen3_5, kept": Renderers.qwen35(chatml, { keepThinking: true }),
     qwen3_5_disable_thinking: Renderers.qwen35DisableThinking(chatml),
+    qwen3_8: Renderers.qwen38(chatml),
+    qwen3_8_disable_thinking: Renderers.qwen38DisableThinking(chatml),
     "qwen3_5_disable_thinking, kept": Renderers.qwen35DisableThinking(chatml, { keepThinking: true }),
     deepseekv3: Renderers.deepseekV3(deepseekLike),
     deepseekv3_thinking: Renderers.deepseekV3Thinking(deepseekLike),
@@ -330,7 +371,7 @@ describe("every renderer", () => {
   })
 
   const reasons = (name: string) =>
-    /qwen3$|qwen3, kept|qwen3_5$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi/.test(name) && !/disable/.test(name)
+    /qwen3$|qwen3, kept|qwen3_[58]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi/.test(name) && !/disable/.test(name)
   const callsTools = (name: string) => !/role_colon|llama3/.test(name)
 
   const turns = (name: string): ReadonlyArray<ReadonlyArray<Message.Message>> => [
@@ -340,7 +381,7 @@ describe("every renderer", () => {
       Message.user("the cat?"),
       Message.assistant("sat."),
       Message.user("the mat?"),
-      Message.assistant(name.startsWith("qwen3_5") ? "was\n\nsat on" : "  was\n\nsat on")
+      Message.assistant(/^qwen3_[58]/.test(name) ? "was\n\nsat on" : "  was\n\nsat on")
     ],
     ...(reasons(name) ? [[Message.user("the cat?"), Message.assistant("sat.", "it had\n a mat")]] : []),
     ...(callsTools(name)
@@ -620,7 +661,7 @@ describe("choosing", () => {
       ["Qwen/Qwen3-VL-30B-A3B-Instruct", undefined],
       ["Qwen/Qwen3.5-4B", "qwen3_5"],
       ["Qwen/Qwen3.5-35B-A3B-Base", "role_colon"],
-      ["Qwen/Qwen3.8-27B", undefined],
+      ["Qwen/Qwen3.8-27B", "qwen3_8_xhigh_reasoning"],
       ["deepseek-ai/DeepSeek-V3.1", "deepseekv3"],
       ["deepseek-ai/DeepSeek-V3.1-Base", "role_colon"],
       ["openai/gpt-oss-20b:peft", "gpt_oss_no_sysprompt"],

@@ -1,6 +1,7 @@
 /**
- * Qwen3.5: Qwen3's frame around trimmed texts, a prompt that opens the reasoning, and calls as tags with a block for each
- * argument.
+ * Qwen3.5 and Qwen3.8: Qwen3's frame around trimmed texts, a prompt that opens the reasoning, and calls as tags with a
+ * block for each argument. Qwen3.8 keeps reasoning in the history, reads none out of texts, writes plain values as JSON,
+ * and says in the system message how hard to think.
  */
 import type { Message, ToolCall, UnparsedToolCall } from "../../Message.js"
 import * as Messages from "../../Message.js"
@@ -14,31 +15,42 @@ export interface Qwen35Options {
   readonly name: string
   readonly thinking: boolean
   readonly keepThinking: boolean
+  readonly version: "3.5" | "3.8"
+  /** How hard to think, which Qwen3.8 is told before its system message. */
+  readonly effort?: "low" | "medium" | "xhigh" | undefined
+}
+
+const efforts = {
+  xhigh:
+    "Reasoning effort is set to xhigh. Please think carefully through the task, validate key assumptions, consider " +
+    "plausible alternatives, and prioritize correctness, consistency, and clarity in the final answer.",
+  medium: "",
+  low:
+    "Reasoning effort is set to low. Keep your thinking brief and focused, moving directly to the conclusion without " +
+    "unnecessary elaboration."
 }
 
 const trim = (text: string): string => python.strip(text, "both", undefined)
 
 const lexemes = (json: string): ReadonlyArray<string> => json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/g) ?? []
 
-/** A value as `str` prints it where it is plain, and as Python's JSON, with its numbers as written, where it is not. */
-const printed = (parts: ReadonlyArray<string>): string => {
+const constants: ReadonlyMap<string, string> = new Map([["True", "true"], ["False", "false"], ["None", "null"]])
+
+const printedConstants = new Map(Array.from(constants, ([printed, json]) => [json, printed]))
+
+/** Text as it is, and everything else as Python's JSON with its numbers as written; Qwen3.5 prints constants by `str`. */
+const printed = (parts: ReadonlyArray<string>, version: Qwen35Options["version"]): string => {
   const [only = ""] = parts
-  switch (only) {
-    case "true":
-      return "True"
-    case "false":
-      return "False"
-    case "null":
-      return "None"
-    default:
-      return only.startsWith("\"")
-        ? String(JSON.parse(only))
-        : parts.map((part) => part === "," || part === ":" ? `${part} ` : part).join("")
-  }
+  if (only.startsWith("\"")) return String(JSON.parse(only))
+  return (version === "3.5" ? printedConstants.get(only) : undefined) ??
+    parts.map((part) => part === "," || part === ":" ? `${part} ` : part).join("")
 }
 
 /** The arguments of a call as they are written, in their order; none when they are no JSON object. */
-const argumentsOf = (source: string): ReadonlyArray<readonly [name: string, value: string]> => {
+const argumentsOf = (
+  source: string,
+  version: Qwen35Options["version"]
+): ReadonlyArray<readonly [name: string, value: string]> => {
   if (jsonProblem(source) !== undefined) return []
   const [open, ...parts] = lexemes(source)
   if (open !== "{") return []
@@ -50,25 +62,23 @@ const argumentsOf = (source: string): ReadonlyArray<readonly [name: string, valu
     else if (part === "}" || part === "]") depth--
     if (depth > 1 || (depth === 1 && part !== ",")) return
     // the name and its colon come first
-    if (i > from) found.push([String(JSON.parse(parts[from] ?? "")), printed(parts.slice(from + 2, i))])
+    if (i > from) found.push([String(JSON.parse(parts[from] ?? "")), printed(parts.slice(from + 2, i), version)])
     from = i + 1
   })
   return found
 }
 
-const calls = (message: Message, hasText: boolean): ReadonlyArray<Piece> =>
+const calls = (message: Message, hasText: boolean, version: Qwen35Options["version"]): ReadonlyArray<Piece> =>
   (message.toolCalls ?? []).flatMap((call, i) => [
     text(i > 0 ? "\n" : hasText ? "\n\n" : ""),
     tag("<tool_call>"),
     text([
       `\n<function=${call.name}>\n`,
-      ...argumentsOf(call.arguments).map(([name, value]) => `<parameter=${name}>\n${value}\n</parameter>\n`),
+      ...argumentsOf(call.arguments, version).map(([name, value]) => `<parameter=${name}>\n${value}\n</parameter>\n`),
       "</function>\n"
     ].join("")),
     tag("</tool_call>")
   ])
-
-const constants: ReadonlyMap<string, string> = new Map([["True", "true"], ["False", "false"], ["None", "null"]])
 
 /** What a value means: JSON that is not a string, a constant of Python's, or else the text itself. */
 const valueOf = (written: string): string => {
@@ -99,10 +109,31 @@ const readCalls = (block: string): ToolCalls => {
   return "rawText" in call ? { calls: [], unparsed: [call] } : { calls: [call], unparsed: [] }
 }
 
+/** Qwen3.8 writes a turn that did not reason as its template does, in one token more than it is sampled in. */
+const staysAsSampled = (options: Qwen35Options): boolean => options.keepThinking && options.version === "3.5"
+
+/** The conversation with what Qwen3.8 is told in the system message, and without one that says nothing. */
+const instructed = (messages: ReadonlyArray<Message>, instructions: string): ReadonlyArray<Message> => {
+  const [first] = messages
+  const given = first?.role === "system" ? first : undefined
+  const content = [instructions, given === undefined ? "" : trim(Messages.text(given))].filter((part) => part !== "")
+  const system: Message = {
+    role: "system",
+    // a mode that asks every message whether it is trained asks this one too
+    ...(first?.trainable === undefined ? {} : { trainable: false }),
+    ...given,
+    content: content.join("\n\n")
+  }
+  return [...(content.length === 0 ? [] : [system]), ...messages.slice(given === undefined ? 0 : 1)]
+}
+
 /** @internal */
 export const qwen35 = (options: Qwen35Options): Format => ({
   name: options.name,
   bos: [],
+  prepare: options.version === "3.5"
+    ? undefined
+    : (messages) => instructed(messages, efforts[options.effort ?? "medium"]),
   message: (message, context) => {
     const line = text(context.index > 0 ? "\n" : "")
     const whole = trim(Messages.text(message))
@@ -111,7 +142,7 @@ export const qwen35 = (options: Qwen35Options): Format => ({
       case "system":
         return context.index === 0
           ? { header, output: [text(whole), control("<|im_end|>")] }
-          : new Refusal("Qwen3.5 knows a system message only as the first message")
+          : new Refusal(`Qwen${options.version} knows a system message only as the first message`)
       case "tool":
         // the answers of one round share a user block
         return {
@@ -125,10 +156,13 @@ export const qwen35 = (options: Qwen35Options): Format => ({
           ]
         }
       case "assistant": {
-        const { content, reasoning } = split(whole, Messages.thinking(message))
+        const thought = Messages.thinking(message)
+        const { content, reasoning } = options.version === "3.5"
+          ? split(whole, thought)
+          : { content: whole, reasoning: thought }
         const frames = options.keepThinking || context.index > lastIndex(context.messages, isQuery)
-        // what the prompt has opened is apart from what is written after it
-        const opened = options.thinking && (options.keepThinking || !context.generating) ? [cut] : []
+        // what the prompt has opened is apart from what is written after it; templates write history in one piece
+        const opened = options.thinking && (staysAsSampled(options) || !context.generating) ? [cut] : []
         const frame = [
           tag("<think>"),
           text("\n"),
@@ -143,7 +177,7 @@ export const qwen35 = (options: Qwen35Options): Format => ({
           output: [
             ...(frames ? frame : []),
             text(content),
-            ...calls(message, trim(content) !== ""),
+            ...calls(message, trim(content) !== "", options.version),
             control("<|im_end|>")
           ]
         }
@@ -173,7 +207,7 @@ export const qwen35 = (options: Qwen35Options): Format => ({
     tools: readCalls,
     startsInThinking: options.thinking
   },
-  isExtending: options.keepThinking,
+  isExtending: staysAsSampled(options),
   disablesThinking: !options.thinking,
   tools: (tools, system) => [{
     role: "system",
