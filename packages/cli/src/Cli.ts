@@ -161,7 +161,9 @@ export const run: (
     ValidationError.isValidationError(failure) ? describeUsage(failure, argv) : failure
   )
   const label = stderr.colour ? "\u001b[31;1merror:\u001b[0m" : "error:"
-  yield* stderr.write(`${label} ${text.printable(report.what)}\n  ${text.printable(report.advice)}\n`)
+  const what = text.wrap(`error: ${text.printable(report.what)}`, stderr.columns - 2, "  ")
+  const advice = text.wrap(text.printable(report.advice), stderr.columns - 2, "  ")
+  yield* stderr.write(`${what.replace("error:", label)}\n  ${advice}\n`)
   yield* Effect.logDebug(Cause.pretty(exit.cause))
   return report.exitCode
 })

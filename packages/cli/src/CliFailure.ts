@@ -90,6 +90,24 @@ const sentences: {
   CredentialCommandFailed: ["The credential command failed", "Run the command of TINKER_CREDENTIAL_CMD by hand."]
 }
 
+const sessions = "Check the id: `tinker session list` and `tinker session info` show what there is."
+
+const reasons: Readonly<Record<string, string>> = {
+  NotFound: "No such file or directory",
+  PermissionDenied: "Permission denied",
+  AlreadyExists: "It exists already",
+  Busy: "It is in use"
+}
+
+/** What the system says, in words where there are some. */
+const systemWords = (error: object): string | undefined => {
+  if (!Predicate.hasProperty(error, "reason") || !Predicate.hasProperty(error, "pathOrDescriptor")) return undefined
+  const words = reasons[String(error.reason)]
+  return words === undefined || typeof error.pathOrDescriptor !== "string"
+    ? undefined
+    : `${words}: ${error.pathOrDescriptor}`
+}
+
 const oneLine = (value: string): string => value.replace(/\s+/g, " ").trim()
 
 /**
@@ -103,7 +121,8 @@ export const report = (error: unknown): Report => {
     return { what: error.what, advice: error.advice ?? "See `tinker --help`.", exitCode: error.exitCode ?? 1 }
   }
   if (TinkerError.isTinkerError(error)) {
-    const [what, advice] = sentences[error._tag]
+    const [what, general] = sentences[error._tag]
+    const advice = error._tag === "NotFound" && /session|sampler/i.test(error.method) ? sessions : general
     const description = error.description === undefined ? "" : `: ${oneLine(error.description)}`
     return { what: `${what}${facts(error)}${description}`, advice, exitCode: error._tag === "InvalidInput" ? 2 : 1 }
   }
@@ -117,7 +136,7 @@ export const report = (error: unknown): Report => {
     (Predicate.isTagged(error, "SystemError") || Predicate.isTagged(error, "BadArgument")) && error instanceof Error
   ) {
     return {
-      what: oneLine(error.message),
+      what: systemWords(error) ?? oneLine(error.message),
       advice: "Check the path, its permissions and the space on the disk.",
       exitCode: 1
     }

@@ -29,7 +29,17 @@ export interface Column {
   readonly align?: "left" | "right" | undefined
   /** Never cut, even when the terminal is too narrow. */
   readonly keep?: boolean | undefined
+  /** How a value is meant, where a terminal has colours. */
+  readonly tone?: ((value: string) => Tone | undefined) | undefined
 }
+
+/**
+ * What a value says at a glance.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Tone = "good" | "bad" | "doubtful" | "idle"
 
 /**
  * One result in every form it can be printed in.
@@ -76,6 +86,8 @@ export class Output extends Context.Tag("@effect-tinker/cli/Output")<Output, {
 const paint = (code: string, colour: boolean) => (value: string): string =>
   colour && value !== "" ? `\u001b[${code}m${value}\u001b[0m` : value
 
+const codes: Readonly<Record<Tone, string>> = { good: "32", bad: "31", doubtful: "33", idle: "2" }
+
 /**
  * Output in the format the command line asks for.
  *
@@ -89,7 +101,8 @@ export const layer = (format: Format): Layer.Layer<Output, never, Stdio> =>
       const line = (value: string) => stdout.write(`${value}\n`)
       const style: table.Style = {
         header: paint("1", stdout.colour),
-        key: paint("36", stdout.colour)
+        key: paint("36", stdout.colour),
+        tone: (tone, value) => paint(codes[tone], stdout.colour)(value)
       }
       const dim = paint("2", stderr.colour)
       const json = (value: unknown) => line(JSON.stringify(value, undefined, 2))

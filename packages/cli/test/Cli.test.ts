@@ -73,5 +73,21 @@ describe("Cli", () => {
       assert.notInclude(stdout, "This setting is optional")
       assert.include(stdout, "--base-url")
       assert.include((yield* run("version --help")).stdout, "$ tinker version")
+      assert.include(stdout, "$ tinker <command> [options]")
+      assert.include(stdout, "-f, --format table|json|ndjson  How data is printed")
+      assert.include(stdout, "`tinker --completions bash`")
+      const deletion = (yield* run("checkpoint delete --help")).stdout
+      assert.include(deletion, "$ tinker checkpoint delete [options] <path>...")
+      // What is said of every command is below its options, not one of them.
+      assert.match(deletion, /\n {2}-y, --yes {6}Do not ask[^\n]*\n\nOptions of `tinker` itself/)
+    }))
+
+  it.effect("on a terminal, help and errors are broken between words", () =>
+    Effect.gen(function*() {
+      const narrow = { isTTY: true, columns: 60 }
+      for (const line of ["--help", "checkpoint push-hf --help", "nonsense", "checkpoint info nonsense"]) {
+        const { stderr, stdout } = yield* run(line, narrow)
+        for (const text of (stdout + stderr).split("\n")) assert.isAtMost(text.length, 60, text)
+      }
     }))
 })

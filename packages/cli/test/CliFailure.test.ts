@@ -1,4 +1,5 @@
 import { CliFailure } from "@effect-tinker/cli"
+import { SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import { Archive, TinkerError } from "effect-tinker"
 
@@ -14,6 +15,21 @@ describe("CliFailure", () => {
       advice: "Check the id: `tinker run list` and `tinker checkpoint list` show what there is.",
       exitCode: 1
     })
+  })
+
+  it("names the list that shows what there is, and the file that is not there", () => {
+    const session = CliFailure.report(new TinkerError.NotFound({ module: "RestClient", method: "getSession" }))
+    assert.include(session.advice, "tinker session list")
+    const file = CliFailure.report(
+      new SystemError({ module: "FileSystem", method: "open", reason: "NotFound", pathOrDescriptor: "/none/x" })
+    )
+    assert.strictEqual(file.what, "No such file or directory: /none/x")
+    assert.include(
+      CliFailure.report(
+        new SystemError({ module: "FileSystem", method: "read", reason: "Unknown", pathOrDescriptor: 3 })
+      ).what,
+      "FileSystem.read"
+    )
   })
 
   it("tells a missing key, a wrong key and a dead server apart", () => {

@@ -50,9 +50,33 @@ describe("Output", () => {
       assert.include(lines[1], "…")
     }))
 
-  it.effect("a terminal too narrow for columns gets records", () =>
+  it.effect("a terminal too narrow for an id beside the rest gets it above", () =>
     Effect.gen(function*() {
       const { stdout } = yield* print("table", { isTTY: true, columns: 40 })
+      assert.deepStrictEqual(stdout.split("\n").slice(0, 4), [
+        "RUN ID",
+        "  BASE MODEL                        SIZE",
+        "0f0f0f0f-0000-4000-8000-000000000001:train:0",
+        "  Qwen/Qwen3-8B-with-a-rather-l…  1.0 GB"
+      ])
+    }))
+
+  it.effect("colours say at a glance how a value is meant", () =>
+    Effect.gen(function*() {
+      const value: Output.Result = {
+        columns: [{ header: "Check" }, { header: "Status", tone: (status) => status === "ok" ? "good" : "bad" }],
+        rows: [["server", "ok"], ["clock", "failed"]],
+        json: {}
+      }
+      const { stdout } = yield* print("table", { isTTY: true, colour: true }, value)
+      assert.include(stdout, "\u001b[32mok\u001b[0m")
+      assert.include(stdout, "\u001b[31mfailed\u001b[0m")
+      assert.notInclude((yield* print("table", {}, value)).stdout, "\u001b")
+    }))
+
+  it.effect("a terminal too narrow for columns gets records", () =>
+    Effect.gen(function*() {
+      const { stdout } = yield* print("table", { isTTY: true, columns: 16 })
       assert.include(stdout, "RUN ID      0f0f0f0f-0000-4000-8000-000000000001:train:0\n")
       assert.match(stdout, /^SIZE +12 B$/m)
     }))

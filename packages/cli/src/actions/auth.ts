@@ -126,16 +126,13 @@ export const status = Effect.fnUntraced(function*() {
     Effect.flatMap(RestClient.RestClient, (rest) => rest.getServerCapabilities)
   ).pipe(Effect.provide(live.rest), Effect.either)
   const source = credentials._tag === "Right" ? credentials.right : null
-  const words: Readonly<Record<string, string>> = {
-    apiKey: "yes, an API key from the environment or --api-key",
-    command: "yes, from TINKER_CREDENTIAL_CMD",
-    stored: "yes, the stored login",
-    anonymous: "none needed"
-  }
   yield* output.printRecord({
     json: { credentials_available: source !== null, source, accessible: accessible._tag === "Right" },
     properties: [
-      ["Credentials", source === null ? "no" : words[source] ?? source],
+      [
+        "Credentials",
+        source === null ? "no" : source === "anonymous" ? live.sources[source] : `yes, ${live.sources[source]}`
+      ],
       ["Tinker accessible", accessible._tag === "Right" ? "yes" : "no"]
     ]
   })

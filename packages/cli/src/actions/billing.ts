@@ -23,23 +23,36 @@ const encodeStorage = Schema.encodeSync(Billing.CurrentCheckpointStorageUsageRes
 
 const tokens = new Set(["training", "sampling_prefill", "sampling_sample"])
 
+const isPriced = (type: string): boolean => tokens.has(type) || type === "storage"
+
 const isRow = (value: unknown): value is Row => typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** The fields of the event beside those of its envelope, for rectangular output. */
 const flatten = ({ event_info: info, ...row }: Row): Row => ({ ...row, ...(isRow(info) ? info : {}) })
 
 /** A price that applies and is not known is told apart from one that does not apply. */
-const display = (row: Row): Row => {
-  const type = typeof row["type"] === "string" ? row["type"] : ""
-  const applicable = tokens.has(type)
-    ? ["estimated_cost_usd", "effective_rate_usd_per_million_tokens"]
-    : type === "storage"
-    ? ["estimated_cost_usd", "effective_rate_usd_per_gigabyte_month"]
-    : []
-  return { ...row, ...Object.fromEntries(applicable.map((name) => [name, row[name] ?? "null"])) }
+const cost = (event: Billing.BillingUsageEvent): string => {
+  if (event.estimatedCostUsd !== undefined) return event.estimatedCostUsd.toFixed(4)
+  return isPriced(event.eventInfo.type) ? "pending" : "-"
 }
 
-const cell = (value: unknown): string => value === undefined || value === null ? "" : String(value)
+const userOf = (event: Billing.BillingUsageEvent): string => event.userName ?? event.userId ?? "-"
+
+const tokenCount = ({ eventInfo: info }: Billing.BillingUsageEvent): number | undefined =>
+  "tokenCount" in info && typeof info.tokenCount === "number" ? info.tokenCount : undefined
+
+const quantity = (event: Billing.BillingUsageEvent): string => {
+  const info = event.eventInfo
+  const count = tokenCount(event)
+  if (count !== undefined) {
+    const cached = "cached" in info && info.cached === true
+    return `${count.toLocaleString("en-US")} ${cached ? "cached tokens" : "tokens"}`
+  }
+  if ("gigabyteHours" in info && typeof info.gigabyteHours === "number") {
+    return `${info.gigabyteHours.toLocaleString("en-US", { maximumSignificantDigits: 3 })} GB-h`
+  }
+  return "count" in info && typeof info.count === "number" ? `${info.count.toLocaleString("en-US")} saved` : "-"
+}
 
 const hour = (name: string, value: string) =>
   Option.match(DateTime.make(/^\d{4}-\d{2}-\d{2}$/.test(value) ? `${value}T00:00:00Z` : value), {
@@ -73,12 +86,27 @@ export const usage = Effect.fnUntraced(function*(options: {
   const rows = encoded.data.map((row) => flatten(row))
   if (Option.isSome(options.csv)) yield* csv.write(rows, options.csv.value)
   if (Option.isSome(options.csv) || Option.isSome(options.sessionsCsv)) return
-  const shown = rows.map(display)
-  const names = csv.columns(shown)
+  const ofSeveral = new Set(response.data.map(userOf)).size > 1
   yield* output.print({
     title: rows.length === 0 ? "No usage in this window" : text.count(rows.length, "hourly usage row"),
-    columns: names.map((header) => ({ header })),
-    rows: shown.map((row) => names.map((name) => cell(row[name]))),
+    columns: [
+      { header: "UTC Hour", keep: true },
+      { header: "Type" },
+      { header: "Model" },
+      ...(ofSeveral ? [{ header: "User" }] : []),
+      { header: "Session", keep: true },
+      { header: "Used", align: "right" },
+      { header: "USD", align: "right" }
+    ],
+    rows: response.data.map((event) => [
+      DateTime.formatIso(event.bucketStart).slice(5, 16).replace("T", " "),
+      event.eventInfo.type,
+      event.baseModel ?? "-",
+      ...(ofSeveral ? [userOf(event)] : []),
+      event.sessionId ?? "-",
+      quantity(event),
+      cost(event)
+    ]),
     json: {
       data: encoded.data,
       sessions: encoded.sessions ?? {},
@@ -132,7 +160,7 @@ const groupOf = (by: By, event: Billing.BillingUsageEvent): string => {
     case "project":
       return event.projectId ?? "-"
     case "user":
-      return event.userName ?? event.userId ?? "-"
+      return userOf(event)
     case "day":
       return DateTime.formatIsoDateUtc(event.bucketStart)
     case "type":
@@ -145,11 +173,6 @@ interface Sum {
   unpriced: number
   trained: number
   sampled: number
-}
-
-const tokenCount = (event: Billing.BillingUsageEvent): number => {
-  const info = event.eventInfo
-  return "tokenCount" in info && typeof info.tokenCount === "number" ? info.tokenCount : 0
 }
 
 /** @internal */
@@ -174,9 +197,9 @@ export const summary = Effect.fnUntraced(function*(options: { readonly days: num
     groups.set(key, sum)
     const type = event.eventInfo.type
     if (event.estimatedCostUsd !== undefined) sum.cost += event.estimatedCostUsd
-    else if (tokens.has(type) || type === "storage") sum.unpriced++
-    if (type === "training") sum.trained += tokenCount(event)
-    else if (tokens.has(type)) sum.sampled += tokenCount(event)
+    else if (isPriced(type)) sum.unpriced++
+    if (type === "training") sum.trained += tokenCount(event) ?? 0
+    else if (tokens.has(type)) sum.sampled += tokenCount(event) ?? 0
   }
   const sorted = [...groups].sort(([, a], [, b]) => b.cost - a.cost || b.trained + b.sampled - a.trained - a.sampled)
   const runs = new Map(
@@ -220,9 +243,11 @@ export const summary = Effect.fnUntraced(function*(options: { readonly days: num
   const total = sorted.reduce((all, [, { cost }]) => all + cost, 0)
   const unpriced = sorted.reduce((all, [, sum]) => all + sum.unpriced, 0)
   yield* output.print({
-    title: `${options.days} days by ${options.by}: ${total.toFixed(2)} USD before credits${
-      unpriced > 0 ? `, ${text.count(unpriced, "row")} not priced yet` : ""
-    }`,
+    title: sorted.length === 0 ?
+      `No usage in the last ${text.count(options.days, "day")}` :
+      `${text.count(options.days, "day")} by ${options.by}: ${total.toFixed(2)} USD before credits${
+        unpriced > 0 ? `, ${text.count(unpriced, "row")} not priced yet` : ""
+      }`,
     columns: [
       { header: options.by, keep: true },
       { header: "Trained Tokens", align: "right" },

@@ -3,6 +3,7 @@
  */
 import * as Checkpoint from "effect-tinker/Checkpoint"
 import * as RestClient from "effect-tinker/RestClient"
+import * as TinkerConfig from "effect-tinker/TinkerConfig"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -172,6 +173,10 @@ export const copy = Effect.fnUntraced(function*(options: {
   const token = Option.isSome(options.accessToken)
     ? yield* live.readSecret("--access-token", options.accessToken.value)
     : undefined
+  const { projectId } = yield* TinkerConfig.TinkerConfig
+  if (Option.isNone(project) && Option.isNone(projectId)) {
+    return yield* usage("Give the project of the copy: --project", "Or set TINKER_PROJECT_ID.")
+  }
   const copied = yield* live.bounded(rest.copyWeights(options.path, {
     projectId: Option.getOrUndefined(project),
     ttl: Option.getOrUndefined(options.ttl),

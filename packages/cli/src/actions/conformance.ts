@@ -11,7 +11,10 @@ import * as Conformance from "../Conformance.js"
 import { Connection } from "../Connection.js"
 import * as live from "../internal/live.js"
 import * as text from "../internal/text.js"
+import type { Tone } from "../Output.js"
 import { Output } from "../Output.js"
+
+const tones: Readonly<Record<string, Tone>> = { yes: "good", no: "bad", unsupported: "idle" }
 
 /** @internal */
 export const conformance = Effect.fnUntraced(function*(
@@ -36,7 +39,10 @@ export const conformance = Effect.fnUntraced(function*(
   const count = (verdict: Conformance.Verdict) => checks.filter((check) => check.verdict === verdict).length
   yield* output.print({
     title: baseUrl,
-    columns: [{ header: "Check", keep: true }, { header: "Required" }, { header: "Answer" }, { header: "Reason" }],
+    columns: [{ header: "Check", keep: true }, { header: "Required" }, {
+      header: "Answer",
+      tone: (answer) => tones[answer]
+    }, { header: "Reason" }],
     rows: checks.map(({ check, reason, required, verdict }) => [check, required ? "yes" : "", verdict, reason ?? ""]),
     json: { ...report, total: checks.length },
     items: checks

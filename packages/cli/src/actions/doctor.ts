@@ -16,6 +16,7 @@ import { CliFailure, report } from "../CliFailure.js"
 import * as live from "../internal/live.js"
 import * as text from "../internal/text.js"
 import { version } from "../internal/version.js"
+import type { Tone } from "../Output.js"
 import { Output } from "../Output.js"
 
 interface Check {
@@ -110,6 +111,8 @@ const storedFile = Effect.fnUntraced(function*() {
   return check
 })
 
+const tones: Readonly<Record<string, Tone>> = { ok: "good", warning: "doubtful", failed: "bad", skipped: "idle" }
+
 /** @internal */
 export const doctor = Effect.fnUntraced(function*() {
   const output = yield* Output
@@ -132,7 +135,7 @@ export const doctor = Effect.fnUntraced(function*() {
     if (Either.isLeft(credentials)) {
       checks.push(failedBy("credential", credentials.left), skipped("access", "there is no credential"))
     } else {
-      checks.push({ check: "credential", status: "ok", detail: `from ${credentials.right.source}` })
+      checks.push({ check: "credential", status: "ok", detail: live.sources[credentials.right.source] })
       const access = yield* live.bounded(
         Effect.flatMap(RestClient.RestClient, (rest) => rest.getServerCapabilities)
       ).pipe(Effect.provide(live.rest), Effect.either)
@@ -145,7 +148,9 @@ export const doctor = Effect.fnUntraced(function*() {
   }
   const failed = checks.filter(({ status }) => status === "failed")
   yield* output.print({
-    columns: [{ header: "Check", keep: true }, { header: "Status" }, { header: "Detail" }],
+    columns: [{ header: "Check", keep: true }, { header: "Status", tone: (status) => tones[status] }, {
+      header: "Detail"
+    }],
     rows: checks.map(({ check, detail, status }) => [check, status, detail]),
     json: { ok: failed.length === 0, checks, total: checks.length },
     items: checks

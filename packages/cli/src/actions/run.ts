@@ -12,11 +12,13 @@ import * as json from "../internal/json.js"
 import * as listing from "../internal/list.js"
 import * as live from "../internal/live.js"
 import * as text from "../internal/text.js"
+import type { Tone } from "../Output.js"
 import { Output } from "../Output.js"
 
 interface Column {
   readonly header: string
   readonly keep?: boolean
+  readonly tone?: (value: string) => Tone | undefined
   readonly value: (run: TrainingRun, now: number) => string
 }
 
@@ -29,7 +31,11 @@ const columns: Readonly<Record<string, Column>> = {
   owner: { header: "Owner", value: (run) => run.modelOwner },
   lora: { header: "LoRA", value: lora },
   updated: { header: "Last Update", value: (run, now) => text.ago(run.lastRequestTime.epochMillis, now) },
-  status: { header: "Status", value: (run) => run.corrupted ? "failed" : "ok" },
+  status: {
+    header: "Status",
+    tone: (status) => status === "ok" ? "good" : "bad",
+    value: (run) => run.corrupted ? "failed" : "ok"
+  },
   checkpoint: { header: "Last Checkpoint", value: (run) => run.lastCheckpoint?.checkpointId ?? "-" },
   checkpoint_time: {
     header: "Checkpoint Time",

@@ -84,6 +84,8 @@ export const piecesOr = <A>(
     )
   })
 
+const noPrompt = (what: string) => usage(what, "Write tinker sample \"Once upon a time\", or pipe a prompt in.")
+
 const readPrompt = Effect.fnUntraced(function*(given: Option.Option<string>) {
   const fs = yield* FileSystem.FileSystem
   const { stdin } = yield* Stdio
@@ -91,7 +93,7 @@ const readPrompt = Effect.fnUntraced(function*(given: Option.Option<string>) {
     return given.value.startsWith("@") ? yield* fs.readFileString(given.value.slice(1)) : given.value
   }
   if (Option.isNone(given) && stdin.isTTY) {
-    return yield* usage("There is no prompt", "Write tinker sample \"Once upon a time\", or pipe a prompt in.")
+    return yield* noPrompt("There is no prompt")
   }
   return yield* stdin.text
 })
@@ -103,6 +105,7 @@ export const sample = Effect.fnUntraced(function*(
   if (options.count < 1) return yield* usage("-n must be at least 1", "It is the number of samples.")
   const output = yield* Output
   const prompt = yield* readPrompt(options.prompt)
+  if (prompt === "") return yield* noPrompt("The prompt is empty")
   const model = yield* chooseModel(options)
   const oai = yield* OpenAiCompat.OpenAiCompat
   const request = { model, prompt, ...parameters(options) }

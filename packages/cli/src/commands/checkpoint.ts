@@ -95,7 +95,10 @@ const pushHf = Command.make("push-hf", {
     ),
     Options.optional
   ),
-  commitMessage: Options.text("commit-message").pipe(Options.optional),
+  commitMessage: Options.text("commit-message").pipe(
+    Options.withDescription("The first line of the commit. Default: names the checkpoint."),
+    Options.optional
+  ),
   createPr: Options.boolean("create-pr").pipe(Options.withDescription("Open a pull request instead of committing.")),
   allowPattern: Options.text("allow-pattern").pipe(
     Options.withDescription("Only files that match, e.g. *.safetensors; may be repeated."),

@@ -32,7 +32,11 @@ export const model = Command.make("model").pipe(
 export const sampler = Command.make("sampler").pipe(
   Command.withDescription("Samplers."),
   Command.withSubcommands([
-    Command.make("info", { samplerId: Args.text({ name: "sampler-id" }) }, lazily(actions, ({ sampler }) => sampler))
+    Command.make("info", {
+      samplerId: Args.text({ name: "sampler-id" }).pipe(
+        Args.withDescription("A sampler; `tinker session info` shows those of a session.")
+      )
+    }, lazily(actions, ({ sampler }) => sampler))
       .pipe(
         Command.withDescription("Show what a sampler samples from.")
       )

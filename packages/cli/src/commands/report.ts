@@ -16,7 +16,10 @@ export const command = Command.make("report", {
     Options.withDescription("The page to write. Default: LOG.html."),
     Options.optional
   ),
-  title: Options.text("title").pipe(Options.withDescription("Default: the name of the log."), Options.optional)
+  title: Options.text("title").pipe(
+    Options.withDescription("The heading of the page. Default: the name of the log."),
+    Options.optional
+  )
 }, lazily(() => import("../actions/report.js"), ({ report }) => report)).pipe(
   Command.withDescription("Draw the curves of a metrics log as one HTML file.")
 )

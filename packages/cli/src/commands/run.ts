@@ -23,7 +23,7 @@ const list = Command.make("list", {
 }, lazily(actions, ({ list }) => list)).pipe(Command.withDescription("List training runs, newest first."))
 
 const info = Command.make("info", {
-  runId: Args.text({ name: "run-id" }),
+  runId: Args.text({ name: "run-id" }).pipe(Args.withDescription("A training run; see `tinker run list`.")),
   scope
 }, lazily(actions, ({ info }) => info)).pipe(Command.withDescription("Show one training run."))
 

@@ -8,7 +8,9 @@ import { lazily } from "../internal/lazily.js"
 import { limit, offset, scope } from "../internal/options.js"
 
 const actions = () => import("../actions/session.js")
-const sessionId = Args.text({ name: "session-id" })
+const sessionId = Args.text({ name: "session-id" }).pipe(
+  Args.withDescription("A session; see `tinker session list`.")
+)
 
 const list = Command.make("list", {
   limit: limit(20),
@@ -26,7 +28,7 @@ const info = Command.make("info", { sessionId, scope }, lazily(actions, ({ info 
 
 const assign = Command.make("assign", {
   sessionId,
-  projectId: Args.text({ name: "project-id" })
+  projectId: Args.text({ name: "project-id" }).pipe(Args.withDescription("The project to move it into."))
 }, lazily(actions, ({ assign }) => assign)).pipe(
   Command.withDescription("Move a session, its runs and its samplers into a project.")
 )

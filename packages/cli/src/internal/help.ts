@@ -28,26 +28,37 @@ const entries = (lines: ReadonlyArray<string>): ReadonlyArray<readonly [name: st
   return found
 }
 
-const wrap = (value: string, columns: number, indent: string): string => {
-  const lines: Array<string> = []
-  let line = ""
-  for (const word of value.split(" ")) {
-    if (line !== "" && text.width(`${line} ${word}`) > columns) {
-      lines.push(line)
-      line = word
-    } else line = line === "" ? word : `${line} ${word}`
-  }
-  return [...lines, line].join(`\n${indent}`)
-}
-
 const footerStart = "Options of `tinker`"
 
 /** @internal */
 export const footer =
   `${footerStart} itself (--format, --api-key, --base-url, --project, --timeout) go anywhere on the line.`
 
+/** Below the help of the program itself, what is nowhere else. */
+const more = [
+  "`tinker COMMAND --help` says more about a command, `--log-level debug` about what it does.",
+  "`tinker --completions bash` (zsh, fish) prints a completion script."
+]
+
+/** `(-f, --format table | json)` as people write it. */
+const plainName = (name: string): string => name.replace(/^\((.*)\)(\.{3})?$/, "$1$2").replaceAll(" | ", "|")
+
+/** Names in a column of their own, unless they are too long for it. */
+const longestName = 30
+
+const list = (lines: ReadonlyArray<string>, columns: number): ReadonlyArray<string> => {
+  const found = entries(lines).map(([name, description]) => [plainName(name), description] as const)
+  const widths = found.map(([name]) => text.width(name)).filter((width) => width <= longestName)
+  const width = Math.max(4, ...widths)
+  const indent = " ".repeat(width + 4)
+  return found.map(([name, description]) => {
+    const head = text.width(name) > width ? `  ${name}\n${indent}` : `  ${text.pad(name, width)}  `
+    return `${head}${text.wrap(description, columns - width - 4, indent)}`.trimEnd()
+  })
+}
+
 /** Names and what they do; how they are called is in the help of each. A group is named by its commands. */
-const commands = (lines: ReadonlyArray<string>): ReadonlyArray<string> => {
+const commands = (lines: ReadonlyArray<string>, columns: number): ReadonlyArray<string> => {
   const list = lines.map((line) => {
     const [usage = "", description = ""] = line.trim().replace(/^- /, "").split(/ {2,}/)
     const words = usage.split(" ")
@@ -56,12 +67,24 @@ const commands = (lines: ReadonlyArray<string>): ReadonlyArray<string> => {
   })
   const shown = list.filter(([name]) => !list.some(([other]) => other.startsWith(`${name} `)))
   const width = Math.max(...shown.map(([name]) => text.width(name)))
-  return shown.map(([name, description]) => `  ${text.pad(name, width)}  ${description}`)
+  return shown.map(([name, description]) =>
+    `  ${text.pad(name, width)}  ${text.wrap(description, columns - width - 4, " ".repeat(width + 4))}`
+  )
 }
 
-const wholePath = (line: string, words: ReadonlyArray<string>): string => {
+const anOption = /\[\(?-[^\]]*\]|--\S+ \S+\.{3}/g
+
+/** How a command is called: its whole path, and its options listed below instead of here. */
+const usage = (line: string, words: ReadonlyArray<string>, isGroup: boolean): string => {
   const [, name = "", rest = ""] = /^\$ (\S+)(.*)$/.exec(line) ?? []
-  return name === "tinker" ? line : `$ ${["tinker", ...words.slice(0, words.indexOf(name)), name].join(" ")}${rest}`
+  const path = name === "tinker" ? [name] : ["tinker", ...words.slice(0, words.indexOf(name)), name]
+  const given = rest.replace(anOption, "")
+  const options = given === rest ? [] : ["[options]"]
+  return `$ ${
+    [...path, ...(isGroup ? ["<command>"] : []), ...options, ...given.split(" ").filter((word) => word !== "")].join(
+      " "
+    )
+  }`
 }
 
 /**
@@ -92,23 +115,22 @@ export const compact = (value: string, options: {
       out.push(content.slice(1).join("\n"))
       continue
     }
-    out.push("", options.bold(section.name))
-    if (section.name === "OPTIONS" || section.name === "ARGUMENTS") {
-      const list = entries(content)
-      const width = Math.min(34, Math.max(...list.map(([name]) => text.width(name))))
-      for (const [name, description] of list) {
-        const indent = " ".repeat(width + 4)
-        const head = text.width(name) > width ? `  ${name}\n${indent}` : `  ${text.pad(name, width)}  `
-        out.push(`${head}${wrap(description, columns - width - 4, indent)}`.trimEnd())
-      }
-    } else {
-      const [last] = content.slice(-1)
-      const footer = last?.startsWith(footerStart) === true ? [last] : []
-      const body = footer.length === 0 ? content : content.slice(0, -1)
-      if (section.name === "COMMANDS") out.push(...commands(body))
-      else if (section.name === "USAGE") out.push(...body.map((line) => `  ${wholePath(line.trim(), options.words)}`))
-      else out.push(...body.map((line) => `  ${line.trim()}`))
-      if (footer.length > 0) out.push("", ...footer)
+    // The footer comes after the last section, whichever that is.
+    const end = content.findIndex((line) => line.trim().startsWith(footerStart))
+    const body = end === -1 ? content : content.slice(0, end)
+    if (body.length > 0) out.push("", options.bold(section.name))
+    if (section.name === "OPTIONS" || section.name === "ARGUMENTS") out.push(...list(body, columns))
+    else if (section.name === "COMMANDS") out.push(...commands(body, columns))
+    else if (section.name === "USAGE") {
+      const isGroup = sections.some(({ name }) => name === "COMMANDS")
+      out.push(...body.map((line) => `  ${usage(line.trim(), options.words, isGroup)}`))
+    } else out.push(...body.map((line) => `  ${text.wrap(line.trim(), columns - 2, "  ")}`))
+    if (end !== -1) {
+      const said = [
+        content.slice(end).map((line) => line.trim()).join(" "),
+        ...(options.words.length === 0 ? more : [])
+      ]
+      out.push("", ...said.map((line) => text.wrap(line, columns, "")))
     }
   }
   return `${out.join("\n").trim()}\n`

@@ -119,6 +119,18 @@ export const base: Layer.Layer<
   Layer.provideMerge(Layer.mergeAll(config, http, policies))
 )
 
+/**
+ * Where a credential came from, for people.
+ *
+ * @internal
+ */
+export const sources: Readonly<Record<Credentials.Service["source"], string>> = {
+  apiKey: "an API key from the environment or --api-key",
+  command: "from TINKER_CREDENTIAL_CMD",
+  stored: "the stored login",
+  anonymous: "none needed"
+}
+
 /** @internal */
 export const rest: Layer.Layer<
   RestClient.RestClient | TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient,

@@ -72,6 +72,23 @@ export const truncate = (text: string, columns: number): string => {
   return columns <= 0 ? "" : `${out}…`
 }
 
+/**
+ * Words in lines of at most so many columns, but for words that are longer.
+ *
+ * @internal
+ */
+export const wrap = (value: string, columns: number, indent: string): string => {
+  const lines: Array<string> = []
+  let line = ""
+  for (const word of value.split(" ")) {
+    if (line !== "" && width(`${line} ${word}`) > columns) {
+      lines.push(line)
+      line = word
+    } else line = line === "" ? word : `${line} ${word}`
+  }
+  return [...lines, line].join(`\n${indent}`)
+}
+
 /** @internal */
 export const pad = (text: string, columns: number, align: "left" | "right" = "left"): string => {
   const space = " ".repeat(Math.max(0, columns - width(text)))
