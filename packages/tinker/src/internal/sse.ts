@@ -34,8 +34,7 @@ export interface Parser {
   readonly push: (chunk: Uint8Array) => ReadonlyArray<Event> | SseError
 }
 
-/** @internal */
-export const makeParser = (): Parser => {
+const makeParser = (): Parser => {
   const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
   let pending: Array<Uint8Array> = []
   let pendingSize = 0

@@ -102,12 +102,8 @@ export const open = <const T extends ReadonlyArray<string>>(...known: T): Schema
 
 const pad = (n: number, width: number): string => String(n).padStart(width, "0")
 
-/**
- * As the Python SDK prints instants: no fraction, or six digits.
- *
- * @internal
- */
-export const formatInstant = (instant: DateTime.Utc): string => {
+/** As the Python SDK prints instants: no fraction, or six digits. */
+const formatInstant = (instant: DateTime.Utc): string => {
   const iso = DateTime.formatIso(instant)
   const millis = ((instant.epochMillis % 1000) + 1000) % 1000
   return `${iso.slice(0, iso.lastIndexOf("."))}${millis === 0 ? "" : `.${pad(millis, 3)}000`}Z`

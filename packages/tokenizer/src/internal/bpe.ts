@@ -2,7 +2,8 @@
  * Byte-level byte-pair encoding on integers: text → words (regular expressions) → bytes → merged tokens, with the tokens
  * of frequent words remembered.
  */
-import { IntBuffer, spell } from "./bytes.js"
+import type { IntBuffer } from "./bytes.js"
+import { spell } from "./bytes.js"
 import { mergeWord } from "./merge.js"
 import type { PairTable } from "./pairTable.js"
 
@@ -130,11 +131,4 @@ const nextMatch = (pattern: RegExp, text: string, from: number): number => {
     if (match[0] !== "" && match.index > from) return match.index
     if (match[0] === "") pattern.lastIndex++
   }
-}
-
-/** @internal */
-export const encodeAll = (bpe: Bpe, text: string): Int32Array => {
-  const out = new IntBuffer(text.length >> 1)
-  bpe.encode(text, 0, text.length, out)
-  return out.toArray()
 }

@@ -53,9 +53,7 @@ const quote = (text: string): string => {
   return `${mark}${out}${mark}`
 }
 
-/** @internal */
-export const repr = (value: RuntimeValue): string =>
-  value.type === "StringValue" ? quote(String(value.value)) : str(value)
+const repr = (value: RuntimeValue): string => value.type === "StringValue" ? quote(String(value.value)) : str(value)
 
 /**
  * `str(value)`; undefined prints nothing, as Jinja has it.

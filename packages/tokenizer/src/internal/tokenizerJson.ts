@@ -91,12 +91,8 @@ const PreTokenizer = Schema.Struct({
 const gpt2Pattern =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu
 
-/**
- * The stages of a pre-tokenizer that ends in bytes, or `undefined` when it does anything else.
- *
- * @internal
- */
-export const stagesOf = (input: unknown): ReadonlyArray<Stage> | undefined => {
+/** The stages of a pre-tokenizer that ends in bytes, or `undefined` when it does anything else. */
+const stagesOf = (input: unknown): ReadonlyArray<Stage> | undefined => {
   const decoded = Schema.decodeUnknownEither(PreTokenizer)(input)
   if (Either.isLeft(decoded)) return undefined
   const config = decoded.right

@@ -34,8 +34,7 @@ const broadcastAxis = (method: string, a: Shape, b: Shape, m: number, n: number)
   throw invalid(method, `shapes ${showShape(a)} and ${showShape(b)} do not broadcast`)
 }
 
-/** @internal */
-export const broadcastShape = (method: string, a: Shape, b: Shape): Shape => {
+const broadcastShape = (method: string, a: Shape, b: Shape): Shape => {
   if (sameShape(a, b)) return a
   if (b.length === 0) return a
   if (a.length === 0) return b
@@ -44,12 +43,8 @@ export const broadcastShape = (method: string, a: Shape, b: Shape): Shape => {
   return a.length === 2 || b.length === 2 ? [rows, columns] : [columns]
 }
 
-/**
- * Where the elements of an operand lie when it is read in the layout of the result.
- *
- * @internal
- */
-export const indexer = (operand: Shape, result: Shape): (i: number) => number => {
+/** Where the elements of an operand lie when it is read in the layout of the result. */
+const indexer = (operand: Shape, result: Shape): (i: number) => number => {
   if (sizeOf(operand) === 1) return () => 0
   if (sizeOf(operand) === sizeOf(result)) return (i) => i
   const columns = columnsOf(result)

@@ -112,8 +112,7 @@ export const read = (message: Reader, what: string): TensorData => {
   return fromParts(built, what)
 }
 
-/** @internal */
-export const fromParts = (built: tensor.Parts | string, what: string): TensorData =>
+const fromParts = (built: tensor.Parts | string, what: string): TensorData =>
   typeof built === "string" ? reader.malformed(`${what}: ${built}`) : new TensorData(built)
 
 const readCsr = (message: Reader): Csr => {
