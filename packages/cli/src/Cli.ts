@@ -139,7 +139,8 @@ export type ExitCode = 0 | 1 | 2 | 130
  */
 export const run: (
   argv: ReadonlyArray<string>
-) => Effect.Effect<ExitCode, never, CliApp.CliApp.Environment | Stdio> = Effect.fnUntraced(function*(argv) {
+) => Effect.Effect<ExitCode, never, CliApp.CliApp.Environment | Stdio> = Effect.fnUntraced(function*(given) {
+  const argv = usage.meant(given)
   const { stderr } = yield* Stdio
   const console = yield* quietConsole(argv)
   const exit = yield* application(usage.hoist(argv)).pipe(
@@ -164,6 +165,6 @@ export const run: (
   const what = text.wrap(`error: ${text.printable(report.what)}`, stderr.columns - 2, "  ")
   const advice = text.wrap(text.printable(report.advice), stderr.columns - 2, "  ")
   yield* stderr.write(`${what.replace("error:", label)}\n  ${advice}\n`)
-  yield* Effect.logDebug(Cause.pretty(exit.cause))
+  if (usage.isVerbose(argv)) yield* stderr.write(`${text.printableLines(Cause.pretty(exit.cause))}\n`)
   return report.exitCode
 })

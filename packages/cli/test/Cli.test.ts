@@ -53,7 +53,12 @@ describe("Cli", () => {
           ["nonsense", "There is no command `tinker nonsense`"],
           ["version --bogus", "--bogus"],
           ["--format xml version", "table, json, ndjson"],
-          ["--timeout soon version", "'soon' is not a duration"]
+          ["--timeout soon version", "'soon' is not a duration"],
+          ["run list --format", "--format lacks its value"],
+          ["run list --log-level loud", "--log-level cannot be loud"],
+          ["run list --limit x", "'x' is not a whole number"],
+          ["--completions cmd", "sh, bash, fish or zsh"],
+          ["--verbose", "There is no option --verbose"]
         ] as const
       ) {
         const { code, stderr, stdout } = yield* run(line)
@@ -80,6 +85,13 @@ describe("Cli", () => {
       assert.include(deletion, "$ tinker checkpoint delete [options] <path>...")
       // What is said of every command is below its options, not one of them.
       assert.match(deletion, /\n {2}-y, --yes {6}Do not ask[^\n]*\n\nOptions of `tinker` itself/)
+    }))
+
+  it.effect("what people type in other programs is understood", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* run("help")).stdout, (yield* run("--help")).stdout)
+      assert.strictEqual((yield* run("help run list")).stdout, (yield* run("run list --help")).stdout)
+      assert.strictEqual((yield* run("-V")).stdout, (yield* run("--version")).stdout)
     }))
 
   it.effect("on a terminal, help and errors are broken between words", () =>

@@ -18,7 +18,9 @@ import * as Config from "effect/Config"
 import type * as ConfigError from "effect/ConfigError"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as FiberRef from "effect/FiberRef"
 import * as Layer from "effect/Layer"
+import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import { CliFailure, usage } from "../CliFailure.js"
 import { Connection, defaultTimeout } from "../Connection.js"
@@ -67,6 +69,7 @@ const embedded = Effect.promise(() => import("./localBackend.js"))
 const given = Effect.gen(function*() {
   const flags = yield* Connection
   const here = (yield* isLocal) ? yield* embedded : undefined
+  const level = yield* FiberRef.get(FiberRef.currentMinimumLogLevel)
   const key = Option.isSome(flags.apiKey) ? yield* readSecret("--api-key", flags.apiKey.value) : undefined
   return {
     baseUrl: here === undefined ? Option.getOrUndefined(flags.baseUrl) : here.baseUrl,
@@ -75,6 +78,8 @@ const given = Effect.gen(function*() {
     allowInsecure: here !== undefined,
     projectId: Option.getOrUndefined(flags.project),
     timeout: Option.getOrElse(flags.timeout, () => defaultTimeout),
+    // `--log-level debug` asks what the command does, which is what it sends.
+    log: LogLevel.lessThanEqual(level, LogLevel.Debug) ? "debug" as const : undefined,
     // A person waits: an account that cannot pay is told so at once.
     billingPause: Duration.zero,
     tags: ["tinker-cli"]

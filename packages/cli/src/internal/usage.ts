@@ -17,6 +17,25 @@ const rooted = new Map([
 ])
 
 /**
+ * What people type in other programs: `help COMMAND` and `-V`.
+ *
+ * @internal
+ */
+export const meant = (argv: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const [first, ...others] = argv.slice(2)
+  if (first === "help") return [...argv.slice(0, 2), ...others, "--help"]
+  return first === "-V" && others.length === 0 ? [...argv.slice(0, 2), "--version"] : argv
+}
+
+/**
+ * Whether the line asks for everything there is to say.
+ *
+ * @internal
+ */
+export const isVerbose = (argv: ReadonlyArray<string>): boolean =>
+  /(^| )--log-level[ =](all|trace|debug)( |$)/.test(argv.slice(2).join(" "))
+
+/**
  * The same command line with the options of the root command in front: the parser takes what follows a command for
  * that command's own, and would give their values to its arguments.
  *
@@ -73,6 +92,37 @@ const closest = (word: string, names: ReadonlyArray<string>): string | undefined
   return best !== undefined && best.far <= 2 ? best.name : undefined
 }
 
+/** Options of all commands, and what they take. */
+const values: Readonly<Record<string, string>> = {
+  "--format": "table, json or ndjson",
+  "-f": "table, json or ndjson",
+  "--api-key": "@FILE, - or prompt",
+  "--base-url": "an address, or local",
+  "--project": "the id of a project",
+  "--project-id": "the id of a project",
+  "--timeout": "a duration, e.g. 30s",
+  "--log-level": "all, trace, debug, info, warning, error, fatal or none",
+  "--completions": "sh, bash, fish or zsh"
+}
+
+/** An option at the end of the line without its value, or with one the parser does not take for it. */
+const lackingValue = (argv: ReadonlyArray<string>): CliFailure.CliFailure | undefined => {
+  const given = argv.slice(2)
+  for (const [i, word] of given.entries()) {
+    const [option = "", inline] = word.split("=", 2)
+    const takes = values[option]
+    if (takes === undefined) continue
+    const value = inline ?? given[i + 1]
+    if (value === undefined || ((option === "--log-level" || option === "--completions") && !takes.includes(value))) {
+      return CliFailure.usage(
+        `${option} ${value === undefined ? "lacks its value" : `cannot be ${value}`}`,
+        `It takes ${takes}.`
+      )
+    }
+  }
+  return undefined
+}
+
 /** @internal */
 export const describe = (
   message: string,
@@ -81,6 +131,8 @@ export const describe = (
 ): CliFailure.CliFailure => {
   const [group = "", name = ""] = words(argv)
   const inGroup = tree.get(group)
+  const lacking = lackingValue(argv)
+  if (lacking !== undefined) return lacking
   const unknown = (word: string, names: ReadonlyArray<string>, prefix: string) => {
     const guess = closest(word, names)
     return CliFailure.usage(
@@ -94,10 +146,17 @@ export const describe = (
     if (inGroup === undefined) return unknown(group, [...tree.keys()], "tinker")
     if (inGroup.length > 0 && !inGroup.includes(name)) return unknown(name, inGroup, `tinker ${group}`)
   }
+  const [option] = argv.slice(2)
+  if (message.startsWith("Invalid subcommand") && option?.startsWith("-") === true) {
+    return CliFailure.usage(`There is no option ${option}`, "See `tinker --help`.")
+  }
   const path = [
     "tinker",
     ...(inGroup === undefined ? [] : [group]),
     ...(inGroup?.includes(name) === true ? [name] : [])
   ]
-  return CliFailure.usage(message === "" ? "Wrong command line" : message, `See \`${path.join(" ")} --help\`.`)
+  return CliFailure.usage(
+    message === "" ? "Wrong command line" : message.replace("is not a integer", "is not a whole number"),
+    `See \`${path.join(" ")} --help\`.`
+  )
 }
