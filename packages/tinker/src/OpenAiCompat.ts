@@ -13,13 +13,13 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
+import type * as Stream from "effect/Stream"
 import * as Credentials from "./Credentials.js"
 import * as Endpoint from "./Endpoint.js"
-import * as Sse from "./internal/sse.js"
+import { pieces } from "./internal/completionStream.js"
 import * as transport from "./internal/transport.js"
 import * as TinkerConfig from "./TinkerConfig.js"
-import * as TinkerError from "./TinkerError.js"
+import type * as TinkerError from "./TinkerError.js"
 
 const nullish = <A, I>(schema: Schema.Schema<A, I>) => Schema.optionalWith(schema, { nullable: true })
 
@@ -217,42 +217,6 @@ export interface Service {
 export class OpenAiCompat extends Context.Tag("effect-tinker/OpenAiCompat")<OpenAiCompat, Service>() {}
 
 const from = (method: string) => ({ module: "OpenAiCompat", method })
-
-const malformed = (method: string, description: string) =>
-  new TinkerError.MalformedResponse({ ...from(method), description })
-
-const ErrorEvent = Schema.Struct({
-  error: Schema.Union(Schema.String, Schema.Struct({ message: Schema.String }))
-})
-
-const isError = Schema.is(ErrorEvent)
-
-const pieces = <A, I>(
-  method: string,
-  schema: Schema.Schema<A, I>,
-  bytes: Stream.Stream<Uint8Array, TinkerError.TinkerError>
-): Stream.Stream<A, TinkerError.TinkerError> => {
-  const decode = Endpoint.json(schema).decode
-  const encoder = new TextEncoder()
-  const piece = (event: Sse.Event): Effect.Effect<A, TinkerError.TinkerError> => {
-    const data = encoder.encode(event.data)
-    const json = Endpoint.parseJson(data)
-    if (Either.isRight(json) && (event.event === "error" || isError(json.right))) {
-      const said = isError(json.right) ? json.right.error : event.data
-      return new TinkerError.RequestFailed({
-        ...from(method),
-        category: "unknown",
-        description: typeof said === "string" ? said : said.message
-      })
-    }
-    return Either.mapLeft(decode(data, "text/event-stream"), (description) => malformed(method, description))
-  }
-  return Sse.decode(bytes).pipe(
-    Stream.mapError((error) => error._tag === "SseError" ? malformed(method, error.description) : error),
-    Stream.takeWhile((event) => event.data.trim() !== "[DONE]"),
-    Stream.mapEffect(piece)
-  )
-}
 
 /** @internal */
 export const layerTransport: Layer.Layer<OpenAiCompat, never, transport.Transport> = Layer.effect(

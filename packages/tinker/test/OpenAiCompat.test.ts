@@ -119,6 +119,23 @@ describe("OpenAiCompat", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("a stream that ends before the completion does has failed, also when it ends in order", () => {
+    const answers = [
+      sse(chunk({ content: "he" }), chunk({ content: "llo" })),
+      sse(),
+      sse(chunk({ content: "hello" }, "stop")),
+      sse(chunk({ content: "hello" }), "[DONE]")
+    ]
+    const { layer } = live(() => answers.shift() ?? new Response())
+    return Effect.gen(function*() {
+      const { chatStream } = yield* OpenAiCompat.OpenAiCompat
+      for (const tag of ["TransportFailed", "TransportFailed", undefined, undefined]) {
+        const result = yield* Effect.either(Stream.runDrain(chatStream(ask)))
+        assert.strictEqual(result._tag === "Left" ? result.left._tag : undefined, tag)
+      }
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("an error event ends the stream as a failed request", () => {
     const { layer } = live(() => sse(chunk({ content: "a" }), JSON.stringify({ error: { message: "overloaded" } })))
     return Effect.gen(function*() {
