@@ -9,6 +9,7 @@ import * as Command from "@effect/cli/Command"
 import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Span from "@effect/cli/HelpDoc/Span"
+import * as Usage from "@effect/cli/Usage"
 import * as ValidationError from "@effect/cli/ValidationError"
 import * as Cause from "effect/Cause"
 import * as Console from "effect/Console"
@@ -34,6 +35,7 @@ import * as session from "./commands/session.js"
 import * as versionCommand from "./commands/version.js"
 import * as watch from "./commands/watch.js"
 import { Connection } from "./Connection.js"
+import * as completions from "./internal/completions.js"
 import * as help from "./internal/help.js"
 import * as text from "./internal/text.js"
 import * as usage from "./internal/usage.js"
@@ -120,6 +122,23 @@ export const leaves: ReadonlyArray<string> = Array.from(
   ([name, inside]) => inside.length === 0 ? [name] : inside.map((inner) => `${name} ${inner}`)
 ).flat()
 
+const usageOf = (descriptor: CommandDescriptor.Command<unknown>): string =>
+  help.strip(HelpDoc.toAnsiText(Usage.getHelp(CommandDescriptor.getUsage(descriptor)))).replace(/\s+/g, " ")
+
+/** Everything there is to complete. */
+const entries = (): ReadonlyArray<completions.Entry> => [
+  { path: "", inside: Array.from(names.keys()).sort(), usage: usageOf(tree.descriptor) },
+  ...commands.flatMap(({ descriptor }: { readonly descriptor: CommandDescriptor.Command<unknown> }) =>
+    Array.from(CommandDescriptor.getNames(descriptor)).flatMap((name) => {
+      const inside = Array.from(CommandDescriptor.getSubcommands(descriptor)).filter(([other]) => other !== name)
+      return [
+        { path: name, inside: inside.map(([inner]) => inner).sort(), usage: usageOf(descriptor) },
+        ...inside.map(([inner, command]) => ({ path: `${name} ${inner}`, inside: [], usage: usageOf(command) }))
+      ]
+    })
+  )
+]
+
 const describeUsage = (error: ValidationError.ValidationError, argv: ReadonlyArray<string>): CliFailure.CliFailure =>
   usage.describe(help.strip(HelpDoc.toAnsiText(error.error)).replace(/\s+/g, " ").trim(), argv, names)
 
@@ -141,7 +160,11 @@ export const run: (
   argv: ReadonlyArray<string>
 ) => Effect.Effect<ExitCode, never, CliApp.CliApp.Environment | Stdio> = Effect.fnUntraced(function*(given) {
   const argv = usage.meant(given)
-  const { stderr } = yield* Stdio
+  const { stderr, stdout } = yield* Stdio
+  if (usage.wantsBash(argv)) {
+    yield* stdout.write(completions.bash(entries()))
+    return 0
+  }
   const console = yield* quietConsole(argv)
   const exit = yield* application(usage.hoist(argv)).pipe(
     Effect.withConsole(console),

@@ -2,6 +2,7 @@ import { Cli } from "@effect-tinker/cli"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import * as stdio from "./fixtures/stdio.js"
 
@@ -85,6 +86,26 @@ describe("Cli", () => {
       assert.include(deletion, "$ tinker checkpoint delete [options] <path>...")
       // What is said of every command is below its options, not one of them.
       assert.match(deletion, /\n {2}-y, --yes {6}Do not ask[^\n]*\n\nOptions of `tinker` itself/)
+    }))
+
+  it.effect("completions know the commands of groups, their options and the words these take", () =>
+    Effect.gen(function*() {
+      const { stdout: script } = yield* run("--completions bash")
+      const complete = (...words: ReadonlyArray<string>) => {
+        const line = `${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tinker; echo "\${COMPREPLY[*]}"`
+        const { stderr, stdout } = spawnSync("bash", ["-c", line, "bash", "tinker", ...words], { encoding: "utf8" })
+        assert.strictEqual(stderr, "")
+        return stdout.trim()
+      }
+      assert.strictEqual(complete("ch"), "chat checkpoint")
+      assert.strictEqual(complete("run", ""), "info list")
+      assert.match(complete("run", "list", "--"), /^--limit --offset --scope --columns --format/)
+      assert.strictEqual(complete("run", "list", "--scope", ""), "owned accessible")
+      assert.strictEqual(complete("checkpoint", "delete", "-f", "n"), "ndjson")
+      assert.strictEqual(complete("--base-url", "local", "sampler", ""), "info")
+      // Files are the shell's to offer.
+      assert.strictEqual(complete("watch", ""), "")
+      assert.include((yield* run("--completions fish")).stdout, "complete -c tinker")
     }))
 
   it.effect("what people type in other programs is understood", () =>

@@ -28,6 +28,14 @@ export const meant = (argv: ReadonlyArray<string>): ReadonlyArray<string> => {
 }
 
 /**
+ * Whether the line asks for completions that are ours.
+ *
+ * @internal
+ */
+export const wantsBash = (argv: ReadonlyArray<string>): boolean =>
+  /(^| )--completions[ =](ba)?sh$/.test(argv.slice(2).join(" "))
+
+/**
  * Whether the line asks for everything there is to say.
  *
  * @internal
