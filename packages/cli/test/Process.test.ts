@@ -263,6 +263,16 @@ describe("the process", { timeout: 60_000 }, () => {
     assert.strictEqual(JSON.parse(result.stdout).model_name, "local/tiny")
   })
 
+  it("sends no key over plain http to another machine, unless the environment allows it", async () => {
+    const env = { TINKER_BASE_URL: "http://nowhere.invalid:9" }
+    const refused = await tinker(["run", "list"], { env })
+    assert.strictEqual(refused.code, 2)
+    assert.include(refused.stderr, "TINKER_ALLOW_INSECURE=1")
+    const allowed = await tinker(["run", "list", "--timeout", "2"], { env: { ...env, TINKER_ALLOW_INSECURE: "1" } })
+    assert.strictEqual(allowed.code, 1)
+    assert.notInclude(allowed.stderr, "TINKER_ALLOW_INSECURE")
+  })
+
   it("logs in from a pipe, uses the login, logs out", async () => {
     const env = { TINKER_API_KEY: "" }
     const code = async (...args: ReadonlyArray<string>) => (await tinker(args, { input: "tml-local\n", env })).code

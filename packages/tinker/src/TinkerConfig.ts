@@ -204,7 +204,6 @@ export interface Options {
 /** A name that no endpoint has would replace nothing, silently. */
 type PathName = Name | "oaiModels" | "oaiChatCompletions" | "oaiCompletions"
 
-/** Where nobody else listens: the unspecified addresses lead to this machine too. */
 const filled = <A extends string>(value: A | undefined): Option.Option<A> =>
   value === undefined || value === "" ? Option.none() : Option.some(value)
 

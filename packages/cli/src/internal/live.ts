@@ -74,8 +74,8 @@ const given = Effect.gen(function*() {
   return {
     baseUrl: here === undefined ? Option.getOrUndefined(flags.baseUrl) : here.baseUrl,
     apiKey: key ?? here?.apiKey,
-    // Its requests never leave this process.
-    allowInsecure: here !== undefined,
+    // Its requests never leave this process; elsewhere the environment says what is allowed.
+    allowInsecure: here === undefined ? undefined : true,
     projectId: Option.getOrUndefined(flags.project),
     timeout: Option.getOrElse(flags.timeout, () => defaultTimeout),
     // `--log-level debug` asks what the command does, which is what it sends.

@@ -6,6 +6,7 @@
 import * as Either from "effect/Either"
 import * as TinkerError from "../TinkerError.js"
 
+/** Where nobody else listens: the unspecified addresses lead to this machine too. */
 const loopback = /^(localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\]|.*\.localhost)$/
 
 /**
