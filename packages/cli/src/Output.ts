@@ -108,7 +108,8 @@ export const layer = (format: Format): Layer.Layer<Output, never, Stdio> =>
       const json = (value: unknown) => line(JSON.stringify(value, undefined, 2))
       const ndjson = (values: ReadonlyArray<unknown>) =>
         stdout.write(values.map((value) => `${JSON.stringify(value)}\n`).join(""))
-      const note = (value: string) => stderr.write(`${dim(text.printable(value))}\n`)
+      const wrapped = (value: string) => text.wrap(text.printable(value), stderr.columns, "")
+      const note = (value: string) => stderr.write(`${dim(wrapped(value))}\n`)
       const output: Context.Tag.Service<typeof Output> = {
         format,
         print: (result) => {
@@ -136,7 +137,10 @@ export const layer = (format: Format): Layer.Layer<Output, never, Stdio> =>
         printItem: (item) => ndjson([item]),
         write: stdout.write,
         note,
-        warn: (value) => stderr.write(`${paint("33", stderr.colour)("warning:")} ${text.printable(value)}\n`)
+        warn: (value) =>
+          stderr.write(
+            `${wrapped(`warning: ${value}`).replace("warning:", paint("33", stderr.colour)("warning:"))}\n`
+          )
       }
       return output
     })

@@ -61,6 +61,25 @@ describe("Output", () => {
       ])
     }))
 
+  it.effect("notes are broken between words, and keep their place", () =>
+    Effect.gen(function*() {
+      const say = (options: Parameters<typeof stdio.make>[0]) =>
+        Effect.gen(function*() {
+          const streams = stdio.make(options)
+          yield* Effect.gen(function*() {
+            const output = yield* Output.Output
+            yield* output.note("  one two three four")
+            yield* output.warn("five six seven")
+          }).pipe(Effect.provide(Layer.provide(Output.layer("table"), streams.layer)))
+          return streams.written.stderr
+        })
+      assert.strictEqual(yield* say({}), "  one two three four\nwarning: five six seven\n")
+      assert.strictEqual(
+        yield* say({ isTTY: true, columns: 14 }),
+        "  one two\nthree four\nwarning: five\nsix seven\n"
+      )
+    }))
+
   it.effect("colours say at a glance how a value is meant", () =>
     Effect.gen(function*() {
       const value: Output.Result = {

@@ -37,7 +37,8 @@ export const line = (
       answered = true
       muted = false
       reader.close()
-      if (options.hidden && terminal) process.stderr.write("\n")
+      // Whoever types unseen, or ends the input, has not moved on to the next line.
+      if (terminal && (options.hidden || Option.isNone(value))) process.stderr.write("\n")
       resume(Effect.succeed(value))
     }
     reader.on("close", () => settle(Option.none()))

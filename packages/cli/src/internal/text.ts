@@ -78,13 +78,15 @@ export const truncate = (text: string, columns: number): string => {
  * @internal
  */
 export const wrap = (value: string, columns: number, indent: string): string => {
+  const [start = ""] = /^ */.exec(value) ?? []
+  const [first = "", ...words] = value.slice(start.length).split(" ")
   const lines: Array<string> = []
-  let line = ""
-  for (const word of value.split(" ")) {
-    if (line !== "" && width(`${line} ${word}`) > columns) {
+  let line = `${start}${first}`
+  for (const word of words) {
+    if (width(`${line} ${word}`) > columns) {
       lines.push(line)
       line = word
-    } else line = line === "" ? word : `${line} ${word}`
+    } else line = `${line} ${word}`
   }
   return [...lines, line].join(`\n${indent}`)
 }
