@@ -11,7 +11,13 @@ import * as Schema from "effect/Schema"
 import * as numbers from "./internal/numbers.js"
 import * as tensor from "./internal/tensor.js"
 import * as tensorJson from "./internal/tensorJson.js"
+import type { Dtype, Nested, NestedArray, TypedArray, Values } from "./TensorData/Values.js"
 import { InvalidInput } from "./TinkerError.js"
+
+/**
+ * @since 0.1.0
+ */
+export * from "./TensorData/Values.js"
 
 /**
  * What marks the values of this module.
@@ -28,66 +34,6 @@ export const TypeId: unique symbol = Symbol.for("effect-tinker/TensorData")
  * @category models
  */
 export type TypeId = typeof TypeId
-
-/**
- * The two element types of the wire.
- *
- * @since 0.1.0
- * @category schemas
- */
-export const Dtype: Schema.Literal<["int64", "float32"]> = Schema.Literal("int64", "float32")
-
-/**
- * The types of numbers the wire knows.
- *
- * @since 0.1.0
- * @category models
- */
-export type Dtype = typeof Dtype.Type
-
-/**
- * How values are held. float32 is always a `Float32Array`; int64 is an `Int32Array` or a `Float64Array` of integers
- * while every value fits, and a `BigInt64Array` when one does not.
- *
- * @since 0.1.0
- * @category models
- */
-export type Values = Float32Array | Int32Array | Float64Array | BigInt64Array
-
-/**
- * A typed array a tensor can be made from. Its element type decides the dtype.
- *
- * @since 0.1.0
- * @category models
- */
-export type TypedArray =
-  | Float32Array
-  | Float64Array
-  | Int8Array
-  | Int16Array
-  | Int32Array
-  | BigInt64Array
-  | Uint8Array
-  | Uint8ClampedArray
-  | Uint16Array
-  | Uint32Array
-  | BigUint64Array
-
-/**
- * Numbers nested to any depth. `null` is NaN in a float32 tensor.
- *
- * @since 0.1.0
- * @category models
- */
-export type NestedArray = ReadonlyArray<number | bigint | boolean | null | NestedArray>
-
-/**
- * What `toNested` gives: arrays as deep as the tensor has dimensions.
- *
- * @since 0.1.0
- * @category models
- */
-export type Nested = number | ReadonlyArray<Nested>
 
 /**
  * A tensor of int64 or float32 values, dense (row-major) or sparse (CSR). Two tensors are equal when their dtype, shape,
@@ -142,9 +88,9 @@ export class TensorData implements Equal.Equal {
 
   /** @since 0.1.0 */
   [Equal.symbol](that: Equal.Equal): boolean {
-    return isTensorData(that) && this.dtype === that.dtype && sameNumbers(this.shape, that.shape) &&
-      sameNumbers(this.data, that.data) && sameIndices(this.crowIndices, that.crowIndices) &&
-      sameIndices(this.colIndices, that.colIndices)
+    return isTensorData(that) && this.dtype === that.dtype && numbers.sameNumbers(this.shape, that.shape) &&
+      numbers.sameNumbers(this.data, that.data) && numbers.sameIndices(this.crowIndices, that.crowIndices) &&
+      numbers.sameIndices(this.colIndices, that.colIndices)
   }
 
   /** @since 0.1.0 */
@@ -157,23 +103,6 @@ export class TensorData implements Equal.Equal {
     return { _id: "TensorData", dtype: this.dtype, shape: this.shape, sparse: this.crowIndices !== undefined }
   }
 }
-
-const sameNumbers = (a: ArrayLike<number | bigint>, b: ArrayLike<number | bigint>): boolean => {
-  if (a === b) return true
-  if (a.length !== b.length) return false
-  for (let i = 0; i < a.length; i++) {
-    const x = a[i]
-    const y = b[i]
-    // an int64 is the same value whether held as a number or as a bigint
-    if (!Object.is(x, y) && (typeof x === typeof y || Number(x) !== Number(y) || BigInt(x ?? 0) !== BigInt(y ?? 0))) {
-      return false
-    }
-  }
-  return true
-}
-
-const sameIndices = (a: numbers.Int64Values | undefined, b: numbers.Int64Values | undefined): boolean =>
-  a === undefined || b === undefined ? a === b : sameNumbers(a, b)
 
 /**
  * Whether something is a {@link TensorData}.

@@ -187,3 +187,22 @@ export const nest = <A>(values: ReadonlyArray<A>, shape: ReadonlyArray<number>):
 
 /** @internal */
 export type Nested<A> = A | ReadonlyArray<Nested<A>>
+
+/** @internal */
+export const sameNumbers = (a: ArrayLike<number | bigint>, b: ArrayLike<number | bigint>): boolean => {
+  if (a === b) return true
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) {
+    const x = a[i]
+    const y = b[i]
+    // an int64 is the same value whether held as a number or as a bigint
+    if (!Object.is(x, y) && (typeof x === typeof y || Number(x) !== Number(y) || BigInt(x ?? 0) !== BigInt(y ?? 0))) {
+      return false
+    }
+  }
+  return true
+}
+
+/** @internal */
+export const sameIndices = (a: Int64Values | undefined, b: Int64Values | undefined): boolean =>
+  a === undefined || b === undefined ? a === b : sameNumbers(a, b)

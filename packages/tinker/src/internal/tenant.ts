@@ -131,10 +131,11 @@ export const acquire = (
       return entry
     })),
     (entry) =>
-      lock.withPermit(Effect.suspend(() => {
+      // Out of the registry under the lock, closed outside it: nobody waits for the sockets of another tenant.
+      Effect.flatten(lock.withPermit(Effect.sync(() => {
         if (--entry.users > 0) return Effect.void
         const entries = registry.get(client) ?? []
         registry.set(client, entries.filter((other) => other !== entry))
         return Scope.close(entry.scope, Exit.void)
-      }))
+      })))
   ).pipe(Effect.map((entry) => entry.tenant))

@@ -1,6 +1,6 @@
 import { HttpClient, HttpClientResponse } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Encoding, Fiber, Layer, TestClock } from "effect"
+import { Deferred, Effect, Encoding, Exit, Fiber, Layer, Option, Scope, TestClock } from "effect"
 import { Credentials, TinkerConfig } from "effect-tinker"
 import * as transport from "../../src/internal/transport.js"
 import type { Seen } from "../utils/transport.js"
@@ -31,6 +31,21 @@ describe("tenants (G8)", () => {
       const key = { make: () => ({}) }
       assert.strictEqual(one.tenant.shared(key), same.tenant.shared(key))
       assert.notStrictEqual(one.tenant.shared(key), otherKey.tenant.shared(key))
+    }).pipe(withClient(answering(() => Response.json({ ok: true })).client)))
+
+  it.scoped("a tenant whose connections are slow to close holds up nobody else", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      const scope = yield* Scope.make()
+      const { tenant } = yield* Scope.extend(make(a), scope)
+      yield* Scope.addFinalizer(tenant.scope, Deferred.await(gate))
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* Effect.repeatN(Effect.yieldNow(), 50)
+      const next = yield* Effect.fork(make({ ...a, apiKey: "tml-b" }))
+      yield* Effect.repeatN(Effect.yieldNow(), 50)
+      assert.isTrue(Option.isSome(yield* Fiber.poll(next)))
+      yield* Deferred.succeed(gate, undefined)
+      yield* Fiber.join(closing)
     }).pipe(withClient(answering(() => Response.json({ ok: true })).client)))
 
   it.scoped("clients of one tenant share its pools; another tenant does not wait for them", () => {
