@@ -16,10 +16,10 @@ const Figures = Schema.parseJson(Schema.Struct({
   rss: Schema.Number
 }))
 
-const rounds = 5
+const rounds = 9
 
 /** What lives for hours is measured once it is compiled: turns that are not counted, of every way alike. */
-const warmUps = 3
+const warmUps = 5
 const levels = [{ concurrency: 400, calls: 4_000 }, { concurrency: 2_000, calls: 6_000 }]
 
 /** The Python SDK takes its time: a tenth of the calls shows it as well. */
