@@ -292,6 +292,20 @@ export const run = (options: Options): Effect.Effect<Summary, Failure, Services>
 /**
  * The same as a stream of what happens; the last event is `Completed`.
  *
+ * @example
+ * ```ts
+ * import { Console, Stream } from "effect"
+ * import { CheckpointDownload } from "effect-tinker"
+ *
+ * const download = CheckpointDownload.stream({ tinkerPath: "tinker://run/weights/final", directory: "./final" }).pipe(
+ *   Stream.runForEach((event) =>
+ *     event._tag === "Downloading"
+ *       ? Console.log(`${event.file}: ${event.received} of ${event.total ?? "?"} bytes`)
+ *       : Console.log(event._tag)
+ *   )
+ * )
+ * ```
+ *
  * @since 0.1.0
  * @category constructors
  */

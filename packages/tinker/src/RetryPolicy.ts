@@ -160,6 +160,18 @@ export class RetryPolicy extends Context.Reference<RetryPolicy>()("effect-tinker
 /**
  * Runs an effect with some policies replaced.
  *
+ * @example
+ * ```ts
+ * import { Effect, Schedule } from "effect"
+ * import { RestClient, RetryPolicy } from "effect-tinker"
+ *
+ * const sessions = Effect.flatMap(RestClient.RestClient, (rest) => rest.listSessions())
+ *
+ * // at most one retry, in this effect only
+ * const once = Schedule.intersect(RetryPolicy.defaults.restRead, Schedule.recurs(1))
+ * const impatient = sessions.pipe(RetryPolicy.provide({ restRead: once }))
+ * ```
+ *
  * @since 0.1.0
  * @category combinators
  */

@@ -203,6 +203,18 @@ export const fromSession: (
 /**
  * Opens a sampler.
  *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import { ModelInput, SamplingClient } from "effect-tinker"
+ *
+ * const draw = Effect.gen(function*() {
+ *   const sampler = yield* SamplingClient.make({ modelPath: "tinker://run/sampler_weights/final" })
+ *   const { sequences } = yield* sampler.sample({ prompt: ModelInput.fromInts([1, 15, 27]), maxTokens: 64 })
+ *   return sequences.map(({ tokens }) => tokens)
+ * })
+ * ```
+ *
  * @since 0.1.0
  * @category constructors
  */

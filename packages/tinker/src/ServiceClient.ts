@@ -189,6 +189,18 @@ const withConfig = <E, R>(
 /**
  * A client with the given configuration; the environment is not looked at.
  *
+ * @example
+ * ```ts
+ * import { FetchHttpClient } from "@effect/platform"
+ * import { Layer } from "effect"
+ * import { ServiceClient, TrainingClient } from "effect-tinker"
+ *
+ * const Training = TrainingClient.layerLora({ baseModel: "Qwen/Qwen3-8B", rank: 32 }).pipe(
+ *   Layer.provide(ServiceClient.layer({ apiKey: "tml-…", tags: ["experiment-7"] })),
+ *   Layer.provide(FetchHttpClient.layer)
+ * )
+ * ```
+ *
  * @since 0.1.0
  * @category layers
  */

@@ -152,6 +152,20 @@ export const zip = <A, B>(self: TinkerFuture<A>, that: TinkerFuture<B>): TinkerF
  * The same future, failing with `TimedOut` whenever a wait takes longer than this. The operation itself runs on, and
  * the original future can still be awaited.
  *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import { TinkerFuture } from "effect-tinker"
+ *
+ * // what takes longer is left to run on, and may be awaited again later
+ * const soon = <A>(future: TinkerFuture.TinkerFuture<A>) =>
+ *   future.pipe(
+ *     TinkerFuture.timeout("10 minutes"),
+ *     Effect.asSome,
+ *     Effect.catchTag("TimedOut", () => Effect.succeedNone)
+ *   )
+ * ```
+ *
  * @since 0.1.0
  * @category combinators
  */

@@ -162,6 +162,22 @@ export interface Service {
 /**
  * The client as a service.
  *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import { type Datum, TrainingClient } from "effect-tinker"
+ *
+ * const step = (batch: ReadonlyArray<Datum.Datum>) =>
+ *   Effect.gen(function*() {
+ *     const training = yield* TrainingClient.TrainingClient
+ *     const pass = yield* training.forwardBackward(batch, "cross_entropy") // accepted, in order
+ *     const update = yield* training.optimStep({ learningRate: 1e-4 }) // queued right behind it
+ *     const { metrics } = yield* pass // only here does it wait for a result
+ *     yield* update
+ *     return metrics["loss:sum"]
+ *   })
+ * ```
+ *
  * @since 0.1.0
  * @category services
  */
