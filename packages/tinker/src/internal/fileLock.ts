@@ -81,5 +81,7 @@ export const acquire = <E>(
 
     yield* Effect.acquireReleaseInterruptible(take, () => whileOurs(fs.remove(path)))
     const renew = Effect.flatMap(stamp, (content) => fs.writeFileString(path, content))
-    yield* Effect.forkScoped(Effect.repeat(Effect.delay(whileOurs(renew), renewEvery), Schedule.forever))
+    // To its end once begun: a write that outlives its fiber would bring back a lock that has been removed.
+    const renewal = Effect.uninterruptible(whileOurs(renew))
+    yield* Effect.forkScoped(Effect.repeat(Effect.delay(renewal, renewEvery), Schedule.forever))
   })
