@@ -305,6 +305,23 @@ describe("LocalServer", () => {
       60_000
     )
 
+    it.effect("a request to load that arrives twice at once is one request", () =>
+      Effect.gen(function*() {
+        const fs = yield* FileSystem.FileSystem
+        const root = yield* fs.makeTempDirectoryScoped()
+        yield* Effect.gen(function*() {
+          const sessionId = yield* openSession
+          const saving = yield* createModel(sessionId)
+          const saved = yield* call(Api.saveWeights, new SaveWeightsRequest({ modelId: saving, seqId: 1, path: "a" }))
+          const path = String((yield* resultOf(saved))["path"])
+          const modelId = yield* createModel(sessionId, { seq: 1 })
+          const load = call(Api.loadWeights, new LoadWeightsRequest({ modelId, seqId: 1, path, optimizer: true }))
+          const [first, second] = yield* Effect.all([load, load], { concurrency: 2 })
+          assert.strictEqual(first.requestId, second.requestId)
+          assert.strictEqual((yield* resultOf(second))["path"], path)
+        }).pipe(Effect.provide(TinkerLocal.layerDirectory(root)))
+      }).pipe(Effect.scoped, Effect.provide(NodeContext.layer)))
+
     it.effect("are named once, expire, are published, copied and removed", () =>
       Effect.gen(function*() {
         const sessionId = yield* openSession

@@ -82,5 +82,8 @@ with ThreadPoolExecutor(max_workers=3) as pool:
         *pool.map(lambda command: ask(*command), asked),
     ]
 # Ours adds the base model to what theirs says of a checkpoint.
-answers[-1]["data"]["base_model"] = "local/tiny"
+described = answers[-1]
+if described["data"] is None:
+    sys.exit(f"checkpoint info failed with {described['code']}")
+described["data"]["base_model"] = "local/tiny"
 print(json.dumps(answers))

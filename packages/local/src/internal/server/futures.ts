@@ -6,6 +6,7 @@ import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type { HttpFailure } from "./failure.js"
@@ -62,6 +63,7 @@ const afterDelivery = Duration.minutes(2)
 
 /** @internal */
 export interface FuturesShape {
+  /** Opens a future, or gives the one of a copy of the request that was faster. */
   readonly open: (options: {
     readonly requestId: string
     readonly owner: string
@@ -120,20 +122,23 @@ export const make: Effect.Effect<FuturesShape, never, Settings> = Effect.gen(fun
   }
 
   return Futures.of({
-    open: Effect.fnUntraced(function*(options) {
-      if (++opened % sweepEvery === 0) sweep(yield* Clock.currentTimeMillis)
-      const future: Future = {
-        requestId: options.requestId,
-        owner: options.owner,
-        sessionId: options.sessionId,
-        fingerprint: options.fingerprint,
-        report: options.report ?? (() => ({ state: "active" })),
-        settled: yield* Deferred.make<void>(),
-        outcome: undefined
-      }
-      futures.set(future.requestId, future)
-      return future
-    }),
+    open: (options) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        if (++opened % sweepEvery === 0) sweep(now)
+        const known = futures.get(options.requestId)
+        if (known !== undefined) return known
+        const future: Future = {
+          requestId: options.requestId,
+          owner: options.owner,
+          sessionId: options.sessionId,
+          fingerprint: options.fingerprint,
+          report: options.report ?? (() => ({ state: "active" })),
+          settled: Deferred.unsafeMake(FiberId.none),
+          outcome: undefined
+        }
+        futures.set(future.requestId, future)
+        return future
+      }),
     find: (requestId) => futures.get(requestId),
     require: Effect.fnUntraced(function*(requestId, owner) {
       sweep(yield* Clock.currentTimeMillis)

@@ -146,6 +146,18 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
         : gone(`Model ${id} is no longer loaded; create one from a checkpoint of it`)
     }
 
+    const repeated = (
+      id: string,
+      turns: Turns<Future>,
+      seqId: number | undefined,
+      fingerprint: string
+    ): Effect.Effect<Future | undefined, HttpFailure> => {
+      const known = seqId === undefined ? undefined : turns.find(seqId)
+      return known === undefined || known.fingerprint === fingerprint
+        ? Effect.succeed(known)
+        : conflict(`seq_id ${seqId} of model ${id} was used for another request`)
+    }
+
     return Models.of({
       create: Effect.fnUntraced(function*(options) {
         const existing = models.get(options.id)
@@ -193,11 +205,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
         if (model.owner !== owner) return yield* notFound(`Model ${id} not found`)
         return model
       }),
-      repeated: Effect.fnUntraced(function*({ id, turns }, seqId, fingerprint) {
-        const known = seqId === undefined ? undefined : turns.find(seqId)
-        if (known === undefined || known.fingerprint === fingerprint) return known
-        return yield* conflict(`seq_id ${seqId} of model ${id} was used for another request`)
-      }),
+      repeated: ({ id, turns }, seqId, fingerprint) => repeated(id, turns, seqId, fingerprint),
       submit: Effect.fnUntraced(function*({ id }, options) {
         const model = yield* live(id)
         const { turns } = model
@@ -211,6 +219,9 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
           fingerprint: options.fingerprint,
           report: report(turns)
         })
+        // Copies of one request may be prepared side by side; the first to come here is the one that counts.
+        const earlier = yield* repeated(id, turns, seq, options.fingerprint)
+        if (earlier !== undefined) return earlier
         model.open.set(future, { name: options.name, run: options.run })
         yield* offer(model, turns.accept(seq, future))
         yield* runs.touch(id)
