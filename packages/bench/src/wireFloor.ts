@@ -98,7 +98,7 @@ const tensor = (name: Uint8Array, size: number, payload: Uint8Array, dtype: numb
 const words = (bytes: Uint8Array, at: number, length: number): [buffer: ArrayBufferLike, at: number, words: number] =>
   (bytes.byteOffset + at) % 4 === 0
     ? [bytes.buffer, bytes.byteOffset + at, length / 4]
-    : [bytes.slice(at, at + length).buffer, 0, length / 4]
+    : [new Uint8Array(bytes.subarray(at, at + length)).buffer, 0, length / 4]
 
 /** One record of one field, whose tensors are flat. */
 export const decode = (

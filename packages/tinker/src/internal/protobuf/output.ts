@@ -131,15 +131,21 @@ export const read = (message: Reader): Output => {
   return {
     // the name of a class, which may come with its module before a colon
     lossFnOutputType: records.length === 0 ? type || "ArrayRecord" : type.slice(type.lastIndexOf(":") + 1),
-    lossFnOutputs: records.flatMap((record) => examples(record, counted)),
+    lossFnOutputs: joined(records.map((record) => examples(record, counted))),
     metrics: Object.fromEntries(metrics)
   }
 }
+
+/** Most answers are one record. */
+const joined = <A>(lists: ReadonlyArray<ReadonlyArray<A>>): ReadonlyArray<A> =>
+  lists.length === 1 ? lists[0] ?? [] : lists.flat()
 
 interface Record {
   readonly count: number
   readonly fields: ReadonlyArray<readonly [name: string, tensors: ReadonlyArray<TensorData>]>
 }
+
+type Built = { [name: string]: TensorData }
 
 const nothing: LossFnOutput = {}
 
@@ -150,23 +156,29 @@ const examples = (record: Record, counted: boolean): ReadonlyArray<LossFnOutput>
     if (count > MAX_BARE_RECORDS) reader.malformed(`${count} records without a field`)
     return new Array<LossFnOutput>(count).fill(nothing)
   }
+  const outputs: Array<Built> = []
+  for (let i = 0; i < count && i < first[1].length; i++) outputs.push({})
   for (const [name, tensors] of record.fields) {
     if (tensors.length !== count) reader.malformed(`${name}: ${tensors.length} tensors for ${count} examples`)
-  }
-  const outputs: Array<LossFnOutput> = []
-  for (let i = 0; i < count; i++) {
-    const output: { [name: string]: TensorData } = {}
-    for (const [name, tensors] of record.fields) {
-      const one = tensors[i]
-      if (one === undefined) continue
-      // an assignment to this name would not make a property
-      if (name === "__proto__") Object.defineProperty(output, name, { value: one, enumerable: true })
-      else output[name] = one
-    }
-    outputs.push(output)
+    place(outputs, name, tensors)
   }
   return outputs
 }
+
+const place = (outputs: ReadonlyArray<Built>, text: string, tensors: ReadonlyArray<TensorData>): void => {
+  const name = propertyName(text)
+  for (let i = 0; i < outputs.length; i++) {
+    const output = outputs[i]
+    const one = tensors[i]
+    if (output === undefined || one === undefined) continue
+    // an assignment to this name would not make a property
+    if (name === "__proto__") Object.defineProperty(output, name, { value: one, enumerable: true })
+    else output[name] = one
+  }
+}
+
+/** The same text as the engine keeps it for properties: a text fresh from bytes is looked up anew at every use. */
+const propertyName = (text: string): string => Object.keys({ [text]: text })[0] ?? text
 
 const readRecord = (message: Reader): Record => {
   let count = 0
@@ -215,25 +227,20 @@ const readBatched = (held: Reader | undefined, name: string): ReadonlyArray<Tens
   const values = tensor.readValues(dtype, bytes, name)
   const offsets = reader.int64s(offsetBytes, name)
   const row = product(trailingShape)
+  const { data } = values
   const tensors: Array<TensorData> = []
   for (let i = 0; i + 1 < offsets.length; i++) {
     const start = Number(offsets[i]) / size
     const end = Number(offsets[i + 1]) / size
-    if (
-      !(start >= 0 && end >= start && end <= values.data.length && Number.isInteger(start) && Number.isInteger(end))
-    ) {
+    if (!(start >= 0 && end >= start && end <= data.length && Number.isInteger(start) && Number.isInteger(end))) {
       reader.malformed(`${name}: example ${i} is at ${offsets[i]} … ${offsets[i + 1]} of ${bytes.length} bytes`)
     }
     const rows = row === 0 ? 0 : (end - start) / row
     if (!Number.isInteger(rows)) reader.malformed(`${name}: example ${i} does not fill rows of ${row}`)
+    // a spread costs more than the rest of the tensor, and most are flat
+    const shape = trailingShape.length === 0 ? [rows] : [rows, ...trailingShape]
     tensors.push(
-      new TensorData({
-        dtype: values.dtype,
-        data: values.data.subarray(start, end),
-        shape: [rows, ...trailingShape],
-        crow: undefined,
-        col: undefined
-      })
+      new TensorData({ dtype: values.dtype, data: data.subarray(start, end), shape, crow: undefined, col: undefined })
     )
   }
   return tensors
