@@ -39,6 +39,8 @@ export interface Service {
   readonly sampler: (
     source: LocalAdapter.Snapshot | string
   ) => Effect.Effect<LocalSampler.Sampler, EngineError.EngineError>
+  /** Lets other work in if it is due, as the engine does between its own slices: for what shares the thread with it. */
+  readonly breathe: Effect.Effect<void>
 }
 
 /**
@@ -87,7 +89,8 @@ export const make: (options?: Options) => Effect.Effect<Service> = Effect.fnUntr
     mode: machines.mode,
     createAdapter: adapters.create,
     restoreAdapter: adapters.restore,
-    sampler: samplers.make
+    sampler: samplers.make,
+    breathe: machines.breathe
   })
 })
 

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import type * as Stream from "effect/Stream"
-import type { Engine } from "./Engine.js"
+import { Engine } from "./Engine.js"
 import { Faults } from "./Faults.js"
 import * as accounts from "./internal/server/accounts.js"
 import * as auditLog from "./internal/server/auditLog.js"
@@ -117,6 +117,8 @@ export interface Options {
  */
 export interface Service {
   readonly handle: (request: Request) => Effect.Effect<Response, ConnectionDropped>
+  /** Lets the event loop turn if it is due: no socket does so between a caller in the same process and the server. */
+  readonly breathe: Effect.Effect<void>
   /** The names of the endpoints it serves. */
   readonly endpoints: ReadonlyArray<string>
   /** Stops working on what it accepted; polls say why. */
@@ -178,9 +180,11 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
       const context = yield* Effect.context<Effect.Effect.Context<ReturnType<typeof routes[number]["handle"]>>>()
       const { pause, resume } = yield* gate.Gate
       const { setConfig, setDynamic } = yield* serverInfo.ServerInfo
+      const { breathe } = yield* Engine
       const handle = makeHandle({ routes, accounts: yield* accounts.Accounts, faults: yield* Faults })
       return LocalServer.of({
         handle: (request) => Effect.provide(handle(request), context),
+        breathe,
         endpoints: routes.map(({ name }) => name),
         pause,
         resume,

@@ -96,6 +96,7 @@ export const makeClient = (server: LocalServer.Service): HttpClient.HttpClient =
   HttpClient.make((request, url) =>
     Effect.gen(function*() {
       const contentType = request.body.contentType
+      yield* server.breathe
       const response = yield* server.handle({
         method: request.method,
         url,

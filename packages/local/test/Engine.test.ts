@@ -372,6 +372,30 @@ describe("Engine", () => {
       assert.strictEqual(pauses, 1)
     }))
 
+  it.scoped("all that wait for the event loop wait for the same turn, and outlive whoever asked for it first", () =>
+    Effect.gen(function*() {
+      const turn = yield* Effect.makeLatch(false)
+      let pauses = 0
+      const pause = Effect.zipRight(Effect.sync(() => void pauses++), turn.await)
+      const engine = yield* Engine.make({ models: [micro], sliceMillis: 10, pause })
+      yield* TestClock.adjust("10 millis")
+      const waiters = yield* Effect.replicateEffect(Effect.forkScoped(engine.breathe), 3)
+      yield* Effect.yieldNow()
+      yield* turn.open
+      yield* Fiber.joinAll(waiters)
+      assert.strictEqual(pauses, 1)
+
+      yield* turn.close
+      yield* TestClock.adjust("10 millis")
+      const asking = yield* Effect.forkScoped(engine.breathe)
+      yield* Effect.yieldNow()
+      const waiting = yield* Effect.forkScoped(engine.breathe)
+      yield* Effect.yieldNow()
+      yield* Fiber.interrupt(asking)
+      yield* Fiber.join(waiting)
+      assert.strictEqual(pauses, 2)
+    }))
+
   it.effect("an interrupted pass adds nothing, and the engine works on", () =>
     Effect.gen(function*() {
       const engine = yield* Engine.make({ models: [micro], pause: Effect.yieldNow(), sliceMillis: 0 })

@@ -89,6 +89,7 @@ export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Sco
 
   const front: LocalServer.Service = {
     handle,
+    breathe: Effect.void,
     endpoints: [],
     pause: () => Effect.void,
     resume: Effect.void,

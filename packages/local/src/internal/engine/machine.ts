@@ -3,7 +3,9 @@
  * each slice of time lets the event loop turn. The slice is counted from the loop's last turn, whatever has run since:
  * fibers woken by one another all run before it, so what they took is as much waiting for everyone else as the work.
  */
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as FiberId from "effect/FiberId"
 import * as EngineError from "../../EngineError.js"
 import type { LocalModel } from "../../LocalModel.js"
 import type { KernelMode } from "./kernels.js"
@@ -23,13 +25,14 @@ export interface Machine {
   readonly run: <A>(work: (workspace: Workspace) => Work<A>) => Effect.Effect<A>
   /** The frozen weights, made once. */
   readonly baseWeights: Effect.Effect<Packed>
-  /** Lets the event loop turn if it is due: before work that cannot be cut into steps. */
-  readonly breathe: Effect.Effect<void>
+  readonly breathe: Machines["breathe"]
 }
 
 /** @internal */
 export interface Machines {
   readonly mode: KernelMode
+  /** Lets the event loop turn if it is due: before work that cannot be cut into steps. */
+  readonly breathe: Effect.Effect<void>
   readonly get: (name: string) => Effect.Effect<Machine, EngineError.UnknownModel>
 }
 
@@ -53,14 +56,25 @@ export const makeMachines = (options: MachineOptions): Effect.Effect<Machines> =
     let steps = 0
 
     const due = (): boolean => clock.unsafeCurrentTimeMillis() - turned >= options.sliceMillis || steps >= maxSteps
-    const pause = Effect.zipRight(
-      options.pause,
-      Effect.sync(() => {
-        turned = clock.unsafeCurrentTimeMillis()
-        steps = 0
-      })
-    )
-    const breathe = Effect.suspend(() => due() ? pause : Effect.void)
+    // Who comes while the loop is about to turn waits for the same turn, and looks again after it: fibers that each ran
+    // a slice after one turn would keep the loop from the next for as many slices.
+    let turning: Deferred.Deferred<void> | undefined
+    const pause = Effect.uninterruptibleMask((restore) => {
+      const turn = turning = Deferred.unsafeMake<void>(FiberId.none)
+      return Effect.ensuring(
+        restore(options.pause),
+        Effect.sync(() => {
+          turning = undefined
+          turned = clock.unsafeCurrentTimeMillis()
+          steps = 0
+          Deferred.unsafeDone(turn, Effect.void)
+        })
+      )
+    })
+    const breathe: Effect.Effect<void> = Effect.suspend(() => {
+      if (!due()) return Effect.void
+      return turning === undefined ? pause : Effect.zipRight(Deferred.await(turning), breathe)
+    })
 
     const drive = <A>(work: Work<A>): Effect.Effect<A> => {
       const slice = (): Effect.Effect<A> => {
@@ -69,9 +83,9 @@ export const makeMachines = (options: MachineOptions): Effect.Effect<Machines> =
           if (result.done === true) return Effect.succeed(result.value)
           steps++
         } while (!due())
-        return Effect.flatMap(pause, slice)
+        return Effect.flatMap(breathe, slice)
       }
-      return Effect.suspend(slice)
+      return Effect.flatMap(breathe, slice)
     }
 
     const makeMachine = (model: LocalModel): Machine => {
@@ -94,6 +108,7 @@ export const makeMachines = (options: MachineOptions): Effect.Effect<Machines> =
     const machines = new Map(options.models.map((model) => [model.name, makeMachine(model)]))
     return {
       mode,
+      breathe,
       get: (name) => {
         const machine = machines.get(name)
         return machine === undefined
