@@ -82,6 +82,15 @@ export const make = (
       ...(endpoint.method === "GET" ? {} : { "x-idempotency-key": "" })
     }
     const path = endpoint.params.length === 0 ? `${base}${template}` : undefined
+    let added: Details["headers"]
+    let withAdded = usualHeaders
+    const finished = (headers: Details["headers"]): Readonly<Record<string, string>> => {
+      if (headers !== added) {
+        added = headers
+        withAdded = { ...usualHeaders, ...headers }
+      }
+      return withAdded
+    }
 
     return {
       endpoint,
@@ -98,13 +107,12 @@ export const make = (
       request: (encoded, details) => {
         const limit = details.timeout === undefined ? timeout : Duration.toMillis(details.timeout)
         // The usual request copies one finished object; nothing is added to it, so its shape stays known.
-        const headers: Record<string, string> = { ...usualHeaders }
+        const headers: Record<string, string> = { ...finished(details.headers) }
         if (details.secret === undefined) delete headers[credential]
         else headers[credential] = scheme + details.secret
         if (details.idempotencyKey !== undefined) headers["x-idempotency-key"] = details.idempotencyKey
         if (details.attempt > 0) headers["x-stainless-retry-count"] = String(details.attempt)
         if (limit !== timeout) headers["x-stainless-read-timeout"] = String(limit / 1000)
-        if (details.headers !== undefined) Object.assign(headers, details.headers)
         return {
           method: endpoint.method,
           origin,
