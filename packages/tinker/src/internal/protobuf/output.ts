@@ -156,12 +156,11 @@ const examples = (record: Record, counted: boolean): ReadonlyArray<LossFnOutput>
     if (count > MAX_BARE_RECORDS) reader.malformed(`${count} records without a field`)
     return new Array<LossFnOutput>(count).fill(nothing)
   }
-  const outputs: Array<Built> = []
-  for (let i = 0; i < count && i < first[1].length; i++) outputs.push({})
   for (const [name, tensors] of record.fields) {
     if (tensors.length !== count) reader.malformed(`${name}: ${tensors.length} tensors for ${count} examples`)
-    place(outputs, name, tensors)
   }
+  const outputs = first[1].map((): Built => ({}))
+  for (const [name, tensors] of record.fields) place(outputs, name, tensors)
   return outputs
 }
 
