@@ -35,10 +35,15 @@ def ask(*command: str, data: bool = True) -> dict:
         stdin=subprocess.DEVNULL,
     )
     text = done.stdout.strip()
+    # Now and then the interpreter dies of a signal while it shuts down, after everything is said and done: then what
+    # was said on standard error tells whether it had failed.
+    died = done.returncode < 0
+    code = int(done.stderr != "") if died else done.returncode
     return {
         "command": list(command),
-        "code": done.returncode,
-        "data": json.loads(text) if data and done.returncode == 0 and text else None,
+        "code": code,
+        "died": died,
+        "data": json.loads(text) if data and code == 0 and text else None,
     }
 
 

@@ -14,6 +14,8 @@ const name = "cli"
 const Answers = Schema.parseJson(Schema.Array(Schema.Struct({
   command: Schema.Array(Schema.String),
   code: Schema.Number,
+  /** Of a signal, after its answer. */
+  died: Schema.Boolean,
   data: Schema.NullOr(Schema.Unknown)
 })))
 
@@ -95,6 +97,10 @@ export const cli: Suite = {
         return yield* new Differs({ suite: name, differences })
       }
       yield* Console.log(`${answers.length} commands, the same data`)
+      const died = answers.filter((answer) =>
+        answer.died
+      ).length
+      if (died > 0) yield* Console.log(`the official command died of a signal while it ended, ${died} time(s)`)
       yield* Console.log(JSON.stringify({ suite: name, sdk: python.sdk, commands: answers.length, different: 0 }))
     }))
 }
