@@ -81,7 +81,11 @@ export const cli: Suite = {
           new Differs({ suite: name, differences: [`their answers: ${error.message}`] }))
       )
       const differences: Array<string> = []
-      for (const { code, command, data } of answers) {
+      let deaths = 0
+      for (const { code, command, data, died } of answers) {
+        if (died) {
+          deaths++
+        }
         const ours = yield* tinker(baseUrl, command)
         const line = command.join(" ")
         if ((ours.code === 0) !== (code === 0)) {
@@ -97,10 +101,9 @@ export const cli: Suite = {
         return yield* new Differs({ suite: name, differences })
       }
       yield* Console.log(`${answers.length} commands, the same data`)
-      const died = answers.filter((answer) =>
-        answer.died
-      ).length
-      if (died > 0) yield* Console.log(`the official command died of a signal while it ended, ${died} time(s)`)
+      if (deaths > 0) {
+        yield* Console.log(`the official command died of a signal while it ended, ${deaths} time(s)`)
+      }
       yield* Console.log(JSON.stringify({ suite: name, sdk: python.sdk, commands: answers.length, different: 0 }))
     }))
 }
