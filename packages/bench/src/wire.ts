@@ -86,7 +86,7 @@ const decodeJson = Schema.decodeUnknownSync(ForwardBackward.OutputFromJson)
 const rows = Array.from({ length: COUNT }, (_, i) => i)
 
 const run = Effect.gen(function*() {
-  // the engine would take the floor's results for long-lived and allocate them as such, four times slower: no floor
+  // V8 would take the floor's results for long-lived and allocate them as such, four times slower: no floor
   v8.setFlagsFromString("--no-allocation-site-pretenuring")
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path

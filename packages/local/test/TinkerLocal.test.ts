@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Stream } from "effect"
+import { Effect, Layer, Stream, TestClock } from "effect"
 import * as Api from "effect-tinker/Api"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
@@ -22,6 +22,19 @@ import {
 } from "./server/support.js"
 
 describe("TinkerLocal", () => {
+  it.effect("lets the event loop turn between requests when it is due, though no socket lies between", () => {
+    let turns = 0
+    const pause = Effect.sync(() => void turns++)
+    return Effect.gen(function*() {
+      yield* openSession
+      assert.strictEqual(turns, 0)
+      yield* TestClock.adjust("10 millis")
+      yield* openSession
+      yield* openSession
+      assert.strictEqual(turns, 1)
+    }).pipe(Effect.provide(TinkerLocal.layer({ engine: { pause, sliceMillis: 10 } })))
+  })
+
   it.effect("trains, saves and samples in process, over the wire's formats", () =>
     Effect.gen(function*() {
       const sessionId = yield* openSession
