@@ -8,7 +8,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Internal from "./internal/tinkerError.js"
 import { MalformedResponse, RateLimited, TimedOut, TransportFailed, Unavailable } from "./TinkerError/Exchange.js"
-import { FutureExpired, RequestFailed, Stuck } from "./TinkerError/Operation.js"
+import { FutureExpired, RequestFailed, Stuck, UnobservedFailure } from "./TinkerError/Operation.js"
 import {
   Authentication,
   BadRequest,
@@ -83,6 +83,7 @@ export const TinkerError: Schema.Union<[
   typeof RequestFailed,
   typeof FutureExpired,
   typeof Stuck,
+  typeof UnobservedFailure,
   typeof InvalidInput,
   typeof BudgetExceeded,
   typeof Closed,
@@ -104,6 +105,7 @@ export const TinkerError: Schema.Union<[
   RequestFailed,
   FutureExpired,
   Stuck,
+  UnobservedFailure,
   InvalidInput,
   BudgetExceeded,
   Closed,
@@ -160,6 +162,8 @@ export const isUserError = (error: TinkerError): boolean => {
   switch (error._tag) {
     case "RequestFailed":
       return error.category === "user"
+    case "UnobservedFailure":
+      return isTinkerError(error.cause) && isUserError(error.cause)
     case "InvalidInput":
     case "BudgetExceeded":
     case "MissingCredential":

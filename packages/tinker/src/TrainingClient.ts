@@ -27,7 +27,7 @@ import type * as Optimizer from "./Optimizer.js"
 import type * as SamplingClient from "./SamplingClient.js"
 import * as ServiceClient from "./ServiceClient.js"
 import type * as TinkerError from "./TinkerError.js"
-import type * as TinkerFuture from "./TinkerFuture.js"
+import * as TinkerFuture from "./TinkerFuture.js"
 import type * as Weights from "./Weights.js"
 
 /**
@@ -153,6 +153,11 @@ export interface Service {
       readonly ageEncryptionRecipients?: ReadonlyArray<string> | undefined
     }
   ) => Operation<Weights.SaveWeightsExternalResponse>
+  /**
+   * Waits for every operation accepted so far whose outcome nobody has observed, and fails if one of them failed. Saves
+   * and samplers do this by themselves, and so does closing the scope, where such a failure can only be a defect.
+   */
+  readonly settle: Effect.Effect<void, TinkerError.TinkerError>
   /** What the model is. Takes no turn. */
   readonly getInfo: Effect.Effect<GetInfoResponse, TinkerError.TinkerError>
   /** Name of the tokenizer to use with the model. */
@@ -240,7 +245,7 @@ export const makeFromState: (
     }
     const created = yield* client(service, yield* reported(service, Creation.likeCheckpoint(service, options)))
     const load = options.withOptimizer === true ? created.loadStateWithOptimizer : created.loadState
-    yield* Effect.flatten(load(options.path, options))
+    yield* TinkerFuture.await(load(options.path, options))
     return created
   }
 )

@@ -27,6 +27,7 @@ import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
 import * as Saving from "./saving.js"
 import * as Submission from "./submission.js"
+import * as Unobserved from "./training/unobserved.js"
 
 /** @internal */
 export interface AdamOptions {
@@ -92,7 +93,9 @@ export const make: (options: {
 }) => Effect.Effect<TrainingClient.Service, never, Scope.Scope> = Effect.fnUntraced(function*({ modelId, service }) {
   const internals = service[ServiceClient.TypeId]
   const { budgets, nextSamplingSessionSeqId, transport } = internals
+  const unobserved = yield* Unobserved.make(modelId)
   const line = yield* Submission.make({
+    unobserved,
     service: internals,
     module: "TrainingClient",
     report: QueueLog.make(`Training of ${modelId}`),
@@ -215,13 +218,16 @@ export const make: (options: {
   const saveWeightsAndGetSamplingClient: TrainingClient.Service["saveWeightsAndGetSamplingClient"] = Effect.fnUntraced(
     function*(settings) {
       const sessionId = yield* service.sessionId
-      const samplingSessionId = yield* yield* saving.saveWeightsEphemeral
+      const samplingSessionId = yield* TinkerFuture.await(saving.saveWeightsEphemeral)
       return yield* SamplingClient.fromSession(service, samplingSessionId, sessionId, "original", settings, modelId)
     }
   )
 
   const createSamplingClient: TrainingClient.Service["createSamplingClient"] = (modelPath, settings) =>
-    Effect.provideService(SamplingClient.make({ ...settings, modelPath }), ServiceClient.ServiceClient, service)
+    Effect.zipRight(
+      unobserved.settle("createSamplingClient"),
+      Effect.provideService(SamplingClient.make({ ...settings, modelPath }), ServiceClient.ServiceClient, service)
+    )
 
   const getInfo: TrainingClient.Service["getInfo"] = Effect.suspend(() =>
     transport.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") })
@@ -237,6 +243,7 @@ export const make: (options: {
     ...saving,
     saveWeightsAndGetSamplingClient,
     createSamplingClient,
+    settle: unobserved.settle("settle"),
     getInfo,
     tokenizerId: Effect.flatMap(getInfo, ({ modelData, modelName }) => {
       // A suffix after the colon names a variant of the service's own.

@@ -49,7 +49,7 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
   readonly nextSamplingSessionSeqId: () => number
 }): Saving => {
   const saveState: TrainingClient.Service["saveState"] = (name, options) =>
-    line.one({ method: "saveState", requestType: "SaveWeights", decoder: saved }, (seqId) =>
+    line.one({ method: "saveState", requestType: "SaveWeights", decoder: saved, isBarrier: true }, (seqId) =>
       Effect.flatMap(
         Creation.request("saveState", () =>
           new Weights.SaveWeightsRequest({
@@ -84,7 +84,7 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
     // The sampler's number is part of the request: a resend must carry the same one.
     let drawn: ReturnType<typeof fields> | undefined
     return line.one(
-      { method, requestType: "SaveWeightsForSampler", decoder: savedForSampler },
+      { method, requestType: "SaveWeightsForSampler", decoder: savedForSampler, isBarrier: true },
       (seqId) =>
         Effect.flatMap(
           Creation.request(
@@ -126,7 +126,7 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
   const saveWeightsExternal: TrainingClient.Service["saveWeightsExternal"] = (name, options) => {
     const method = "saveWeightsExternal"
     return Effect.map(
-      line.one({ method, requestType: "SaveWeightsExternal", decoder: savedExternal }, (seqId) =>
+      line.one({ method, requestType: "SaveWeightsExternal", decoder: savedExternal, isBarrier: true }, (seqId) =>
         Effect.flatMap(
           Creation.request(method, () =>
             new Weights.SaveWeightsExternalRequest({ modelId, seqId, path: name, ...options })),
