@@ -87,7 +87,7 @@ export const fromEffect = <A>(
  * import { Effect } from "effect"
  * import { type Datum, TinkerFuture, TrainingClient } from "effect-tinker"
  *
- * const lossOf = (batch: ReadonlyArray<Datum.Datum<"target_tokens" | "weights">>) =>
+ * const lossOf = (batch: ReadonlyArray<Datum.With<"target_tokens" | "weights">>) =>
  *   Effect.gen(function*() {
  *     const training = yield* TrainingClient.TrainingClient
  *     const { metrics } = yield* training.forward(batch, "cross_entropy").pipe(TinkerFuture.await)

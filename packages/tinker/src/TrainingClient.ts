@@ -22,6 +22,7 @@ import type { ModelId, SamplingSessionId } from "./Id.js"
 import * as Creation from "./internal/creation.js"
 import * as Observer from "./internal/observer.js"
 import * as Operations from "./internal/operations.js"
+import type * as Loss from "./Loss.js"
 import type { GetInfoResponse } from "./Model.js"
 import type * as Optimizer from "./Optimizer.js"
 import type * as SamplingClient from "./SamplingClient.js"
@@ -69,6 +70,8 @@ export interface SaveOptions {
  * @category models
  */
 export interface TrainStep {
+  /** The loss of the pass, also per trained token. */
+  readonly loss: Loss.Summary
   readonly pass: ForwardBackward.Output
   readonly step: Optimizer.OptimStepResponse
 }
@@ -82,16 +85,16 @@ export interface TrainStep {
 export interface Service {
   readonly modelId: ModelId
   /** The loss of a batch, without gradients. */
-  readonly forward: (
-    data: ReadonlyArray<Datum.Datum>,
-    lossFn: ForwardBackward.AnyLossName,
-    lossFnConfig?: ForwardBackward.LossConfig
+  readonly forward: <L extends Loss.Any>(
+    data: ReadonlyArray<Datum.With<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
+    config?: Loss.Config<NoInfer<L>>
   ) => Operation<ForwardBackward.Output>
   /** The loss of a batch; its gradients are added to those the model holds. */
-  readonly forwardBackward: (
-    data: ReadonlyArray<Datum.Datum>,
-    lossFn: ForwardBackward.AnyLossName,
-    lossFnConfig?: ForwardBackward.LossConfig
+  readonly forwardBackward: <L extends Loss.Any>(
+    data: ReadonlyArray<Datum.With<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
+    config?: Loss.Config<NoInfer<L>>
   ) => Operation<ForwardBackward.Output>
   /**
    * The same with a loss of one's own. It takes a forward pass for the logprobs first, so it is accepted later than
@@ -104,12 +107,9 @@ export interface Service {
   /** Applies the gradients and clears them. Defaults to AdamW with its own defaults. */
   readonly optimStep: (params?: OptimizerInput) => Operation<Optimizer.OptimStepResponse>
   /** A pass and the step after it, sent in one turn: nothing comes between them. */
-  readonly trainStep: (
-    data: ReadonlyArray<Datum.Datum>,
-    loss: ForwardBackward.AnyLossName | {
-      readonly name: ForwardBackward.AnyLossName
-      readonly config: ForwardBackward.LossConfig
-    },
+  readonly trainStep: <L extends Loss.Any>(
+    data: ReadonlyArray<Datum.With<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
     params?: OptimizerInput
   ) => Operation<TrainStep>
   /** Saves weights and optimizer state, to resume from. */
@@ -172,7 +172,7 @@ export interface Service {
  * import { Effect } from "effect"
  * import { type Datum, TrainingClient } from "effect-tinker"
  *
- * const step = (batch: ReadonlyArray<Datum.Datum>) =>
+ * const step = (batch: ReadonlyArray<Datum.With<"target_tokens" | "weights">>) =>
  *   Effect.gen(function*() {
  *     const training = yield* TrainingClient.TrainingClient
  *     const pass = yield* training.forwardBackward(batch, "cross_entropy") // accepted, in order

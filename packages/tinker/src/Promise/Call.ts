@@ -40,7 +40,10 @@ export interface Closing extends AsyncDisposable {
  * @since 0.1.0
  * @category models
  */
-export type DatumInput = Datum.Datum | Parameters<typeof Datum.make>[0]
+export type DatumInput<Inputs extends string = string> = Datum.With<Inputs> | {
+  readonly modelInput: ModelInput.ModelInput | ModelInput.Tokens
+  readonly lossFnInputs: Readonly<Record<Inputs, Datum.LossFnInput>>
+}
 
 /**
  * A prompt, or its tokens.

@@ -11,6 +11,7 @@ import type * as CustomLoss from "../CustomLoss.js"
 import * as Datum from "../Datum.js"
 import * as ForwardBackward from "../ForwardBackward.js"
 import type { ModelId } from "../Id.js"
+import * as Loss from "../Loss.js"
 import { GetInfoRequest } from "../Model.js"
 import * as Optimizer from "../Optimizer.js"
 import * as SamplingClient from "../SamplingClient.js"
@@ -76,7 +77,32 @@ const toParams = (input: OptimizerInput): Optimizer.OptimizerParams => {
 const isOther = (input: object): input is Optimizer.OtherOptimizerParams =>
   "type" in input && typeof input.type === "string"
 
+/** What is wrong with the parameters of a step, if anything: a server may only find out when the step runs. */
+const problemOf = (params: Optimizer.OptimizerParams): string | undefined => {
+  const nonNegative = (name: string, value: number) =>
+    Number.isFinite(value) && value >= 0 ? undefined : `${name} must be a finite number of at least 0, not ${value}`
+  const fraction = (name: string, value: number) =>
+    value >= 0 && value < 1 ? undefined : `${name} must be at least 0 and below 1, not ${value}`
+  if (params instanceof Optimizer.DimuonParams) {
+    return nonNegative("learningRate", params.learningRate) ?? fraction("beta1", params.beta1)
+  }
+  if (!(params instanceof Optimizer.AdamParams)) return undefined
+  return nonNegative("learningRate", params.learningRate) ??
+    fraction("beta1", params.beta1) ??
+    fraction("beta2", params.beta2) ??
+    nonNegative("eps", params.eps) ??
+    nonNegative("weightDecay", params.weightDecay) ??
+    nonNegative("gradClipNorm", params.gradClipNorm)
+}
+
 const placeholder = Either.getOrThrow(Datum.fromTokens([0, 0], { weights: [0, 0] }))
+
+type LossInput = string | { readonly name: unknown; readonly config: ForwardBackward.LossConfig | undefined }
+
+const lossOf = (loss: LossInput, config?: ForwardBackward.LossConfig) =>
+  typeof loss === "string"
+    ? { lossFn: loss, lossFnConfig: config }
+    : { lossFn: String(loss.name), lossFnConfig: loss.config }
 
 interface Pass {
   readonly method: string
@@ -123,6 +149,8 @@ export const make: (options: {
   /** What can be found wrong with a batch is found before it has a number. */
   const prepare = Effect.fnUntraced(function*(pass: Pass) {
     if (pass.data.length === 0) return yield* invalid(pass.method, "no data")
+    const problem = Loss.problem(pass.data, pass.lossFn)
+    if (problem !== undefined) return yield* invalid(pass.method, problem)
     const config = yield* service.clientConfig
     const batches = Chunking.split(pass.data, {
       maxCount: config.fwdbwdMaxChunkLen,
@@ -165,11 +193,11 @@ export const make: (options: {
 
   const run = (pass: Pass) => Effect.flatMap(prepare(pass), (prepared) => send(line, pass, prepared))
 
-  const forward: TrainingClient.Service["forward"] = (data, lossFn, lossFnConfig) =>
-    run({ method: "forward", data, lossFn, lossFnConfig, forwardOnly: true })
+  const forward: TrainingClient.Service["forward"] = (data, loss, config) =>
+    run({ method: "forward", data, ...lossOf(loss, config), forwardOnly: true })
 
-  const forwardBackward: TrainingClient.Service["forwardBackward"] = (data, lossFn, lossFnConfig) =>
-    run({ method: "forwardBackward", data, lossFn, lossFnConfig, forwardOnly: false })
+  const forwardBackward: TrainingClient.Service["forwardBackward"] = (data, loss, config) =>
+    run({ method: "forwardBackward", data, ...lossOf(loss, config), forwardOnly: false })
 
   const forwardBackwardCustom = Effect.fnUntraced(function*<E, R>(
     data: ReadonlyArray<Datum.Datum>,
@@ -196,22 +224,34 @@ export const make: (options: {
       ))
 
   const paramsOf = (method: string, input: OptimizerInput | undefined) =>
-    Creation.request(method, () => toParams(input ?? {}))
+    Effect.filterOrElse(
+      Creation.request(method, () => toParams(input ?? {})),
+      (params) => problemOf(params) === undefined,
+      (params) => invalid(method, problemOf(params) ?? "")
+    )
 
   const optimStep: TrainingClient.Service["optimStep"] = (input) =>
     Effect.flatMap(paramsOf("optimStep", input), (params) => stepOn(line, "optimStep", params))
 
-  const trainStep: TrainingClient.Service["trainStep"] = Effect.fnUntraced(function*(data, loss, input) {
+  const trainStep = Effect.fnUntraced(function*(
+    data: ReadonlyArray<Datum.Datum>,
+    loss: LossInput,
+    input?: OptimizerInput
+  ) {
     const method = "trainStep"
-    const { config, name } = typeof loss === "string" ? { config: undefined, name: loss } : loss
-    const pass: Pass = { method, data, lossFn: name, lossFnConfig: config, forwardOnly: false }
+    const pass: Pass = { method, data, ...lossOf(loss), forwardOnly: false }
     const params = yield* paramsOf(method, input)
     const prepared = yield* prepare(pass)
     return yield* line.together(method, (turn) =>
       Effect.zipWith(
         send(turn, pass, prepared),
         stepOn(turn, method, params),
-        (passed, stepped) => TinkerFuture.map(TinkerFuture.zip(passed, stepped), ([pass, step]) => ({ pass, step }))
+        (passed, stepped) =>
+          TinkerFuture.map(TinkerFuture.zip(passed, stepped), ([pass, step]): TrainingClient.TrainStep => ({
+            loss: Loss.summarize(pass, data),
+            pass,
+            step
+          }))
       ))
   })
 

@@ -22,10 +22,10 @@ import type * as TrainingClient from "../../TrainingClient.js"
 import * as FifoSemaphore from "../fifoSemaphore.js"
 import type { CallOptions, Runner } from "./runner.js"
 
-const dataOf = (
-  data: ReadonlyArray<Api.DatumInput>
-): Either.Either<ReadonlyArray<Datum.Datum>, TinkerError.InvalidInput> =>
-  Either.all(data.map((datum) => datum instanceof Datum.Datum ? Either.right(datum) : Datum.make(datum)))
+const dataOf = <Inputs extends string>(
+  data: ReadonlyArray<Api.DatumInput<Inputs>>
+): Either.Either<ReadonlyArray<Datum.With<Inputs>>, TinkerError.InvalidInput> =>
+  Either.all(data.map((datum) => Datum.isDatum(datum) ? Either.right(datum) : Datum.make(datum)))
 
 const inputOf = (prompt: Api.PromptInput): ModelInput.ModelInput =>
   prompt instanceof ModelInput.ModelInput ? prompt : ModelInput.fromInts(prompt)
@@ -110,7 +110,7 @@ export const sampler = ({ runner }: Scoped) => (client: SamplingClient.Service, 
   }
 }
 
-const lossOf = (loss: Api.Loss) => (...args: Parameters<Api.Loss>) => {
+const lossOf = (loss: Api.OwnLoss) => (...args: Parameters<Api.OwnLoss>) => {
   const outcome = loss(...args)
   return Predicate.isPromise(outcome)
     ? Effect.tryPromise({ try: () => outcome, catch: (error) => error })
@@ -125,9 +125,9 @@ export const training = (scoped: Scoped) => (client: TrainingClient.Service, clo
     ...scoped.runner,
     operation: (submission, options) => scoped.runner.operation(line.admit(1)(submission), options)
   }
-  const on = <A, E>(
-    data: ReadonlyArray<Api.DatumInput>,
-    run: (data: ReadonlyArray<Datum.Datum>) => Effect.Effect<A, E>
+  const on = <Inputs extends string, A, E>(
+    data: ReadonlyArray<Api.DatumInput<Inputs>>,
+    run: (data: ReadonlyArray<Datum.With<Inputs>>) => Effect.Effect<A, E>
   ) => Effect.suspend(() => Effect.flatMap(dataOf(data), run))
   return {
     ...closing,
