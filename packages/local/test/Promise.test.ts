@@ -135,7 +135,7 @@ describe("Promise", () => {
     assert.propertyVal(missing, "status", 404)
     const training = await lora(tinker)
     assert.instanceOf(await rejection(training.forwardBackward([], "cross_entropy")), TinkerError.InvalidInput)
-    const ragged = { modelInput: [1, 2], lossFnInputs: { target_tokens: [[1], [2, 3]] } }
+    const ragged = { modelInput: [1, 2], lossFnInputs: { target_tokens: [[1], [2, 3]], weights: [1, 1] } }
     assert.instanceOf(await rejection(training.forwardBackward([ragged], "cross_entropy")), TinkerError.InvalidInput)
     assert.throws(() => fromTokens([1]), TinkerError.InvalidInput)
     assert.instanceOf(await rejection(Tinker.connect({ baseUrl: "ftp://x" })), TinkerError.InvalidInput)

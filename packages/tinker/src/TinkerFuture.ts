@@ -42,7 +42,7 @@ export type TypeId = typeof TypeId
  * @since 0.1.0
  * @category models
  */
-export interface TinkerFuture<out A> extends Effect.Effect<A, TinkerError.TinkerError> {
+export interface TinkerFuture<out A> extends Effect.Effect<A, TinkerError.TrainingError> {
   readonly [TypeId]: TypeId
   /** The server's ids of the operation: several when a batch was sent in pieces. */
   readonly requestIds: ReadonlyArray<string>
@@ -75,7 +75,7 @@ export const make = <A>(options: Accepted.Options<A>): TinkerFuture<A> => new Ac
  * @category constructors
  */
 export const fromEffect = <A>(
-  effect: Effect.Effect<A, TinkerError.TinkerError>,
+  effect: Effect.Effect<A, TinkerError.TrainingError>,
   requestIds: ReadonlyArray<string> = []
 ): TinkerFuture<A> => new Accepted.Derived({ effect, sources: [], requestIds })
 
@@ -100,7 +100,7 @@ export const fromEffect = <A>(
  */
 const await_: <A, E, R>(
   operation: Effect.Effect<TinkerFuture<A>, E, R>
-) => Effect.Effect<A, E | TinkerError.TinkerError, R> = Effect.flatten
+) => Effect.Effect<A, E | TinkerError.TrainingError, R> = Effect.flatten
 
 export {
   /**
@@ -144,12 +144,12 @@ export const map: {
  * @category combinators
  */
 export const mapEither: {
-  <A, B>(f: (value: A) => Either.Either<B, TinkerError.TinkerError>): (self: TinkerFuture<A>) => TinkerFuture<B>
-  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TinkerError>): TinkerFuture<B>
+  <A, B>(f: (value: A) => Either.Either<B, TinkerError.TrainingError>): (self: TinkerFuture<A>) => TinkerFuture<B>
+  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TrainingError>): TinkerFuture<B>
 } = dual(
   2,
-  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TinkerError>): TinkerFuture<B> => {
-    let kept: Either.Either<B, TinkerError.TinkerError> | undefined
+  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TrainingError>): TinkerFuture<B> => {
+    let kept: Either.Either<B, TinkerError.TrainingError> | undefined
     return new Accepted.Derived({
       effect: Effect.suspend(() => kept ?? Effect.flatMap(self, (value) => kept ??= f(value))),
       sources: [self]

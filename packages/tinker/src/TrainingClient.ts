@@ -20,6 +20,7 @@ import type * as Datum from "./Datum.js"
 import type * as ForwardBackward from "./ForwardBackward.js"
 import type { ModelId, SamplingSessionId } from "./Id.js"
 import * as Creation from "./internal/creation.js"
+import * as ErrorChannel from "./internal/errorChannel.js"
 import * as Observer from "./internal/observer.js"
 import * as Operations from "./internal/operations.js"
 import type * as Loss from "./Loss.js"
@@ -39,7 +40,7 @@ import type * as Weights from "./Weights.js"
  */
 export type Operation<A, E = never, R = never> = Effect.Effect<
   TinkerFuture.TinkerFuture<A>,
-  TinkerError.TinkerError | E,
+  TinkerError.TrainingError | E,
   R
 >
 
@@ -137,12 +138,12 @@ export interface Service {
   /** A client that samples from the weights as they are now, without a checkpoint. */
   readonly saveWeightsAndGetSamplingClient: (
     settings?: SamplingClient.Settings
-  ) => Effect.Effect<SamplingClient.Service, TinkerError.TinkerError, Scope.Scope>
+  ) => Effect.Effect<SamplingClient.Service, TinkerError.TrainingError, Scope.Scope>
   /** A client that samples from a checkpoint. */
   readonly createSamplingClient: (
     modelPath: string,
     settings?: SamplingClient.Settings
-  ) => Effect.Effect<SamplingClient.Service, TinkerError.TinkerError, Scope.Scope>
+  ) => Effect.Effect<SamplingClient.Service, TinkerError.TrainingError, Scope.Scope>
   /** Saves weights in a format other tools read. */
   readonly saveWeightsExternal: (
     name: string,
@@ -157,11 +158,11 @@ export interface Service {
    * Waits for every operation accepted so far whose outcome nobody has observed, and fails if one of them failed. Saves
    * and samplers do this by themselves, and so does closing the scope, where such a failure can only be a defect.
    */
-  readonly settle: Effect.Effect<void, TinkerError.TinkerError>
+  readonly settle: Effect.Effect<void, TinkerError.TrainingError>
   /** What the model is. Takes no turn. */
-  readonly getInfo: Effect.Effect<GetInfoResponse, TinkerError.TinkerError>
+  readonly getInfo: Effect.Effect<GetInfoResponse, TinkerError.RequestError>
   /** Name of the tokenizer to use with the model. */
-  readonly tokenizerId: Effect.Effect<string, TinkerError.TinkerError>
+  readonly tokenizerId: Effect.Effect<string, TinkerError.RequestError>
 }
 
 /**
@@ -220,11 +221,12 @@ const reported = (service: ServiceClient.Service, creation: Effect.Effect<ModelI
  */
 export const makeLora: (
   options: LoraOptions
-) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
     const service = yield* ServiceClient.ServiceClient
     return yield* client(service, yield* reported(service, Creation.lora(service, options)))
-  }
+  },
+  ErrorChannel.startup
 )
 
 /**
@@ -236,7 +238,7 @@ export const makeLora: (
  */
 export const makeFromState: (
   options: StateOptions
-) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
     const service = yield* ServiceClient.ServiceClient
     const config = yield* service.clientConfig
@@ -247,7 +249,8 @@ export const makeFromState: (
     const load = options.withOptimizer === true ? created.loadStateWithOptimizer : created.loadState
     yield* TinkerFuture.await(load(options.path, options))
     return created
-  }
+  },
+  ErrorChannel.startup
 )
 
 /**
@@ -258,7 +261,7 @@ export const makeFromState: (
  */
 export const layerLora = (
   options: LoraOptions
-): Layer.Layer<TrainingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+): Layer.Layer<TrainingClient, TinkerError.StartupError, ServiceClient.ServiceClient> =>
   Layer.scoped(TrainingClient, makeLora(options))
 
 /**
@@ -269,5 +272,5 @@ export const layerLora = (
  */
 export const layerFromState = (
   options: StateOptions
-): Layer.Layer<TrainingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+): Layer.Layer<TrainingClient, TinkerError.StartupError, ServiceClient.ServiceClient> =>
   Layer.scoped(TrainingClient, makeFromState(options))

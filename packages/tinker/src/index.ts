@@ -403,6 +403,14 @@ export * as TelemetryEvent from "./TelemetryEvent.js"
 export * as TensorData from "./TensorData.js"
 
 /**
+ * From text to token ids and back, for {@link SamplingClient.sampleText}: this package has no tokenizer, so it takes
+ * whichever one is in the context. It must be that of the model.
+ *
+ * @since 0.1.0
+ */
+export * as TextTokenizer from "./TextTokenizer.js"
+
+/**
  * The configuration of the SDK: the only one, and the only place where the environment is read.
  *
  * @since 0.1.0

@@ -80,8 +80,8 @@ export class UnobservedFailure
     modelId: Schema.String,
     /** The operation that failed, e.g. `optimStep`. */
     operation: Schema.String,
-    /** Its sequence number. */
-    seqId: Schema.Number,
+    /** Its sequence number, if it had one. */
+    seqId: Schema.optional(Schema.Number),
     /** How many other operations failed unobserved. */
     others: Schema.Number
   })
@@ -93,7 +93,8 @@ export class UnobservedFailure
     const more = others === 0 ? "" : `, and so did ${others} other${others === 1 ? "" : "s"}`
     return render(
       this,
-      `operation ${seqId} (${operation}) of model ${modelId} failed and nothing awaited it${more}`,
+      `${operation}${seqId === undefined ? "" : ` (operation ${seqId})`} of model ${modelId} failed and nothing ` +
+        `awaited it${more}`,
       "Await each operation with TinkerFuture.await, or opt out with TinkerFuture.ignore."
     )
   }

@@ -23,6 +23,7 @@ import * as Chunking from "./chunking.js"
 import { combine } from "./combine.js"
 import * as Creation from "./creation.js"
 import * as customLoss from "./customLoss.js"
+import * as ErrorChannel from "./errorChannel.js"
 import * as Meters from "./meters.js"
 import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
@@ -270,7 +271,7 @@ export const make: (options: {
     )
 
   const getInfo: TrainingClient.Service["getInfo"] = Effect.suspend(() =>
-    transport.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") })
+    ErrorChannel.request(transport.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") }))
   )
 
   return {

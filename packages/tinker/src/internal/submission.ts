@@ -41,6 +41,12 @@ interface Numbered {
   readonly seqId?: number | undefined
 }
 
+/** Who started an operation: one who was interrupted before it was accepted will never look at its outcome. */
+interface Caller {
+  hasLeft: boolean
+  readonly futures: Array<Accepted.Accepted<unknown>>
+}
+
 type Acceptance<A> = Effect.Effect<TinkerFuture.TinkerFuture<A>, TinkerError.TinkerError>
 
 /** @internal */
@@ -95,7 +101,8 @@ export const make: (options: {
     operation: Operation<A>,
     accepted: Future.UntypedFuture,
     seqId: number,
-    started: number
+    started: number,
+    caller: Caller
   ): Effect.Effect<TinkerFuture.TinkerFuture<A>> =>
     Effect.flatMap(Clock.currentTimeMillis, (now): Effect.Effect<TinkerFuture.TinkerFuture<A>> => {
       const tracked: Effect.Effect<Accepted.Accepted<A>> = unobserved.track(
@@ -119,9 +126,11 @@ export const make: (options: {
             }
           })
       )
-      return operation.isBarrier === true
-        ? Effect.map(tracked, (future) => unobserved.barrier(operation.method, seqId, future))
-        : tracked
+      return Effect.map(tracked, (future) => {
+        caller.futures.push(future)
+        if (caller.hasLeft) future.observe()
+        return operation.isBarrier === true ? unobserved.barrier(operation.method, seqId, future) : future
+      })
     })
 
   /** The number a request was sent under, for the one who keeps its future. */
@@ -130,12 +139,17 @@ export const make: (options: {
     return note
   }
 
-  const sendOne = <A>(operation: Operation<A>, send: Numbering.Send, started: number): Acceptance<A> =>
+  const sendOne = <A>(
+    operation: Operation<A>,
+    send: Numbering.Send,
+    started: number,
+    caller: Caller
+  ): Acceptance<A> =>
     Effect.suspend(() => {
       const note = noted(send)
       const sent = Effect.flatMap(
         numbering.one(note.send),
-        (accepted) => future(operation, accepted, note.seqId, started)
+        (accepted) => future(operation, accepted, note.seqId, started, caller)
       )
       return operation.isBarrier === true ? Effect.zipRight(unobserved.raiseKnown(operation.method), sent) : sent
     })
@@ -144,14 +158,15 @@ export const make: (options: {
     operation: Operation<A>,
     sends: ReadonlyArray<Numbering.Send>,
     parallel: boolean,
-    started: number
+    started: number,
+    caller: Caller
   ) =>
     Effect.suspend(() => {
       const notes = sends.map(noted)
       const numbered = notes.map(({ send }) => send)
       return Effect.flatMap(
         parallel && sends.length > 1 ? numbering.parallel(numbered) : numbering.serial(numbered),
-        Effect.forEach((accepted, i) => future(operation, accepted, notes[i]?.seqId ?? 0, started))
+        Effect.forEach((accepted, i) => future(operation, accepted, notes[i]?.seqId ?? 0, started, caller))
       )
     })
 
@@ -167,22 +182,23 @@ export const make: (options: {
   const within = (
     turn: <A>(
       operation: Pick<Operation<A>, "method" | "attributes">,
-      send: Effect.Effect<A, TinkerError.TinkerError>
+      send: (caller: Caller) => Effect.Effect<A, TinkerError.TinkerError>
     ) => Effect.Effect<A, TinkerError.TinkerError>
-  ) =>
+  ): Submission =>
     ({
       one: (operation, send) =>
-        Effect.flatMap(Clock.currentTimeMillis, (started) => turn(operation, sendOne(operation, send, started))),
+        Effect.flatMap(
+          Clock.currentTimeMillis,
+          (started) => turn(operation, (caller) => sendOne(operation, send, started, caller))
+        ),
       many: (operation, sends, parallel) =>
         Effect.flatMap(
           Clock.currentTimeMillis,
-          (started) => turn(operation, sendMany(operation, sends, parallel, started))
+          (started) => turn(operation, (caller) => sendMany(operation, sends, parallel, started, caller))
         ),
-      together: (method, run) => turn({ method }, run(inTurn)),
+      together: (method, run) => turn({ method }, (caller) => run(within((_, send) => send(caller)))),
       call
-    }) satisfies Submission
-
-  const inTurn: Submission = within((_, send) => send)
+    })
 
   /** In its turn, the wait for which is counted. */
   const queued = <A>(send: Effect.Effect<A, TinkerError.TinkerError>): Effect.Effect<A, TinkerError.TinkerError> =>
@@ -195,10 +211,17 @@ export const make: (options: {
       return transport.tracing.spans ? Tracing.queued("turn", line.take, admitted) : line.take(admitted)
     })
 
-  return within((operation, send) => {
-    const turn = Observer.reported(transport.emit, queued(send))
-    return transport.tracing.spans
-      ? Tracing.within(`${module}.${operation.method}`, { ...attributes, ...operation.attributes }, turn)
-      : turn
-  })
+  return within((operation, send) =>
+    Effect.suspend(() => {
+      const caller: Caller = { hasLeft: false, futures: [] }
+      const turn = Effect.onInterrupt(Observer.reported(transport.emit, queued(send(caller))), () =>
+        Effect.sync(() => {
+          caller.hasLeft = true
+          for (const future of caller.futures) future.observe()
+        }))
+      return transport.tracing.spans
+        ? Tracing.within(`${module}.${operation.method}`, { ...attributes, ...operation.attributes }, turn)
+        : turn
+    })
+  )
 })

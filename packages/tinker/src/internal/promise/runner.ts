@@ -16,6 +16,7 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as QueueState from "../../QueueState.js"
 import * as TinkerError from "../../TinkerError.js"
+import * as Accepted from "../accepted.js"
 import type * as TinkerFuture from "../../TinkerFuture.js"
 
 /** @internal */
@@ -94,17 +95,25 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
 
   const operation: Runner["operation"] = (submission, options) => {
     const onEvent = options?.onEvent
-    const result = onEvent === undefined
-      ? Effect.flatten(submission)
-      : Effect.flatMap(submission, (future) =>
-        Effect.scopedWith((scope) => {
-          const tell = Stream.runForEach(future.events, (event) => Effect.sync(() => onEvent(event)))
-          return Effect.zipRight(Effect.forkIn(tell, scope), future)
-        }))
+    const result = Effect.flatMap(submission, (future) => {
+      // When the connection closes, the caller gets `Closed`: nothing of it is left to be observed.
+      const awaited = Effect.onInterrupt(
+        future,
+        () => Effect.sync(() => stopped ? Accepted.observe(future) : undefined)
+      )
+      if (onEvent === undefined) return awaited
+      return Effect.scopedWith((scope) => {
+        const listen = Stream.runForEach(future.events, (event) => Effect.sync(() => onEvent(event)))
+        return Effect.zipRight(Effect.forkIn(listen, scope), awaited)
+      })
+    })
     return run(result, options)
   }
 
-  const release: Runner["release"] = Runtime.runPromise(runtime)
+  const release: Runner["release"] = async (effect) => {
+    const exit = await Runtime.runPromiseExit(runtime)(effect)
+    if (Exit.isFailure(exit)) throw errorOf(exit.cause)
+  }
 
   const iterate: Runner["iterate"] = <A, E>(stream: Stream.Stream<A, E>, options: CallOptions | undefined) => ({
     [Symbol.asyncIterator]: () => {

@@ -14,6 +14,7 @@ import type { Scoped, Service } from "../../RestClient.js"
 import * as Session from "../../Session.js"
 import * as SessionSearch from "../../SessionSearch.js"
 import * as TinkerError from "../../TinkerError.js"
+import * as ErrorChannel from "../errorChannel.js"
 import * as Weights from "../../Weights.js"
 import * as Creation from "../creation.js"
 import { paginate, paginateByCursor } from "../paging.js"
@@ -211,8 +212,12 @@ export const make = (via: Transport.Service): Service => {
     getCheckpointStorageUsage: (options = {}) =>
       call("getCheckpointStorageUsage", Api.checkpointStorage, { projectId: options.projectId }),
     whoami: whoami(caller),
-    getApiKey: via.call(Api.apiKeyInfo, {}, { from: { module: Caller.module, method: "getApiKey" } }),
-    deleteApiKey: via.call(Api.deleteApiKey, {}, { from: { module: Caller.module, method: "deleteApiKey" } }),
+    getApiKey: ErrorChannel.request(
+      via.call(Api.apiKeyInfo, {}, { from: { module: Caller.module, method: "getApiKey" } })
+    ),
+    deleteApiKey: ErrorChannel.request(
+      via.call(Api.deleteApiKey, {}, { from: { module: Caller.module, method: "deleteApiKey" } })
+    ),
     getServerCapabilities: call("getServerCapabilities", Api.capabilities, {})
   }
 }

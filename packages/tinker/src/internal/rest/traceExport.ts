@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Api from "../../Api.js"
 import type { SessionId } from "../../Id.js"
 import * as TinkerError from "../../TinkerError.js"
-import type { Call, Caller } from "./caller.js"
+import type { Caller } from "./caller.js"
 import { module } from "./caller.js"
 
 const method = "exportSessionTrace"
@@ -22,7 +22,7 @@ export const exportTrace: (
     readonly timeout?: Duration.DurationInput | undefined
     readonly onPending?: ((elapsed: Duration.Duration) => Effect.Effect<void>) | undefined
   }
-) => Call<string> = Effect.fnUntraced(function*({ call }, sessionId, options) {
+) => Effect.Effect<string, TinkerError.RestError | TinkerError.RequestFailed> = Effect.fnUntraced(function*({ call }, sessionId, options) {
   const started = yield* Clock.currentTimeMillis
   const limit = Duration.decode(options.timeout ?? "30 minutes")
   while (true) {
