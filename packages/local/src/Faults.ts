@@ -4,12 +4,12 @@
  *
  * @since 0.1.0
  */
+import type * as Api from "effect-tinker/Api"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
-import type * as Api from "effect-tinker/Api"
 
 /**
  * What goes wrong. `when` says whether the request is carried out before its answer is lost.

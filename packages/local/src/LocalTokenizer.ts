@@ -3,8 +3,8 @@
  *
  * @since 0.1.0
  */
-import type * as Layer from "effect/Layer"
 import * as TextTokenizer from "effect-tinker/TextTokenizer"
+import type * as Layer from "effect/Layer"
 
 /**
  * The special tokens with their ids. They follow the 256 bytes; the reserved ones make the vocabulary a multiple of

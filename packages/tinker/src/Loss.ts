@@ -153,7 +153,9 @@ export const problem = (data: ReadonlyArray<Datum.Datum>, lossFn: string): strin
     const missing = inputs.filter((input) => !Object.hasOwn(lossFnInputs, input))
     if (missing.length > 0) {
       const given = Object.keys(lossFnInputs)
-      return `${lossFn} needs ${missing.join(" and ")}: datum ${i} has ${given.length === 0 ? "none" : given.join(", ")}`
+      return `${lossFn} needs ${missing.join(" and ")}: datum ${i} has ${
+        given.length === 0 ? "none" : given.join(", ")
+      }`
     }
   }
   return undefined

@@ -17,8 +17,16 @@ const rollout = Either.getOrThrow(Datum.make({
 
 describe("Loss", () => {
   it("summarizes by the server's sum where there is one", () => {
-    assert.deepStrictEqual(Loss.summarize(output([{}], { "loss:sum": 3 }), [lesson]), { sum: 3, tokens: 2, perToken: 1.5 })
-    assert.deepStrictEqual(Loss.summarize(output([{}], { "loss:sum": 1 }), [rollout]), { sum: 1, tokens: 2, perToken: 0.5 })
+    assert.deepStrictEqual(Loss.summarize(output([{}], { "loss:sum": 3 }), [lesson]), {
+      sum: 3,
+      tokens: 2,
+      perToken: 1.5
+    })
+    assert.deepStrictEqual(Loss.summarize(output([{}], { "loss:sum": 1 }), [rollout]), {
+      sum: 1,
+      tokens: 2,
+      perToken: 0.5
+    })
   })
 
   it("without it, by the losses of the tokens, or by the weighted logprobs of a cross entropy", () => {

@@ -1,6 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Either, Exit, Fiber, Layer, Option, Scope, Stream, TestClock } from "effect"
-import { Autodiff, CustomLoss, Datum, ModelInput, Optimizer, RetryPolicy, ServiceClient, TinkerFuture, TrainingClient } from "../src/index.js"
+import {
+  Autodiff,
+  CustomLoss,
+  Datum,
+  ModelInput,
+  Optimizer,
+  RetryPolicy,
+  ServiceClient,
+  TinkerFuture,
+  TrainingClient
+} from "../src/index.js"
 import * as Server from "./utils/recordingServer.js"
 import * as Training from "./utils/trainingServer.js"
 
@@ -436,7 +446,8 @@ describe("TrainingClient", () => {
       const waiting = yield* Effect.forEach(
         Array.from({ length: 120 }),
         // Abandoned on purpose below: closing the scope must not wait for them.
-        () => Effect.fork(Effect.flatMap(client.optimStep(), (step) => Effect.zipRight(TinkerFuture.ignore(step), step)))
+        () =>
+          Effect.fork(Effect.flatMap(client.optimStep(), (step) => Effect.zipRight(TinkerFuture.ignore(step), step)))
       )
       yield* settle
       yield* TinkerFuture.ignore(yield* client.saveState("still goes"))

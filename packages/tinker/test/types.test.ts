@@ -64,22 +64,24 @@ export const samplers = (sampler: SamplingClient.Service) => {
   SamplingClient.make({})
   // @ts-expect-error: two things to sample from
   SamplingClient.make({ baseModel: "m", modelPath: "tinker://run/sampler_weights/a" })
-  const ids = sampler.sample({ prompt: Int32Array.of(1, 2) })
-  same<typeof ids, Effect.Effect<Sample.SampleResponse, TinkerError.SamplingError>>(true)
-  const text = SamplingClient.sampleText(sampler, { prompt: "once" })
-  same<Effect.Effect.Context<typeof text>, TextTokenizer.TextTokenizer>(true)
+  const _ids = sampler.sample({ prompt: Int32Array.of(1, 2) })
+  same<typeof _ids, Effect.Effect<Sample.SampleResponse, TinkerError.SamplingError>>(true)
+  const _text = SamplingClient.sampleText(sampler, { prompt: "once" })
+  same<Effect.Effect.Context<typeof _text>, TextTokenizer.TextTokenizer>(true)
   // @ts-expect-error: text needs a tokenizer
   return sampler.sample({ prompt: "once" })
 }
 
 export const channels = (training: TrainingClient.Service, sampler: SamplingClient.Service) => {
-  same<Extract<ErrorOf<typeof training.getInfo>, { readonly _tag: "BudgetExceeded" | "UnobservedFailure" }>, never>(true)
-  const program = Effect.gen(function*() {
+  same<Extract<ErrorOf<typeof training.getInfo>, { readonly _tag: "BudgetExceeded" | "UnobservedFailure" }>, never>(
+    true
+  )
+  const _program = Effect.gen(function*() {
     yield* training.forwardBackward([lesson], "cross_entropy").pipe(TinkerFuture.await)
     yield* sampler.sample({ prompt: [1] })
     return yield* new OwnError()
   })
-  same<ErrorOf<typeof program>, TinkerError.TrainingError | TinkerError.SamplingError | OwnError>(true)
+  same<ErrorOf<typeof _program>, TinkerError.TrainingError | TinkerError.SamplingError | OwnError>(true)
 }
 
 describe("types", () => {

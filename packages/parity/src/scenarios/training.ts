@@ -3,7 +3,17 @@
  */
 import { Effect, Either } from "effect"
 import type { ForwardBackward } from "effect-tinker"
-import { Autodiff, CustomLoss, Datum, Loss, ModelInput, Optimizer, TensorData, TrainingClient } from "effect-tinker"
+import {
+  Autodiff,
+  CustomLoss,
+  Datum,
+  Loss,
+  ModelInput,
+  Optimizer,
+  TensorData,
+  TinkerFuture,
+  TrainingClient
+} from "effect-tinker"
 import { both, bytes, datum, model, scenario, training as client, waited } from "./common.js"
 import type { Scenario } from "./Scenario.js"
 
@@ -185,7 +195,7 @@ export const training: ReadonlyArray<Scenario> = [
       const training = yield* client
       const bad = made({ modelInput: [70000], lossFnInputs: { target_tokens: [1], weights: [1] } })
       const failing = yield* training.forwardBackward([bad], "cross_entropy")
-      yield* yield* training.forwardBackward(data.slice(0, 1), "cross_entropy")
+      yield* training.forwardBackward(data.slice(0, 1), "cross_entropy").pipe(TinkerFuture.await)
       yield* failing
     })
   ),

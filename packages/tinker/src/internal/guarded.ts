@@ -69,15 +69,18 @@ export const sampling = (
         description: "on a budget a sample needs maxTokens: without it nobody knows what it may cost"
       })
     }
-    return Effect.flatMap(ModelInput.length(ModelInput.from(options.prompt)), (prefill) =>
-      ledger.guard<Sample.SampleResponse>({
-        model,
-        atMost: { prefill, sample: (options.numSamples ?? 1) * (options.maxTokens ?? 0) },
-        used: ({ sequences }) => ({
-          prefill,
-          sample: sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
-        })
-      })(client.sample(options)))
+    return Effect.flatMap(
+      ModelInput.length(ModelInput.from(options.prompt)),
+      (prefill) =>
+        ledger.guard<Sample.SampleResponse>({
+          model,
+          atMost: { prefill, sample: (options.numSamples ?? 1) * (options.maxTokens ?? 0) },
+          used: ({ sequences }) => ({
+            prefill,
+            sample: sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
+          })
+        })(client.sample(options))
+    )
   }
   return {
     ...client,

@@ -184,21 +184,20 @@ export const make: (options: {
       operation: Pick<Operation<A>, "method" | "attributes">,
       send: (caller: Caller) => Effect.Effect<A, TinkerError.TinkerError>
     ) => Effect.Effect<A, TinkerError.TinkerError>
-  ): Submission =>
-    ({
-      one: (operation, send) =>
-        Effect.flatMap(
-          Clock.currentTimeMillis,
-          (started) => turn(operation, (caller) => sendOne(operation, send, started, caller))
-        ),
-      many: (operation, sends, parallel) =>
-        Effect.flatMap(
-          Clock.currentTimeMillis,
-          (started) => turn(operation, (caller) => sendMany(operation, sends, parallel, started, caller))
-        ),
-      together: (method, run) => turn({ method }, (caller) => run(within((_, send) => send(caller)))),
-      call
-    })
+  ): Submission => ({
+    one: (operation, send) =>
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (started) => turn(operation, (caller) => sendOne(operation, send, started, caller))
+      ),
+    many: (operation, sends, parallel) =>
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (started) => turn(operation, (caller) => sendMany(operation, sends, parallel, started, caller))
+      ),
+    together: (method, run) => turn({ method }, (caller) => run(within((_, send) => send(caller)))),
+    call
+  })
 
   /** In its turn, the wait for which is counted. */
   const queued = <A>(send: Effect.Effect<A, TinkerError.TinkerError>): Effect.Effect<A, TinkerError.TinkerError> =>

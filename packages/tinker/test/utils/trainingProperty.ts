@@ -1,7 +1,15 @@
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Either, Exit, Fiber, FiberId, Layer, Option, Schedule } from "effect"
 import * as fc from "effect/FastCheck"
-import { Datum, Loss, RetryPolicy, ServiceClient, type TinkerError, TinkerFuture, TrainingClient } from "../../src/index.js"
+import {
+  Datum,
+  Loss,
+  RetryPolicy,
+  ServiceClient,
+  type TinkerError,
+  TinkerFuture,
+  TrainingClient
+} from "../../src/index.js"
 import * as Server from "./recordingServer.js"
 import * as Training from "./trainingServer.js"
 
@@ -118,7 +126,10 @@ export const check = Effect.fnUntraced(function*({ operations, parallel }: Plan)
       own.pieces === 0
         ? Effect.flatMap(client.optimStep({ learningRate: id }), wait)
         : Effect.flatMap(
-          client.forwardBackward(Array.from({ length: own.pieces }, () => datum), Loss.other("cross_entropy", { owner: id })),
+          client.forwardBackward(
+            Array.from({ length: own.pieces }, () => datum),
+            Loss.other("cross_entropy", { owner: id })
+          ),
           wait
         )
     )

@@ -16,8 +16,8 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as QueueState from "../../QueueState.js"
 import * as TinkerError from "../../TinkerError.js"
-import * as Accepted from "../accepted.js"
 import type * as TinkerFuture from "../../TinkerFuture.js"
+import * as Accepted from "../accepted.js"
 
 /** @internal */
 export interface CallOptions {

@@ -106,8 +106,8 @@ export const make = (runner: Runner, modelId: string): Unobserved => {
     one.settled = operation.then(
       () => void outstanding.delete(one),
       (error: unknown) => {
-        // An abort is the caller's own doing.
-        if (options?.signal?.aborted === true) outstanding.delete(one)
+        // An abort, or closing the client, is the caller's own doing.
+        if (options?.signal?.aborted === true || error instanceof TinkerError.Closed) outstanding.delete(one)
         else if (outstanding.has(one)) {
           one.failure = { error }
           void runner.release(Effect.delay(Effect.sync(() => log(one)), grace))
@@ -124,7 +124,7 @@ export const make = (runner: Runner, modelId: string): Unobserved => {
   const barrier: Unobserved["barrier"] = (method, run, options) => {
     const guarded = async () => {
       const before = Array.from(outstanding)
-      raiseAmong(method, before)
+      if (options?.signal?.aborted !== true) raiseAmong(method, before)
       const value = await run()
       try {
         await Promise.all(before.map((one) => one.settled))

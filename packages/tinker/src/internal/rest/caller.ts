@@ -56,9 +56,11 @@ export interface Caller {
 export const make = (via: transport.Service): Caller => {
   let configured = false
   const begin: Call<void> = Effect.suspend(() =>
-    configured ? Effect.void : Effect.map(ErrorChannel.request(startup.configure(via, { from: { module, method: "connect" } })), () => {
-      configured = true
-    })
+    configured ?
+      Effect.void :
+      Effect.map(ErrorChannel.request(startup.configure(via, { from: { module, method: "connect" } })), () => {
+        configured = true
+      })
   )
   return {
     via,
