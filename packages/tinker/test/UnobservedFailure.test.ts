@@ -240,6 +240,21 @@ describe("G16: a failure nobody observes is not lost", () => {
       assert.include(lines[0] ?? "", "the outcome is unknown")
     }))
 
+  it.effect("where the outcome cannot be found out, a barrier says why and closing warns", () =>
+    Effect.gen(function*() {
+      const { lines, layer } = warnings()
+      const server = Training.make({
+        result: (request) => request?.path === "optim_step" ? Server.refuse(401) : undefined
+      })
+      const { closed, used } = yield* within(
+        server,
+        (training) => Effect.zipRight(training.optimStep(adam), Effect.flip(training.settle))
+      ).pipe(Effect.provide(layer))
+      assert.strictEqual(Exit.isSuccess(used) ? used.value._tag : String(used), "Authentication")
+      assert.isTrue(Exit.isSuccess(closed), String(closed))
+      assert.include(lines[0] ?? "", "the outcome is unknown")
+    }))
+
   it.effect("a result the server has forgotten is a warning, not a failure", () =>
     Effect.gen(function*() {
       const { lines, layer } = warnings()

@@ -133,11 +133,6 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
     return this.observed || this.observers > 0
   }
 
-  /** Whether the outcome is known and final. */
-  get isSettled(): boolean {
-    return this.kept !== undefined
-  }
-
   observe(): void {
     if (this.observed) return
     this.observed = true

@@ -66,10 +66,11 @@ export const errorOf = (cause: Cause.Cause<unknown>): unknown =>
 /** @internal */
 export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runner => {
   const fork = Runtime.runFork(runtime)
-  const underWay = new Set<(reason: unknown) => void>()
+  /** Calls in flight, by what ends them when the connection closes. */
+  const inFlight = new Set<() => void>()
   let stopped = false
 
-  const run: Runner["run"] = <A, E>(effect: Effect.Effect<A, E>, options: CallOptions | undefined) => {
+  const start = <A, E>(effect: Effect.Effect<A, E>, options: CallOptions | undefined, onLeft?: () => void) => {
     const signal = options?.signal
     if (stopped) return quiet(Promise.reject<A>(closed()))
     if (signal?.aborted === true) return quiet(Promise.reject<A>(signal.reason))
@@ -77,14 +78,16 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     return quiet(
       new Promise<A>((resolve, reject) => {
         const leave = (reason: unknown) => {
+          onLeft?.()
           reject(reason)
           fork(Fiber.interrupt(fiber))
         }
         const onAbort = () => leave(signal?.reason)
         signal?.addEventListener("abort", onAbort, { once: true })
-        underWay.add(leave)
+        const end = () => leave(closed())
+        inFlight.add(end)
         fiber.addObserver((exit) => {
-          underWay.delete(leave)
+          inFlight.delete(end)
           signal?.removeEventListener("abort", onAbort)
           if (Exit.isSuccess(exit)) resolve(exit.value)
           else reject(errorOf(exit.cause))
@@ -93,21 +96,21 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     )
   }
 
+  const run: Runner["run"] = (effect, options) => start(effect, options)
+
   const operation: Runner["operation"] = (submission, options) => {
     const onEvent = options?.onEvent
+    let accepted: TinkerFuture.TinkerFuture<unknown> | undefined
     const result = Effect.flatMap(submission, (future) => {
-      // When the connection closes, the caller gets `Closed`: nothing of it is left to be observed.
-      const awaited = Effect.onInterrupt(
-        future,
-        () => Effect.sync(() => stopped ? Accepted.observe(future) : undefined)
-      )
-      if (onEvent === undefined) return awaited
+      accepted = future
+      if (onEvent === undefined) return future
       return Effect.scopedWith((scope) => {
         const listen = Stream.runForEach(future.events, (event) => Effect.sync(() => onEvent(event)))
-        return Effect.zipRight(Effect.forkIn(listen, scope), awaited)
+        return Effect.zipRight(Effect.forkIn(listen, scope), future)
       })
     })
-    return run(result, options)
+    // Aborted, or ended by closing the connection: nobody will look at the outcome, and closing must not wait for it.
+    return start(result, options, () => accepted === undefined ? undefined : Accepted.observe(accepted))
   }
 
   const release: Runner["release"] = async (effect) => {
@@ -171,7 +174,7 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     release,
     stop: () => {
       stopped = true
-      for (const leave of underWay) leave(closed())
+      for (const end of inFlight) end()
     }
   }
 }

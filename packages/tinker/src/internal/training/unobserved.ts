@@ -63,6 +63,20 @@ export interface Unobserved {
 const failureOf = (exit: Exit.Exit<unknown, TinkerError.TinkerError>) =>
   Exit.isSuccess(exit) ? Option.none() : Cause.failureOption(exit.cause)
 
+/** Whether an error tells what became of an operation, rather than that it could not be found out. */
+const isOutcome = (error: TinkerError.TinkerError): boolean => {
+  switch (error._tag) {
+    case "RequestFailed":
+    case "BadRequest":
+    case "NotFound":
+    case "Conflict":
+    case "MalformedResponse":
+      return !TinkerError.isRetryable(error)
+    default:
+      return false
+  }
+}
+
 /** @internal */
 export const make: (modelId: string) => Effect.Effect<Unobserved, never, Scope.Scope> = Effect.fnUntraced(
   function*(modelId) {
@@ -114,7 +128,7 @@ export const make: (modelId: string) => Effect.Effect<Unobserved, never, Scope.S
           forget(entry)
           return warn(entry, "was never awaited, and the server no longer knows its result")
         }
-        return entry.future.isSettled ? record(entry, error) : Effect.fail(error)
+        return isOutcome(error) ? record(entry, error) : Effect.fail(error)
       })
 
     const unsettled = (before: number) =>
