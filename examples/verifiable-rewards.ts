@@ -4,9 +4,7 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Array, Console, Effect, Number } from "effect"
-import type { Sample } from "effect-tinker"
-import { TinkerFuture } from "effect-tinker"
-import { Datum, ModelInput, TrainingClient } from "effect-tinker"
+import { Datum, ModelInput, type Sample, TinkerFuture, TrainingClient } from "effect-tinker"
 import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
 
 const numbers = Array.range(0, 9)

@@ -1,7 +1,5 @@
 import { Effect, Layer } from "effect"
-import type { Datum } from "effect-tinker"
-import { TinkerFuture } from "effect-tinker"
-import { ServiceClient, TrainingClient } from "effect-tinker"
+import { type Datum, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
 const train = (batches: ReadonlyArray<ReadonlyArray<Datum.Datum>>) =>

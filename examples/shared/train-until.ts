@@ -2,8 +2,7 @@
  * A loop to test: trains until the loss is low enough, and saves when it has been a while.
  */
 import { Clock, Duration, Effect } from "effect"
-import type { Datum, TrainingClient } from "effect-tinker"
-import { TinkerFuture } from "effect-tinker"
+import { type Datum, TinkerFuture, type TrainingClient } from "effect-tinker"
 
 export const trainUntil = Effect.fnUntraced(function*(
   training: TrainingClient.Service,
