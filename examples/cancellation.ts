@@ -33,7 +33,7 @@ const program = Effect.gen(function*() {
   yield* server.resume
   const { metrics } = yield* pass
   yield* Console.log(`the pass was carried out once: loss ${metrics["loss:sum"]?.toFixed(2)}`)
-  yield* yield* training.optimStep({ learningRate: 1e-4 })
+  yield* training.optimStep({ learningRate: 1e-4 }).pipe(TinkerFuture.await)
   yield* Console.log("and the next operation was not held up")
 })
 

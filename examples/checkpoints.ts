@@ -3,7 +3,7 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Stream } from "effect"
-import { Datum, RestClient, SamplingClient, TrainingClient } from "effect-tinker"
+import { Datum, RestClient, SamplingClient, TinkerFuture, TrainingClient } from "effect-tinker"
 import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
 
 const program = Effect.gen(function*() {
@@ -16,14 +16,14 @@ const program = Effect.gen(function*() {
     Effect.gen(function*() {
       const losses: Array<string> = []
       for (let n = 0; n < count; n++) {
-        const { pass } = yield* yield* client.trainStep(batch, "cross_entropy", adam)
+        const { pass } = yield* client.trainStep(batch, "cross_entropy", adam).pipe(TinkerFuture.await)
         losses.push(pass.metrics["loss:sum"]?.toFixed(4) ?? "?")
       }
       return losses.join(" ")
     })
 
   yield* Console.log(`first half:  ${yield* steps(training, 5)}`)
-  const saved = yield* yield* training.saveState("halfway", { userMetadata: { step: "5" } })
+  const saved = yield* training.saveState("halfway", { userMetadata: { step: "5" } }).pipe(TinkerFuture.await)
   yield* Console.log(`went on:     ${yield* steps(training, 5)}`)
 
   // With the optimizer's moments the run goes on as if nothing had happened; without, AdamW starts afresh.
@@ -33,7 +33,7 @@ const program = Effect.gen(function*() {
   yield* Console.log(`new moments: ${yield* steps(restarted, 5)}`)
 
   // To sample from later, weights are enough; they expire by themselves if told so.
-  const weights = yield* yield* resumed.saveWeightsForSampler("final", { ttlSeconds: 24 * 3600 })
+  const weights = yield* resumed.saveWeightsForSampler("final", { ttlSeconds: 24 * 3600 }).pipe(TinkerFuture.await)
   yield* SamplingClient.make({ modelPath: weights.path })
 
   const rest = yield* RestClient.RestClient

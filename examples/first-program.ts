@@ -11,8 +11,9 @@ const program = Effect.gen(function*() {
 
   for (let step = 1; step <= 40; step++) {
     const pass = yield* training.forwardBackward([lesson], "cross_entropy") // accepted, in order
-    yield* training.optimStep({ learningRate: 5e-4 }) // queued right behind it
+    const update = yield* training.optimStep({ learningRate: 5e-4 }) // queued right behind it
     const { metrics } = yield* pass // wait only where the result is needed
+    yield* update
     if (step % 10 === 0) yield* Console.log(`step ${step}: loss ${metrics["loss:sum"]?.toFixed(2)}`)
   }
 

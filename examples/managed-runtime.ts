@@ -19,8 +19,9 @@ try {
   for (let step = 1; step <= 20; step++) {
     // runPromise starts at once, so calls keep their order.
     const pass = await runtime.runPromise(training.forwardBackward(batch, "cross_entropy"))
-    await runtime.runPromise(training.optimStep(adam))
+    const update = await runtime.runPromise(training.optimStep(adam))
     const { metrics } = await runtime.runPromise(pass)
+    await runtime.runPromise(update)
     if (step % 5 === 0) console.log(`step ${step}: loss ${metrics["loss:sum"]?.toFixed(2)}`)
   }
 

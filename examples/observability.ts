@@ -3,7 +3,7 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Array, Console, Effect, Layer, Metric, Tracer } from "effect"
-import { Datum, Metrics, Progress, TrainingClient } from "effect-tinker"
+import { Datum, Metrics, Progress, TinkerFuture, TrainingClient } from "effect-tinker"
 import { Backend, learningRate, model } from "./shared/backend.js"
 
 /** A tracer that keeps what it sees. In an app it is that of OpenTelemetry; see the guide. */
@@ -34,7 +34,7 @@ const program = Effect.gen(function*() {
     yield* progress.step({ loss: pass.metrics["loss:sum"] ?? NaN }, { tokens: 8 })
   }
   yield* progress.end
-  yield* yield* training.saveState("watched")
+  yield* training.saveState("watched").pipe(TinkerFuture.await)
 
   // What was counted, over all clients of this process.
   const { count } = yield* Metric.value(Metrics.operationTime.pipe(Metric.tagged("operation", "OptimStep")))

@@ -5,7 +5,7 @@ import * as Otlp from "@effect/opentelemetry/Otlp"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "@effect/platform"
 import { NodeHttpClient, NodeHttpServer, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Schema } from "effect"
-import { Datum, TrainingClient } from "effect-tinker"
+import { Datum, TinkerFuture, TrainingClient } from "effect-tinker"
 import { createServer } from "node:http"
 import { Backend, model } from "./shared/backend.js"
 
@@ -41,7 +41,7 @@ const collector = (baseUrl: string) =>
 const train = Effect.gen(function*() {
   const training = yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 8, seed: 1 })
   const batch = [yield* Datum.fromTokens([3, 1, 4, 1, 5, 9, 2, 6])]
-  yield* yield* training.trainStep(batch, "cross_entropy", { learningRate: 1e-4 })
+  yield* training.trainStep(batch, "cross_entropy", { learningRate: 1e-4 }).pipe(TinkerFuture.await)
 }).pipe(Effect.scoped, Effect.withSpan("my-step"))
 
 const program = Effect.gen(function*() {

@@ -4,7 +4,16 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
-import { Autodiff, CustomLoss, Datum, ModelInput, Objectives, TensorData, TrainingClient } from "effect-tinker"
+import {
+  Autodiff,
+  CustomLoss,
+  Datum,
+  ModelInput,
+  Objectives,
+  TensorData,
+  TinkerFuture,
+  TrainingClient
+} from "effect-tinker"
 import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
 
 const prompt = "Guest: I am hungry.\nCook:"
@@ -54,18 +63,19 @@ const program = Effect.gen(function*() {
   })
 
   // Both kinds of answer are learned first, as a model that was trained on everything knows both.
-  for (let n = 0; n < 25; n++) yield* training.trainStep(data, "cross_entropy", adam)
+  for (let n = 0; n < 25; n++) yield* training.trainStep(data, "cross_entropy", adam).pipe(TinkerFuture.await)
   yield* Console.log(`before: ${yield* speak}`)
 
   // The reference is the model as it is now.
-  const { lossFnOutputs } = yield* yield* training.forward(data, "cross_entropy")
+  const { lossFnOutputs } = yield* training.forward(data, "cross_entropy").pipe(TinkerFuture.await)
   const reference = lossFnOutputs.map(({ logprobs }) => logprobs === undefined ? [] : TensorData.toArray(logprobs))
   const loss = preferChosen(reference)
 
   for (let n = 1; n <= 16; n++) {
     const pass = yield* training.forwardBackwardCustom(data, loss)
-    yield* training.optimStep({ learningRate: adam.learningRate / 2 })
+    const update = yield* training.optimStep({ learningRate: adam.learningRate / 2 })
     const { metrics } = yield* pass
+    yield* update
     if (n === 1 || n % 4 === 0) {
       yield* Console.log(`step ${n}: loss ${metrics["loss:sum"]?.toFixed(3)}, margin ${metrics["margin"]?.toFixed(2)}`)
     }

@@ -6,7 +6,7 @@
 import type { Tokenizer } from "@effect-tinker/tokenizer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Clock, Effect } from "effect"
-import { ModelInput, Progress, SamplingClient, TrainingClient } from "effect-tinker"
+import { ModelInput, Progress, SamplingClient, TinkerFuture, TrainingClient } from "effect-tinker"
 import * as Task from "./quickstart/task.js"
 import { makeScreen } from "./quickstart/terminal.js"
 import { Backend, baseUrl, learningRate, model, tokenizerOf } from "./shared/backend.js"
@@ -38,15 +38,16 @@ const supervised = Effect.gen(function*() {
   const losses: Array<number> = []
   for (let step = 1; step <= steps; step++) {
     const pass = yield* training.forwardBackward(data, "cross_entropy")
-    yield* training.optimStep({ learningRate: yield* learningRate })
+    const update = yield* training.optimStep({ learningRate: yield* learningRate })
     const { metrics } = yield* progress.await(pass)
+    yield* update
     losses.push((metrics["loss:sum"] ?? NaN) / answerTokens)
     yield* progress.step({ "loss per token": losses.at(-1) ?? NaN }, { tokens })
   }
   yield* progress.end
   yield* screen.chart(losses, (value) => value.toFixed(1))
   yield* screen.line()
-  const saved = yield* Effect.flatten(training.saveWeightsForSampler("pig-latin"))
+  const saved = yield* TinkerFuture.await(training.saveWeightsForSampler("pig-latin"))
   const after = yield* Effect.flatMap(SamplingClient.make({ modelPath: saved.path }), answers(tokenizer, 0))
   for (const [index, [english, pigLatin]] of Task.phrases.entries()) {
     const [was = "", is = ""] = [before[index], after[index]]
@@ -68,7 +69,7 @@ const reinforced = (tokenizer: Tokenizer.Tokenizer) =>
     let last = ""
     const progress = yield* Progress.make({ totalSteps: rounds, render: screen.progress("  training", () => last) })
     for (let round = 1; round <= rounds; round++) {
-      const { path } = yield* Effect.flatten(training.saveWeightsForSampler(`vowels-${round}`))
+      const { path } = yield* TinkerFuture.await(training.saveWeightsForSampler(`vowels-${round}`))
       const sampler = yield* SamplingClient.make({ modelPath: path })
       const { sequences } = yield* sampler.sample({
         prompt: ModelInput.fromInts(prompt),
@@ -82,8 +83,9 @@ const reinforced = (tokenizer: Tokenizer.Tokenizer) =>
       const better = Task.advantages(scores)
       const batch = yield* Effect.forEach(sequences, (draw, i) => Task.experience(prompt, draw, better[i] ?? 0))
       const pass = yield* training.forwardBackward(batch, "importance_sampling")
-      yield* training.optimStep({ learningRate: 1.25 * (yield* learningRate) })
+      const update = yield* training.optimStep({ learningRate: 1.25 * (yield* learningRate) })
       yield* progress.await(pass)
+      yield* update
       rewards.push(scores.reduce((sum, score) => sum + score, 0) / scores.length)
       last = JSON.stringify(written[0]?.trim())
       yield* progress.step({ reward: rewards.at(-1) ?? NaN })
@@ -98,14 +100,14 @@ const resumed = (training: TrainingClient.Service, tokenizer: Tokenizer.Tokenize
     const { answerTokens, data } = yield* Task.lessons(tokenizer)
     const loss = (client: TrainingClient.Service) =>
       Effect.map(
-        Effect.flatten(client.forward(data, "cross_entropy")),
+        TinkerFuture.await(client.forward(data, "cross_entropy")),
         ({ metrics }) => ((metrics["loss:sum"] ?? NaN) / answerTokens).toFixed(4)
       )
-    const { path } = yield* Effect.flatten(training.saveState("quickstart"))
+    const { path } = yield* TinkerFuture.await(training.saveState("quickstart"))
     const again = yield* TrainingClient.makeFromState({ path, withOptimizer: true })
     yield* screen.line(`  ${path}`)
     yield* screen.line(`  loss per token before saving ${yield* loss(training)}, after loading ${yield* loss(again)}`)
-    const sampler = yield* Effect.flatten(again.saveWeightsForSampler("quickstart"))
+    const sampler = yield* TinkerFuture.await(again.saveWeightsForSampler("quickstart"))
     const [first = ""] = yield* Effect.flatMap(SamplingClient.make({ modelPath: sampler.path }), answers(tokenizer, 0))
     yield* screen.line(`  asked for "${Task.phrases[0]?.[0] ?? ""}", it still answers ${JSON.stringify(first)}`)
   })

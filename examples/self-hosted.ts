@@ -5,7 +5,7 @@
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeRuntime } from "@effect/platform-node"
 import { Config, Console, Effect, Layer } from "effect"
-import { Datum, ServiceClient, TinkerConfig, TrainingClient } from "effect-tinker"
+import { Datum, ServiceClient, TinkerConfig, TinkerFuture, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
 /** The server: yours, or one that is started for this program. */
@@ -22,7 +22,7 @@ const train = Effect.gen(function*() {
 
   const training = yield* TrainingClient.makeLora({ baseModel: names[0] ?? "", rank: 8, seed: 1 })
   const batch = [yield* Datum.fromTokens([3, 1, 4, 1, 5, 9])]
-  const { pass } = yield* yield* training.trainStep(batch, "cross_entropy", { learningRate: 1e-4 })
+  const { pass } = yield* training.trainStep(batch, "cross_entropy", { learningRate: 1e-4 }).pipe(TinkerFuture.await)
   yield* Console.log(`one step over HTTP: loss ${pass.metrics["loss:sum"]?.toFixed(2)}`)
 }).pipe(Effect.scoped)
 

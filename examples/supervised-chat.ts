@@ -46,8 +46,9 @@ const program = Effect.gen(function*() {
   const step = { learningRate: yield* learningRate }
   for (let n = 1; n <= 40; n++) {
     const pass = yield* training.forwardBackward(data, "cross_entropy") // accepted, in order
-    yield* training.optimStep(step) // queued right behind it
+    const update = yield* training.optimStep(step) // queued right behind it
     const { metrics } = yield* pass
+    yield* update
     const loss = (metrics["loss:sum"] ?? NaN) / trained
     if (n % 10 === 0) yield* Console.log(`step ${n}: loss per token ${loss.toFixed(3)}`)
   }

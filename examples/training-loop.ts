@@ -3,7 +3,7 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Stream } from "effect"
-import { Datum, QueueState, TrainingClient } from "effect-tinker"
+import { Datum, QueueState, TinkerFuture, TrainingClient } from "effect-tinker"
 import { Backend, learningRate, model } from "./shared/backend.js"
 
 const steps = 20
@@ -28,7 +28,7 @@ const program = Effect.gen(function*() {
     pending = next
   }
   yield* pending
-  const saved = yield* yield* training.saveState("final", { overwrite: true })
+  const saved = yield* training.saveState("final", { overwrite: true }).pipe(TinkerFuture.await)
   yield* Console.log(`saved ${saved.path}`)
 })
 

@@ -4,8 +4,7 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Array, Console, Effect, Number } from "effect"
-import type { Sample } from "effect-tinker"
-import { Datum, ModelInput, TrainingClient } from "effect-tinker"
+import { Datum, ModelInput, type Sample, TinkerFuture, TrainingClient } from "effect-tinker"
 import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
 
 const numbers = Array.range(0, 9)
@@ -46,7 +45,9 @@ const program = Effect.gen(function*() {
       return Datum.fromTokens(tokens, { weights: tokens.map((_, i) => i < prompt.length ? 0 : 1) })
     }
   )
-  for (let n = 1; n <= 15; n++) yield* training.trainStep(shown, "cross_entropy", { learningRate: rate })
+  for (let n = 1; n <= 15; n++) {
+    yield* training.trainStep(shown, "cross_entropy", { learningRate: rate }).pipe(TinkerFuture.await)
+  }
 
   for (let round = 1; round <= 16; round++) {
     const sampler = yield* training.saveWeightsAndGetSamplingClient() // waits for the steps before it
@@ -68,7 +69,7 @@ const program = Effect.gen(function*() {
       const better = advantages(rewards)
       return sequences.map((sequence, i) => experience(prompt, sequence, better[i] ?? 0))
     }))
-    yield* training.trainStep(batch, "importance_sampling", { learningRate: rate / 2 })
+    yield* training.trainStep(batch, "importance_sampling", { learningRate: rate / 2 }).pipe(TinkerFuture.await)
 
     const mean = Number.sumAll(groups.flatMap(({ rewards }) => rewards)) / batch.length
     if (round === 1 || round % 4 === 0) yield* Console.log(`round ${round}: ${Math.round(100 * mean)}% right`)

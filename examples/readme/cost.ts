@@ -1,5 +1,5 @@
 import { Console, Effect } from "effect"
-import { CostLedger, type Datum, TrainingClient } from "effect-tinker"
+import { CostLedger, type Datum, TinkerFuture, TrainingClient } from "effect-tinker"
 
 const step = (batch: ReadonlyArray<Datum.Datum>) =>
   Effect.gen(function*() {
@@ -8,7 +8,7 @@ const step = (batch: ReadonlyArray<Datum.Datum>) =>
       budget: 5
     })
     const training = ledger.training(yield* TrainingClient.TrainingClient, "Qwen/Qwen3-8B") // the same interface
-    yield* yield* training.trainStep(batch, "cross_entropy")
+    yield* training.trainStep(batch, "cross_entropy").pipe(TinkerFuture.await)
     const { entries, spent } = yield* ledger.totals
     yield* Console.log(`spent ${spent}`, entries)
   }).pipe(Effect.catchTag("BudgetExceeded", (error) => Console.log(error.message)))

@@ -12,8 +12,10 @@ const step = (batch: ReadonlyArray<Datum.Datum>, reference: ReadonlyArray<Readon
       return Autodiff.add(nll, Autodiff.mul(Autodiff.sum(shift), 0.05))
     })
     const pass = yield* training.forwardBackwardCustom(batch, loss)
-    yield* training.optimStep({ learningRate: 1e-4 })
-    return (yield* pass).metrics // loss:sum is yours, surrogate_loss:sum the server's
+    const update = yield* training.optimStep({ learningRate: 1e-4 })
+    const { metrics } = yield* pass // loss:sum is yours, surrogate_loss:sum the server's
+    yield* update
+    return metrics
   })
 
 export { step }

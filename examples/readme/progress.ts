@@ -10,8 +10,9 @@ const train = (batches: ReadonlyArray<ReadonlyArray<Datum.Datum>>) =>
     })
     for (const batch of batches) {
       const pass = yield* training.forwardBackward(batch, "cross_entropy")
-      yield* training.optimStep({ learningRate: 1e-4 })
+      const update = yield* training.optimStep({ learningRate: 1e-4 })
       const { metrics } = yield* progress.await(pass) // shows the queue's reasons while it waits
+      yield* update
       yield* progress.step({ loss: metrics["loss:sum"] ?? NaN }, { tokens: 4096 })
     }
   }).pipe(Effect.scoped)

@@ -1,6 +1,5 @@
 import { Effect, Layer } from "effect"
-import type { Datum } from "effect-tinker"
-import { ServiceClient, TrainingClient } from "effect-tinker"
+import { type Datum, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
 const train = (batches: ReadonlyArray<ReadonlyArray<Datum.Datum>>) =>
@@ -13,7 +12,7 @@ const train = (batches: ReadonlyArray<ReadonlyArray<Datum.Datum>>) =>
       yield* Effect.log(`loss ${metrics["loss:sum"]}`)
       yield* step
     }
-    return yield* yield* training.saveState("final")
+    return yield* training.saveState("final").pipe(TinkerFuture.await)
   })
 
 const Live = TrainingClient.layerLora({ baseModel: "Qwen/Qwen3-8B", rank: 32 }).pipe(

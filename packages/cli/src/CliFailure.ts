@@ -78,6 +78,10 @@ const sentences: {
     "Correct the request if it is at fault, otherwise run it again."
   ],
   FutureExpired: ["The result has expired on the server", "Run the command again."],
+  UnobservedFailure: [
+    "An earlier operation of the model failed",
+    "Correct the request if it is at fault, otherwise run the command again."
+  ],
   Stuck: ["Nothing has moved for a long time", "Run the command again later."],
   InvalidInput: ["Invalid input", "Check the arguments against `--help`."],
   BudgetExceeded: ["It could cost more than the budget has left", "Raise the budget, or ask for less."],

@@ -3,6 +3,7 @@ import { Faults, LocalServer, TinkerLocal } from "@effect-tinker/local"
 import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import type { Api } from "effect-tinker"
 import { layer as server, Server, tinker } from "./fixtures/server.js"
 
 const check = (rules: ReadonlyArray<Faults.Rule> = []) =>
@@ -10,7 +11,7 @@ const check = (rules: ReadonlyArray<Faults.Rule> = []) =>
     Effect.provide(Layer.provide(TinkerLocal.layer(), Faults.layer({ rules })))
   )
 
-const answer = (endpoint: string, status: number): Faults.Rule => ({
+const answer = (endpoint: Api.Name, status: number): Faults.Rule => ({
   endpoints: [endpoint],
   fault: { _tag: "Status", status }
 })

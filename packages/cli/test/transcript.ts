@@ -7,7 +7,7 @@
 import * as LocalTokenizer from "@effect-tinker/local/LocalTokenizer"
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer } from "effect"
-import { Datum, ModelInput, ServiceClient, TrainingClient } from "effect-tinker"
+import { Datum, ModelInput, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import { spawnSync } from "node:child_process"
 import { mkdirSync, symlinkSync } from "node:fs"
@@ -28,8 +28,8 @@ const teach = (baseUrl: string) =>
       lossFnInputs: { target_tokens: tokens.slice(1), weights }
     })
     for (let i = 0; i < 80; i++) yield* training.trainStep([datum], "cross_entropy", { learningRate: 1e-3 })
-    yield* Effect.flatten(training.saveState("0080"))
-    const { path } = yield* Effect.flatten(training.saveWeightsForSampler("greeting"))
+    yield* TinkerFuture.await(training.saveState("0080"))
+    const { path } = yield* TinkerFuture.await(training.saveWeightsForSampler("greeting"))
     return path
   }).pipe(
     Effect.scoped,

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import type * as Api from "effect-tinker/Api"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -41,8 +42,8 @@ export type Fault =
  * @category models
  */
 export interface Rule {
-  /** Names of the endpoints it is for, as in the table of the SDK. Defaults to all. */
-  readonly endpoints?: ReadonlyArray<string> | undefined
+  /** The endpoints it is for, by their names in `Api`. Defaults to all. */
+  readonly endpoints?: ReadonlyArray<Api.Name> | undefined
   /** How often it strikes, 0 to 1. Defaults to 1. */
   readonly probability?: number | undefined
   /** How many matching requests pass untouched first. Defaults to 0. */
@@ -103,7 +104,7 @@ export const make = (options?: {
         const faults: Array<Fault> = []
         for (const state of states) {
           const { endpoints, fault, probability = 1, skip = 0, times = Infinity } = state.rule
-          if (endpoints !== undefined && !endpoints.includes(endpoint)) continue
+          if (endpoints !== undefined && !endpoints.some((name) => name === endpoint)) continue
           if (state.seen++ < skip || state.strikes >= times) continue
           if (probability < 1 && (yield* random.next) >= probability) continue
           state.strikes++

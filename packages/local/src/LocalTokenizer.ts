@@ -3,6 +3,8 @@
  *
  * @since 0.1.0
  */
+import * as TextTokenizer from "effect-tinker/TextTokenizer"
+import type * as Layer from "effect/Layer"
 
 /**
  * The special tokens with their ids. They follow the 256 bytes; the reserved ones make the vocabulary a multiple of
@@ -173,3 +175,11 @@ export const huggingFaceFiles: {
       "'<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
   }
 }
+
+/**
+ * This tokenizer for the SDK's `SamplingClient.sampleText`.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer: Layer.Layer<TextTokenizer.TextTokenizer> = TextTokenizer.layer({ encode, decode })

@@ -1,7 +1,7 @@
 import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger } from "effect"
-import { Autodiff, CustomLoss, QueueState, TinkerError } from "effect-tinker"
+import { Autodiff, CustomLoss, Loss, QueueState, TinkerError } from "effect-tinker"
 import { fromTokens, Tinker, type Training } from "effect-tinker/Promise"
 import * as LocalServer from "../src/LocalServer.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
@@ -72,6 +72,42 @@ describe("Promise", () => {
     assert.include((await tinker.serverCapabilities()).supportedModels.map(({ modelName }) => modelName), model)
   })
 
+  it("G16: a rejection nobody looks at fails the next save, sampler or close, and is logged once", async () => {
+    const lines: Array<string> = []
+    const logger = Logger.make(({ logLevel, message }) => {
+      if (logLevel._tag === "Warning") lines.push(String(message))
+    })
+    const layer = Layer.merge(TinkerLocal.layer(), Logger.replace(Logger.defaultLogger, logger))
+    const tinker = await Tinker.connect({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey, layer })
+    const training = await lora(tinker)
+
+    // Refused here, before anything is sent.
+    training.optimStep({ learningRate: -1 })
+    const save = await rejection(training.saveState("a"))
+    assert.instanceOf(save, TinkerError.UnobservedFailure)
+    assert.propertyVal(save, "operation", "optimStep")
+    assert.instanceOf(Object(save).cause, TinkerError.InvalidInput)
+    assert.strictEqual(lines.length, 1)
+
+    // Refused by the server, after it was accepted.
+    training.forwardBackward([lesson], Loss.other("no_such_loss"))
+    assert.instanceOf(await rejection(training.saveWeightsAndGetSamplingClient()), TinkerError.UnobservedFailure)
+
+    // Awaited late, or aborted by its caller: nothing is lost.
+    const late = training.optimStep({ learningRate: -1 })
+    await later()
+    assert.instanceOf(await rejection(late), TinkerError.InvalidInput)
+    training.optimStep(adam, { signal: AbortSignal.abort() })
+    await training.saveState("b")
+
+    training.forwardBackward([lesson], Loss.other("no_such_loss"))
+    assert.instanceOf(await rejection(training.close()), TinkerError.UnobservedFailure)
+    const other = await lora(tinker)
+    other.optimStep({ learningRate: -1 })
+    assert.instanceOf(await rejection(tinker.close()), TinkerError.UnobservedFailure)
+    assert.strictEqual(lines.length, 4)
+  }, 60_000)
+
   it("calls made in one tick reach the server in that order", async () => {
     const { operations, tinker } = await watched()
     const training = await lora(tinker)
@@ -117,13 +153,13 @@ describe("Promise", () => {
     const training = await lora(tinker)
     await pause()
     const pass = rejection(training.forwardBackward([lesson], "cross_entropy"))
-    const left = training.optimStep(adam) // never looked at
+    const left = rejection(training.optimStep(adam))
     await later()
     await Promise.all([tinker.close(), tinker.close()])
     assert.instanceOf(await pass, TinkerError.Closed)
     assert.instanceOf(await rejection(training.optimStep(adam)), TinkerError.Closed)
     assert.instanceOf(await rejection(tinker.rest.listSessions()), TinkerError.Closed)
-    assert.instanceOf(await rejection(left), TinkerError.Closed)
+    assert.instanceOf(await left, TinkerError.Closed)
   })
 
   it("errors are the tagged classes themselves", async () => {
@@ -135,7 +171,7 @@ describe("Promise", () => {
     assert.propertyVal(missing, "status", 404)
     const training = await lora(tinker)
     assert.instanceOf(await rejection(training.forwardBackward([], "cross_entropy")), TinkerError.InvalidInput)
-    const ragged = { modelInput: [1, 2], lossFnInputs: { target_tokens: [[1], [2, 3]] } }
+    const ragged = { modelInput: [1, 2], lossFnInputs: { target_tokens: [[1], [2, 3]], weights: [1, 1] } }
     assert.instanceOf(await rejection(training.forwardBackward([ragged], "cross_entropy")), TinkerError.InvalidInput)
     assert.throws(() => fromTokens([1]), TinkerError.InvalidInput)
     assert.instanceOf(await rejection(Tinker.connect({ baseUrl: "ftp://x" })), TinkerError.InvalidInput)
@@ -199,7 +235,7 @@ describe("Promise", () => {
     assert.strictEqual(await rejection(training.forwardBackwardCustom([lesson], () => Promise.reject(mine))), mine)
     await pause()
     const told = await new Promise<QueueState.Event>((onEvent) => {
-      training.forwardBackward([lesson], "cross_entropy", { onEvent })
+      training.forwardBackward([lesson], "cross_entropy", { onEvent }).catch(() => {})
     })
     assert.strictEqual(QueueState.reason(told), "the service is short of capacity")
     await tinker.close()
@@ -221,17 +257,18 @@ describe("Promise", () => {
     const unhandled: Array<unknown> = []
     const listen = (reason: unknown) => unhandled.push(reason)
     process.on("unhandledRejection", listen)
-    const { pause, tinker } = await watched()
+    const { tinker } = await watched()
     const training = await lora(tinker)
     training.forwardBackward([], "cross_entropy")
     training.optimStep({ learningRate: Number.NaN })
     tinker.rest.getTrainingRun("no-such-run")
     training.saveState("x", { signal: AbortSignal.abort() })
     await later()
-    await pause()
     training.forwardBackward([lesson], "cross_entropy")
     tinker.rest.trainingRuns()[Symbol.asyncIterator]().next()
-    await tinker.close()
+    const lost = await rejection(tinker.close())
+    assert.instanceOf(lost, TinkerError.UnobservedFailure)
+    assert.propertyVal(lost, "others", 1)
     training.optimStep(adam)
     tinker.rest.trainingRuns()[Symbol.asyncIterator]().next()
     await later()

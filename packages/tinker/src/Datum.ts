@@ -15,7 +15,7 @@ import * as TensorData from "./TensorData.js"
 import { InvalidInput } from "./TinkerError.js"
 
 /**
- * What marks the values of this module.
+ * Unique identifier of {@link Datum}.
  *
  * @since 0.1.0
  * @category models
@@ -23,7 +23,7 @@ import { InvalidInput } from "./TinkerError.js"
 export const TypeId: unique symbol = Symbol.for("effect-tinker/Datum")
 
 /**
- * What marks the values of this module.
+ * Unique identifier of {@link Datum}.
  *
  * @since 0.1.0
  * @category models
@@ -91,6 +91,18 @@ export class Datum {
 }
 
 /**
+ * A datum known to have these loss inputs, as {@link make} and {@link fromTokens} return it. It can be used wherever
+ * fewer are needed. A plain {@link Datum} can be used everywhere: its inputs are checked before it is sent.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface With<in Inputs extends string> extends Datum {
+  /** Only for the compiler: never set. */
+  readonly "~inputs"?: (input: Inputs) => void
+}
+
+/**
  * Whether something is a {@link Datum}.
  *
  * @since 0.1.0
@@ -116,17 +128,17 @@ const invalid = (method: string, description: string) =>
  * @since 0.1.0
  * @category constructors
  */
-export const make = (options: {
+export const make = <const Inputs extends string = never>(options: {
   readonly modelInput: ModelInput.ModelInput | ModelInput.Tokens
-  readonly lossFnInputs?: Readonly<Record<string, LossFnInput>> | undefined
-}): Either.Either<Datum, InvalidInput> => {
+  readonly lossFnInputs?: Readonly<Record<Inputs, LossFnInput>> | undefined
+}): Either.Either<With<Inputs>, InvalidInput> => {
   const modelInput = options.modelInput instanceof ModelInput.ModelInput
     ? options.modelInput
     : ModelInput.fromInts(options.modelInput)
   const valid = ModelInput.validate(modelInput)
   if (Either.isLeft(valid)) return Either.left(valid.left)
   const inputs: Array<[string, TensorData.TensorData]> = []
-  for (const [key, value] of Object.entries(options.lossFnInputs ?? {})) {
+  for (const [key, value] of Object.entries<LossFnInput>(options.lossFnInputs ?? {})) {
     if (TensorData.isTensorData(value)) inputs.push([key, value])
     else {
       const tensor = TensorData.fromArray(value, { key })
@@ -155,7 +167,7 @@ export const make = (options: {
 export const fromTokens = (
   tokens: ModelInput.Tokens,
   options?: { readonly weights?: ArrayLike<number> | undefined }
-): Either.Either<Datum, InvalidInput> => {
+): Either.Either<With<"target_tokens" | "weights">, InvalidInput> => {
   const ids = numbers.toInt32(tokens)
   if (ids === undefined) {
     const wrong = numbers.firstNotInt32(tokens)
@@ -203,15 +215,15 @@ export const withProvenance: {
   (spans: {
     readonly modelInput: ReadonlyArray<ProvenanceSpan>
     readonly lossFnInputs: ReadonlyArray<ProvenanceSpan>
-  }): (self: Datum) => Either.Either<Datum, InvalidInput>
-  (self: Datum, spans: {
+  }): <Inputs extends string>(self: With<Inputs>) => Either.Either<With<Inputs>, InvalidInput>
+  <Inputs extends string>(self: With<Inputs>, spans: {
     readonly modelInput: ReadonlyArray<ProvenanceSpan>
     readonly lossFnInputs: ReadonlyArray<ProvenanceSpan>
-  }): Either.Either<Datum, InvalidInput>
-} = dual(2, (self: Datum, spans: {
+  }): Either.Either<With<Inputs>, InvalidInput>
+} = dual(2, <Inputs extends string>(self: With<Inputs>, spans: {
   readonly modelInput: ReadonlyArray<ProvenanceSpan>
   readonly lossFnInputs: ReadonlyArray<ProvenanceSpan>
-}): Either.Either<Datum, InvalidInput> => {
+}): Either.Either<With<Inputs>, InvalidInput> => {
   const length = ModelInput.length(self.modelInput)
   if (Either.isLeft(length)) return Either.left(length.left)
   const targets = self.lossFnInputs["target_tokens"]?.shape

@@ -199,6 +199,14 @@ export const empty: ModelInput = make([])
 export const fromInts = (tokens: Tokens): ModelInput => make([text(tokens)])
 
 /**
+ * An input as it is, or from token ids.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const from = (input: ModelInput | Tokens): ModelInput => input instanceof ModelInput ? input : fromInts(input)
+
+/**
  * Text as the tokens a tokenizer makes of it: anything that encodes, such as one of `@effect-tinker/tokenizer`.
  *
  * @since 0.1.0

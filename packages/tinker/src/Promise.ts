@@ -107,17 +107,19 @@ const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
   const runtime = exit.value
   const client = Context.get(runtime.context, ServiceClient.ServiceClient)
   const runner = Runner.make(runtime, scope)
-  const scoped: Clients.Scoped = { runner, scope }
+  const scoped: Clients.Scoped = { runner, scope, unobserved: new Set() }
   const own = <A>(make: Effect.Effect<A, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope>) =>
     Effect.provideService(make, ServiceClient.ServiceClient, client)
   let closing: Promise<void> | undefined
-  const close = () => {
-    if (closing === undefined) {
-      runner.stop()
-      closing = Effect.runPromise(Scope.close(scope, Exit.void))
-    }
-    return closing
+  const closeOnce = async () => {
+    const models = Array.from(scoped.unobserved)
+    const pending = models.map((model) => model.settle()).filter((settled) => settled !== undefined)
+    if (pending.length > 0) await Promise.all(pending)
+    runner.stop()
+    await runner.release(Scope.close(scope, Exit.void))
+    for (const model of models) model.raise("close")
   }
+  const close = () => closing ??= closeOnce()
   return {
     close,
     [Symbol.asyncDispose]: close,

@@ -31,7 +31,7 @@ import type * as TrainingRun from "./TrainingRun.js"
 import type * as Weights from "./Weights.js"
 
 type Call<A> = Caller.Call<A>
-type Pages<A> = Stream.Stream<A, TinkerError.TinkerError>
+type Pages<A> = Stream.Stream<A, TinkerError.RestError>
 
 /**
  * Which page of a list.
@@ -141,7 +141,7 @@ export interface Service {
     /** Defaults to 30 minutes. */
     readonly timeout?: Duration.DurationInput | undefined
     readonly onPending?: ((elapsed: Duration.Duration) => Effect.Effect<void>) | undefined
-  }) => Call<string>
+  }) => Effect.Effect<string, TinkerError.RestError | TinkerError.RequestFailed>
   readonly getSampler: (samplerId: string) => Call<Sampler.GetSamplerResponse>
   /** One UTC day, today unless told otherwise. */
   readonly getAuditLog: (options?: {

@@ -16,11 +16,12 @@ import type * as Stream from "effect/Stream"
 import * as SubscriptionRef from "effect/SubscriptionRef"
 import * as Api from "./Api.js"
 import type { SamplingSessionId, SessionId } from "./Id.js"
+import * as ErrorChannel from "./internal/errorChannel.js"
 import * as Heartbeat from "./internal/heartbeat.js"
 import * as Observer from "./internal/observer.js"
 import { sampleMany } from "./internal/sampleMany.js"
 import * as Sampling from "./internal/sampling.js"
-import type { ModelInput } from "./ModelInput.js"
+import type * as ModelInput from "./ModelInput.js"
 import type * as QueueState from "./QueueState.js"
 import type * as Sample from "./Sample.js"
 import { CreateSamplingSessionRequest } from "./Sampler.js"
@@ -28,7 +29,16 @@ import { SamplerHandle } from "./SamplerHandle.js"
 import type { Stop } from "./SamplingParams.js"
 import * as ServiceClient from "./ServiceClient.js"
 import type { TensorData } from "./TensorData.js"
+import * as TextTokenizer from "./TextTokenizer.js"
 import * as TinkerError from "./TinkerError.js"
+
+/**
+ * What to continue or score: an input of the model, or token ids in a plain or typed array.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Prompt = ModelInput.ModelInput | ModelInput.Tokens
 
 /**
  * What to draw, and how. Everything but the prompt may be left out.
@@ -37,7 +47,8 @@ import * as TinkerError from "./TinkerError.js"
  * @category models
  */
 export interface SampleOptions {
-  readonly prompt: ModelInput
+  /** What to continue: an input of the model, or its token ids. For text there is {@link sampleText}. */
+  readonly prompt: Prompt
   /** Sequences to draw. Defaults to 1. */
   readonly numSamples?: number | undefined
   /** Most tokens to generate. The service decides when absent. */
@@ -76,7 +87,7 @@ export interface SampleResult {
   /** Position among the requests. */
   readonly index: number
   readonly request: SampleOptions
-  readonly result: Either.Either<Sample.SampleResponse, TinkerError.TinkerError>
+  readonly result: Either.Either<Sample.SampleResponse, TinkerError.SamplingError>
 }
 
 /**
@@ -87,14 +98,14 @@ export interface SampleResult {
  */
 export interface Service {
   readonly samplingSessionId: SamplingSessionId
-  readonly sample: (options: SampleOptions) => Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError>
+  readonly sample: (options: SampleOptions) => Effect.Effect<Sample.SampleResponse, TinkerError.SamplingError>
   /**
    * Log probability of each prompt token: NaN for the first, and for those before the last `lastN` when that is given.
    */
   readonly computeLogprobs: (
-    prompt: ModelInput,
+    prompt: Prompt,
     options?: { readonly lastN?: number | undefined }
-  ) => Effect.Effect<Float32Array, TinkerError.TinkerError>
+  ) => Effect.Effect<Float32Array, TinkerError.SamplingError>
   /**
    * Many samples, answered in the order in which they end. Requests are pulled as places get free, so any number of
    * them needs the memory of those under way. A sample that fails is an element too, and stops nothing.
@@ -104,7 +115,7 @@ export interface Service {
     options?: { readonly concurrency?: number | undefined }
   ) => Stream.Stream<SampleResult, E, R>
   /** Name of the model under the adapter. */
-  readonly baseModel: Effect.Effect<string, TinkerError.TinkerError>
+  readonly baseModel: Effect.Effect<string, TinkerError.RequestError>
   /** What holds samples up: queue states, back-off, billing. */
   readonly events: Stream.Stream<QueueState.Event>
   /** For another process or thread. It holds no credential. */
@@ -133,14 +144,34 @@ export interface Settings {
 }
 
 /**
- * What to sample from: a base model, a `tinker://` path, or a checkpoint together with its base model.
+ * What to sample from: either a base model or a `tinker://` path.
  *
  * @since 0.1.0
  * @category models
  */
-export interface Options extends Settings {
-  readonly baseModel?: string | undefined
-  readonly modelPath?: string | undefined
+export type Options = Settings & (ModelSource | CheckpointSource)
+
+/**
+ * A model of the service's catalogue.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ModelSource {
+  readonly baseModel: string
+  readonly modelPath?: undefined
+}
+
+/**
+ * Saved weights.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface CheckpointSource {
+  /** A `tinker://` path. */
+  readonly modelPath: string
+  readonly baseModel?: undefined
 }
 
 const from = (method: string) => ({ module: "SamplingClient", method })
@@ -186,7 +217,9 @@ export const fromSession: (
         ),
       sampleMany: sampleMany((request) => run("sampleMany", request)),
       baseModel: Effect.map(
-        transport.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") }),
+        ErrorChannel.request(
+          transport.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") })
+        ),
         (sampler) => sampler.baseModel
       ),
       events,
@@ -206,11 +239,11 @@ export const fromSession: (
  * @example
  * ```ts
  * import { Effect } from "effect"
- * import { ModelInput, SamplingClient } from "effect-tinker"
+ * import { SamplingClient } from "effect-tinker"
  *
  * const draw = Effect.gen(function*() {
  *   const sampler = yield* SamplingClient.make({ modelPath: "tinker://run/sampler_weights/final" })
- *   const { sequences } = yield* sampler.sample({ prompt: ModelInput.fromInts([1, 15, 27]), maxTokens: 64 })
+ *   const { sequences } = yield* sampler.sample({ prompt: [1, 15, 27], maxTokens: 64 })
  *   return sequences.map(({ tokens }) => tokens)
  * })
  * ```
@@ -220,7 +253,7 @@ export const fromSession: (
  */
 export const make: (
   options: Options
-) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
     const { baseModel, modelPath } = options
     if (baseModel === undefined && modelPath === undefined) {
@@ -246,7 +279,8 @@ export const make: (
       )
     )
     return yield* fromSession(service, samplingSessionId, sessionId, "original", options, modelPath ?? baseModel)
-  }
+  },
+  ErrorChannel.startup
 )
 
 /**
@@ -261,7 +295,7 @@ export const make: (
 export const fromHandle: (
   handle: SamplerHandle,
   settings?: Settings
-) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
   function*(handle, settings) {
     const service = yield* ServiceClient.ServiceClient
     const { transport } = service[ServiceClient.TypeId]
@@ -277,7 +311,8 @@ export const fromHandle: (
       recordStabilityInfo: handle.recordStabilityInfo,
       ...settings
     })
-  }
+  },
+  ErrorChannel.startup
 )
 
 /**
@@ -288,7 +323,7 @@ export const fromHandle: (
  */
 export const layer = (
   options: Options
-): Layer.Layer<SamplingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+): Layer.Layer<SamplingClient, TinkerError.StartupError, ServiceClient.ServiceClient> =>
   Layer.scoped(SamplingClient, make(options))
 
 /**
@@ -300,5 +335,48 @@ export const layer = (
 export const layerHandle = (
   handle: SamplerHandle,
   settings?: Settings
-): Layer.Layer<SamplingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+): Layer.Layer<SamplingClient, TinkerError.StartupError, ServiceClient.ServiceClient> =>
   Layer.scoped(SamplingClient, fromHandle(handle, settings))
+
+/**
+ * What {@link sampleText} returns: each sequence as text, and the response with its tokens.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface TextResponse {
+  readonly texts: ReadonlyArray<string>
+  readonly response: Sample.SampleResponse
+}
+
+/**
+ * Continues a text, with the tokenizer in the context. The text is encoded as it is: a chat needs the template of its
+ * model.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import { SamplingClient } from "effect-tinker"
+ *
+ * const complete = Effect.gen(function*() {
+ *   const sampler = yield* SamplingClient.SamplingClient
+ *   const { texts } = yield* SamplingClient.sampleText(sampler, { prompt: "Once upon a time", maxTokens: 64 })
+ *   return texts[0]
+ * })
+ * ```
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const sampleText: (
+  sampler: Service,
+  options: Omit<SampleOptions, "prompt"> & { readonly prompt: string }
+) => Effect.Effect<TextResponse, TinkerError.SamplingError, TextTokenizer.TextTokenizer> = Effect.fnUntraced(
+  function*(sampler, options) {
+    const tokenizer = yield* TextTokenizer.TextTokenizer
+    const prompt = yield* tokenizer.encode(options.prompt)
+    const response = yield* sampler.sample({ ...options, prompt })
+    const texts = yield* Effect.forEach(response.sequences, ({ tokens }) => tokenizer.decode(tokens))
+    return { texts, response }
+  }
+)

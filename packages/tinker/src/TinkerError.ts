@@ -8,7 +8,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Internal from "./internal/tinkerError.js"
 import { MalformedResponse, RateLimited, TimedOut, TransportFailed, Unavailable } from "./TinkerError/Exchange.js"
-import { FutureExpired, RequestFailed, Stuck } from "./TinkerError/Operation.js"
+import { FutureExpired, RequestFailed, Stuck, UnobservedFailure } from "./TinkerError/Operation.js"
 import {
   Authentication,
   BadRequest,
@@ -47,7 +47,7 @@ export * from "./TinkerError/Refused.js"
 export * from "./TinkerError/Unsent.js"
 
 /**
- * What marks the values of this module.
+ * Unique identifier of the errors.
  *
  * @since 0.1.0
  * @category models
@@ -55,7 +55,7 @@ export * from "./TinkerError/Unsent.js"
 export const TypeId: typeof Internal.TypeId = Internal.TypeId
 
 /**
- * What marks the values of this module.
+ * Unique identifier of the errors.
  *
  * @since 0.1.0
  * @category models
@@ -83,6 +83,7 @@ export const TinkerError: Schema.Union<[
   typeof RequestFailed,
   typeof FutureExpired,
   typeof Stuck,
+  typeof UnobservedFailure,
   typeof InvalidInput,
   typeof BudgetExceeded,
   typeof Closed,
@@ -104,6 +105,7 @@ export const TinkerError: Schema.Union<[
   RequestFailed,
   FutureExpired,
   Stuck,
+  UnobservedFailure,
   InvalidInput,
   BudgetExceeded,
   Closed,
@@ -113,12 +115,92 @@ export const TinkerError: Schema.Union<[
 )
 
 /**
- * Everything that can go wrong.
+ * What any request can fail with: refused here or by the server, or no usable response.
  *
  * @since 0.1.0
  * @category errors
  */
-export type TinkerError = typeof TinkerError.Type
+export type RequestError =
+  | Authentication
+  | PermissionDenied
+  | NotFound
+  | Conflict
+  | BadRequest
+  | RateLimited
+  | BillingBlocked
+  | Unavailable
+  | TimedOut
+  | TransportFailed
+  | MalformedResponse
+  | InvalidInput
+  | Closed
+  | MissingCredential
+  | MalformedCredential
+  | CredentialCommandFailed
+
+/**
+ * The server accepted an operation, and there is no result.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type OperationError = RequestFailed | FutureExpired | Stuck
+
+/**
+ * What each kind of operation can fail with.
+ *
+ * The groups are disjoint, and the types below are looked up here instead of being unions of their own: so TypeScript
+ * shows `MyError | RequestError | OperationError` for a program that trains and samples, and not twenty classes.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export interface Errors {
+  readonly startup: RequestError | OperationError
+  readonly training: RequestError | OperationError | UnobservedFailure | BudgetExceeded
+  readonly sampling: RequestError | OperationError | BudgetExceeded
+  readonly any: RequestError | OperationError | UnobservedFailure | BudgetExceeded
+}
+
+/**
+ * What creating a model or opening a sampler can fail with.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type StartupError = Errors["startup"]
+
+/**
+ * What an operation of a model in training can fail with.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type TrainingError = Errors["training"]
+
+/**
+ * What drawing or scoring samples can fail with.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type SamplingError = Errors["sampling"]
+
+/**
+ * What a call of the REST client can fail with.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type RestError = RequestError
+
+/**
+ * Any failure of this SDK.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type TinkerError = Errors["any"]
 
 /**
  * Whether something is a {@link TinkerError}.
@@ -160,6 +242,8 @@ export const isUserError = (error: TinkerError): boolean => {
   switch (error._tag) {
     case "RequestFailed":
       return error.category === "user"
+    case "UnobservedFailure":
+      return isTinkerError(error.cause) && isUserError(error.cause)
     case "InvalidInput":
     case "BudgetExceeded":
     case "MissingCredential":

@@ -1,20 +1,21 @@
 /**
  * An operation the server has accepted: an Effect of its result.
  *
- * - Nothing is asked of the server until someone waits. However many wait, and however often, there is one poll.
- * - Whoever stops waiting leaves at once; when the last one leaves, the poll's request is aborted. Waiting again later
- *   takes the poll up again. What the server accepted runs on there in any case.
- * - A result, or a failure that is final, is kept.
+ * - Nothing is polled until someone waits. However many wait, and however often, there is one poll.
+ * - An interrupted waiter returns at once; when the last one leaves, the poll's request is aborted. Waiting again
+ *   resumes the poll. What the server has accepted keeps running there in any case.
+ * - A result, or a final failure, is kept.
+ * - A failure nobody observes is not lost: it fails the model's next save, sampler or close. Awaiting a future, or one
+ *   derived from it, observes it; {@link ignore} opts out.
  *
  * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Effectable from "effect/Effectable"
 import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as Predicate from "effect/Predicate"
-import * as Stream from "effect/Stream"
+import type * as Stream from "effect/Stream"
 import * as Accepted from "./internal/accepted.js"
 import type * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
@@ -41,7 +42,7 @@ export type TypeId = typeof TypeId
  * @since 0.1.0
  * @category models
  */
-export interface TinkerFuture<out A> extends Effect.Effect<A, TinkerError.TinkerError> {
+export interface TinkerFuture<out A> extends Effect.Effect<A, TinkerError.TrainingError> {
   readonly [TypeId]: TypeId
   /** The server's ids of the operation: several when a batch was sent in pieces. */
   readonly requestIds: ReadonlyArray<string>
@@ -60,29 +61,65 @@ export interface TinkerFuture<out A> extends Effect.Effect<A, TinkerError.Tinker
  */
 export const isTinkerFuture = (u: unknown): u is TinkerFuture<unknown> => Predicate.hasProperty(u, TypeId)
 
-class Future<A> extends Effectable.Class<A, TinkerError.TinkerError> implements TinkerFuture<A> {
-  readonly [TypeId]: TypeId = TypeId
-  constructor(
-    private readonly effect: Effect.Effect<A, TinkerError.TinkerError>,
-    readonly requestIds: ReadonlyArray<string>,
-    private readonly stream: () => Stream.Stream<QueueState.Event>
-  ) {
-    super()
-  }
-  get events(): Stream.Stream<QueueState.Event> {
-    return this.stream()
-  }
-  commit(): Effect.Effect<A, TinkerError.TinkerError> {
-    return this.effect
-  }
-}
-
 /**
  * The future of an accepted operation.
  *
  * @internal
  */
 export const make = <A>(options: Accepted.Options<A>): TinkerFuture<A> => new Accepted.Accepted(options)
+
+/**
+ * A future of any Effect, which runs each time the future is awaited: for a fake `TrainingClient` in a test.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromEffect = <A>(
+  effect: Effect.Effect<A, TinkerError.TrainingError>,
+  requestIds: ReadonlyArray<string> = []
+): TinkerFuture<A> => new Accepted.Derived({ effect, sources: [], requestIds })
+
+/**
+ * Waits until an operation is accepted, and then for its result.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import { type Datum, TinkerFuture, TrainingClient } from "effect-tinker"
+ *
+ * const lossOf = (batch: ReadonlyArray<Datum.With<"target_tokens" | "weights">>) =>
+ *   Effect.gen(function*() {
+ *     const training = yield* TrainingClient.TrainingClient
+ *     const { metrics } = yield* training.forward(batch, "cross_entropy").pipe(TinkerFuture.await)
+ *     return metrics["loss:sum"]
+ *   })
+ * ```
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+const await_: <A, E, R>(
+  operation: Effect.Effect<TinkerFuture<A>, E, R>
+) => Effect.Effect<A, E | TinkerError.TrainingError, R> = Effect.flatten
+
+export {
+  /**
+   * Waits until an operation is accepted, and then for its result: `operation.pipe(TinkerFuture.await)`.
+   *
+   * @since 0.1.0
+   * @category combinators
+   */
+  await_ as await
+}
+
+/**
+ * Declares that nobody will look at the outcome: a failure is neither logged nor raised by the model's next save,
+ * sampler or close.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const ignore = (self: TinkerFuture<unknown>): Effect.Effect<void> => Effect.sync(() => Accepted.observe(self))
 
 /**
  * A future of something computed from the result, once however often it is awaited. For what may fail there is
@@ -107,17 +144,16 @@ export const map: {
  * @category combinators
  */
 export const mapEither: {
-  <A, B>(f: (value: A) => Either.Either<B, TinkerError.TinkerError>): (self: TinkerFuture<A>) => TinkerFuture<B>
-  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TinkerError>): TinkerFuture<B>
+  <A, B>(f: (value: A) => Either.Either<B, TinkerError.TrainingError>): (self: TinkerFuture<A>) => TinkerFuture<B>
+  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TrainingError>): TinkerFuture<B>
 } = dual(
   2,
-  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TinkerError>): TinkerFuture<B> => {
-    let kept: Either.Either<B, TinkerError.TinkerError> | undefined
-    return new Future(
-      Effect.suspend(() => kept ?? Effect.flatMap(self, (value) => kept ??= f(value))),
-      self.requestIds,
-      () => self.events
-    )
+  <A, B>(self: TinkerFuture<A>, f: (value: A) => Either.Either<B, TinkerError.TrainingError>): TinkerFuture<B> => {
+    let kept: Either.Either<B, TinkerError.TrainingError> | undefined
+    return new Accepted.Derived({
+      effect: Effect.suspend(() => kept ?? Effect.flatMap(self, (value) => kept ??= f(value))),
+      sources: [self]
+    })
   }
 )
 
@@ -129,11 +165,10 @@ export const mapEither: {
  * @category combinators
  */
 export const all = <A>(futures: ReadonlyArray<TinkerFuture<A>>): TinkerFuture<ReadonlyArray<A>> =>
-  new Future<ReadonlyArray<A>>(
-    Effect.all(futures, { concurrency: "unbounded" }),
-    futures.flatMap((future) => future.requestIds),
-    () => Stream.mergeAll(futures.map((future) => future.events), { concurrency: "unbounded" })
-  )
+  new Accepted.Derived<ReadonlyArray<A>>({
+    effect: Effect.all(futures, { concurrency: "unbounded" }),
+    sources: futures
+  })
 
 /**
  * One future of two, as {@link all}.
@@ -142,11 +177,10 @@ export const all = <A>(futures: ReadonlyArray<TinkerFuture<A>>): TinkerFuture<Re
  * @category combinators
  */
 export const zip = <A, B>(self: TinkerFuture<A>, that: TinkerFuture<B>): TinkerFuture<readonly [A, B]> =>
-  new Future<readonly [A, B]>(
-    Effect.all([self, that], { concurrency: "unbounded" }),
-    [...self.requestIds, ...that.requestIds],
-    () => Stream.merge(self.events, that.events)
-  )
+  new Accepted.Derived<readonly [A, B]>({
+    effect: Effect.all([self, that], { concurrency: "unbounded" }),
+    sources: [self, that]
+  })
 
 /**
  * The same future, failing with `TimedOut` whenever a wait takes longer than this. The operation itself runs on, and
@@ -173,8 +207,8 @@ export const timeout: {
   (duration: Duration.DurationInput): <A>(self: TinkerFuture<A>) => TinkerFuture<A>
   <A>(self: TinkerFuture<A>, duration: Duration.DurationInput): TinkerFuture<A>
 } = dual(2, <A>(self: TinkerFuture<A>, duration: Duration.DurationInput): TinkerFuture<A> =>
-  new Future<A>(
-    Effect.timeoutFail(self, {
+  new Accepted.Derived<A>({
+    effect: Effect.timeoutFail(self, {
       duration,
       onTimeout: () =>
         new TinkerError.TimedOut({
@@ -184,6 +218,5 @@ export const timeout: {
           description: "the result did not come in time; the operation runs on"
         })
     }),
-    self.requestIds,
-    () => self.events
-  ))
+    sources: [self]
+  }))

@@ -20,14 +20,16 @@ import type * as Datum from "./Datum.js"
 import type * as ForwardBackward from "./ForwardBackward.js"
 import type { ModelId, SamplingSessionId } from "./Id.js"
 import * as Creation from "./internal/creation.js"
+import * as ErrorChannel from "./internal/errorChannel.js"
 import * as Observer from "./internal/observer.js"
 import * as Operations from "./internal/operations.js"
+import type * as Loss from "./Loss.js"
 import type { GetInfoResponse } from "./Model.js"
 import type * as Optimizer from "./Optimizer.js"
 import type * as SamplingClient from "./SamplingClient.js"
 import * as ServiceClient from "./ServiceClient.js"
 import type * as TinkerError from "./TinkerError.js"
-import type * as TinkerFuture from "./TinkerFuture.js"
+import * as TinkerFuture from "./TinkerFuture.js"
 import type * as Weights from "./Weights.js"
 
 /**
@@ -38,7 +40,7 @@ import type * as Weights from "./Weights.js"
  */
 export type Operation<A, E = never, R = never> = Effect.Effect<
   TinkerFuture.TinkerFuture<A>,
-  TinkerError.TinkerError | E,
+  TinkerError.TrainingError | E,
   R
 >
 
@@ -69,6 +71,8 @@ export interface SaveOptions {
  * @category models
  */
 export interface TrainStep {
+  /** The loss of the pass, also per trained token. */
+  readonly loss: Loss.Summary
   readonly pass: ForwardBackward.Output
   readonly step: Optimizer.OptimStepResponse
 }
@@ -82,16 +86,16 @@ export interface TrainStep {
 export interface Service {
   readonly modelId: ModelId
   /** The loss of a batch, without gradients. */
-  readonly forward: (
-    data: ReadonlyArray<Datum.Datum>,
-    lossFn: ForwardBackward.AnyLossName,
-    lossFnConfig?: ForwardBackward.LossConfig
+  readonly forward: <L extends Loss.Any>(
+    data: ReadonlyArray<Datum.With<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
+    config?: Loss.Config<NoInfer<L>>
   ) => Operation<ForwardBackward.Output>
   /** The loss of a batch; its gradients are added to those the model holds. */
-  readonly forwardBackward: (
-    data: ReadonlyArray<Datum.Datum>,
-    lossFn: ForwardBackward.AnyLossName,
-    lossFnConfig?: ForwardBackward.LossConfig
+  readonly forwardBackward: <L extends Loss.Any>(
+    data: ReadonlyArray<Datum.With<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
+    config?: Loss.Config<NoInfer<L>>
   ) => Operation<ForwardBackward.Output>
   /**
    * The same with a loss of one's own. It takes a forward pass for the logprobs first, so it is accepted later than
@@ -104,12 +108,9 @@ export interface Service {
   /** Applies the gradients and clears them. Defaults to AdamW with its own defaults. */
   readonly optimStep: (params?: OptimizerInput) => Operation<Optimizer.OptimStepResponse>
   /** A pass and the step after it, sent in one turn: nothing comes between them. */
-  readonly trainStep: (
-    data: ReadonlyArray<Datum.Datum>,
-    loss: ForwardBackward.AnyLossName | {
-      readonly name: ForwardBackward.AnyLossName
-      readonly config: ForwardBackward.LossConfig
-    },
+  readonly trainStep: <L extends Loss.Any>(
+    data: ReadonlyArray<Datum.With<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
     params?: OptimizerInput
   ) => Operation<TrainStep>
   /** Saves weights and optimizer state, to resume from. */
@@ -137,12 +138,12 @@ export interface Service {
   /** A client that samples from the weights as they are now, without a checkpoint. */
   readonly saveWeightsAndGetSamplingClient: (
     settings?: SamplingClient.Settings
-  ) => Effect.Effect<SamplingClient.Service, TinkerError.TinkerError, Scope.Scope>
+  ) => Effect.Effect<SamplingClient.Service, TinkerError.TrainingError, Scope.Scope>
   /** A client that samples from a checkpoint. */
   readonly createSamplingClient: (
     modelPath: string,
     settings?: SamplingClient.Settings
-  ) => Effect.Effect<SamplingClient.Service, TinkerError.TinkerError, Scope.Scope>
+  ) => Effect.Effect<SamplingClient.Service, TinkerError.TrainingError, Scope.Scope>
   /** Saves weights in a format other tools read. */
   readonly saveWeightsExternal: (
     name: string,
@@ -153,10 +154,15 @@ export interface Service {
       readonly ageEncryptionRecipients?: ReadonlyArray<string> | undefined
     }
   ) => Operation<Weights.SaveWeightsExternalResponse>
+  /**
+   * Waits for every operation accepted so far whose outcome nobody has observed, and fails if one of them failed. Saves
+   * and samplers do this by themselves, and so does closing the scope, where such a failure can only be a defect.
+   */
+  readonly settle: Effect.Effect<void, TinkerError.TrainingError>
   /** What the model is. Takes no turn. */
-  readonly getInfo: Effect.Effect<GetInfoResponse, TinkerError.TinkerError>
+  readonly getInfo: Effect.Effect<GetInfoResponse, TinkerError.RequestError>
   /** Name of the tokenizer to use with the model. */
-  readonly tokenizerId: Effect.Effect<string, TinkerError.TinkerError>
+  readonly tokenizerId: Effect.Effect<string, TinkerError.RequestError>
 }
 
 /**
@@ -167,7 +173,7 @@ export interface Service {
  * import { Effect } from "effect"
  * import { type Datum, TrainingClient } from "effect-tinker"
  *
- * const step = (batch: ReadonlyArray<Datum.Datum>) =>
+ * const step = (batch: ReadonlyArray<Datum.With<"target_tokens" | "weights">>) =>
  *   Effect.gen(function*() {
  *     const training = yield* TrainingClient.TrainingClient
  *     const pass = yield* training.forwardBackward(batch, "cross_entropy") // accepted, in order
@@ -215,11 +221,12 @@ const reported = (service: ServiceClient.Service, creation: Effect.Effect<ModelI
  */
 export const makeLora: (
   options: LoraOptions
-) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
     const service = yield* ServiceClient.ServiceClient
     return yield* client(service, yield* reported(service, Creation.lora(service, options)))
-  }
+  },
+  ErrorChannel.startup
 )
 
 /**
@@ -231,7 +238,7 @@ export const makeLora: (
  */
 export const makeFromState: (
   options: StateOptions
-) => Effect.Effect<Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
+) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
     const service = yield* ServiceClient.ServiceClient
     const config = yield* service.clientConfig
@@ -240,9 +247,10 @@ export const makeFromState: (
     }
     const created = yield* client(service, yield* reported(service, Creation.likeCheckpoint(service, options)))
     const load = options.withOptimizer === true ? created.loadStateWithOptimizer : created.loadState
-    yield* Effect.flatten(load(options.path, options))
+    yield* TinkerFuture.await(load(options.path, options))
     return created
-  }
+  },
+  ErrorChannel.startup
 )
 
 /**
@@ -253,7 +261,7 @@ export const makeFromState: (
  */
 export const layerLora = (
   options: LoraOptions
-): Layer.Layer<TrainingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+): Layer.Layer<TrainingClient, TinkerError.StartupError, ServiceClient.ServiceClient> =>
   Layer.scoped(TrainingClient, makeLora(options))
 
 /**
@@ -264,5 +272,5 @@ export const layerLora = (
  */
 export const layerFromState = (
   options: StateOptions
-): Layer.Layer<TrainingClient, TinkerError.TinkerError, ServiceClient.ServiceClient> =>
+): Layer.Layer<TrainingClient, TinkerError.StartupError, ServiceClient.ServiceClient> =>
   Layer.scoped(TrainingClient, makeFromState(options))

@@ -195,6 +195,14 @@ export * as Id from "./Id.js"
 export * as LoraConfig from "./LoraConfig.js"
 
 /**
+ * The losses of the service: their names, the inputs each needs and the settings it takes, so that a misspelt name, a
+ * misspelt setting or a missing input does not compile. {@link other} is for losses this version does not know.
+ *
+ * @since 0.1.0
+ */
+export * as Loss from "./Loss.js"
+
+/**
  * What the SDK counts while it works, as Effect metrics: read them with `Metric.value`, or let an exporter
  * (`@effect/opentelemetry`) read all of them. They are for you; nothing here is sent to the service.
  *
@@ -395,6 +403,14 @@ export * as TelemetryEvent from "./TelemetryEvent.js"
 export * as TensorData from "./TensorData.js"
 
 /**
+ * From text to token ids and back, for {@link SamplingClient.sampleText}: this package has no tokenizer, so it takes
+ * whichever one is in the context. It must be that of the model.
+ *
+ * @since 0.1.0
+ */
+export * as TextTokenizer from "./TextTokenizer.js"
+
+/**
  * The configuration of the SDK: the only one, and the only place where the environment is read.
  *
  * @since 0.1.0
@@ -412,10 +428,12 @@ export * as TinkerError from "./TinkerError.js"
 /**
  * An operation the server has accepted: an Effect of its result.
  *
- * - Nothing is asked of the server until someone waits. However many wait, and however often, there is one poll.
- * - Whoever stops waiting leaves at once; when the last one leaves, the poll's request is aborted. Waiting again later
- *   takes the poll up again. What the server accepted runs on there in any case.
- * - A result, or a failure that is final, is kept.
+ * - Nothing is polled until someone waits. However many wait, and however often, there is one poll.
+ * - An interrupted waiter returns at once; when the last one leaves, the poll's request is aborted. Waiting again
+ *   resumes the poll. What the server has accepted keeps running there in any case.
+ * - A result, or a final failure, is kept.
+ * - A failure nobody observes is not lost: it fails the model's next save, sampler or close. Awaiting a future, or one
+ *   derived from it, observes it; {@link ignore} opts out.
  *
  * @since 0.1.0
  */

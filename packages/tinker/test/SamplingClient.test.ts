@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Effect, Either, Exit, Fiber, Layer, Scope, Stream, TestClock } from "effect"
+import { Chunk, Deferred, Effect, Either, Exit, Fiber, Layer, Scope, Stream, TestClock } from "effect"
 import {
   ModelInput,
   RetryPolicy,
@@ -56,12 +56,11 @@ describe("SamplingClient", () => {
   it.scoped("opens a sampler in the session and sends what was asked, in the wire's words", () =>
     Effect.gen(function*() {
       const server = sampler()
-      const client = yield* open(server, { baseModel: "m", modelPath: "tinker://run/sampler_weights/0001" })
+      const client = yield* open(server, { modelPath: "tinker://run/sampler_weights/0001" })
       const response = yield* client.sample({ prompt, maxTokens: 5, stop: "\n", temperature: 0, seed: 3 })
       assert.deepStrictEqual(server.of("create_sampling_session")[0]?.json, {
         session_id: "session-1",
         sampling_session_seq_id: 0,
-        base_model: "m",
         model_path: "tinker://run/sampler_weights/0001",
         type: "create_sampling_session"
       })
@@ -141,6 +140,7 @@ describe("SamplingClient", () => {
   it.scoped("refuses to open a sampler of nothing, or of a path that is none", () =>
     Effect.gen(function*() {
       const server = sampler()
+      // @ts-expect-error: nothing to sample from
       assert.strictEqual((yield* Effect.flip(open(server, {})))._tag, "InvalidInput")
       assert.strictEqual((yield* Effect.flip(open(server, { modelPath: "/tmp/x" })))._tag, "InvalidInput")
       assert.deepStrictEqual(server.of("create_sampling_session"), [])
@@ -379,6 +379,32 @@ describe("SamplingClient", () => {
 
   describe("with one poll for the whole sampler", () => {
     const flag = { sample_use_retrieve_futures: true }
+
+    it.scoped("G3: an interrupted sample leaves nothing to poll for, and the next one starts the poll again", () =>
+      Effect.gen(function*() {
+        const gate = yield* Deferred.make<void>()
+        const empty = Server.json({ cursor: 0, completions: [] })
+        const done = { state: "finished", request_id: "session-1:sample:0:1", response_payload_uncompressed_size: 10 }
+        let interrupted = true
+        const server = sampler((seen) => {
+          if (!seen.path.endsWith("/retrieve_futures")) return undefined
+          return interrupted
+            ? Effect.as(Deferred.await(gate), empty)
+            : Server.json({ cursor: 1, completions: [done] })
+        }, flag)
+        const client = yield* open(server)
+        const first = yield* Effect.fork(client.sample({ prompt }))
+        yield* settle
+        assert.strictEqual(server.of("retrieve_futures").length, 1)
+        yield* Fiber.interrupt(first)
+        yield* Deferred.succeed(gate, undefined)
+        yield* settle
+        yield* TestClock.adjust("5 minutes")
+        assert.strictEqual(server.of("retrieve_futures").length, 1)
+        interrupted = false
+        yield* client.sample({ prompt })
+        assert.strictEqual(server.of("retrieve_futures").length, 2)
+      }))
 
     it.scoped("polls while someone waits, fetches what ended, and acknowledges it", () =>
       Effect.gen(function*() {

@@ -18,6 +18,7 @@ const all: ReadonlyArray<TinkerError.TinkerError> = [
   new TinkerError.RequestFailed({ ...base, category: "user", requestId: "r1" }),
   new TinkerError.FutureExpired({ ...base, status: 410 }),
   new TinkerError.Stuck(base),
+  new TinkerError.UnobservedFailure({ ...base, modelId: "m", operation: "optimStep", seqId: 2, others: 0 }),
   new TinkerError.InvalidInput({ ...base, description: "no data" }),
   new TinkerError.BudgetExceeded({ ...base, budget: 5, spent: 4, reserved: 0.5, cost: 1 }),
   new TinkerError.Closed(base),

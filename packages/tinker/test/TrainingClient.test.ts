@@ -8,6 +8,7 @@ import {
   Optimizer,
   RetryPolicy,
   ServiceClient,
+  TinkerFuture,
   TrainingClient
 } from "../src/index.js"
 import * as Server from "./utils/recordingServer.js"
@@ -25,6 +26,10 @@ const holdingFirst = Effect.gen(function*() {
 })
 const datum = (n = 3) => Either.getOrThrow(Datum.fromTokens(Array.from({ length: n + 1 }, (_, i) => i + 1)))
 const data = (count: number) => Array.from({ length: count }, () => datum())
+const rollout = Either.getOrThrow(Datum.make({
+  modelInput: [1, 2],
+  lossFnInputs: { target_tokens: [2, 3], logprobs: [-0.5, -0.5], advantages: [1, 1] }
+}))
 const pieces = { fwdbwd_max_chunk_len: 1 }
 const lengthOf = (request: Training.Numbered | undefined) =>
   request?.pass?.data[0]?.lossFnInputs["target_tokens"]?.data.length
@@ -207,7 +212,7 @@ describe("TrainingClient", () => {
     Effect.gen(function*() {
       const server = Training.make()
       const client = yield* Training.client(server)
-      const forward = yield* client.forward(data(2), "ppo", { clip_low_threshold: 0.5 })
+      const forward = yield* client.forward([rollout, rollout], "ppo", { clip_low_threshold: 0.5 })
       const backward = yield* client.forwardBackward(data(1), "cross_entropy")
       assert.strictEqual((yield* forward).metrics["loss:sum"], 2)
       assert.strictEqual((yield* backward).lossFnOutputs.length, 1)
@@ -229,14 +234,36 @@ describe("TrainingClient", () => {
           modelInput: new ModelInput.ModelInput({
             chunks: [new ModelInput.ImageAssetPointer({ location: "x", format: "png" })]
           }),
-          lossFnInputs: { target_tokens: [1] }
+          lossFnInputs: { target_tokens: [1], weights: [1] }
         })
       )
       for (const batch of [[pointer], [datum(), pointer]]) {
         assert.strictEqual((yield* Effect.flip(client.forwardBackward(batch, "cross_entropy")))._tag, "InvalidInput")
       }
       assert.strictEqual((yield* Effect.flip(client.forwardBackward([], "cross_entropy")))._tag, "InvalidInput")
-      assert.strictEqual((yield* Effect.flip(client.optimStep({ learningRate: Number.NaN })))._tag, "InvalidInput")
+      for (
+        const params of [
+          { learningRate: Number.NaN },
+          { learningRate: -1 },
+          { beta1: 1 },
+          { beta2: -0.1 },
+          { eps: -1 },
+          { weightDecay: Infinity },
+          { gradClipNorm: -1 },
+          new Optimizer.AdamParams({ learningRate: -1 })
+        ]
+      ) {
+        const step = yield* Effect.flip(client.optimStep(params))
+        assert.strictEqual(step._tag, "InvalidInput", JSON.stringify(params))
+        const both = yield* Effect.flip(client.trainStep([datum()], "cross_entropy", params))
+        assert.strictEqual(both._tag, "InvalidInput", JSON.stringify(params))
+      }
+      // What the compiler is not told is checked before it is sent.
+      const unknown: Datum.Datum = datum()
+      for (const loss of ["importance_sampling", "ppo", "cispo", "dro", "gspo"] as const) {
+        const error = yield* Effect.flip(client.trainStep([unknown], loss))
+        assert.include(error.message, `${loss} needs logprobs and advantages: datum 0 has target_tokens, weights`)
+      }
       assert.strictEqual((yield* Effect.flip(client.saveState("x", { ttlSeconds: 1.5 })))._tag, "InvalidInput")
       yield* Effect.flatten(client.optimStep())
       assert.deepStrictEqual(server.numbers(client.modelId), [1])
@@ -418,10 +445,12 @@ describe("TrainingClient", () => {
       const client = yield* Training.client(server)
       const waiting = yield* Effect.forEach(
         Array.from({ length: 120 }),
-        () => Effect.fork(Effect.flatten(client.optimStep()))
+        // Abandoned on purpose below: closing the scope must not wait for them.
+        () =>
+          Effect.fork(Effect.flatMap(client.optimStep(), (step) => Effect.zipRight(TinkerFuture.ignore(step), step)))
       )
       yield* settle
-      yield* client.saveState("still goes")
+      yield* TinkerFuture.ignore(yield* client.saveState("still goes"))
       assert.strictEqual(server.log.at(-1)?.seqId, 121)
       yield* Fiber.interruptAll(waiting)
       assert.isTrue(server.of("retrieve_future").slice(1).every(({ aborted }) => aborted))
@@ -532,7 +561,7 @@ describe("TrainingClient", () => {
       const [result] = yield* Effect.all([
         Effect.flatten(client.trainStep(data(2), "cross_entropy", { learningRate: 1 })),
         client.saveState("between?"),
-        client.trainStep(data(1), { name: "ppo", config: { clip_low_threshold: 0.1 } })
+        client.trainStep([rollout], { name: "ppo", config: { clip_low_threshold: 0.1 } })
       ], { concurrency: "unbounded" })
       assert.strictEqual(result.pass.metrics["loss:sum"], 2)
       assert.deepStrictEqual(result.step.metrics, { grad_norm: 1 })

@@ -79,6 +79,7 @@ export const checkpoints: ReadonlyArray<Scenario> = [
     "sample_checkpoint_with_base",
     Effect.flatMap(
       waited((training) => training.saveWeightsForSampler("one")),
+      // @ts-expect-error: the types want one of them; the wire takes both
       ({ path }) => Sampling.make({ modelPath: path, baseModel: model })
     )
   ),

@@ -3,7 +3,7 @@
  */
 import type { Faults } from "@effect-tinker/local"
 import { Effect, Either } from "effect"
-import { Datum, ModelInput, SamplingClient, TrainingClient } from "effect-tinker"
+import { type Api, Datum, ModelInput, SamplingClient, TrainingClient } from "effect-tinker"
 import type { Scenario } from "./Scenario.js"
 
 export const model = "local/tiny"
@@ -48,13 +48,13 @@ type Status = Extract<Faults.Fault, { readonly _tag: "Status" }>
 /** The first requests of an endpoint are answered so. */
 export const first = (
   times: number,
-  endpoint: string,
+  endpoint: Api.Name,
   status: number,
   rest: Omit<Status, "_tag" | "status"> = {}
 ): Faults.Rule => ({ endpoints: [endpoint], times, fault: { _tag: "Status", status, ...rest } })
 
 /** The first connections to an endpoint break, before or after it did what it was asked. */
-export const drop = (times: number, endpoint: string, when: "before" | "after" = "before"): Faults.Rule => ({
+export const drop = (times: number, endpoint: Api.Name, when: "before" | "after" = "before"): Faults.Rule => ({
   endpoints: [endpoint],
   times,
   fault: { _tag: "Drop", when }

@@ -63,6 +63,7 @@ export const sampling: ReadonlyArray<Scenario> = [
       ])
     })
   ),
+  // @ts-expect-error: does not compile, and is refused where there is no compiler
   scenario("sample_nothing_to_sample_from", SamplingClient.make({})),
   scenario(
     "sample_unknown_model",

@@ -3,15 +3,25 @@
  */
 import { Effect, Either } from "effect"
 import type { ForwardBackward } from "effect-tinker"
-import { Autodiff, CustomLoss, Datum, ModelInput, Optimizer, TensorData, TrainingClient } from "effect-tinker"
+import {
+  Autodiff,
+  CustomLoss,
+  Datum,
+  Loss,
+  ModelInput,
+  Optimizer,
+  TensorData,
+  TinkerFuture,
+  TrainingClient
+} from "effect-tinker"
 import { both, bytes, datum, model, scenario, training as client, waited } from "./common.js"
 import type { Scenario } from "./Scenario.js"
 
 const data = [datum("cat: meow"), datum("dog: woof"), datum("cow: moo"), datum("hen: cluck"), datum("ape: ook")]
 const adam = { learningRate: 1e-4 } as const
 
-const pass = (batch: ReadonlyArray<Datum.Datum>, loss: ForwardBackward.AnyLossName = "cross_entropy") =>
-  waited((training) => training.forwardBackward(batch, loss))
+const pass = (batch: ReadonlyArray<Datum.Datum>, loss: string = "cross_entropy") =>
+  waited((training) => training.forwardBackward(batch, Loss.other(loss)))
 
 const made = (options: Parameters<typeof Datum.make>[0]): Datum.Datum => Either.getOrThrow(Datum.make(options))
 
@@ -22,7 +32,7 @@ const rl = (advantage: number): Datum.Datum =>
   })
 
 const configured = (config: ForwardBackward.LossConfig) =>
-  waited((training) => training.forwardBackward([rl(1)], "ppo", config))
+  waited((training) => training.forwardBackward([rl(1)], Loss.other("ppo", config)))
 
 const many = Effect.gen(function*() {
   const training = yield* client
@@ -185,7 +195,7 @@ export const training: ReadonlyArray<Scenario> = [
       const training = yield* client
       const bad = made({ modelInput: [70000], lossFnInputs: { target_tokens: [1], weights: [1] } })
       const failing = yield* training.forwardBackward([bad], "cross_entropy")
-      yield* yield* training.forwardBackward(data.slice(0, 1), "cross_entropy")
+      yield* training.forwardBackward(data.slice(0, 1), "cross_entropy").pipe(TinkerFuture.await)
       yield* failing
     })
   ),

@@ -7,6 +7,7 @@
 import type * as Datum from "../Datum.js"
 import type * as Runner from "../internal/promise/runner.js"
 import type * as ModelInput from "../ModelInput.js"
+import type * as SamplingClient from "../SamplingClient.js"
 
 /**
  * What every call takes.
@@ -40,7 +41,12 @@ export interface Closing extends AsyncDisposable {
  * @since 0.1.0
  * @category models
  */
-export type DatumInput = Datum.Datum | Parameters<typeof Datum.make>[0]
+export type DatumInput<Inputs extends string = string> = Datum.With<Inputs> | {
+  readonly modelInput: ModelInput.ModelInput | ModelInput.Tokens
+  readonly lossFnInputs: Readonly<Record<Inputs, Datum.LossFnInput>>
+  /** A datum that says which inputs it has is held to it. */
+  readonly "~inputs"?: never
+}
 
 /**
  * A prompt, or its tokens.
@@ -48,4 +54,4 @@ export type DatumInput = Datum.Datum | Parameters<typeof Datum.make>[0]
  * @since 0.1.0
  * @category models
  */
-export type PromptInput = ModelInput.ModelInput | ModelInput.Tokens
+export type PromptInput = SamplingClient.Prompt

@@ -12,14 +12,12 @@ import type * as TinkerError from "../TinkerError.js"
 import type { CallOptions, Closing, PromptInput } from "./Call.js"
 
 /**
- * What to draw, and how; the prompt may be plain tokens.
+ * What to draw, and how.
  *
  * @since 0.1.0
  * @category models
  */
-export interface SampleOptions extends Omit<SamplingClient.SampleOptions, "prompt"> {
-  readonly prompt: PromptInput
-}
+export type SampleOptions = SamplingClient.SampleOptions
 
 /**
  * One of many samples: a response or an error.
@@ -32,7 +30,7 @@ export interface SampleResult {
   readonly index: number
   readonly request: SamplingClient.SampleOptions
   readonly response: Sample.SampleResponse | undefined
-  readonly error: TinkerError.TinkerError | undefined
+  readonly error: TinkerError.SamplingError | undefined
 }
 
 /**

@@ -6,6 +6,7 @@
 import type * as CustomLoss from "../CustomLoss.js"
 import type * as ForwardBackward from "../ForwardBackward.js"
 import type { ModelId } from "../Id.js"
+import type * as Loss from "../Loss.js"
 import type { GetInfoResponse } from "../Model.js"
 import type * as Optimizer from "../Optimizer.js"
 import type * as SamplingClient from "../SamplingClient.js"
@@ -20,7 +21,7 @@ import type { Sampler } from "./Sampler.js"
  * @since 0.1.0
  * @category models
  */
-export type Loss = (
+export type OwnLoss = (
   ...args: Parameters<CustomLoss.CustomLoss>
 ) => CustomLoss.Outcome | Promise<CustomLoss.Outcome>
 
@@ -30,8 +31,8 @@ export type Loss = (
  * @since 0.1.0
  * @category models
  */
-export interface PassOptions extends OperationOptions {
-  readonly lossFnConfig?: ForwardBackward.LossConfig | undefined
+export interface PassOptions<L extends Loss.Any = Loss.Any> extends OperationOptions {
+  readonly lossFnConfig?: Loss.Config<L> | undefined
 }
 
 /**
@@ -42,29 +43,29 @@ export interface PassOptions extends OperationOptions {
  */
 export interface Training extends Closing {
   readonly modelId: ModelId
-  readonly forward: (
-    data: ReadonlyArray<DatumInput>,
-    lossFn: ForwardBackward.AnyLossName,
-    options?: PassOptions
+  readonly forward: <L extends Loss.Any>(
+    data: ReadonlyArray<DatumInput<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
+    options?: PassOptions<NoInfer<L>>
   ) => Promise<ForwardBackward.Output>
-  readonly forwardBackward: (
-    data: ReadonlyArray<DatumInput>,
-    lossFn: ForwardBackward.AnyLossName,
-    options?: PassOptions
+  readonly forwardBackward: <L extends Loss.Any>(
+    data: ReadonlyArray<DatumInput<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
+    options?: PassOptions<NoInfer<L>>
   ) => Promise<ForwardBackward.Output>
   /** A forward pass, your loss, and a backward pass; what is called after it waits for all three to be sent. */
   readonly forwardBackwardCustom: (
     data: ReadonlyArray<DatumInput>,
-    loss: Loss,
+    loss: OwnLoss,
     options?: OperationOptions
   ) => Promise<ForwardBackward.Output>
   readonly optimStep: (
     params?: TrainingClient.OptimizerInput,
     options?: OperationOptions
   ) => Promise<Optimizer.OptimStepResponse>
-  readonly trainStep: (
-    data: ReadonlyArray<DatumInput>,
-    loss: Parameters<TrainingClient.Service["trainStep"]>[1],
+  readonly trainStep: <L extends Loss.Any>(
+    data: ReadonlyArray<DatumInput<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
     params?: TrainingClient.OptimizerInput,
     options?: OperationOptions
   ) => Promise<TrainingClient.TrainStep>

@@ -66,3 +66,36 @@ export class Stuck extends Schema.TaggedError<Stuck>(id("Stuck"))("Stuck", commo
     return render(this, "no progress", "")
   }
 }
+
+/**
+ * An earlier operation of the model failed, and nothing had observed that: neither its future nor one derived from it was
+ * awaited or ignored. `cause` is the failure itself.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class UnobservedFailure
+  extends Schema.TaggedError<UnobservedFailure>(id("UnobservedFailure"))("UnobservedFailure", {
+    ...common,
+    modelId: Schema.String,
+    /** The operation that failed, e.g. `optimStep`. */
+    operation: Schema.String,
+    /** Its sequence number, if it had one. */
+    seqId: Schema.optional(Schema.Number),
+    /** How many other operations failed unobserved. */
+    others: Schema.Number
+  })
+{
+  /** @since 0.1.0 */
+  readonly [TypeId]: TypeId = TypeId
+  override get message(): string {
+    const { modelId, operation, others, seqId } = this
+    const more = others === 0 ? "" : `, and so did ${others} other${others === 1 ? "" : "s"}`
+    return render(
+      this,
+      `${operation}${seqId === undefined ? "" : ` (operation ${seqId})`} of model ${modelId} failed and nothing ` +
+        `awaited it${more}`,
+      "Await each operation with TinkerFuture.await, or opt out with TinkerFuture.ignore."
+    )
+  }
+}

@@ -8,6 +8,8 @@ import * as Effect from "effect/Effect"
 import * as Effectable from "effect/Effectable"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as FiberRef from "effect/FiberRef"
+import { globalValue } from "effect/GlobalValue"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -25,6 +27,29 @@ export const TypeId: unique symbol = Symbol.for("effect-tinker/TinkerFuture")
 export type TypeId = typeof TypeId
 
 type Result<A> = Exit.Exit<A, TinkerError.TinkerError>
+
+/** Whether awaiting a future counts as observing its outcome. */
+const observing: FiberRef.FiberRef<boolean> = globalValue(
+  Symbol.for("effect-tinker/TinkerFuture/observing"),
+  () => FiberRef.unsafeMake(true)
+)
+
+/**
+ * Waits for a future without observing it: a failure still counts as lost unless someone else awaits it.
+ *
+ * @internal
+ */
+export const peek = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.locally(self, observing, false)
+
+/**
+ * Marks the outcome of a future as observed, as awaiting it does.
+ *
+ * @internal
+ */
+export const observe = (future: TinkerFuture<unknown>): void => {
+  if (future instanceof Accepted || future instanceof Derived) future.observe()
+}
 
 interface Waiting<A> {
   readonly fiber: Fiber.RuntimeFiber<A, TinkerError.TinkerError>
@@ -55,8 +80,10 @@ interface Listener {
 export interface Options<A> extends Omit<Poll.Options<A>, "iteration" | "onIteration" | "ready"> {
   /** Polls end with it. */
   readonly scope: Scope.Scope
-  /** Told when the result has come. */
+  /** Called when the result has arrived. */
   readonly onResult?: ((now: number) => void) | undefined
+  /** Called when the outcome has reached someone who awaited it, or is ignored on purpose. */
+  readonly onObserved?: (() => void) | undefined
 }
 
 /**
@@ -69,6 +96,9 @@ export interface Options<A> extends Omit<Poll.Options<A>, "iteration" | "onItera
 export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> implements TinkerFuture<A> {
   readonly [TypeId]: TypeId = TypeId
   private kept: Result<A> | undefined
+  private observed = false
+  /** Those waiting who will observe the outcome. */
+  private observers = 0
   private waiting: Waiting<A> | undefined
   private iteration = 0
   /** For those who come late. */
@@ -98,24 +128,57 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
       ), { bufferSize: 64, strategy: "sliding" })
   }
 
+  /** Whether the outcome has been observed, or is about to be. */
+  get isObserved(): boolean {
+    return this.observed || this.observers > 0
+  }
+
+  observe(): void {
+    if (this.observed) return
+    this.observed = true
+    this.options.onObserved?.()
+  }
+
   commit(): Effect.Effect<A, TinkerError.TinkerError> {
-    return Effect.uninterruptibleMask((restore) =>
-      Effect.suspend(() => this.kept ?? Effect.flatMap(this.join(), (joined) => this.wait(joined, restore)))
-    )
+    return FiberRef.getWith(observing, (observes) =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.suspend(() => {
+          if (this.kept === undefined) {
+            return Effect.flatMap(this.join(), (joined) => this.wait(joined, observes, restore))
+          }
+          if (observes) this.observe()
+          return this.kept
+        })
+      ))
+  }
+
+  /** The outcome by a poll of its own, for when the client's scope is closing. It does not count as observed. */
+  settleDetached(): Effect.Effect<A, TinkerError.TinkerError> {
+    return Effect.suspend(() => this.kept ?? Effect.onExit(this.work(), (exit) => Effect.sync(() => this.settle(exit))))
   }
 
   private wait(
     joined: Waiting<A>,
+    observes: boolean,
     restore: <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
   ): Effect.Effect<A, TinkerError.TinkerError> {
     joined.waiters++
+    if (observes) this.observers++
     return Effect.flatMap(
-      Effect.onInterrupt(restore(Fiber.await(joined.fiber)), () => this.leave(joined)),
-      (exit) =>
-        Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause)
-          // Nobody but the scope interrupts a poll that someone waits for.
+      Effect.onInterrupt(restore(Fiber.await(joined.fiber)), () => {
+        if (observes) this.observers--
+        return this.leave(joined)
+      }),
+      (exit) => {
+        if (observes) {
+          this.observers--
+          this.observe()
+        }
+        return Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause)
+          // Only the scope interrupts a poll that someone waits for.
           ? closedError(this.options.from, this.options.requestId)
           : exit
+      }
     )
   }
 
@@ -170,6 +233,52 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
           () => Effect.clockWith((clock) => Effect.sync(() => onResult(clock.unsafeCurrentTimeMillis())))
         )
     )
+  }
+}
+
+/**
+ * A future computed from others.
+ *
+ * @internal
+ */
+export class Derived<A> extends Effectable.Class<A, TinkerError.TinkerError> implements TinkerFuture<A> {
+  readonly [TypeId]: TypeId = TypeId
+  readonly requestIds: ReadonlyArray<string>
+
+  constructor(
+    private readonly options: {
+      readonly effect: Effect.Effect<A, TinkerError.TinkerError>
+      readonly sources: ReadonlyArray<TinkerFuture<unknown>>
+      readonly requestIds?: ReadonlyArray<string> | undefined
+      /** Called when its outcome, rather than that of a source, has been observed. */
+      readonly onObserved?: (() => void) | undefined
+    }
+  ) {
+    super()
+    this.requestIds = options.requestIds ?? options.sources.flatMap((source) => source.requestIds)
+  }
+
+  get events(): Stream.Stream<QueueState.Event> {
+    const { sources } = this.options
+    const [only] = sources
+    return only !== undefined && sources.length === 1
+      ? only.events
+      : Stream.mergeAll(sources.map((source) => source.events), { concurrency: "unbounded" })
+  }
+
+  observe(): void {
+    this.options.sources.forEach(observe)
+    this.options.onObserved?.()
+  }
+
+  commit(): Effect.Effect<A, TinkerError.TinkerError> {
+    const { effect, onObserved, sources } = this.options
+    // A single source observes itself. Of several, the first failure speaks for all of them.
+    if (sources.length === 1 && onObserved === undefined) return effect
+    return FiberRef.getWith(observing, (observes) =>
+      observes
+        ? Effect.onExit(effect, (exit) => Exit.isInterrupted(exit) ? Effect.void : Effect.sync(() => this.observe()))
+        : effect)
   }
 }
 

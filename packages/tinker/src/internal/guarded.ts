@@ -69,22 +69,25 @@ export const sampling = (
         description: "on a budget a sample needs maxTokens: without it nobody knows what it may cost"
       })
     }
-    return Effect.flatMap(ModelInput.length(options.prompt), (prefill) =>
-      ledger.guard<Sample.SampleResponse>({
-        model,
-        atMost: { prefill, sample: (options.numSamples ?? 1) * (options.maxTokens ?? 0) },
-        used: ({ sequences }) => ({
-          prefill,
-          sample: sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
-        })
-      })(client.sample(options)))
+    return Effect.flatMap(
+      ModelInput.length(ModelInput.from(options.prompt)),
+      (prefill) =>
+        ledger.guard<Sample.SampleResponse>({
+          model,
+          atMost: { prefill, sample: (options.numSamples ?? 1) * (options.maxTokens ?? 0) },
+          used: ({ sequences }) => ({
+            prefill,
+            sample: sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
+          })
+        })(client.sample(options))
+    )
   }
   return {
     ...client,
     sample,
     sampleMany: sampleMany(sample),
     computeLogprobs: (prompt, options) =>
-      Effect.flatMap(ModelInput.length(prompt), (prefill) =>
+      Effect.flatMap(ModelInput.length(ModelInput.from(prompt)), (prefill) =>
         // The service draws one token along with the scores.
         ledger.guard<Float32Array>({ model, atMost: { prefill, sample: 1 } })(client.computeLogprobs(prompt, options)))
   }

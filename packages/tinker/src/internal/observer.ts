@@ -151,8 +151,8 @@ export const make = (initial: Listener | undefined): Observers => {
  *
  * @internal
  */
-export const reported = <A, R>(
+export const reported = <A, E extends TinkerError.TinkerError, R>(
   emit: Listener,
-  self: Effect.Effect<A, TinkerError.TinkerError, R>
-): Effect.Effect<A, TinkerError.TinkerError, R> =>
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, E, R> =>
   Effect.tapError(self, (error) => Effect.sync(() => emit({ _tag: "OperationFailed", error })))

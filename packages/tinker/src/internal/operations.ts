@@ -11,6 +11,7 @@ import type * as CustomLoss from "../CustomLoss.js"
 import * as Datum from "../Datum.js"
 import * as ForwardBackward from "../ForwardBackward.js"
 import type { ModelId } from "../Id.js"
+import * as Loss from "../Loss.js"
 import { GetInfoRequest } from "../Model.js"
 import * as Optimizer from "../Optimizer.js"
 import * as SamplingClient from "../SamplingClient.js"
@@ -22,11 +23,13 @@ import * as Chunking from "./chunking.js"
 import { combine } from "./combine.js"
 import * as Creation from "./creation.js"
 import * as customLoss from "./customLoss.js"
+import * as ErrorChannel from "./errorChannel.js"
 import * as Meters from "./meters.js"
 import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
 import * as Saving from "./saving.js"
 import * as Submission from "./submission.js"
+import * as Unobserved from "./training/unobserved.js"
 
 /** @internal */
 export interface AdamOptions {
@@ -75,7 +78,32 @@ const toParams = (input: OptimizerInput): Optimizer.OptimizerParams => {
 const isOther = (input: object): input is Optimizer.OtherOptimizerParams =>
   "type" in input && typeof input.type === "string"
 
+/** What is wrong with the parameters of a step, if anything: a server may only find out when the step runs. */
+const problemOf = (params: Optimizer.OptimizerParams): string | undefined => {
+  const nonNegative = (name: string, value: number) =>
+    Number.isFinite(value) && value >= 0 ? undefined : `${name} must be a finite number of at least 0, not ${value}`
+  const fraction = (name: string, value: number) =>
+    value >= 0 && value < 1 ? undefined : `${name} must be at least 0 and below 1, not ${value}`
+  if (params instanceof Optimizer.DimuonParams) {
+    return nonNegative("learningRate", params.learningRate) ?? fraction("beta1", params.beta1)
+  }
+  if (!(params instanceof Optimizer.AdamParams)) return undefined
+  return nonNegative("learningRate", params.learningRate) ??
+    fraction("beta1", params.beta1) ??
+    fraction("beta2", params.beta2) ??
+    nonNegative("eps", params.eps) ??
+    nonNegative("weightDecay", params.weightDecay) ??
+    nonNegative("gradClipNorm", params.gradClipNorm)
+}
+
 const placeholder = Either.getOrThrow(Datum.fromTokens([0, 0], { weights: [0, 0] }))
+
+type LossInput = string | { readonly name: unknown; readonly config: ForwardBackward.LossConfig | undefined }
+
+const lossOf = (loss: LossInput, config?: ForwardBackward.LossConfig) =>
+  typeof loss === "string"
+    ? { lossFn: loss, lossFnConfig: config }
+    : { lossFn: String(loss.name), lossFnConfig: loss.config }
 
 interface Pass {
   readonly method: string
@@ -92,7 +120,9 @@ export const make: (options: {
 }) => Effect.Effect<TrainingClient.Service, never, Scope.Scope> = Effect.fnUntraced(function*({ modelId, service }) {
   const internals = service[ServiceClient.TypeId]
   const { budgets, nextSamplingSessionSeqId, transport } = internals
+  const unobserved = yield* Unobserved.make(modelId)
   const line = yield* Submission.make({
+    unobserved,
     service: internals,
     module: "TrainingClient",
     report: QueueLog.make(`Training of ${modelId}`),
@@ -120,6 +150,8 @@ export const make: (options: {
   /** What can be found wrong with a batch is found before it has a number. */
   const prepare = Effect.fnUntraced(function*(pass: Pass) {
     if (pass.data.length === 0) return yield* invalid(pass.method, "no data")
+    const problem = Loss.problem(pass.data, pass.lossFn)
+    if (problem !== undefined) return yield* invalid(pass.method, problem)
     const config = yield* service.clientConfig
     const batches = Chunking.split(pass.data, {
       maxCount: config.fwdbwdMaxChunkLen,
@@ -162,11 +194,11 @@ export const make: (options: {
 
   const run = (pass: Pass) => Effect.flatMap(prepare(pass), (prepared) => send(line, pass, prepared))
 
-  const forward: TrainingClient.Service["forward"] = (data, lossFn, lossFnConfig) =>
-    run({ method: "forward", data, lossFn, lossFnConfig, forwardOnly: true })
+  const forward: TrainingClient.Service["forward"] = (data, loss, config) =>
+    run({ method: "forward", data, ...lossOf(loss, config), forwardOnly: true })
 
-  const forwardBackward: TrainingClient.Service["forwardBackward"] = (data, lossFn, lossFnConfig) =>
-    run({ method: "forwardBackward", data, lossFn, lossFnConfig, forwardOnly: false })
+  const forwardBackward: TrainingClient.Service["forwardBackward"] = (data, loss, config) =>
+    run({ method: "forwardBackward", data, ...lossOf(loss, config), forwardOnly: false })
 
   const forwardBackwardCustom = Effect.fnUntraced(function*<E, R>(
     data: ReadonlyArray<Datum.Datum>,
@@ -193,38 +225,53 @@ export const make: (options: {
       ))
 
   const paramsOf = (method: string, input: OptimizerInput | undefined) =>
-    Creation.request(method, () => toParams(input ?? {}))
+    Effect.filterOrElse(
+      Creation.request(method, () => toParams(input ?? {})),
+      (params) => problemOf(params) === undefined,
+      (params) => invalid(method, problemOf(params) ?? "")
+    )
 
   const optimStep: TrainingClient.Service["optimStep"] = (input) =>
     Effect.flatMap(paramsOf("optimStep", input), (params) => stepOn(line, "optimStep", params))
 
-  const trainStep: TrainingClient.Service["trainStep"] = Effect.fnUntraced(function*(data, loss, input) {
+  const trainStep = Effect.fnUntraced(function*(
+    data: ReadonlyArray<Datum.Datum>,
+    loss: LossInput,
+    input?: OptimizerInput
+  ) {
     const method = "trainStep"
-    const { config, name } = typeof loss === "string" ? { config: undefined, name: loss } : loss
-    const pass: Pass = { method, data, lossFn: name, lossFnConfig: config, forwardOnly: false }
+    const pass: Pass = { method, data, ...lossOf(loss), forwardOnly: false }
     const params = yield* paramsOf(method, input)
     const prepared = yield* prepare(pass)
     return yield* line.together(method, (turn) =>
       Effect.zipWith(
         send(turn, pass, prepared),
         stepOn(turn, method, params),
-        (passed, stepped) => TinkerFuture.map(TinkerFuture.zip(passed, stepped), ([pass, step]) => ({ pass, step }))
+        (passed, stepped) =>
+          TinkerFuture.map(TinkerFuture.zip(passed, stepped), ([pass, step]): TrainingClient.TrainStep => ({
+            loss: Loss.summarize(pass, data),
+            pass,
+            step
+          }))
       ))
   })
 
   const saveWeightsAndGetSamplingClient: TrainingClient.Service["saveWeightsAndGetSamplingClient"] = Effect.fnUntraced(
     function*(settings) {
       const sessionId = yield* service.sessionId
-      const samplingSessionId = yield* yield* saving.saveWeightsEphemeral
+      const samplingSessionId = yield* TinkerFuture.await(saving.saveWeightsEphemeral)
       return yield* SamplingClient.fromSession(service, samplingSessionId, sessionId, "original", settings, modelId)
     }
   )
 
   const createSamplingClient: TrainingClient.Service["createSamplingClient"] = (modelPath, settings) =>
-    Effect.provideService(SamplingClient.make({ ...settings, modelPath }), ServiceClient.ServiceClient, service)
+    Effect.zipRight(
+      unobserved.settle("createSamplingClient"),
+      Effect.provideService(SamplingClient.make({ ...settings, modelPath }), ServiceClient.ServiceClient, service)
+    )
 
   const getInfo: TrainingClient.Service["getInfo"] = Effect.suspend(() =>
-    transport.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") })
+    ErrorChannel.request(transport.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") }))
   )
 
   return {
@@ -237,6 +284,7 @@ export const make: (options: {
     ...saving,
     saveWeightsAndGetSamplingClient,
     createSamplingClient,
+    settle: unobserved.settle("settle"),
     getInfo,
     tokenizerId: Effect.flatMap(getInfo, ({ modelData, modelName }) => {
       // A suffix after the colon names a variant of the service's own.

@@ -6,6 +6,7 @@
 import * as Either from "effect/Either"
 import type { UntypedFuture } from "../Future.js"
 import type { SamplingSessionId } from "../Id.js"
+import type { ModelInput } from "../ModelInput.js"
 import * as Sample from "../Sample.js"
 import type { SampleOptions, Settings } from "../SamplingClient.js"
 import { SamplingParams } from "../SamplingParams.js"
@@ -32,12 +33,13 @@ export type Draft = (seqId: number) => Sample.SampleRequest
 export const make = (
   method: string,
   options: SampleOptions,
+  prompt: ModelInput,
   samplingSessionId: SamplingSessionId,
   settings: Settings
 ): Either.Either<Draft, TinkerError.InvalidInput> => {
-  if (!isNatural(options.numSamples)) return refuse(method, "numSamples must be a whole number from 1 on")
-  if (!isNatural(options.maxTokens)) return refuse(method, "maxTokens must be a whole number from 1 on")
-  if (options.prompt.chunks.length === 0) return refuse(method, "the prompt is empty")
+  if (!isNatural(options.numSamples)) return refuse(method, "numSamples must be a positive integer")
+  if (!isNatural(options.maxTokens)) return refuse(method, "maxTokens must be a positive integer")
+  if (prompt.chunks.length === 0) return refuse(method, "the prompt is empty")
   const params = instance(SamplingParams.prototype, {
     maxTokens: options.maxTokens,
     seed: options.seed,
@@ -51,7 +53,7 @@ export const make = (
   return Either.right((seqId) =>
     instance(Sample.SampleRequest.prototype, {
       numSamples: options.numSamples ?? 1,
-      prompt: options.prompt,
+      prompt,
       samplingParams: params,
       samplingSessionId,
       seqId,

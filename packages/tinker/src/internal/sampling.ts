@@ -15,6 +15,7 @@ import * as Stream from "effect/Stream"
 import * as Api from "../Api.js"
 import { SamplingSessionTarget, type UntypedFuture } from "../Future.js"
 import type { RequestId, SamplingSessionId } from "../Id.js"
+import * as ModelInput from "../ModelInput.js"
 import type * as QueueState from "../QueueState.js"
 import * as Sample from "../Sample.js"
 import { JoinSamplingSessionRequest } from "../Sampler.js"
@@ -24,6 +25,7 @@ import * as TinkerError from "../TinkerError.js"
 import * as Cancellation from "./cancellation.js"
 import { promptBytes } from "./chunking.js"
 import * as Dispatch from "./dispatch.js"
+import * as ErrorChannel from "./errorChannel.js"
 import * as FifoSemaphore from "./fifoSemaphore.js"
 import * as FuturesPoller from "./futuresPoller.js"
 import * as Meters from "./meters.js"
@@ -73,7 +75,7 @@ export interface Sampling {
   readonly run: (
     method: string,
     options: SampleOptions
-  ) => Effect.Effect<Sample.SampleResponse, TinkerError.TinkerError>
+  ) => Effect.Effect<Sample.SampleResponse, TinkerError.SamplingError>
   readonly events: Stream.Stream<QueueState.Event>
 }
 
@@ -256,8 +258,8 @@ export const make: (
           tell(sample, cause, now)
           sample.flight?.abandon()
           return sample.accepted !== undefined && Cause.isInterrupted(cause)
-            ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(cause))
-            : Effect.failCause(cause)
+            ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(ErrorChannel.samplingCause(cause)))
+            : Effect.failCause(ErrorChannel.samplingCause(cause))
         },
         onSuccess: (value) => {
           const now = clock.unsafeCurrentTimeMillis()
@@ -272,7 +274,7 @@ export const make: (
     const underWay = <A>(
       sample: UnderWay,
       self: Effect.Effect<A, TinkerError.TinkerError>
-    ): Effect.Effect<A, TinkerError.TinkerError> =>
+    ): Effect.Effect<A, TinkerError.SamplingError> =>
       Effect.uninterruptibleMask((restore) => {
         const begin = Effect.clockWith((clock) => begun(sample, restore(self), clock))
         return sharedPoll || places.tryEnter(1) ? begin : Effect.zipRight(places.enter(restore, 1), begin)
@@ -280,7 +282,8 @@ export const make: (
 
     const run = (method: string, options: SampleOptions) =>
       Effect.suspend(() => {
-        const draft = SampleRequest.make(method, options, samplingSessionId, settings)
+        const prompt = ModelInput.from(options.prompt)
+        const draft = SampleRequest.make(method, options, prompt, samplingSessionId, settings)
         if (Either.isLeft(draft)) return Effect.fail(draft.left)
         const sample: UnderWay = {
           from: from(method),
@@ -289,7 +292,7 @@ export const make: (
           started: 0,
           flight: undefined
         }
-        const attempt = once(draft.right, sample, promptBytes(options.prompt))
+        const attempt = once(draft.right, sample, promptBytes(prompt))
         const work = underWay(
           sample,
           config.sampleNoRetries ? attempt : resubmitting(attempt, (error, now) => {
@@ -297,7 +300,7 @@ export const make: (
             tellFailed(sample, error, true, now)
           })
         )
-        const tokens = Meters.lengthOf(options.prompt)
+        const tokens = Meters.lengthOf(prompt)
         Meters.tokensIn("Sample", tokens)
         if (!transport.tracing.spans) return work
         return Tracing.within(`SamplingClient.${method}`, {

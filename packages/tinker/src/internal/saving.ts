@@ -49,18 +49,21 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
   readonly nextSamplingSessionSeqId: () => number
 }): Saving => {
   const saveState: TrainingClient.Service["saveState"] = (name, options) =>
-    line.one({ method: "saveState", requestType: "SaveWeights", decoder: saved }, (seqId) =>
-      Effect.flatMap(
-        Creation.request("saveState", () =>
-          new Weights.SaveWeightsRequest({
-            ...options,
-            modelId,
-            seqId,
-            path: name,
-            overwrite: options?.overwrite ?? false
-          })),
-        (body) => line.call(Api.saveWeights, body, "saveState")
-      ))
+    line.one(
+      { method: "saveState", requestType: "SaveWeights", decoder: saved, isBarrier: true },
+      (seqId) =>
+        Effect.flatMap(
+          Creation.request("saveState", () =>
+            new Weights.SaveWeightsRequest({
+              ...options,
+              modelId,
+              seqId,
+              path: name,
+              overwrite: options?.overwrite ?? false
+            })),
+          (body) => line.call(Api.saveWeights, body, "saveState")
+        )
+    )
 
   const load = (method: string, optimizer: boolean): TrainingClient.Service["loadState"] => (path, options) =>
     line.one({ method, requestType: "LoadWeights", decoder: loaded }, (seqId) =>
@@ -84,7 +87,7 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
     // The sampler's number is part of the request: a resend must carry the same one.
     let drawn: ReturnType<typeof fields> | undefined
     return line.one(
-      { method, requestType: "SaveWeightsForSampler", decoder: savedForSampler },
+      { method, requestType: "SaveWeightsForSampler", decoder: savedForSampler, isBarrier: true },
       (seqId) =>
         Effect.flatMap(
           Creation.request(
@@ -126,13 +129,17 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
   const saveWeightsExternal: TrainingClient.Service["saveWeightsExternal"] = (name, options) => {
     const method = "saveWeightsExternal"
     return Effect.map(
-      line.one({ method, requestType: "SaveWeightsExternal", decoder: savedExternal }, (seqId) =>
-        Effect.flatMap(
-          Creation.request(method, () =>
-            new Weights.SaveWeightsExternalRequest({ modelId, seqId, path: name, ...options })),
-          (body) =>
-            line.call(Api.saveWeightsExternal, body, method)
-        )),
+      line.one(
+        { method, requestType: "SaveWeightsExternal", decoder: savedExternal, isBarrier: true },
+        (seqId) =>
+          Effect.flatMap(
+            Creation.request(
+              method,
+              () => new Weights.SaveWeightsExternalRequest({ modelId, seqId, path: name, ...options })
+            ),
+            (body) => line.call(Api.saveWeightsExternal, body, method)
+          )
+      ),
       (future) =>
         TinkerFuture.mapEither(future, ({ path }) =>
           path === undefined

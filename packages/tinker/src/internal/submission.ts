@@ -11,13 +11,15 @@ import type * as Endpoint from "../Endpoint.js"
 import type * as Future from "../Future.js"
 import type * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
-import * as TinkerFuture from "../TinkerFuture.js"
+import type * as TinkerFuture from "../TinkerFuture.js"
+import * as Accepted from "./accepted.js"
 import * as Meters from "./meters.js"
 import * as Numbering from "./numbering.js"
 import * as Observer from "./observer.js"
 import type * as Decoder from "./poll/decoder.js"
 import type * as QueueLog from "./queueLog.js"
 import * as Tracing from "./tracing.js"
+import type * as Unobserved from "./training/unobserved.js"
 import * as Turnstile from "./turnstile.js"
 
 /** An operation that answers with a future. */
@@ -28,8 +30,10 @@ interface Operation<A> {
   readonly decoder: Decoder.Decoder<A>
   /** For its span. */
   readonly attributes?: Readonly<Record<string, unknown>> | undefined
-  /** Told when its result has come. */
+  /** Called when its result has arrived. */
   readonly onResult?: ((now: number) => void) | undefined
+  /** It fails if an operation before it failed and nobody observed that. */
+  readonly isBarrier?: boolean | undefined
 }
 
 interface Numbered {
@@ -37,12 +41,18 @@ interface Numbered {
   readonly seqId?: number | undefined
 }
 
-type Accepted<A> = Effect.Effect<TinkerFuture.TinkerFuture<A>, TinkerError.TinkerError>
+/** Who started an operation: one who was interrupted before it was accepted will never look at its outcome. */
+interface Caller {
+  hasLeft: boolean
+  readonly futures: Array<Accepted.Accepted<unknown>>
+}
+
+type Acceptance<A> = Effect.Effect<TinkerFuture.TinkerFuture<A>, TinkerError.TinkerError>
 
 /** @internal */
 export interface Submission {
   /** One request in its turn. */
-  readonly one: <A>(operation: Operation<A>, send: Numbering.Send) => Accepted<A>
+  readonly one: <A>(operation: Operation<A>, send: Numbering.Send) => Acceptance<A>
   /** Several requests of one operation in one turn; `first last` when they go in parallel. */
   readonly many: <A>(
     operation: Operation<A>,
@@ -71,12 +81,14 @@ export const make: (options: {
   readonly attributes: Readonly<Record<string, unknown>>
   /** A request of the model that changes nothing. */
   readonly placeholder: Numbering.Send
+  readonly unobserved: Unobserved.Unobserved
 }) => Effect.Effect<Submission, never, Scope.Scope> = Effect.fnUntraced(function*({
   attributes,
   module,
   placeholder,
   report,
-  service
+  service,
+  unobserved
 }) {
   const { budgets, transport } = service
   const scope = yield* Effect.scope
@@ -85,37 +97,78 @@ export const make: (options: {
   )
   const numbering = Numbering.make({ transport, placeholder })
 
-  const future = <A>(operation: Operation<A>, accepted: Future.UntypedFuture, started: number) =>
-    Effect.map(Clock.currentTimeMillis, (now) =>
-      TinkerFuture.make({
-        transport,
-        scope,
-        inflight: budgets.inflight,
-        requestId: accepted.requestId,
-        requestType: operation.requestType,
-        from: { module, method: operation.method },
-        decoder: operation.decoder,
-        roundtrip: (now - started) / 1000,
-        onEvent: report,
-        onResult: (end) => {
-          Meters.finished(operation.requestType, end - started)
-          operation.onResult?.(end)
-        }
-      }))
+  const future = <A>(
+    operation: Operation<A>,
+    accepted: Future.UntypedFuture,
+    seqId: number,
+    started: number,
+    caller: Caller
+  ): Effect.Effect<TinkerFuture.TinkerFuture<A>> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now): Effect.Effect<TinkerFuture.TinkerFuture<A>> => {
+      const tracked: Effect.Effect<Accepted.Accepted<A>> = unobserved.track(
+        operation.method,
+        seqId,
+        (onObserved) =>
+          new Accepted.Accepted({
+            transport,
+            scope,
+            inflight: budgets.inflight,
+            requestId: accepted.requestId,
+            requestType: operation.requestType,
+            from: { module, method: operation.method },
+            decoder: operation.decoder,
+            roundtrip: (now - started) / 1000,
+            onEvent: report,
+            onObserved,
+            onResult: (end) => {
+              Meters.finished(operation.requestType, end - started)
+              operation.onResult?.(end)
+            }
+          })
+      )
+      return Effect.map(tracked, (future) => {
+        caller.futures.push(future)
+        if (caller.hasLeft) future.observe()
+        return operation.isBarrier === true ? unobserved.barrier(operation.method, seqId, future) : future
+      })
+    })
 
-  const sendOne = <A>(operation: Operation<A>, send: Numbering.Send, started: number): Accepted<A> =>
-    Effect.flatMap(numbering.one(send), (accepted) => future(operation, accepted, started))
+  /** The number a request was sent under, for the one who keeps its future. */
+  const noted = (send: Numbering.Send) => {
+    const note = { seqId: 0, send: (seqId: number) => send(note.seqId = seqId) }
+    return note
+  }
+
+  const sendOne = <A>(
+    operation: Operation<A>,
+    send: Numbering.Send,
+    started: number,
+    caller: Caller
+  ): Acceptance<A> =>
+    Effect.suspend(() => {
+      const note = noted(send)
+      const sent = Effect.flatMap(
+        numbering.one(note.send),
+        (accepted) => future(operation, accepted, note.seqId, started, caller)
+      )
+      return operation.isBarrier === true ? Effect.zipRight(unobserved.raiseKnown(operation.method), sent) : sent
+    })
 
   const sendMany = <A>(
     operation: Operation<A>,
     sends: ReadonlyArray<Numbering.Send>,
     parallel: boolean,
-    started: number
+    started: number,
+    caller: Caller
   ) =>
-    Effect.flatMap(
-      parallel && sends.length > 1 ? numbering.parallel(sends) : numbering.serial(sends),
-      Effect.forEach((accepted) => future(operation, accepted, started))
-    )
+    Effect.suspend(() => {
+      const notes = sends.map(noted)
+      const numbered = notes.map(({ send }) => send)
+      return Effect.flatMap(
+        parallel && sends.length > 1 ? numbering.parallel(numbered) : numbering.serial(numbered),
+        Effect.forEach((accepted, i) => future(operation, accepted, notes[i]?.seqId ?? 0, started, caller))
+      )
+    })
 
   const call: Submission["call"] = (endpoint, request, method) =>
     transport.call(endpoint, request, {
@@ -129,22 +182,22 @@ export const make: (options: {
   const within = (
     turn: <A>(
       operation: Pick<Operation<A>, "method" | "attributes">,
-      send: Effect.Effect<A, TinkerError.TinkerError>
+      send: (caller: Caller) => Effect.Effect<A, TinkerError.TinkerError>
     ) => Effect.Effect<A, TinkerError.TinkerError>
-  ) =>
-    ({
-      one: (operation, send) =>
-        Effect.flatMap(Clock.currentTimeMillis, (started) => turn(operation, sendOne(operation, send, started))),
-      many: (operation, sends, parallel) =>
-        Effect.flatMap(
-          Clock.currentTimeMillis,
-          (started) => turn(operation, sendMany(operation, sends, parallel, started))
-        ),
-      together: (method, run) => turn({ method }, run(inTurn)),
-      call
-    }) satisfies Submission
-
-  const inTurn: Submission = within((_, send) => send)
+  ): Submission => ({
+    one: (operation, send) =>
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (started) => turn(operation, (caller) => sendOne(operation, send, started, caller))
+      ),
+    many: (operation, sends, parallel) =>
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (started) => turn(operation, (caller) => sendMany(operation, sends, parallel, started, caller))
+      ),
+    together: (method, run) => turn({ method }, (caller) => run(within((_, send) => send(caller)))),
+    call
+  })
 
   /** In its turn, the wait for which is counted. */
   const queued = <A>(send: Effect.Effect<A, TinkerError.TinkerError>): Effect.Effect<A, TinkerError.TinkerError> =>
@@ -157,10 +210,17 @@ export const make: (options: {
       return transport.tracing.spans ? Tracing.queued("turn", line.take, admitted) : line.take(admitted)
     })
 
-  return within((operation, send) => {
-    const turn = Observer.reported(transport.emit, queued(send))
-    return transport.tracing.spans
-      ? Tracing.within(`${module}.${operation.method}`, { ...attributes, ...operation.attributes }, turn)
-      : turn
-  })
+  return within((operation, send) =>
+    Effect.suspend(() => {
+      const caller: Caller = { hasLeft: false, futures: [] }
+      const turn = Effect.onInterrupt(Observer.reported(transport.emit, queued(send(caller))), () =>
+        Effect.sync(() => {
+          caller.hasLeft = true
+          for (const future of caller.futures) future.observe()
+        }))
+      return transport.tracing.spans
+        ? Tracing.within(`${module}.${operation.method}`, { ...attributes, ...operation.attributes }, turn)
+        : turn
+    })
+  )
 })

@@ -1,7 +1,15 @@
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Either, Exit, Fiber, FiberId, Layer, Option, Schedule } from "effect"
 import * as fc from "effect/FastCheck"
-import { Datum, RetryPolicy, ServiceClient, type TinkerError, TrainingClient } from "../../src/index.js"
+import {
+  Datum,
+  Loss,
+  RetryPolicy,
+  ServiceClient,
+  type TinkerError,
+  TinkerFuture,
+  TrainingClient
+} from "../../src/index.js"
 import * as Server from "./recordingServer.js"
 import * as Training from "./trainingServer.js"
 
@@ -112,12 +120,16 @@ export const check = Effect.fnUntraced(function*({ operations, parallel }: Plan)
     const own = operations[id]
     if (own === undefined) return Effect.void
     const client = clientOf(own.model)
-    const wait = <A>(future: Effect.Effect<A, TinkerError.TinkerError>) => own.poll === "none" ? Effect.void : future
+    const wait = <A>(future: TinkerFuture.TinkerFuture<A>) =>
+      Effect.zipRight(TinkerFuture.ignore(future), own.poll === "none" ? Effect.void : future)
     return Effect.asVoid(
       own.pieces === 0
         ? Effect.flatMap(client.optimStep({ learningRate: id }), wait)
         : Effect.flatMap(
-          client.forwardBackward(Array.from({ length: own.pieces }, () => datum), "cross_entropy", { owner: id }),
+          client.forwardBackward(
+            Array.from({ length: own.pieces }, () => datum),
+            Loss.other("cross_entropy", { owner: id })
+          ),
           wait
         )
     )

@@ -13,22 +13,20 @@ import * as Predicate from "effect/Predicate"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Datum from "../../Datum.js"
-import * as ModelInput from "../../ModelInput.js"
 import type * as Api from "../../Promise.js"
 import type * as RestClient from "../../RestClient.js"
 import type * as SamplingClient from "../../SamplingClient.js"
 import * as TinkerError from "../../TinkerError.js"
+import type * as TinkerFuture from "../../TinkerFuture.js"
 import type * as TrainingClient from "../../TrainingClient.js"
 import * as FifoSemaphore from "../fifoSemaphore.js"
-import type { CallOptions, Runner } from "./runner.js"
+import type { CallOptions, OperationOptions, Runner } from "./runner.js"
+import * as Unobserved from "./unobserved.js"
 
-const dataOf = (
-  data: ReadonlyArray<Api.DatumInput>
-): Either.Either<ReadonlyArray<Datum.Datum>, TinkerError.InvalidInput> =>
-  Either.all(data.map((datum) => datum instanceof Datum.Datum ? Either.right(datum) : Datum.make(datum)))
-
-const inputOf = (prompt: Api.PromptInput): ModelInput.ModelInput =>
-  prompt instanceof ModelInput.ModelInput ? prompt : ModelInput.fromInts(prompt)
+const dataOf = <Inputs extends string>(
+  data: ReadonlyArray<Api.DatumInput<Inputs>>
+): Either.Either<ReadonlyArray<Datum.With<Inputs>>, TinkerError.InvalidInput> =>
+  Either.all(data.map((datum) => Datum.isDatum(datum) ? Either.right(datum) : Datum.make(datum)))
 
 const instant = (method: string, date: Date): Either.Either<DateTime.Utc, TinkerError.InvalidInput> =>
   Either.fromOption(
@@ -48,6 +46,8 @@ export interface Scoped {
   readonly runner: Runner
   /** Of the connection. */
   readonly scope: Scope.Scope
+  /** Of the models in training, for when the connection closes. */
+  readonly unobserved: Set<Unobserved.Unobserved>
 }
 
 /**
@@ -77,24 +77,20 @@ export const open = <Client, A>(
 
 /** @internal */
 export const sampler = ({ runner }: Scoped) => (client: SamplingClient.Service, closing: Api.Closing): Api.Sampler => {
-  const requestOf = (options: Api.SampleOptions & CallOptions): SamplingClient.SampleOptions => ({
-    ...without(options),
-    prompt: inputOf(options.prompt)
-  })
   return {
     ...closing,
     samplingSessionId: client.samplingSessionId,
     handle: client.handle,
-    sample: (options) => runner.run(Effect.suspend(() => client.sample(requestOf(options))), options),
+    sample: (options) => runner.run(Effect.suspend(() => client.sample(without(options))), options),
     computeLogprobs: (prompt, options) =>
-      runner.run(Effect.suspend(() => client.computeLogprobs(inputOf(prompt), without(options))), options),
+      runner.run(Effect.suspend(() => client.computeLogprobs(prompt, without(options))), options),
     sampleMany: (requests, options) => {
       const given = Symbol.asyncIterator in requests
         ? Stream.fromAsyncIterable(requests, (error) => error)
         : Stream.fromIterable(requests)
       return runner.iterate(
         Stream.map(
-          client.sampleMany(Stream.map(given, requestOf), without(options)),
+          client.sampleMany(given, without(options)),
           ({ index, request, result }) => ({
             index,
             request,
@@ -110,7 +106,7 @@ export const sampler = ({ runner }: Scoped) => (client: SamplingClient.Service, 
   }
 }
 
-const lossOf = (loss: Api.Loss) => (...args: Parameters<Api.Loss>) => {
+const lossOf = (loss: Api.OwnLoss) => (...args: Parameters<Api.OwnLoss>) => {
   const outcome = loss(...args)
   return Predicate.isPromise(outcome)
     ? Effect.tryPromise({ try: () => outcome, catch: (error) => error })
@@ -121,42 +117,79 @@ const lossOf = (loss: Api.Loss) => (...args: Parameters<Api.Loss>) => {
 export const training = (scoped: Scoped) => (client: TrainingClient.Service, closing: Api.Closing): Api.Training => {
   // A custom loss sends twice. What is called after it must come after its second half.
   const line = FifoSemaphore.make(1)
-  const runner: Runner = {
-    ...scoped.runner,
-    operation: (submission, options) => scoped.runner.operation(line.admit(1)(submission), options)
+  const { run } = scoped.runner
+  const unobserved = Unobserved.make(scoped.runner, client.modelId)
+  scoped.unobserved.add(unobserved)
+  const operation = <A, E>(
+    method: string,
+    submission: Effect.Effect<TinkerFuture.TinkerFuture<A>, E>,
+    options?: OperationOptions
+  ) => unobserved.watch(method, () => scoped.runner.operation(line.admit(1)(submission), options), options)
+  const save = <A, E>(
+    method: string,
+    submission: Effect.Effect<TinkerFuture.TinkerFuture<A>, E>,
+    options?: OperationOptions
+  ) => unobserved.barrier(method, () => scoped.runner.operation(line.admit(1)(submission), options), options)
+  const opened = (
+    method: string,
+    make: Effect.Effect<SamplingClient.Service, TinkerError.TinkerError, Scope.Scope>,
+    options?: CallOptions
+  ) =>
+    unobserved.barrier(method, () => open(scoped, make, sampler(scoped), options), {
+      signal: options?.signal,
+      discard: (sampler) => sampler.close()
+    })
+  const close = async () => {
+    await unobserved.settle()
+    scoped.unobserved.delete(unobserved)
+    await closing.close()
+    unobserved.raise("close")
   }
-  const on = <A, E>(
-    data: ReadonlyArray<Api.DatumInput>,
-    run: (data: ReadonlyArray<Datum.Datum>) => Effect.Effect<A, E>
+  const on = <Inputs extends string, A, E>(
+    data: ReadonlyArray<Api.DatumInput<Inputs>>,
+    run: (data: ReadonlyArray<Datum.With<Inputs>>) => Effect.Effect<A, E>
   ) => Effect.suspend(() => Effect.flatMap(dataOf(data), run))
   return {
-    ...closing,
+    close,
+    [Symbol.asyncDispose]: close,
     modelId: client.modelId,
     forward: (data, lossFn, options) =>
-      runner.operation(on(data, (data) => client.forward(data, lossFn, options?.lossFnConfig)), options),
+      operation("forward", on(data, (data) => client.forward(data, lossFn, options?.lossFnConfig)), options),
     forwardBackward: (data, lossFn, options) =>
-      runner.operation(on(data, (data) => client.forwardBackward(data, lossFn, options?.lossFnConfig)), options),
+      operation(
+        "forwardBackward",
+        on(data, (data) => client.forwardBackward(data, lossFn, options?.lossFnConfig)),
+        options
+      ),
     forwardBackwardCustom: (data, loss, options) =>
-      runner.operation(on(data, (data) => client.forwardBackwardCustom(data, lossOf(loss))), options),
-    optimStep: (params, options) => runner.operation(client.optimStep(params), options),
+      operation(
+        "forwardBackwardCustom",
+        on(data, (data) => client.forwardBackwardCustom(data, lossOf(loss))),
+        options
+      ),
+    optimStep: (params, options) => operation("optimStep", client.optimStep(params), options),
     trainStep: (data, loss, params, options) =>
-      runner.operation(on(data, (data) => client.trainStep(data, loss, params)), options),
-    saveState: (name, options) => runner.operation(client.saveState(name, without(options)), options),
+      operation("trainStep", on(data, (data) => client.trainStep(data, loss, params)), options),
+    saveState: (name, options) => save("saveState", client.saveState(name, without(options)), options),
     loadState: (path, options) => {
       const { withOptimizer, ...access } = without(options)
       const load = withOptimizer === true ? client.loadStateWithOptimizer : client.loadState
-      return runner.operation(load(path, access), options)
+      return operation("loadState", load(path, access), options)
     },
     saveWeightsForSampler: (name, options) =>
-      runner.operation(client.saveWeightsForSampler(name, without(options)), options),
+      save("saveWeightsForSampler", client.saveWeightsForSampler(name, without(options)), options),
     saveWeightsExternal: (name, options) =>
-      runner.operation(client.saveWeightsExternal(name, without(options)), options),
+      save("saveWeightsExternal", client.saveWeightsExternal(name, without(options)), options),
     saveWeightsAndGetSamplingClient: (options) =>
-      open(scoped, line.admit(1)(client.saveWeightsAndGetSamplingClient(without(options))), sampler(scoped), options),
+      opened(
+        "saveWeightsAndGetSamplingClient",
+        line.admit(1)(client.saveWeightsAndGetSamplingClient(without(options))),
+        options
+      ),
     createSamplingClient: (path, options) =>
-      open(scoped, client.createSamplingClient(path, without(options)), sampler(scoped), options),
-    getInfo: (options) => runner.run(client.getInfo, options),
-    tokenizerId: (options) => runner.run(client.tokenizerId, options)
+      opened("createSamplingClient", client.createSamplingClient(path, without(options)), options),
+    getInfo: (options) => run(client.getInfo, options),
+    tokenizerId: (options) => run(client.tokenizerId, options)
   }
 }
 

@@ -17,6 +17,7 @@ import * as Stream from "effect/Stream"
 import type * as QueueState from "../../QueueState.js"
 import * as TinkerError from "../../TinkerError.js"
 import type * as TinkerFuture from "../../TinkerFuture.js"
+import * as Accepted from "../accepted.js"
 
 /** @internal */
 export interface CallOptions {
@@ -65,10 +66,11 @@ export const errorOf = (cause: Cause.Cause<unknown>): unknown =>
 /** @internal */
 export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runner => {
   const fork = Runtime.runFork(runtime)
-  const underWay = new Set<(reason: unknown) => void>()
+  /** Calls in flight, by what ends them when the connection closes. */
+  const inFlight = new Set<() => void>()
   let stopped = false
 
-  const run: Runner["run"] = <A, E>(effect: Effect.Effect<A, E>, options: CallOptions | undefined) => {
+  const start = <A, E>(effect: Effect.Effect<A, E>, options: CallOptions | undefined, onLeft?: () => void) => {
     const signal = options?.signal
     if (stopped) return quiet(Promise.reject<A>(closed()))
     if (signal?.aborted === true) return quiet(Promise.reject<A>(signal.reason))
@@ -76,14 +78,16 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     return quiet(
       new Promise<A>((resolve, reject) => {
         const leave = (reason: unknown) => {
+          onLeft?.()
           reject(reason)
           fork(Fiber.interrupt(fiber))
         }
         const onAbort = () => leave(signal?.reason)
         signal?.addEventListener("abort", onAbort, { once: true })
-        underWay.add(leave)
+        const end = () => leave(closed())
+        inFlight.add(end)
         fiber.addObserver((exit) => {
-          underWay.delete(leave)
+          inFlight.delete(end)
           signal?.removeEventListener("abort", onAbort)
           if (Exit.isSuccess(exit)) resolve(exit.value)
           else reject(errorOf(exit.cause))
@@ -92,19 +96,27 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     )
   }
 
+  const run: Runner["run"] = (effect, options) => start(effect, options)
+
   const operation: Runner["operation"] = (submission, options) => {
     const onEvent = options?.onEvent
-    const result = onEvent === undefined
-      ? Effect.flatten(submission)
-      : Effect.flatMap(submission, (future) =>
-        Effect.scopedWith((scope) => {
-          const tell = Stream.runForEach(future.events, (event) => Effect.sync(() => onEvent(event)))
-          return Effect.zipRight(Effect.forkIn(tell, scope), future)
-        }))
-    return run(result, options)
+    let accepted: TinkerFuture.TinkerFuture<unknown> | undefined
+    const result = Effect.flatMap(submission, (future) => {
+      accepted = future
+      if (onEvent === undefined) return future
+      return Effect.scopedWith((scope) => {
+        const listen = Stream.runForEach(future.events, (event) => Effect.sync(() => onEvent(event)))
+        return Effect.zipRight(Effect.forkIn(listen, scope), future)
+      })
+    })
+    // Aborted, or ended by closing the connection: nobody will look at the outcome, and closing must not wait for it.
+    return start(result, options, () => accepted === undefined ? undefined : Accepted.observe(accepted))
   }
 
-  const release: Runner["release"] = Runtime.runPromise(runtime)
+  const release: Runner["release"] = async (effect) => {
+    const exit = await Runtime.runPromiseExit(runtime)(effect)
+    if (Exit.isFailure(exit)) throw errorOf(exit.cause)
+  }
 
   const iterate: Runner["iterate"] = <A, E>(stream: Stream.Stream<A, E>, options: CallOptions | undefined) => ({
     [Symbol.asyncIterator]: () => {
@@ -162,7 +174,7 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     release,
     stop: () => {
       stopped = true
-      for (const leave of underWay) leave(closed())
+      for (const end of inFlight) end()
     }
   }
 }

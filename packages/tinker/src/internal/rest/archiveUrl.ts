@@ -7,6 +7,7 @@ import * as Schedule from "effect/Schedule"
 import * as Api from "../../Api.js"
 import * as Checkpoint from "../../Checkpoint.js"
 import * as TinkerError from "../../TinkerError.js"
+import * as ErrorChannel from "../errorChannel.js"
 import type { Call, Caller } from "./caller.js"
 import { module } from "./caller.js"
 
@@ -62,5 +63,6 @@ export const archiveUrl: (
       url: location,
       expires: DateTime.unsafeMake(Number.isNaN(stated) ? now + Duration.toMillis(unsaidLife) : stated)
     })
-  }
+  },
+  ErrorChannel.request
 )

@@ -4,13 +4,14 @@ import * as Checkpoint from "../../Checkpoint.js"
 import type * as Endpoint from "../../Endpoint.js"
 import * as Id from "../../Id.js"
 import * as TinkerError from "../../TinkerError.js"
+import * as ErrorChannel from "../errorChannel.js"
 import * as Input from "../input.js"
 import * as Observer from "../observer.js"
 import * as startup from "../startup.js"
 import type * as transport from "../transport.js"
 
 /** @internal */
-export type Call<A> = Effect.Effect<A, TinkerError.TinkerError>
+export type Call<A> = Effect.Effect<A, TinkerError.RestError>
 
 /** @internal */
 export const module = "RestClient"
@@ -55,9 +56,11 @@ export interface Caller {
 export const make = (via: transport.Service): Caller => {
   let configured = false
   const begin: Call<void> = Effect.suspend(() =>
-    configured ? Effect.void : Effect.map(startup.configure(via, { from: { module, method: "connect" } }), () => {
-      configured = true
-    })
+    configured ?
+      Effect.void :
+      Effect.map(ErrorChannel.request(startup.configure(via, { from: { module, method: "connect" } })), () => {
+        configured = true
+      })
   )
   return {
     via,
@@ -65,7 +68,10 @@ export const make = (via: transport.Service): Caller => {
     call: (method, endpoint, request, options = {}) =>
       Observer.reported(
         via.emit,
-        Effect.zipRight(begin, via.call(endpoint, request, { ...options, from: { module, method } }))
+        Effect.zipRight(
+          begin,
+          ErrorChannel.request(via.call(endpoint, request, { ...options, from: { module, method } }))
+        )
       )
   }
 }

@@ -16,6 +16,7 @@ import * as SessionSearch from "../../SessionSearch.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as Weights from "../../Weights.js"
 import * as Creation from "../creation.js"
+import * as ErrorChannel from "../errorChannel.js"
 import { paginate, paginateByCursor } from "../paging.js"
 import type * as Transport from "../transport.js"
 import { archiveUrl } from "./archiveUrl.js"
@@ -211,8 +212,12 @@ export const make = (via: Transport.Service): Service => {
     getCheckpointStorageUsage: (options = {}) =>
       call("getCheckpointStorageUsage", Api.checkpointStorage, { projectId: options.projectId }),
     whoami: whoami(caller),
-    getApiKey: via.call(Api.apiKeyInfo, {}, { from: { module: Caller.module, method: "getApiKey" } }),
-    deleteApiKey: via.call(Api.deleteApiKey, {}, { from: { module: Caller.module, method: "deleteApiKey" } }),
+    getApiKey: ErrorChannel.request(
+      via.call(Api.apiKeyInfo, {}, { from: { module: Caller.module, method: "getApiKey" } })
+    ),
+    deleteApiKey: ErrorChannel.request(
+      via.call(Api.deleteApiKey, {}, { from: { module: Caller.module, method: "deleteApiKey" } })
+    ),
     getServerCapabilities: call("getServerCapabilities", Api.capabilities, {})
   }
 }

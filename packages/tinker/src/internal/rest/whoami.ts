@@ -2,6 +2,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Account from "../../Account.js"
+import * as ErrorChannel from "../errorChannel.js"
 import * as tokenExchange from "../tokenExchange.js"
 import type { Call, Caller } from "./caller.js"
 import { invalid } from "./caller.js"
@@ -33,4 +34,4 @@ export const whoami: (caller: Caller) => Call<Account.WhoamiResponse> = Effect.f
     orgUrn: organization === undefined ? undefined : `tml:organization:${organization}`,
     email: text("email")
   })
-})
+}, ErrorChannel.request)
