@@ -9,7 +9,6 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as Endpoint from "../Endpoint.js"
 import type * as Future from "../Future.js"
-import type * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import * as TinkerFuture from "../TinkerFuture.js"
 import * as Meters from "./meters.js"
@@ -17,6 +16,7 @@ import * as Numbering from "./numbering.js"
 import * as Observer from "./observer.js"
 import type * as Decoder from "./poll/decoder.js"
 import type * as QueueLog from "./queueLog.js"
+import type { ServiceContext } from "./serviceContext.js"
 import * as Tracing from "./tracing.js"
 import * as Turnstile from "./turnstile.js"
 
@@ -64,7 +64,7 @@ export interface Submission {
 
 /** @internal */
 export const make: (options: {
-  readonly service: ServiceClient.Internals
+  readonly service: ServiceContext
   readonly module: string
   readonly report: QueueLog.Report
   /** Of every span. */
@@ -78,17 +78,17 @@ export const make: (options: {
   report,
   service
 }) {
-  const { budgets, transport } = service
+  const { api, budgets } = service
   const scope = yield* Effect.scope
   const line = yield* Turnstile.make(
     new TinkerError.Closed({ module, method: "submit", description: "its scope closed before the server answered" })
   )
-  const numbering = Numbering.make({ transport, placeholder })
+  const numbering = Numbering.make({ api, placeholder })
 
   const future = <A>(operation: Operation<A>, accepted: Future.UntypedFuture, started: number) =>
     Effect.map(Clock.currentTimeMillis, (now) =>
       TinkerFuture.make({
-        transport,
+        api,
         scope,
         inflight: budgets.inflight,
         requestId: accepted.requestId,
@@ -118,7 +118,7 @@ export const make: (options: {
     )
 
   const call: Submission["call"] = (endpoint, request, method) =>
-    transport.call(endpoint, request, {
+    api.call(endpoint, request, {
       from: { module, method },
       idempotencyKey: `effect-tinker-${request.modelId}-${request.seqId}`,
       onFailed: (error) => {
@@ -154,12 +154,12 @@ export const make: (options: {
         Meters.waited("turn", clock.unsafeCurrentTimeMillis() - asked)
         return send
       })
-      return transport.tracing.spans ? Tracing.queued("turn", line.take, admitted) : line.take(admitted)
+      return api.tracing.spans ? Tracing.queued("turn", line.take, admitted) : line.take(admitted)
     })
 
   return within((operation, send) => {
-    const turn = Observer.reported(transport.emit, queued(send))
-    return transport.tracing.spans
+    const turn = Observer.reported(api.emit, queued(send))
+    return api.tracing.spans
       ? Tracing.within(`${module}.${operation.method}`, { ...attributes, ...operation.attributes }, turn)
       : turn
   })
