@@ -4,8 +4,8 @@
  */
 import { LocalServer, TinkerLocal } from "@effect-tinker/local"
 import { NodeRuntime } from "@effect/platform-node"
-import { Console, Effect, Fiber, Layer } from "effect"
-import { Datum, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
+import { Console, Effect, Fiber } from "effect"
+import { Datum, TinkerFuture, TrainingClient } from "effect-tinker"
 
 const program = Effect.gen(function*() {
   const server = yield* LocalServer.LocalServer
@@ -37,8 +37,4 @@ const program = Effect.gen(function*() {
   yield* Console.log("and the next operation was not held up")
 })
 
-const Backend = ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }).pipe(
-  Layer.provideMerge(TinkerLocal.layer())
-)
-
-NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))
+NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(TinkerLocal.layer())))

@@ -2,8 +2,8 @@
  * Teaches a small model one sentence on this machine, then lets it speak.
  */
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
-import { Console, Effect, Layer } from "effect"
-import { Datum, ModelInput, ServiceClient, TrainingClient } from "effect-tinker"
+import { Console, Effect } from "effect"
+import { Datum, ModelInput, TrainingClient } from "effect-tinker"
 
 const program = Effect.gen(function*() {
   const training = yield* TrainingClient.makeLora({ baseModel: "local/tiny", rank: 16, seed: 1 })
@@ -26,8 +26,4 @@ const program = Effect.gen(function*() {
   yield* Console.log(`Tinker${LocalTokenizer.decode(sequences[0]?.tokens ?? [])}`)
 })
 
-const Service = ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }).pipe(
-  Layer.provide(TinkerLocal.layer())
-)
-
-Effect.runPromise(program.pipe(Effect.scoped, Effect.provide(Service)))
+Effect.runPromise(program.pipe(Effect.scoped, Effect.provide(TinkerLocal.layer())))

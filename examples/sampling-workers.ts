@@ -27,7 +27,7 @@ const judge = (tokens: Int32Array): number => {
 
 /** In the worker: a client of the sampler it was started with, over a service of its own. */
 const Runner = WorkerRunner.layerSerialized(Schema.Union(SamplingWorker.Start, Rollout), {
-  InitialMessage: SamplingWorker.start(Layer.provide(ServiceClient.layerEnv(), NodeTinker.layer)),
+  InitialMessage: SamplingWorker.start(Layer.provide(ServiceClient.layerEnv(), NodeTinker.layerEnv())),
   Rollout: ({ seed }) =>
     Effect.gen(function*() {
       const sampler = yield* SamplingClient.SamplingClient
@@ -62,7 +62,7 @@ const program = Effect.gen(function*() {
     : {}
   const Sampler = SamplingClient.layer({ baseModel: yield* model }).pipe(
     Layer.provide(ServiceClient.layerEnv({ baseUrl: local.TINKER_BASE_URL, apiKey: local.TINKER_API_KEY })),
-    Layer.provide(NodeTinker.layer)
+    Layer.provide(NodeTinker.layerEnv())
   )
   const Threads = NodeWorker.layer(() => new Worker(new URL(import.meta.url), { env: { ...process.env, ...local } }))
   yield* Effect.provide(rollouts, Layer.merge(Sampler, Threads))

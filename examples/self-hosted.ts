@@ -32,7 +32,7 @@ const program = Effect.gen(function*() {
     apiKey: yield* Config.withDefault(Config.string("TINKER_API_KEY"), "tml-cluster"),
     compatibility: TinkerConfig.skyrl, // what such a server does otherwise than the hosted service
     allowInsecure: false // true for plain http within a network you trust; localhost needs no permission
-  }).pipe(Layer.provide(NodeTinker.layer))
+  }).pipe(Layer.provide(NodeTinker.layerEnv()))
   yield* Effect.provide(train, Service)
 }).pipe(Effect.scoped)
 

@@ -1,8 +1,8 @@
-import { FetchHttpClient } from "@effect/platform"
 import * as ServiceClient from "effect-tinker/ServiceClient"
+import * as TinkerTransport from "effect-tinker/TinkerTransport"
 import * as Layer from "effect/Layer"
 
 const service = (baseUrl: string, apiKey: string) =>
-  ServiceClient.layer({ baseUrl, apiKey }).pipe(Layer.provide(FetchHttpClient.layer))
+  ServiceClient.layer({ baseUrl, apiKey }).pipe(Layer.provide(TinkerTransport.layerFetch))
 
 export { service }

@@ -9,6 +9,6 @@ const Observability = Otlp.layerJson({
   resource: { serviceName: "training-run" }
 }).pipe(Layer.provide(FetchHttpClient.layer))
 
-const Service = ServiceClient.layerEnv().pipe(Layer.provide(NodeTinker.layer), Layer.provideMerge(Observability))
+const Service = ServiceClient.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()), Layer.provideMerge(Observability))
 
 export { Service }

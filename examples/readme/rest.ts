@@ -1,12 +1,12 @@
+import { FetchHttpClient } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Stream } from "effect"
-import { CheckpointDownload, Credentials, RestClient, TinkerConfig } from "effect-tinker"
+import { CheckpointDownload, RestClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
-const Live = RestClient.layer.pipe(
-  Layer.provide(Credentials.layer),
-  Layer.provideMerge(TinkerConfig.layerEnv()),
-  Layer.provideMerge(NodeTinker.layer),
+const Live = RestClient.layerEnv().pipe(
+  Layer.provide(NodeTinker.layerEnv()),
+  Layer.merge(FetchHttpClient.layer), // what checkpoints are downloaded with
   Layer.merge(NodeContext.layer)
 )
 

@@ -17,7 +17,7 @@ const train = (batches: ReadonlyArray<ReadonlyArray<Datum.Datum>>) =>
 
 const Live = TrainingClient.layerLora({ baseModel: "Qwen/Qwen3-8B", rank: 32 }).pipe(
   Layer.provide(ServiceClient.layerEnv()), // TINKER_API_KEY, TINKER_BASE_URL
-  Layer.provide(NodeTinker.layer)
+  Layer.provide(NodeTinker.layerEnv())
 )
 
 export const program = (batches: ReadonlyArray<ReadonlyArray<Datum.Datum>>) => train(batches).pipe(Effect.provide(Live))

@@ -6,7 +6,7 @@ import { HuggingFaceHub, Renderers, Tokenizer, Tokenizers } from "@effect-tinker
 import { NodeContext, NodeHttpClient } from "@effect/platform-node"
 import { Config, Effect, Layer } from "effect"
 import type { TrainingClient } from "effect-tinker"
-import { Credentials, RestClient, ServiceClient, TinkerConfig } from "effect-tinker"
+import { Tinker } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
 /** The model to train. Another server than the embedded one has other models: set EXAMPLE_MODEL. */
@@ -18,26 +18,12 @@ export const learningRate = Config.withDefault(Config.number("EXAMPLE_LEARNING_R
 /** Where to work instead of in this process. */
 export const baseUrl = Config.withDefault(Config.string("TINKER_BASE_URL"), "")
 
-const local = { baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }
-
-/** The backend in this process: no account, no network. */
-const Embedded = Layer.merge(
-  ServiceClient.layer(local),
-  RestClient.layer.pipe(Layer.provide(Credentials.layer), Layer.provide(TinkerConfig.layer(local)))
-).pipe(Layer.provide(TinkerLocal.layer()))
-
-/** The hosted service, or a server of your own: TINKER_BASE_URL, TINKER_API_KEY. */
-const Remote = RestClient.layer.pipe(
-  Layer.provide(Credentials.layer),
-  Layer.provide(TinkerConfig.layerEnv()),
-  Layer.provideMerge(ServiceClient.layerEnv()),
-  Layer.provide(NodeTinker.layer)
-)
-
+/** The backend in this process, or the server that the environment names: TINKER_BASE_URL, TINKER_API_KEY. */
 const Clients = Layer.unwrapEffect(
   Effect.map(
     baseUrl,
-    (url): Layer.Layer<ServiceClient.ServiceClient | RestClient.RestClient, unknown> => url === "" ? Embedded : Remote
+    (url): Layer.Layer<Tinker.Tinker, unknown> =>
+      url === "" ? TinkerLocal.layer() : Tinker.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()))
   )
 )
 

@@ -1,15 +1,12 @@
 import { Faults, LocalServer, TinkerLocal } from "@effect-tinker/local"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Layer, Option, TestClock } from "effect"
-import { Datum, ServiceClient, TrainingClient } from "effect-tinker"
+import { Datum, TrainingClient } from "effect-tinker"
 import { trainUntil } from "../shared/train-until.js"
 
 /** The real client on the real backend, in this process; faults by rule. */
 const Backend = (rules: ReadonlyArray<Faults.Rule> = []) =>
-  ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }).pipe(
-    Layer.provideMerge(TinkerLocal.layer()),
-    Layer.provideMerge(Faults.layer({ rules }))
-  )
+  TinkerLocal.layer().pipe(Layer.provideMerge(Faults.layer({ rules })))
 
 const start = Effect.gen(function*() {
   const training = yield* TrainingClient.makeLora({ baseModel: "local/tiny", rank: 8, seed: 1 })

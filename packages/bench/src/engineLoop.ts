@@ -3,14 +3,13 @@
  */
 import { LocalModel, TinkerLocal } from "@effect-tinker/local"
 import { Effect, Either, Layer } from "effect"
-import { Datum, ModelInput, ServiceClient, TrainingClient } from "effect-tinker"
+import { Datum, ModelInput, TrainingClient } from "effect-tinker"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 
 const batch = 8
 const steps = 10
 
 const Backend = TrainingClient.layerLora({ baseModel: LocalModel.small.name }).pipe(
-  Layer.provide(ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey })),
   Layer.provide(TinkerLocal.layer())
 )
 

@@ -19,20 +19,19 @@ const program = Effect.gen(function*() {
 export const result = Effect.runPromise(program.pipe(
   Effect.scoped,
   Effect.provide(ServiceClient.layer({ apiKey: "tml-x" })),
-  Effect.provide(FetchHttpClient.layer)
+  Effect.provide(TinkerTransport.layerFetch)
 ))`
 
 const byPath = `
-import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as Effect from "effect/Effect"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as SamplingClient from "effect-tinker/SamplingClient"
-import * as ServiceClient from "effect-tinker/ServiceClient"`
+import * as ServiceClient from "effect-tinker/ServiceClient"
+import * as TinkerTransport from "effect-tinker/TinkerTransport"`
 
 const byBarrel = `
-import { FetchHttpClient } from "@effect/platform"
 import { Effect } from "effect"
-import { ModelInput, SamplingClient, ServiceClient } from "effect-tinker"`
+import { ModelInput, SamplingClient, ServiceClient, TinkerTransport } from "effect-tinker"`
 
 /** What any program pays that speaks HTTP and JSON with Effect. */
 const floor = `
@@ -43,7 +42,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 export const result = Effect.runPromise(HttpClient.get("https://tinker.test/").pipe(
   Effect.flatMap(HttpClientResponse.schemaBodyJson(Schema.Struct({ tokens: Schema.Array(Schema.Number) }))),
-  Effect.provide(FetchHttpClient.layer)
+  Effect.provide(TinkerTransport.layerFetch)
 ))`
 
 const promises = `

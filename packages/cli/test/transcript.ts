@@ -35,7 +35,7 @@ const teach = (baseUrl: string) =>
     Effect.scoped,
     Effect.provide(
       ServiceClient.layer({ baseUrl, apiKey: "tml-local", allowInsecure: true }).pipe(
-        Layer.provide(NodeTinker.layerHttpClient)
+        Layer.provide(NodeTinker.layer())
       )
     )
   )

@@ -1,5 +1,5 @@
 /**
- * The embedded backend without a socket: an `HttpClient` whose requests are answered in this process, with real
+ * The embedded backend without a socket: the clients of `effect-tinker` over a server in this process, with real
  * training and sampling behind them. It takes its time from Effect's `Clock`, so it works under `TestClock`.
  *
  * @since 0.1.0
@@ -10,6 +10,9 @@ import * as HttpClientError from "@effect/platform/HttpClientError"
 import type * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as HttpClientResponse from "@effect/platform/HttpClientResponse"
 import type * as Path from "@effect/platform/Path"
+import * as Tinker from "effect-tinker/Tinker"
+import type * as TinkerError from "effect-tinker/TinkerError"
+import * as TinkerTransport from "effect-tinker/TinkerTransport"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -44,7 +47,22 @@ export const apiKey: Redacted.Redacted = Redacted.make("tml-local")
 export interface Options extends LocalServer.Options {
   /** How the engine computes. */
   readonly engine?: Engine.Options | undefined
+  /** How the clients behave. They need neither a base URL nor a key, unless the server has its own keys. */
+  readonly client?: Tinker.Options | undefined
 }
+
+/**
+ * The clients of the backend, what they stand on, and the server itself.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Provided =
+  | Tinker.Tinker
+  | TinkerTransport.TinkerTransport
+  | TinkerTransport.Tenants
+  | HttpClient.HttpClient
+  | LocalServer.LocalServer
 
 const encoder = new TextEncoder()
 
@@ -123,17 +141,42 @@ export const layerClient: Layer.Layer<HttpClient.HttpClient, never, LocalServer.
 )
 
 /**
- * The backend in this process, with its checkpoints in memory.
+ * The clients over the server in the context, and an `HttpClient` that it answers.
  *
  * @since 0.1.0
  * @category layers
  */
-export const layer = (options: Options = {}): Layer.Layer<HttpClient.HttpClient | LocalServer.LocalServer> =>
-  Layer.orDie(
-    layerClient.pipe(
-      Layer.provideMerge(LocalServer.layer(options)),
-      Layer.provide([Engine.layer(options.engine), Storage.layerMemory])
-    )
+export const layerClients = (
+  options?: Tinker.Options
+): Layer.Layer<Exclude<Provided, LocalServer.LocalServer>, TinkerError.TinkerError, LocalServer.LocalServer> =>
+  Tinker.layer({ baseUrl, apiKey, ...options }).pipe(
+    Layer.provideMerge(TinkerTransport.layer()),
+    Layer.provideMerge(layerClient)
+  )
+
+/**
+ * The backend in this process, with its checkpoints in memory, and its clients.
+ *
+ * @example
+ * ```ts
+ * import { TinkerLocal } from "@effect-tinker/local"
+ * import { Effect } from "effect"
+ * import { RestClient, TrainingClient } from "effect-tinker"
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* TrainingClient.makeLora({ baseModel: "local/small" })
+ *   const rest = yield* RestClient.RestClient
+ *   return yield* rest.listTrainingRuns()
+ * }).pipe(Effect.scoped, Effect.provide(TinkerLocal.layer()))
+ * ```
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (options: Options = {}): Layer.Layer<Provided, TinkerError.TinkerError> =>
+  layerClients(options.client).pipe(
+    Layer.provideMerge(Layer.orDie(LocalServer.layer(options))),
+    Layer.provide([Engine.layer(options.engine), Storage.layerMemory])
   )
 
 /**
@@ -146,11 +189,11 @@ export const layerDirectory = (
   root: string,
   options: Options = {}
 ): Layer.Layer<
-  HttpClient.HttpClient | LocalServer.LocalServer,
-  Storage.StorageFailed,
+  Provided,
+  Storage.StorageFailed | TinkerError.TinkerError,
   FileSystem.FileSystem | Path.Path
 > =>
-  layerClient.pipe(
+  layerClients(options.client).pipe(
     Layer.provideMerge(LocalServer.layer(options)),
     Layer.provide([Engine.layer(options.engine), Storage.layerDirectory(root)])
   )

@@ -77,7 +77,7 @@ describe("elsewhere than on Node", () => {
           sampler.sample({ prompt: ModelInput.fromInts([72, 101, 108]), maxTokens: 6, temperature: 0, stop: [] })
         ),
         Effect.provide(ServiceClient.layer({ baseUrl, apiKey: "tml-local" })),
-        Effect.provide(NodeTinker.layer)
+        Effect.provide(NodeTinker.layer())
       )
       assert.deepStrictEqual(result, { tokens: Array.from(sequences[0]?.tokens ?? []), refused: "NotFound" })
     }), 60_000)

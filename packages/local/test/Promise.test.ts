@@ -1,7 +1,6 @@
-import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger } from "effect"
-import { Autodiff, CustomLoss, Loss, QueueState, TinkerError } from "effect-tinker"
+import { Autodiff, CustomLoss, Loss, QueueState, TinkerError, TinkerTransport } from "effect-tinker"
 import { fromTokens, Tinker, type Training } from "effect-tinker/Promise"
 import * as LocalServer from "../src/LocalServer.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
@@ -23,13 +22,13 @@ const watched = async () => {
   const paths: Array<string> = []
   let server: LocalServer.Service | undefined
   const layer = Layer.effect(
-    HttpClient.HttpClient,
+    TinkerTransport.TinkerTransport,
     Effect.gen(function*() {
       server = yield* LocalServer.LocalServer
-      return HttpClient.mapRequest(yield* HttpClient.HttpClient, (request) => {
-        paths.push(request.url.replace(/^.*\/api\/v1\//, ""))
-        return request
-      })
+      return TinkerTransport.mapSend((send) => (request) => {
+        paths.push(request.path.replace(/^.*\/api\/v1\//, ""))
+        return send(request)
+      })(yield* TinkerTransport.TinkerTransport)
     })
   ).pipe(Layer.provide(TinkerLocal.layer({ hold: "50 millis" })), Layer.merge(Logger.remove(Logger.defaultLogger)))
   const tinker = await Tinker.connect({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey, layer })

@@ -105,7 +105,7 @@ describe("SamplingWorker", () => {
           Effect.provide(Layer.mergeAll(
             SamplingClient.layer({ baseModel: "local/tiny" }).pipe(
               Layer.provide(ServiceClient.layer({ baseUrl, apiKey })),
-              Layer.provide(NodeTinker.layer)
+              Layer.provide(NodeTinker.layer())
             ),
             spawn(yield* program, baseUrl, flags)
           ))

@@ -17,6 +17,7 @@ import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as RetryPolicy from "./RetryPolicy.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
@@ -57,8 +58,8 @@ export interface Options {
   readonly maxBytes?: number | undefined
   /** How long the server may stay silent. Defaults to 60 seconds. */
   readonly stallTimeout?: Duration.DurationInput | undefined
-  /** Attempts after failures that brought no new bytes. Defaults to five, backing off up to 10 seconds. */
-  readonly retry?: Schedule.Schedule<unknown> | undefined
+  /** Retries after failures; it starts over after each attempt that brought new bytes. Defaults to `RetryPolicy`'s `download`. */
+  readonly retry?: RetryPolicy.Policy | undefined
   readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined
 }
 
@@ -72,13 +73,10 @@ const PartState = Schema.parseJson(Schema.Struct({
 const decodeState = Schema.decodeOption(PartState)
 const encodeState = Schema.encodeSync(PartState)
 
-const defaultRetry: Schedule.Schedule<unknown> = Schedule.exponential("500 millis", 2).pipe(
-  Schedule.union(Schedule.spaced("10 seconds")),
-  Schedule.jitteredWith({ min: 0.75, max: 1 }),
-  Schedule.intersect(Schedule.recurs(5))
-)
-
 const origin = { module: "Download", method: "toFile" }
+
+/** A disk that is full is not retried. */
+const ofDisk = new TinkerError.InvalidInput({ ...origin, description: "the file could not be written" })
 
 /** Where, without the query: that is where a signed URL keeps its signature. */
 const place = (url: string): string => url.replace(/[?#].*$/s, "")
@@ -164,6 +162,7 @@ export const toFile: (
   )
 
   let received = 0
+  let startedAt = 0
   let resumedFrom: number | undefined
 
   const receive = Effect.fnUntraced(function*(
@@ -203,7 +202,7 @@ export const toFile: (
   const attempt = Effect.gen(function*() {
     const state = yield* readState
     const start = Option.isSome(state) ? yield* sizeOf(part) : 0
-    received = start
+    received = startedAt = start
     const response = yield* client.execute(
       HttpClientRequest.get(options.url).pipe(
         HttpClientRequest.setHeader("accept-encoding", "identity"),
@@ -238,20 +237,13 @@ export const toFile: (
     return yield* statusError(response.status, options.url)
   }).pipe(Effect.scoped)
 
-  const mayRetry = (error: Failure): boolean => TinkerError.isTinkerError(error) && TinkerError.isRetryable(error)
-
-  // A break after some progress costs nothing of the budget: it only counts when the server stopped giving.
-  const persistent: Effect.Effect<void, Failure> = Effect.flatMap(
-    sizeOf(part),
-    (before) =>
-      Effect.catchIf(
-        attempt,
-        (error) => mayRetry(error) && received > before,
-        () => Effect.zipRight(Effect.sleep("250 millis"), persistent)
-      )
+  const policy = (options.retry ?? (yield* RetryPolicy.RetryPolicy).download).pipe(
+    Schedule.whileInput(TinkerError.isRetryable),
+    Schedule.mapInput((error: Failure) => TinkerError.isTinkerError(error) ? error : ofDisk),
+    // A break after some progress costs nothing of the budget: only a server that stopped sending does.
+    Schedule.resetWhen(() => received > startedAt)
   )
-
-  yield* Effect.retry(persistent, { while: mayRetry, schedule: options.retry ?? defaultRetry })
+  yield* Effect.retry(attempt, policy)
   yield* fs.rename(part, options.path)
   yield* fs.remove(stateFile, { force: true })
   return { bytes: received, resumedFrom: resumedFrom ?? 0 }

@@ -6,20 +6,22 @@
  *
  * @since 0.1.0
  */
-import type * as HttpClient from "@effect/platform/HttpClient"
+import type * as Config from "effect/Config"
 import type * as ConfigError from "effect/ConfigError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import * as Credentials from "./Credentials.js"
+import type * as Credentials from "./Credentials.js"
 import * as Endpoint from "./Endpoint.js"
 import { pieces } from "./internal/completionStream.js"
-import * as transport from "./internal/transport.js"
+import * as ApiClient from "./internal/transport/apiClient.js"
 import * as TinkerConfig from "./TinkerConfig.js"
 import type * as TinkerError from "./TinkerError.js"
+import type * as TinkerTransport from "./TinkerTransport.js"
 
 const nullish = <A, I>(schema: Schema.Schema<A, I>) => Schema.optionalWith(schema, { nullable: true })
 
@@ -218,70 +220,73 @@ export class OpenAiCompat extends Context.Tag("effect-tinker/OpenAiCompat")<Open
 
 const from = (method: string) => ({ module: "OpenAiCompat", method })
 
-/** @internal */
-export const layerTransport: Layer.Layer<OpenAiCompat, never, transport.Transport> = Layer.effect(
-  OpenAiCompat,
-  Effect.map(transport.Transport, ({ call, stream }): Service => ({
-    models: call(modelsEndpoint, {}, { from: from("models") }),
-    chat: (request) => call(chatEndpoint, request, { from: from("chat") }),
-    complete: (request) => call(completionsEndpoint, request, { from: from("complete") }),
-    chatStream: (request) =>
-      pieces(
-        "chatStream",
-        ChatChunk,
-        stream(chatEndpoint, { ...request, stream: true }, { from: from("chatStream"), headers: eventStream })
-      ),
-    completeStream: (request) =>
-      pieces(
-        "completeStream",
-        Completion,
-        stream(completionsEndpoint, { ...request, stream: true }, {
-          from: from("completeStream"),
-          headers: eventStream
-        })
-      )
-  }))
-)
-
 const eventStream = { accept: "text/event-stream" }
 
+/** @internal */
+export const fromApi = ({ call, stream }: ApiClient.Service): Service => ({
+  models: call(modelsEndpoint, {}, { from: from("models") }),
+  chat: (request) => call(chatEndpoint, request, { from: from("chat") }),
+  complete: (request) => call(completionsEndpoint, request, { from: from("complete") }),
+  chatStream: (request) =>
+    pieces(
+      "chatStream",
+      ChatChunk,
+      stream(chatEndpoint, { ...request, stream: true }, { from: from("chatStream"), headers: eventStream })
+    ),
+  completeStream: (request) =>
+    pieces(
+      "completeStream",
+      Completion,
+      stream(completionsEndpoint, { ...request, stream: true }, { from: from("completeStream"), headers: eventStream })
+    )
+})
+
 /**
- * The surface of the configured server, reached with the configured credential.
+ * A client with the configuration and credential in the context.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make: Effect.Effect<
+  Service,
+  never,
+  TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport | Scope.Scope
+> = Effect.suspend(() => Effect.map(ApiClient.make, fromApi))
+
+const withConfig = <E, R>(
+  config: Effect.Effect<TinkerConfig.Service, E, R>
+): Layer.Layer<OpenAiCompat, E | ApiClient.StartupError, R | TinkerTransport.TinkerTransport> =>
+  Layer.scoped(OpenAiCompat, Effect.map(ApiClient.connect(config), ({ api }) => fromApi(api)))
+
+/**
+ * A client with the given configuration; the environment is not looked at.
  *
  * @since 0.1.0
  * @category layers
  */
 export const layer = (
   options: TinkerConfig.Options
-): Layer.Layer<
-  OpenAiCompat,
-  TinkerError.InvalidInput | TinkerError.MissingCredential | TinkerError.MalformedCredential,
-  HttpClient.HttpClient
-> =>
-  layerTransport.pipe(
-    Layer.provide(transport.layer),
-    Layer.provide(Credentials.layer),
-    Layer.provide(TinkerConfig.layer(options))
-  )
+): Layer.Layer<OpenAiCompat, ApiClient.StartupError, TinkerTransport.TinkerTransport> =>
+  withConfig(Effect.suspend(() => TinkerConfig.make(options)))
 
 /**
- * The same, configured by the environment.
+ * A client whose configuration is described by `Config`s.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerConfig = (
+  options: Config.Config.Wrap<TinkerConfig.Options>
+): Layer.Layer<OpenAiCompat, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
+  withConfig(TinkerConfig.fromConfig(options))
+
+/**
+ * A client configured from the environment (`TINKER_API_KEY`, `TINKER_BASE_URL`, …), with what is given on top.
  *
  * @since 0.1.0
  * @category layers
  */
 export const layerEnv = (
   options: TinkerConfig.Options = {}
-): Layer.Layer<
-  OpenAiCompat,
-  | TinkerError.InvalidInput
-  | TinkerError.MissingCredential
-  | TinkerError.MalformedCredential
-  | ConfigError.ConfigError,
-  HttpClient.HttpClient
-> =>
-  layerTransport.pipe(
-    Layer.provide(transport.layer),
-    Layer.provide(Credentials.layer),
-    Layer.provide(TinkerConfig.layerEnv(options))
-  )
+): Layer.Layer<OpenAiCompat, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
+  withConfig(TinkerConfig.fromEnv(options))

@@ -11,8 +11,6 @@
  * @since 0.1.0
  */
 /// <reference lib="esnext.disposable" preserve="true" />
-import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
-import type * as HttpClient from "@effect/platform/HttpClient"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -24,16 +22,17 @@ import * as Datum from "./Datum.js"
 import type { SessionId } from "./Id.js"
 import * as Clients from "./internal/promise/clients.js"
 import * as Runner from "./internal/promise/runner.js"
-import * as RestCalls from "./internal/rest/client.js"
 import type { CallOptions, Closing } from "./Promise/Call.js"
 import type { Rest } from "./Promise/Rest.js"
 import type { Sampler } from "./Promise/Sampler.js"
 import type { Training } from "./Promise/Training.js"
+import * as RestClient from "./RestClient.js"
 import type { SamplerHandle } from "./SamplerHandle.js"
-import * as SamplingClient from "./SamplingClient.js"
+import type * as SamplingClient from "./SamplingClient.js"
 import * as ServiceClient from "./ServiceClient.js"
-import type * as TinkerError from "./TinkerError.js"
-import * as TrainingClient from "./TrainingClient.js"
+import * as TinkerLayer from "./Tinker.js"
+import * as TinkerTransport from "./TinkerTransport.js"
+import type * as TrainingClient from "./TrainingClient.js"
 
 /**
  * @since 0.1.0
@@ -83,19 +82,19 @@ export interface Tinker extends Closing {
  */
 export interface ConnectOptions extends ServiceClient.Options, CallOptions {
   /**
-   * What requests travel over, with whatever else the runtime shall have (loggers, tracers): `NodeTinker.layer`,
+   * The transport, with whatever else the runtime needs (loggers, tracers): `NodeTinker.layerEnv()`,
    * `TinkerLocal.layer()`. Defaults to `fetch`.
    */
-  readonly layer?: Layer.Layer<HttpClient.HttpClient, unknown> | undefined
+  readonly layer?: Layer.Layer<TinkerTransport.TinkerTransport, unknown> | undefined
 }
 
 const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
-  const { layer = FetchHttpClient.layer, signal, ...service } = options
+  const { layer = TinkerTransport.layerFetch, signal, ...service } = options
   signal?.throwIfAborted()
   const scope = Effect.runSync(Scope.make())
   const exit = await Effect.runPromiseExit(
     Effect.onExit(
-      Scope.extend(Layer.toRuntime(ServiceClient.layerEnv(service).pipe(Layer.provideMerge(layer))), scope),
+      Scope.extend(Layer.toRuntime(TinkerLayer.layerEnv(service).pipe(Layer.provideMerge(layer))), scope),
       (exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit)
     ),
     signal === undefined ? undefined : { signal }
@@ -108,8 +107,6 @@ const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
   const client = Context.get(runtime.context, ServiceClient.ServiceClient)
   const runner = Runner.make(runtime, scope)
   const scoped: Clients.Scoped = { runner, scope, unobserved: new Set() }
-  const own = <A>(make: Effect.Effect<A, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope>) =>
-    Effect.provideService(make, ServiceClient.ServiceClient, client)
   let closing: Promise<void> | undefined
   const closeOnce = async () => {
     const models = Array.from(scoped.unobserved)
@@ -123,15 +120,15 @@ const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
   return {
     close,
     [Symbol.asyncDispose]: close,
-    rest: Clients.rest(runner, RestCalls.make(client[ServiceClient.TypeId].transport)),
+    rest: Clients.rest(runner, Context.get(runtime.context, RestClient.RestClient)),
     createLoraTrainingClient: ({ signal, ...options }) =>
-      Clients.open(scoped, own(TrainingClient.makeLora(options)), Clients.training(scoped), { signal }),
+      Clients.open(scoped, client.createLoraTrainingClient(options), Clients.training(scoped), { signal }),
     createTrainingClientFromState: ({ signal, ...options }) =>
-      Clients.open(scoped, own(TrainingClient.makeFromState(options)), Clients.training(scoped), { signal }),
+      Clients.open(scoped, client.createTrainingClientFromState(options), Clients.training(scoped), { signal }),
     createSamplingClient: ({ signal, ...options }) =>
-      Clients.open(scoped, own(SamplingClient.make(options)), Clients.sampler(scoped), { signal }),
+      Clients.open(scoped, client.createSamplingClient(options), Clients.sampler(scoped), { signal }),
     samplingClientFromHandle: (handle, { signal, ...settings } = {}) =>
-      Clients.open(scoped, own(SamplingClient.fromHandle(handle, settings)), Clients.sampler(scoped), { signal }),
+      Clients.open(scoped, client.samplingClientFromHandle(handle, settings), Clients.sampler(scoped), { signal }),
     serverCapabilities: (options) => runner.run(client.serverCapabilities, options),
     sessionId: (options) => runner.run(client.sessionId, options)
   }

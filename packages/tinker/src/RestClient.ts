@@ -3,13 +3,15 @@
  *
  * @since 0.1.0
  */
-import type * as HttpClient from "@effect/platform/HttpClient"
+import type * as Config from "effect/Config"
+import type * as ConfigError from "effect/ConfigError"
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Account from "./Account.js"
 import type * as Audit from "./Audit.js"
@@ -21,12 +23,13 @@ import type * as Id from "./Id.js"
 import type * as Caller from "./internal/rest/caller.js"
 import * as Client from "./internal/rest/client.js"
 import * as Telemetry from "./internal/telemetry.js"
-import * as transport from "./internal/transport.js"
+import * as ApiClient from "./internal/transport/apiClient.js"
 import type * as Sampler from "./Sampler.js"
 import type * as Session from "./Session.js"
 import type * as SessionSearch from "./SessionSearch.js"
-import type * as TinkerConfig from "./TinkerConfig.js"
+import * as TinkerConfig from "./TinkerConfig.js"
 import type * as TinkerError from "./TinkerError.js"
+import type * as TinkerTransport from "./TinkerTransport.js"
 import type * as TrainingRun from "./TrainingRun.js"
 import type * as Weights from "./Weights.js"
 
@@ -174,16 +177,53 @@ export interface Service {
 export class RestClient extends Context.Tag("effect-tinker/RestClient")<RestClient, Service>() {}
 
 /**
- * A client of the configured server.
+ * A client with the configuration and credential in the context.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make: Effect.Effect<
+  Service,
+  never,
+  TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport | Scope.Scope
+> = Effect.suspend(() => Effect.flatMap(ApiClient.make, fromApi))
+
+const fromApi = (api: ApiClient.Service) => Effect.as(Telemetry.make(api), Client.make(api))
+
+const withConfig = <E, R>(
+  config: Effect.Effect<TinkerConfig.Service, E, R>
+): Layer.Layer<RestClient, E | ApiClient.StartupError, R | TinkerTransport.TinkerTransport> =>
+  Layer.scoped(RestClient, Effect.flatMap(ApiClient.connect(config), ({ api }) => fromApi(api)))
+
+/**
+ * A client with the given configuration; the environment is not looked at.
  *
  * @since 0.1.0
  * @category layers
  */
-export const layer: Layer.Layer<
-  RestClient,
-  never,
-  TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient
-> = Layer.scoped(
-  RestClient,
-  Effect.flatMap(transport.Transport, (via) => Effect.as(Telemetry.make(via), Client.make(via)))
-).pipe(Layer.provide(transport.layer))
+export const layer = (
+  options: TinkerConfig.Options
+): Layer.Layer<RestClient, ApiClient.StartupError, TinkerTransport.TinkerTransport> =>
+  withConfig(Effect.suspend(() => TinkerConfig.make(options)))
+
+/**
+ * A client whose configuration is described by `Config`s.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerConfig = (
+  options: Config.Config.Wrap<TinkerConfig.Options>
+): Layer.Layer<RestClient, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
+  withConfig(TinkerConfig.fromConfig(options))
+
+/**
+ * A client configured from the environment (`TINKER_API_KEY`, `TINKER_BASE_URL`, …), with what is given on top.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerEnv = (
+  options: TinkerConfig.Options = {}
+): Layer.Layer<RestClient, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
+  withConfig(TinkerConfig.fromEnv(options))

@@ -1,5 +1,6 @@
 /**
- * When a failed request is tried again, and how long we wait: one `Schedule` per class of operation, in one table.
+ * When a failed step is tried again, and after which delay: one `Schedule` per class, in one table. Nothing in the SDK
+ * is retried by anything else.
  *
  * @since 0.1.0
  */
@@ -7,6 +8,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Record from "effect/Record"
 import * as Schedule from "effect/Schedule"
 import * as ScheduleDecision from "effect/ScheduleDecision"
 import * as ScheduleInterval from "effect/ScheduleInterval"
@@ -14,7 +16,8 @@ import * as ScheduleIntervals from "effect/ScheduleIntervals"
 import * as TinkerError from "./TinkerError.js"
 
 /**
- * What kind of operation a request belongs to; it selects the policy.
+ * What failed; it selects the policy. The second group takes over for failures that need another rhythm than the
+ * operation they happen to, and for steps that are more than one request.
  *
  * @since 0.1.0
  * @category models
@@ -28,6 +31,12 @@ export type Class =
   | "startup"
   | "heartbeat"
   | "telemetry"
+  | "rateLimit"
+  | "billing"
+  | "refusedPoll"
+  | "resubmit"
+  | "archive"
+  | "download"
 
 /**
  * A policy: fed with the error of each attempt, it says whether to go on and after which delay.
@@ -75,8 +84,25 @@ export const within =
   }
 
 /**
+ * The delays behind every back-off: doubling up to a cap, each shortened by up to a quarter at random.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const exponential = (options: {
+  /** Defaults to 500 milliseconds. */
+  readonly base?: Duration.DurationInput | undefined
+  /** Defaults to 10 seconds. */
+  readonly cap?: Duration.DurationInput | undefined
+} = {}): Schedule.Schedule<unknown> =>
+  Schedule.exponential(options.base ?? "500 millis", 2).pipe(
+    Schedule.union(Schedule.spaced(options.cap ?? "10 seconds")),
+    Schedule.jitteredWith({ min: 0.75, max: 1 })
+  )
+
+/**
  * Exponential delays with jitter (each shortened by up to a quarter) up to a cap, while the error is retryable and the
- * budget lasts. A hint of the server (`retryAfter`) replaces the delay and is never shortened by jitter.
+ * budget lasts. A hint from the server (`retryAfter`) replaces the delay and is never shortened by jitter.
  *
  * @since 0.1.0
  * @category constructors
@@ -86,21 +112,39 @@ export const backoff = (options: {
   readonly base?: Duration.DurationInput | undefined
   /** Defaults to 10 seconds. */
   readonly cap?: Duration.DurationInput | undefined
-  /** Longest time from the first failure to the last attempt. */
-  readonly budget: Duration.DurationInput
+  /** Longest time from the first failure to the last attempt. Defaults to no limit but `times`. */
+  readonly budget?: Duration.DurationInput | undefined
   /** Most attempts after the first. Defaults to no limit but the budget. */
   readonly times?: number | undefined
   /** Which errors to try again. Defaults to `TinkerError.isRetryable`. */
   readonly while?: ((error: TinkerError.TinkerError) => boolean) | undefined
+  /** Replaces the delay for some errors. Defaults to the server's hint. */
+  readonly delay?: ((error: TinkerError.TinkerError) => Duration.Duration | undefined) | undefined
 }): Policy =>
-  Schedule.exponential(options.base ?? "500 millis", 2).pipe(
-    Schedule.union(Schedule.spaced(options.cap ?? "10 seconds")),
-    Schedule.jitteredWith({ min: 0.75, max: 1 }),
+  exponential(options).pipe(
     Schedule.whileInput(options.while ?? TinkerError.isRetryable),
     Schedule.passthrough,
-    Schedule.modifyDelay((error, delay) => error.retryAfter ?? delay),
+    Schedule.modifyDelay((error, delay) => (options.delay ?? hint)(error) ?? delay),
     Schedule.intersect(Schedule.recurs(options.times ?? Number.MAX_SAFE_INTEGER)),
-    within(options.budget)
+    within(options.budget ?? Duration.infinity)
+  )
+
+const hint = (error: TinkerError.TinkerError): Duration.Duration | undefined => error.retryAfter
+
+/**
+ * The same delay each time, or the server's hint, for the errors of the given kind.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const spaced = (
+  delay: Duration.DurationInput,
+  options: { readonly while: (error: TinkerError.TinkerError) => boolean }
+): Policy =>
+  Schedule.spaced(delay).pipe(
+    Schedule.whileInput(options.while),
+    Schedule.passthrough,
+    Schedule.modifyDelay((error, delay) => error.retryAfter ?? delay)
   )
 
 /**
@@ -114,15 +158,21 @@ export const never: Policy = Schedule.stop
 /**
  * The table.
  *
- * | class | tried again for | notes |
+ * | class | retried for | notes |
  * | --- | --- | --- |
- * | `submit` | 5 minutes | operations with a `seq_id`: a resend is recognised by the server |
- * | `poll` | 1 hour of failures in a row | slower: up to 30 s apart; an expired result is final |
- * | `sample` | 5 minutes | rate limits are left to the sampling client's dispatcher |
- * | `restRead`, `restWrite` | 2 minutes | a 409 is an answer for writes |
+ * | `submit` | 5 minutes | operations with a `seq_id`: the server recognises a resend |
+ * | `poll` | 1 hour of failures in a row | up to 30 s apart; an expired result is final |
+ * | `sample` | 5 minutes | submitting a sample |
+ * | `restRead`, `restWrite` | 2 minutes | a 409 is final for writes |
  * | `startup` | 5 minutes | configuration, token exchange, session creation |
- * | `heartbeat` | never | the next beat is the retry |
+ * | `heartbeat` | never | the next heartbeat is the retry |
  * | `telemetry` | 15 seconds | |
+ * | `rateLimit` | as long as it lasts | a 429 while sampling; all samplers of the tenant wait; bounded by `progressTimeout` |
+ * | `billing` | as long as `billingPause` allows | a 402 of accepted work: asked again every 5 seconds |
+ * | `refusedPoll` | 3 times | a 400 of a poll |
+ * | `resubmit` | 2 hours | a sample whose result the server has lost (410), as a new request |
+ * | `archive` | 5 times | a checkpoint archive that is being built: 30 s apart |
+ * | `download` | 5 times without new bytes | files from signed URLs |
  *
  * @since 0.1.0
  * @category configuration
@@ -135,15 +185,21 @@ export const defaults: Policies = {
     budget: "1 hour",
     while: (error) => error._tag !== "FutureExpired" && TinkerError.isRetryable(error)
   }),
-  sample: backoff({
-    budget: "5 minutes",
-    while: (error) => error._tag !== "RateLimited" && error._tag !== "BillingBlocked" && TinkerError.isRetryable(error)
-  }),
+  sample: backoff({ budget: "5 minutes" }),
   restRead: backoff({ budget: "2 minutes" }),
   restWrite: backoff({ budget: "2 minutes" }),
   startup: backoff({ budget: "5 minutes" }),
   heartbeat: never,
-  telemetry: backoff({ base: "1 second", budget: "15 seconds", times: 3 })
+  telemetry: backoff({ base: "1 second", budget: "15 seconds", times: 3 }),
+  rateLimit: spaced("1 second", { while: (error) => error.shouldRetry !== false }),
+  billing: spaced("5 seconds", { while: (error) => error.shouldRetry !== false }),
+  refusedPoll: backoff({ base: "250 millis", cap: "1 second", times: 3, while: (error) => error.status === 400 }),
+  resubmit: backoff({ budget: "2 hours", while: (error) => error._tag === "FutureExpired" }),
+  archive: backoff({
+    times: 5,
+    delay: (error) => error.retryAfter ?? (error.status === 503 ? Duration.seconds(30) : undefined)
+  }),
+  download: backoff({ times: 5 })
 }
 
 /**
@@ -180,18 +236,14 @@ export const provide =
     Effect.flatMap(RetryPolicy, (current) => Effect.provideService(self, RetryPolicy, { ...current, ...policies }))
 
 /**
- * Runs an effect without any retry of its requests.
+ * Runs an effect without retries: each request is sent once, and its failure is the caller's at once.
+ *
+ * A poll that is answered with "not ready yet" (408 included) is followed by the next poll: that is waiting for a
+ * result, not a retry. A sampler's shared poll belongs to all its samples and follows the policies of the client.
  *
  * @since 0.1.0
  * @category combinators
  */
-export const withoutRetries: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> = provide({
-  submit: never,
-  poll: never,
-  sample: never,
-  restRead: never,
-  restWrite: never,
-  startup: never,
-  heartbeat: never,
-  telemetry: never
-})
+export const withoutRetries: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> = provide(
+  Record.map(defaults, () => never)
+)

@@ -13,24 +13,16 @@ import type * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import * as SubscriptionRef from "effect/SubscriptionRef"
-import * as Api from "./Api.js"
-import type { SamplingSessionId, SessionId } from "./Id.js"
-import * as ErrorChannel from "./internal/errorChannel.js"
-import * as Heartbeat from "./internal/heartbeat.js"
-import * as Observer from "./internal/observer.js"
-import { sampleMany } from "./internal/sampleMany.js"
-import * as Sampling from "./internal/sampling.js"
+import type { SamplingSessionId } from "./Id.js"
 import type * as ModelInput from "./ModelInput.js"
 import type * as QueueState from "./QueueState.js"
 import type * as Sample from "./Sample.js"
-import { CreateSamplingSessionRequest } from "./Sampler.js"
-import { SamplerHandle } from "./SamplerHandle.js"
+import type { SamplerHandle } from "./SamplerHandle.js"
 import type { Stop } from "./SamplingParams.js"
 import * as ServiceClient from "./ServiceClient.js"
 import type { TensorData } from "./TensorData.js"
 import * as TextTokenizer from "./TextTokenizer.js"
-import * as TinkerError from "./TinkerError.js"
+import type * as TinkerError from "./TinkerError.js"
 
 /**
  * What to continue or score: an input of the model, or token ids in a plain or typed array.
@@ -174,65 +166,6 @@ export interface CheckpointSource {
   readonly baseModel?: undefined
 }
 
-const from = (method: string) => ({ module: "SamplingClient", method })
-
-const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ ...from(method), description })
-
-/**
- * A client of an existing sampler.
- *
- * @internal
- */
-export const fromSession: (
-  service: ServiceClient.Service,
-  samplingSessionId: SamplingSessionId,
-  sessionId: SessionId,
-  numbering: Sampling.Numbering,
-  settings?: Settings,
-  /** What it samples from, as far as that has a name. */
-  model?: string
-) => Effect.Effect<Service, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(
-  function*(service, samplingSessionId, sessionId, numbering, settings = {}, model) {
-    const { transport } = service[ServiceClient.TypeId]
-    const { events, run } = yield* Sampling.make(service, samplingSessionId, numbering, settings, model)
-    return SamplingClient.of({
-      samplingSessionId,
-      sample: (options) => run("sample", options),
-      computeLogprobs: (prompt, options) =>
-        Effect.flatMap(
-          run("computeLogprobs", {
-            prompt,
-            numSamples: 1,
-            maxTokens: 1,
-            promptLogprobs: true,
-            promptLogprobsLastN: options?.lastN
-          }),
-          ({ promptLogprobs }) =>
-            promptLogprobs === undefined
-              ? new TinkerError.MalformedResponse({
-                ...from("computeLogprobs"),
-                description: "the server did not score the prompt"
-              })
-              : Effect.succeed(promptLogprobs)
-        ),
-      sampleMany: sampleMany((request) => run("sampleMany", request)),
-      baseModel: Effect.map(
-        ErrorChannel.request(
-          transport.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") })
-        ),
-        (sampler) => sampler.baseModel
-      ),
-      events,
-      handle: new SamplerHandle({
-        sessionId,
-        samplingSessionId,
-        holder: { baseUrl: transport.config.baseUrl },
-        recordStabilityInfo: settings.recordStabilityInfo ?? false
-      })
-    })
-  }
-)
-
 /**
  * Opens a sampler.
  *
@@ -251,37 +184,10 @@ export const fromSession: (
  * @since 0.1.0
  * @category constructors
  */
-export const make: (
+export const make = (
   options: Options
-) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
-  function*(options) {
-    const { baseModel, modelPath } = options
-    if (baseModel === undefined && modelPath === undefined) {
-      return yield* invalid("make", "either baseModel or modelPath must be given")
-    }
-    if (modelPath !== undefined && !modelPath.startsWith("tinker://")) {
-      return yield* invalid("make", `modelPath must start with tinker://, not ${JSON.stringify(modelPath)}`)
-    }
-    const service = yield* ServiceClient.ServiceClient
-    const sessionId = yield* service.sessionId
-    const { nextSamplingSessionSeqId, transport } = service[ServiceClient.TypeId]
-    const { samplingSessionId } = yield* Observer.reported(
-      transport.emit,
-      transport.call(
-        Api.createSamplingSession,
-        new CreateSamplingSessionRequest({
-          sessionId,
-          samplingSessionSeqId: nextSamplingSessionSeqId(),
-          baseModel,
-          modelPath
-        }),
-        { from: from("make") }
-      )
-    )
-    return yield* fromSession(service, samplingSessionId, sessionId, "original", options, modelPath ?? baseModel)
-  },
-  ErrorChannel.startup
-)
+): Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> =>
+  Effect.flatMap(ServiceClient.ServiceClient, (service) => service.createSamplingClient(options))
 
 /**
  * A client of a sampler opened elsewhere, numbering its requests apart from the original's. It keeps the session alive
@@ -292,28 +198,11 @@ export const make: (
  * @since 0.1.0
  * @category constructors
  */
-export const fromHandle: (
+export const fromHandle = (
   handle: SamplerHandle,
   settings?: Settings
-) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
-  function*(handle, settings) {
-    const service = yield* ServiceClient.ServiceClient
-    const { transport } = service[ServiceClient.TypeId]
-    if (handle.holder.baseUrl.replace(/\/+$/, "") !== transport.config.baseUrl) {
-      return yield* invalid(
-        "fromHandle",
-        `the sampler is at ${handle.holder.baseUrl}, the client is connected to ${transport.config.baseUrl}`
-      )
-    }
-    const health = yield* SubscriptionRef.make<ServiceClient.Health>({ _tag: "Alive" })
-    yield* Effect.forkScoped(Heartbeat.run(transport, handle.sessionId, health))
-    return yield* fromSession(service, handle.samplingSessionId, handle.sessionId, "copy", {
-      recordStabilityInfo: handle.recordStabilityInfo,
-      ...settings
-    })
-  },
-  ErrorChannel.startup
-)
+): Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> =>
+  Effect.flatMap(ServiceClient.ServiceClient, (service) => service.samplingClientFromHandle(handle, settings))
 
 /**
  * A sampler of its own, opened when the layer is built.

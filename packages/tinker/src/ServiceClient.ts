@@ -1,5 +1,5 @@
 /**
- * The door to a Tinker service: its configuration, one session, and what the other clients are made from.
+ * Entry point to a Tinker service: one session, and the clients made from it.
  *
  * Building it sends nothing. The first operation asks for the server's configuration; the first one that needs a
  * session opens it. From then on the session is kept alive, and closing the scope finishes it: `success`, `errored` or
@@ -7,7 +7,6 @@
  *
  * @since 0.1.0
  */
-import type * as HttpClient from "@effect/platform/HttpClient"
 import type * as Config from "effect/Config"
 import type * as ConfigError from "effect/ConfigError"
 import * as Context from "effect/Context"
@@ -18,33 +17,28 @@ import type * as Stream from "effect/Stream"
 import * as Api from "./Api.js"
 import type { GetServerCapabilitiesResponse } from "./Capabilities.js"
 import type { ClientConfig, ClientDynamicConfig } from "./ClientConfig.js"
-import * as Credentials from "./Credentials.js"
-import type { SessionId } from "./Id.js"
+import type * as Credentials from "./Credentials.js"
+import type { ModelId, SessionId } from "./Id.js"
+import * as Creation from "./internal/creation.js"
+import * as ErrorChannel from "./internal/errorChannel.js"
 import type * as Heartbeat from "./internal/heartbeat.js"
 import * as Observer from "./internal/observer.js"
+import * as Operations from "./internal/operations.js"
+import * as Samplers from "./internal/samplers.js"
+import * as ServiceContext from "./internal/serviceContext.js"
 import * as Session from "./internal/session.js"
-import * as Startup from "./internal/startup.js"
 import * as Telemetry from "./internal/telemetry.js"
-import * as Transport from "./internal/transport.js"
+import * as ApiClient from "./internal/transport/apiClient.js"
+import * as UploadLoss from "./internal/uploadedLoss.js"
+import type { SamplerHandle } from "./SamplerHandle.js"
+import type * as SamplingClient from "./SamplingClient.js"
 import type { FinishReason } from "./Session.js"
 import * as TinkerConfig from "./TinkerConfig.js"
 import type * as TinkerError from "./TinkerError.js"
-
-/**
- * What marks the values of this module.
- *
- * @since 0.1.0
- * @category models
- */
-export const TypeId: unique symbol = Symbol.for("effect-tinker/ServiceClient")
-
-/**
- * What marks the values of this module.
- *
- * @since 0.1.0
- * @category models
- */
-export type TypeId = typeof TypeId
+import * as TinkerFuture from "./TinkerFuture.js"
+import type * as TinkerTransport from "./TinkerTransport.js"
+import type * as TrainingClient from "./TrainingClient.js"
+import type * as UploadedLoss from "./UploadedLoss.js"
 
 /**
  * What heartbeats say about the session: not opened yet, alive, not reachable for some time (with the last error), or
@@ -62,8 +56,6 @@ export type Health = Heartbeat.Health
  * @category models
  */
 export interface Service {
-  /** What the other clients are made from. */
-  readonly [TypeId]: Internals
   /** The session; opened at first use. */
   readonly sessionId: Effect.Effect<SessionId, TinkerError.TinkerError>
   /** How the server wants its clients to behave. */
@@ -81,25 +73,27 @@ export interface Service {
    * scope does it too, with the reason its exit gives.
    */
   readonly finish: (reason: FinishReason, detail?: string) => Effect.Effect<void, TinkerError.TinkerError>
-}
-
-/**
- * For the other clients of this package; not for users.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Internals {
-  /** @internal */
-  readonly transport: Transport.Service
-  /** @internal */
-  readonly budgets: Startup.Budgets
-  /** @internal */
-  readonly nextModelSeqId: () => number
-  /** @internal */
-  readonly nextSamplingSessionSeqId: () => number
-  /** @internal */
-  readonly nextCustomLossSeqId: () => number
+  /** A new model with a LoRA adapter, once it is ready. */
+  readonly createLoraTrainingClient: (
+    options: TrainingClient.LoraOptions
+  ) => Effect.Effect<TrainingClient.Service, TinkerError.StartupError, Scope.Scope>
+  /** A model that continues from a checkpoint, once it is loaded. */
+  readonly createTrainingClientFromState: (
+    options: TrainingClient.StateOptions
+  ) => Effect.Effect<TrainingClient.Service, TinkerError.StartupError, Scope.Scope>
+  /** A sampler of a base model or a checkpoint. */
+  readonly createSamplingClient: (
+    options: SamplingClient.Options
+  ) => Effect.Effect<SamplingClient.Service, TinkerError.StartupError, Scope.Scope>
+  /** A client of a sampler opened elsewhere; it opens no session. */
+  readonly samplingClientFromHandle: (
+    handle: SamplerHandle,
+    settings?: SamplingClient.Settings
+  ) => Effect.Effect<SamplingClient.Service, TinkerError.StartupError, Scope.Scope>
+  /** Hands a loss over to the server. */
+  readonly uploadLoss: (
+    options: UploadedLoss.Options
+  ) => Effect.Effect<UploadedLoss.UploadedLoss, TinkerError.TinkerError>
 }
 
 /**
@@ -136,68 +130,74 @@ export interface Options extends TinkerConfig.Options {
 
 const from = (method: string) => ({ module: "ServiceClient", method })
 
-/**
- * A client over the transport in the context.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const make: (
+/** @internal */
+export const fromApi: (
+  api: ApiClient.Service,
   options?: SessionOptions
-) => Effect.Effect<Service, never, Transport.Transport | Scope.Scope> = Effect.fnUntraced(function*(options) {
-  const transport = yield* Transport.Transport
+) => Effect.Effect<Service, never, Scope.Scope> = Effect.fnUntraced(function*(api, options) {
   // Before anything with a finalizer: what goes wrong at the end is reported too.
-  const telemetry = yield* Telemetry.make(transport)
-  const session = yield* Session.make(transport, telemetry, options)
-  let models = 0
-  let samplers = 0
-  let losses = 0
+  const telemetry = yield* Telemetry.make(api)
+  const session = yield* Session.make(api, telemetry, options)
+  const context = ServiceContext.make(api, session)
+  const created = (creation: Effect.Effect<ModelId, TinkerError.TinkerError>) =>
+    Effect.flatMap(
+      Observer.reported(api.emit, creation),
+      (modelId) => Operations.make({ service: context, modelId })
+    )
   return ServiceClient.of({
     ...session,
-    [TypeId]: {
-      transport,
-      budgets: Startup.budgets(transport),
-      nextModelSeqId: () => models++,
-      nextSamplingSessionSeqId: () => samplers++,
-      nextCustomLossSeqId: () => losses++
-    },
     serverCapabilities: Effect.zipRight(
       session.clientConfig,
-      transport.call(Api.capabilities, {}, { from: from("serverCapabilities") })
-    ).pipe((self) => Observer.reported(transport.emit, self))
+      api.call(Api.capabilities, {}, { from: from("serverCapabilities") })
+    ).pipe((self) => Observer.reported(api.emit, self)),
+    createLoraTrainingClient: (options) => ErrorChannel.startup(created(Creation.lora(context, options))),
+    createTrainingClientFromState: Effect.fnUntraced(function*(options) {
+      const config = yield* session.clientConfig
+      if (config.createModelViaLoadWeights) return yield* created(Creation.viaLoadWeights(context, options))
+      const training = yield* created(Creation.likeCheckpoint(context, options))
+      const load = options.withOptimizer === true ? training.loadStateWithOptimizer : training.loadState
+      yield* TinkerFuture.await(load(options.path, options))
+      return training
+    }, ErrorChannel.startup),
+    createSamplingClient: (options) => ErrorChannel.startup(Samplers.make(context, options)),
+    samplingClientFromHandle: (handle, settings) =>
+      ErrorChannel.startup(Samplers.fromHandle(context, handle, settings)),
+    uploadLoss: (options) => UploadLoss.upload(context, options)
   })
 })
 
 /**
- * A client over a transport of one's own making.
+ * A client with the configuration and credential in the context. Building it sends nothing.
  *
- * @internal
+ * @since 0.1.0
+ * @category constructors
  */
-export const layerTransport = (options?: SessionOptions): Layer.Layer<ServiceClient, never, Transport.Transport> =>
-  Layer.scoped(ServiceClient, make(options))
+export const make = (
+  options?: SessionOptions
+): Effect.Effect<
+  Service,
+  never,
+  TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport | Scope.Scope
+> => Effect.flatMap(ApiClient.make, (api) => fromApi(api, options))
 
 const withConfig = <E, R>(
-  config: Layer.Layer<TinkerConfig.TinkerConfig, E, R>,
+  config: Effect.Effect<TinkerConfig.Service, E, R>,
   options: SessionOptions | undefined
-): Layer.Layer<ServiceClient, E | TinkerError.TinkerError, R | HttpClient.HttpClient> =>
-  layerTransport(options).pipe(
-    Layer.provide(Transport.layer),
-    Layer.provide(Credentials.layer),
-    Layer.provide(config)
-  )
+): Layer.Layer<ServiceClient, E | TinkerError.TinkerError, R | TinkerTransport.TinkerTransport> =>
+  Layer.scoped(ServiceClient, Effect.flatMap(ApiClient.connect(config), ({ api }) => fromApi(api, options)))
 
 /**
- * A client with the given configuration; the environment is not looked at.
+ * A client with the given configuration; the environment is not looked at. `Tinker.layer` brings the other clients of
+ * the same service along.
  *
  * @example
  * ```ts
- * import { FetchHttpClient } from "@effect/platform"
  * import { Layer } from "effect"
- * import { ServiceClient, TrainingClient } from "effect-tinker"
+ * import { ServiceClient, TinkerTransport, TrainingClient } from "effect-tinker"
  *
  * const Training = TrainingClient.layerLora({ baseModel: "Qwen/Qwen3-8B", rank: 32 }).pipe(
  *   Layer.provide(ServiceClient.layer({ apiKey: "tml-…", tags: ["experiment-7"] })),
- *   Layer.provide(FetchHttpClient.layer)
+ *   Layer.provide(TinkerTransport.layerFetch)
  * )
  * ```
  *
@@ -206,8 +206,8 @@ const withConfig = <E, R>(
  */
 export const layer = (
   options: Options
-): Layer.Layer<ServiceClient, TinkerError.TinkerError, HttpClient.HttpClient> =>
-  withConfig(TinkerConfig.layer(options), options.session)
+): Layer.Layer<ServiceClient, TinkerError.TinkerError, TinkerTransport.TinkerTransport> =>
+  withConfig(Effect.suspend(() => TinkerConfig.make(options)), options.session)
 
 /**
  * A client whose configuration is described by `Config`s.
@@ -218,8 +218,11 @@ export const layer = (
 export const layerConfig = (
   options: Config.Config.Wrap<TinkerConfig.Options>,
   session?: SessionOptions
-): Layer.Layer<ServiceClient, TinkerError.TinkerError | ConfigError.ConfigError, HttpClient.HttpClient> =>
-  withConfig(TinkerConfig.layerConfig(options), session)
+): Layer.Layer<
+  ServiceClient,
+  TinkerError.TinkerError | ConfigError.ConfigError,
+  TinkerTransport.TinkerTransport
+> => withConfig(TinkerConfig.fromConfig(options), session)
 
 /**
  * A client configured from the environment (`TINKER_API_KEY`, `TINKER_BASE_URL`, …), with what is given on top.
@@ -229,5 +232,8 @@ export const layerConfig = (
  */
 export const layerEnv = (
   options: Options = {}
-): Layer.Layer<ServiceClient, TinkerError.TinkerError | ConfigError.ConfigError, HttpClient.HttpClient> =>
-  withConfig(TinkerConfig.layerEnv(options), options.session)
+): Layer.Layer<
+  ServiceClient,
+  TinkerError.TinkerError | ConfigError.ConfigError,
+  TinkerTransport.TinkerTransport
+> => withConfig(TinkerConfig.fromEnv(options), options.session)

@@ -56,7 +56,7 @@ export const wireVersion = "0.36.0"
 export const version = "0.1.0"
 
 /**
- * How many requests may be under way at once, for each pool.
+ * How many requests may be in flight at once, for each pool.
  *
  * @since 0.1.0
  * @category configuration
@@ -70,23 +70,6 @@ export const defaultPoolLimits: Readonly<Record<Pool, number>> = {
   completions: 50,
   rest: 50,
   telemetry: 4
-}
-
-/**
- * Proxy settings, as the usual environment variables state them.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Proxy {
-  /** For `http:` URLs. */
-  readonly http?: string | undefined
-  /** For `https:` URLs. */
-  readonly https?: string | undefined
-  /** For both, where there is no closer one. */
-  readonly all?: string | undefined
-  /** Hosts to reach directly: comma-separated names, suffixes, or `*`. */
-  readonly no?: string | undefined
 }
 
 /**
@@ -113,16 +96,10 @@ export interface Service {
   readonly timeout: Option.Option<Duration.Duration>
   /** Longest time of one poll for results: a connection that has gone silent is given up after it. */
   readonly pollTimeout: Duration.Duration
-  readonly connectTimeout: Duration.Duration
   /** Largest response body we accept, in bytes. */
   readonly maxResponseBytes: number
   /** How long operations wait for a 402 to go away, unless the server says otherwise. */
   readonly billingPause: Duration.Duration
-  readonly proxy: Proxy
-  /** Certificate authorities to trust besides the usual ones: a file (PEM), or a directory of such files (Node entry). */
-  readonly caFile: Option.Option<string>
-  /** Speak HTTP/2 where the server offers it and many requests are open at once (Node entry). */
-  readonly http2: boolean
   /** Whether to open spans; where it is not said, there are some if a tracer is installed. */
   readonly tracing: Option.Option<boolean>
   /** Whether requests carry the W3C trace context. */
@@ -176,17 +153,10 @@ export interface Options {
    * for the hosted service.
    */
   readonly pollTimeout?: Duration.DurationInput | undefined
-  /** Longest time to make a connection. Defaults to 5 seconds. */
-  readonly connectTimeout?: Duration.DurationInput | undefined
   /** Defaults to 512 MiB. */
   readonly maxResponseBytes?: number | undefined
   /** Defaults to 1 hour. */
   readonly billingPause?: Duration.DurationInput | undefined
-  readonly proxy?: Proxy | undefined
-  /** Certificate authorities to trust besides the usual ones: a file (PEM), or a directory of such files. */
-  readonly caFile?: string | undefined
-  /** HTTP/2 for sampling and polls, where the server offers it. Defaults to true. */
-  readonly http2?: boolean | undefined
   /** Open spans. Defaults to whether a tracer (`@effect/opentelemetry`) is installed where the client is built. */
   readonly tracing?: boolean | undefined
   /** Send a W3C `traceparent` with every request, so that a server's spans join yours. Defaults to false. */
@@ -224,10 +194,9 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
         options.allowInsecure
       ),
       headers: Settings.headers(options.headers ?? {}),
-      proxy: Settings.proxy(options.proxy ?? {}),
       numbers: Settings.numbers(options)
     }),
-    ({ baseUrl, headers, proxy }): Service => ({
+    ({ baseUrl, headers }): Service => ({
       baseUrl,
       apiKey: options.apiKey === undefined
         ? Option.none()
@@ -244,12 +213,8 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
       pollTimeout: Duration.decode(
         options.pollTimeout ?? (options.compatibility ?? hosted).pollTimeout ?? "45 seconds"
       ),
-      connectTimeout: Duration.decode(options.connectTimeout ?? "5 seconds"),
       maxResponseBytes: options.maxResponseBytes ?? 512 * 1024 * 1024,
       billingPause: Duration.decode(options.billingPause ?? "1 hour"),
-      proxy,
-      caFile: filled(options.caFile),
-      http2: options.http2 ?? true,
       tracing: Option.fromNullable(options.tracing),
       traceContext: options.traceContext ?? false,
       compatibility: options.compatibility ?? hosted,
@@ -270,6 +235,17 @@ export const fromEnv = (
   Effect.flatMap(Environment.options, (env) => make(Environment.over(given, env)))
 
 /**
+ * Builds a configuration described by `Config`s.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromConfig = (
+  options: Config.Config.Wrap<Options>
+): Effect.Effect<Service, TinkerError.InvalidInput | ConfigError.ConfigError> =>
+  Effect.flatMap(Config.unwrap(options), make)
+
+/**
  * The configuration given here; the environment is not looked at.
  *
  * @since 0.1.0
@@ -287,7 +263,7 @@ export const layer = (options: Options): Layer.Layer<TinkerConfig, TinkerError.I
 export const layerConfig = (
   options: Config.Config.Wrap<Options>
 ): Layer.Layer<TinkerConfig, TinkerError.InvalidInput | ConfigError.ConfigError> =>
-  Layer.effect(TinkerConfig, Effect.flatMap(Config.unwrap(options), make))
+  Layer.effect(TinkerConfig, fromConfig(options))
 
 /**
  * The configuration of the environment, with what is given on top.

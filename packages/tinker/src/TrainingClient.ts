@@ -19,17 +19,15 @@ import type * as CustomLoss from "./CustomLoss.js"
 import type * as Datum from "./Datum.js"
 import type * as ForwardBackward from "./ForwardBackward.js"
 import type { ModelId, SamplingSessionId } from "./Id.js"
-import * as Creation from "./internal/creation.js"
-import * as ErrorChannel from "./internal/errorChannel.js"
-import * as Observer from "./internal/observer.js"
-import * as Operations from "./internal/operations.js"
+import type * as Creation from "./internal/creation.js"
+import type * as Operations from "./internal/operations.js"
 import type * as Loss from "./Loss.js"
 import type { GetInfoResponse } from "./Model.js"
 import type * as Optimizer from "./Optimizer.js"
 import type * as SamplingClient from "./SamplingClient.js"
 import * as ServiceClient from "./ServiceClient.js"
 import type * as TinkerError from "./TinkerError.js"
-import * as TinkerFuture from "./TinkerFuture.js"
+import type * as TinkerFuture from "./TinkerFuture.js"
 import type * as Weights from "./Weights.js"
 
 /**
@@ -205,29 +203,16 @@ export type LoraOptions = Creation.LoraOptions
  */
 export type StateOptions = Creation.StateOptions
 
-const client = (
-  service: ServiceClient.Service,
-  modelId: ModelId
-): Effect.Effect<Service, never, Scope.Scope> => Operations.make({ service, modelId })
-
-const reported = (service: ServiceClient.Service, creation: Effect.Effect<ModelId, TinkerError.TinkerError>) =>
-  Observer.reported(service[ServiceClient.TypeId].transport.emit, creation)
-
 /**
  * Creates a model with a LoRA adapter and waits until it is ready.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const makeLora: (
+export const makeLora = (
   options: LoraOptions
-) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
-  function*(options) {
-    const service = yield* ServiceClient.ServiceClient
-    return yield* client(service, yield* reported(service, Creation.lora(service, options)))
-  },
-  ErrorChannel.startup
-)
+): Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> =>
+  Effect.flatMap(ServiceClient.ServiceClient, (service) => service.createLoraTrainingClient(options))
 
 /**
  * Creates a model from a checkpoint and waits until it is loaded: in one request where the server takes it so, in three
@@ -236,22 +221,10 @@ export const makeLora: (
  * @since 0.1.0
  * @category constructors
  */
-export const makeFromState: (
+export const makeFromState = (
   options: StateOptions
-) => Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> = Effect.fnUntraced(
-  function*(options) {
-    const service = yield* ServiceClient.ServiceClient
-    const config = yield* service.clientConfig
-    if (config.createModelViaLoadWeights) {
-      return yield* client(service, yield* reported(service, Creation.viaLoadWeights(service, options)))
-    }
-    const created = yield* client(service, yield* reported(service, Creation.likeCheckpoint(service, options)))
-    const load = options.withOptimizer === true ? created.loadStateWithOptimizer : created.loadState
-    yield* TinkerFuture.await(load(options.path, options))
-    return created
-  },
-  ErrorChannel.startup
-)
+): Effect.Effect<Service, TinkerError.StartupError, ServiceClient.ServiceClient | Scope.Scope> =>
+  Effect.flatMap(ServiceClient.ServiceClient, (service) => service.createTrainingClientFromState(options))
 
 /**
  * A new model with a LoRA adapter, made when the layer is built.

@@ -307,7 +307,8 @@ export * as Report from "./Report.js"
 export * as RestClient from "./RestClient.js"
 
 /**
- * When a failed request is tried again, and how long we wait: one `Schedule` per class of operation, in one table.
+ * When a failed step is tried again, and after which delay: one `Schedule` per class, in one table. Nothing in the SDK
+ * is retried by anything else.
  *
  * @since 0.1.0
  */
@@ -364,7 +365,7 @@ export * as SamplingParams from "./SamplingParams.js"
 export * as SamplingWorker from "./SamplingWorker.js"
 
 /**
- * The door to a Tinker service: its configuration, one session, and what the other clients are made from.
+ * Entry point to a Tinker service: one session, and the clients made from it.
  *
  * Building it sends nothing. The first operation asks for the server's configuration; the first one that needs a
  * session opens it. From then on the session is kept alive, and closing the scope finishes it: `success`, `errored` or
@@ -411,6 +412,15 @@ export * as TensorData from "./TensorData.js"
 export * as TextTokenizer from "./TextTokenizer.js"
 
 /**
+ * Everything for one Tinker service from one configuration and one credential: the service client, the REST client and
+ * the OpenAI-compatible client, over the transport in the context. Hosted or self-hosted differ by `baseUrl` only;
+ * `TinkerLocal.layer` of `@effect-tinker/local` provides the same clients over the embedded backend.
+ *
+ * @since 0.1.0
+ */
+export * as Tinker from "./Tinker.js"
+
+/**
  * The configuration of the SDK: the only one, and the only place where the environment is read.
  *
  * @since 0.1.0
@@ -438,6 +448,18 @@ export * as TinkerError from "./TinkerError.js"
  * @since 0.1.0
  */
 export * as TinkerFuture from "./TinkerFuture.js"
+
+/**
+ * How bytes reach a Tinker server: one request in, one response out. Everything above it (encoding, credentials,
+ * retries, decoding) is the same whatever the transport.
+ *
+ * - {@link layer} builds it over any `HttpClient` of `@effect/platform`: browsers, Bun, Deno, tests.
+ * - `NodeTinker.layer` builds it on undici, with proxy, certificate authorities and HTTP/2 as its own options.
+ * - To observe or change traffic, wrap the service; to replace the network in a test, provide your own.
+ *
+ * @since 0.1.0
+ */
+export * as TinkerTransport from "./TinkerTransport.js"
 
 /**
  * The likeliest tokens at every position, as two matrices.

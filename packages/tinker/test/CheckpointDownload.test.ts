@@ -2,7 +2,7 @@ import { FileSystem, HttpClient, HttpClientResponse, Path } from "@effect/platfo
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Either, Fiber, Layer, Option, Stream, TestClock } from "effect"
-import { Checkpoint, CheckpointDownload, Credentials, RestClient, TinkerConfig } from "effect-tinker"
+import { Checkpoint, CheckpointDownload, RestClient, TinkerTransport } from "effect-tinker"
 import * as tar from "./fixtures/tar.js"
 
 const path = "tinker://s:train:0/weights/0001"
@@ -71,9 +71,8 @@ const service = (options: {
   )
   const http = Layer.succeed(HttpClient.HttpClient, client)
   const layer = Layer.mergeAll(
-    RestClient.layer.pipe(
-      Layer.provide(Credentials.layer),
-      Layer.provide(TinkerConfig.layer({ baseUrl: "http://localhost:9", apiKey: "tml-key" })),
+    RestClient.layer({ baseUrl: "http://localhost:9", apiKey: "tml-key" }).pipe(
+      Layer.provide(TinkerTransport.layer()),
       Layer.provide(http)
     ),
     http,

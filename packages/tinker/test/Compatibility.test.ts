@@ -2,7 +2,6 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Duration } from "effect"
 import { DateTime, Effect, Either, Layer, Stream, TestClock } from "effect"
 import {
-  Credentials,
   Datum,
   ForwardBackward,
   ModelInput,
@@ -321,11 +320,7 @@ describe("Compatibility", () => {
         assert.strictEqual((yield* Effect.flip(rest.listUserCheckpoints()))._tag, "NotFound")
       }).pipe(
         Effect.provide(
-          RestClient.layer.pipe(
-            Layer.provide(Credentials.layer),
-            Layer.provide(TinkerConfig.layer(options)),
-            Layer.provide(skyrl().layer)
-          )
+          RestClient.layer(options).pipe(Layer.provide(skyrl().layer))
         )
       ))
   })

@@ -2,7 +2,7 @@ import { FileSystem, HttpClient, HttpClientResponse, Path } from "@effect/platfo
 import { NodeContext, NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Chunk, Effect, Exit, Fiber, Layer, Schedule, Stream, TestClock } from "effect"
-import { Download } from "effect-tinker"
+import { Download, RetryPolicy } from "effect-tinker"
 import { createServer } from "node:http"
 import type { IncomingMessage, ServerResponse } from "node:http"
 
@@ -64,6 +64,9 @@ const sandbox = Effect.gen(function*() {
 })
 
 const Live = Layer.merge(NodeContext.layer, NodeHttpClient.layerUndici)
+/** Once without new bytes. */
+const once = Schedule.recurs(1)
+
 const quick = Schedule.recurs(3)
 
 describe("Download", () => {
@@ -84,12 +87,21 @@ describe("Download", () => {
     Effect.gen(function*() {
       const { file, fs } = yield* sandbox
       const { requests, url } = yield* storage({ etag: "\"a\"", breakAt: (n) => n < 4 ? 40_000 : undefined })
-      const summary = yield* Download.toFile({ url, path: file, retry: Schedule.stop })
+      const summary = yield* Download.toFile({ url, path: file, retry: once })
       assert.strictEqual(summary.bytes, content.length)
       assert.deepStrictEqual(yield* fs.readFile(file), content)
       assert.strictEqual(requests.length, 5)
       assert.isDefined(requests[1]?.headers.range)
     }).pipe(Effect.provide(Live)))
+
+  it.scopedLive("withoutRetries: one request, even if it brought new bytes (G7)", () =>
+    Effect.gen(function*() {
+      const { file } = yield* sandbox
+      const { requests, url } = yield* storage({ etag: "\"a\"", breakAt: () => 40_000 })
+      const error = yield* Effect.flip(Download.toFile({ url, path: file }))
+      assert.strictEqual(error._tag, "TransportFailed")
+      assert.strictEqual(requests.length, 1)
+    }).pipe(RetryPolicy.withoutRetries, Effect.provide(Live)))
 
   it.scopedLive("goes on in a later call", () =>
     Effect.gen(function*() {
@@ -99,7 +111,7 @@ describe("Download", () => {
         breakAt: () => 50_000,
         status: (n) => n > 0 ? 500 : undefined
       })
-      const error = yield* Effect.flip(Download.toFile({ url: first.url, path: file, retry: Schedule.stop }))
+      const error = yield* Effect.flip(Download.toFile({ url: first.url, path: file, retry: once }))
       assert.strictEqual(error._tag, "Unavailable")
       assert.isFalse(yield* fs.exists(file))
       assert.deepStrictEqual((yield* fs.readDirectory(root)).sort(), ["model.tar.part", "model.tar.part.json"])
@@ -115,7 +127,7 @@ describe("Download", () => {
     Effect.gen(function*() {
       const { file, fs } = yield* sandbox
       const first = yield* storage({ etag: "\"a\"", breakAt: () => 50_000, status: (n) => n > 0 ? 500 : undefined })
-      yield* Effect.flip(Download.toFile({ url: first.url, path: file, retry: Schedule.stop }))
+      yield* Effect.flip(Download.toFile({ url: first.url, path: file, retry: once }))
       const data = content.map((byte) => byte ^ 1).subarray(0, 1000)
       const second = yield* storage({ etag: "\"b\"", data })
       const summary = yield* Download.toFile({ url: second.url, path: file })

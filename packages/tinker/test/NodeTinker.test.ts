@@ -1,14 +1,14 @@
-import { FetchHttpClient } from "@effect/platform"
-import type { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Deferred, Effect, Fiber, Layer, Logger, Stream } from "effect"
-import { Api, Credentials, RetryPolicy, ServiceClient, TinkerConfig } from "effect-tinker"
+import { Chunk, ConfigProvider, Deferred, Effect, Either, Fiber, Layer, Logger, Stream } from "effect"
+import { Api, Credentials, RetryPolicy, ServiceClient, TinkerConfig, TinkerTransport } from "effect-tinker"
+import type { TinkerError } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as http from "node:http"
+import * as https from "node:https"
 import * as net from "node:net"
-import * as Undici from "../src/internal/node/undici.js"
-import * as transport from "../src/internal/transport.js"
-import { listen, tunnelTo } from "./utils/sockets.js"
+import * as Settings from "../src/internal/node/settings.js"
+import * as ApiClient from "../src/internal/transport/apiClient.js"
+import { authority, certificate, listen, tunnelTo } from "./utils/sockets.js"
 import { endpointOf } from "./utils/transport.js"
 
 const head = (...lines: ReadonlyArray<string>) =>
@@ -48,13 +48,15 @@ const every = (millis: number, text: string) => (socket: net.Socket) => {
   socket.on("close", () => clearInterval(timer))
 }
 
-const clients: ReadonlyArray<readonly [string, Layer.Layer<HttpClient.HttpClient>]> = [
-  ["lean", NodeTinker.layerHttpClient],
-  ["fetch", FetchHttpClient.layer]
+type Transport = Layer.Layer<TinkerTransport.TinkerTransport, TinkerError.InvalidInput>
+
+const clients: ReadonlyArray<readonly [string, Transport]> = [
+  ["undici", NodeTinker.layer()],
+  ["fetch", TinkerTransport.layerFetch]
 ]
 
-const live = (client: Layer.Layer<HttpClient.HttpClient>, port: number, options: TinkerConfig.Options = {}) =>
-  transport.layer.pipe(
+const live = (client: Transport, port: number, options: TinkerConfig.Options = {}) =>
+  ApiClient.layer.pipe(
     Layer.provide(Credentials.layer),
     Layer.provide(TinkerConfig.layer({ baseUrl: `http://127.0.0.1:${port}`, apiKey: "tml-key", ...options })),
     Layer.provide(client)
@@ -121,7 +123,7 @@ describe("NodeTinker", () => {
           Effect.gen(function*() {
             const { port } = yield* listen(raw(answer, say(good)))
             yield* Effect.gen(function*() {
-              const { attempt, call, tenant } = yield* transport.Transport
+              const { attempt, call, tenant } = yield* ApiClient.ApiClient
               const error = yield* Effect.flip(
                 Effect.flatMap(attempt(endpoint, { n: 1 }, { timeout: "700 millis" }), (answer) =>
                   // what is wrong with a whole body shows when it is decoded
@@ -131,7 +133,7 @@ describe("NodeTinker", () => {
                   ))
               )
               assert.strictEqual(error._tag, tag)
-              assert.strictEqual(yield* tenant.pools.training.gate.balance, 1)
+              assert.strictEqual(yield* tenant.pools.training.limit.balance, 1)
               assert.deepStrictEqual(yield* call(endpoint, { n: 1 }), { ok: true })
             }).pipe(Effect.provide(live(client, port, { poolLimits: { training: 1 }, maxResponseBytes: 100_000 })))
           }))
@@ -141,7 +143,7 @@ describe("NodeTinker", () => {
         Effect.gen(function*() {
           const port = yield* Effect.scoped(Effect.map(listen(net.createServer()), ({ port }) => port))
           const error = yield* Effect.flip(
-            Effect.flatMap(transport.Transport, ({ attempt }) => attempt(endpoint, { n: 1 })).pipe(
+            Effect.flatMap(ApiClient.ApiClient, ({ attempt }) => attempt(endpoint, { n: 1 })).pipe(
               Effect.provide(live(client, port))
             )
           )
@@ -158,7 +160,7 @@ describe("NodeTinker", () => {
             socket.on("close", () => Deferred.unsafeDone(gone, Effect.void))
           }))
           yield* Effect.gen(function*() {
-            const { attempt } = yield* transport.Transport
+            const { attempt } = yield* ApiClient.ApiClient
             const fiber = yield* Effect.fork(attempt(endpoint, { n: 1 }))
             yield* Deferred.await(asked)
             yield* Fiber.interrupt(fiber)
@@ -177,7 +179,7 @@ describe("NodeTinker", () => {
             })
           )
           yield* Effect.gen(function*() {
-            const { stream } = yield* transport.Transport
+            const { stream } = yield* ApiClient.ApiClient
             const text = Chunk.join(yield* Stream.runCollect(Stream.decodeText(stream(endpoint, { n: 1 }))), "")
             assert.strictEqual(text, `one two ${"x".repeat(500_000)}`)
             const first = yield* Stream.runHead(Stream.decodeText(stream(endpoint, { n: 1 })))
@@ -196,11 +198,10 @@ describe("NodeTinker", () => {
         request.resume()
         waiting.push(response)
       }))
-      const config = yield* TinkerConfig.make({ baseUrl: `http://127.0.0.1:${port}`, poolLimits: { training: 1 } })
-      // Below the pool's gate, where undici itself has to queue.
-      const wire = yield* Undici.make(config)
+      // Below the tenant's limits, where undici itself has to queue.
+      const transport = yield* NodeTinker.makeTransport({ connections: { training: 1 } })
       const send = (path: string) =>
-        wire.send({
+        transport.send({
           method: "POST",
           origin: `http://127.0.0.1:${port}`,
           path,
@@ -233,14 +234,14 @@ describe("NodeTinker", () => {
       server.on("connection", () => connections++)
       const { port, sockets } = yield* listen(server)
       yield* Effect.gen(function*() {
-        const { call } = yield* transport.Transport
+        const { call } = yield* ApiClient.ApiClient
         for (let i = 0; i < 5; i++) yield* call(endpoint, { n: 1 })
         // A client of undici is still busy when its answer is already here, so a second one may be opened.
         assert.isAtMost(connections, 2)
         const before = connections
         yield* call(endpointOf("submit", { pool: "sampling" }), { n: 1 })
         assert.strictEqual(connections, before + 1)
-      }).pipe(Effect.provide(live(NodeTinker.layerHttpClient, port)))
+      }).pipe(Effect.provide(live(NodeTinker.layer(), port)))
       yield* Effect.repeat(Effect.sleep("5 millis"), { until: () => sockets.size === 0 })
     }))
 
@@ -248,9 +249,9 @@ describe("NodeTinker", () => {
     Effect.gen(function*() {
       const { port } = yield* listen(raw(say(good)))
       const { tunnels, url } = yield* tunnelTo(port)
-      const ask = (options: TinkerConfig.Options) =>
-        Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
-          Effect.provide(live(NodeTinker.layerHttpClient, port, options))
+      const ask = (options: NodeTinker.Options) =>
+        Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
+          Effect.provide(live(NodeTinker.layer(options), port))
         )
       assert.deepStrictEqual(yield* ask({ proxy: { all: url } }), { ok: true })
       assert.deepStrictEqual(tunnels, [`127.0.0.1:${port}`])
@@ -272,7 +273,7 @@ describe("NodeTinker", () => {
           note(request)
           response.writeHead(302, { location: `http://127.0.0.1:${second}/elsewhere` }).end()
         }))
-        yield* Effect.flatMap(transport.Transport, ({ attempt }) => attempt(Api.audit, { eventType: "all" })).pipe(
+        yield* Effect.flatMap(ApiClient.ApiClient, ({ attempt }) => attempt(Api.audit, { eventType: "all" })).pipe(
           Effect.provide(live(client, port, { headers: { "x-own": "mine" } }))
         )
         assert.deepStrictEqual(seen, [
@@ -292,8 +293,8 @@ describe("NodeTinker", () => {
       })
       const { port } = yield* listen(proxy)
       const error = yield* Effect.flip(
-        Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
-          Effect.provide(live(NodeTinker.layerHttpClient, 1, { proxy: { all: `127.0.0.1:${port}` } }))
+        Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
+          Effect.provide(live(NodeTinker.layer({ proxy: { all: `127.0.0.1:${port}` } }), 1))
         )
       )
       assert.strictEqual(error._tag, "TransportFailed")
@@ -307,8 +308,8 @@ describe("NodeTinker", () => {
       const lines = (log: "info" | "debug" | undefined) =>
         Effect.gen(function*() {
           const logged: Array<string> = []
-          yield* Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
-            Effect.provide(live(NodeTinker.layerHttpClient, port, { log })),
+          yield* Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
+            Effect.provide(live(NodeTinker.layer(), port, { log })),
             Effect.provide(Logger.replace(
               Logger.defaultLogger,
               Logger.make(({ logLevel, message }) => logged.push(`${logLevel.label} ${String(message)}`))
@@ -348,7 +349,7 @@ describe("NodeTinker", () => {
             RetryPolicy.provide({ startup: RetryPolicy.never }),
             Effect.provide(
               ServiceClient.layer({ baseUrl: `http://127.0.0.1:${port}`, ...options }).pipe(
-                Layer.provide(NodeTinker.layer)
+                Layer.provide(NodeTinker.layer())
               )
             )
           )
@@ -362,11 +363,94 @@ describe("NodeTinker", () => {
     Effect.gen(function*() {
       const { port } = yield* listen(raw(say(good)))
       const error = yield* Effect.flip(
-        Effect.flatMap(transport.Transport, ({ attempt }) => attempt(endpoint, { n: 1 })).pipe(
-          Effect.provide(live(NodeTinker.layerHttpClient, port, { caFile: "/nowhere/ca.pem" }))
+        Effect.flatMap(ApiClient.ApiClient, ({ attempt }) => attempt(endpoint, { n: 1 })).pipe(
+          Effect.provide(live(NodeTinker.layer({ caFile: "/nowhere/ca.pem" }), port))
         )
       )
       assert.strictEqual(error._tag, "TransportFailed")
       assert.include(error.message, "ca.pem")
+    }))
+
+  describe("wrapped", () => {
+    const tagged = TinkerTransport.mapSend((send) => (request) =>
+      send({ ...request, headers: { ...request.headers, "x-team": "research" } })
+    )
+    const wrapped = (options: NodeTinker.Options) =>
+      Layer.effect(TinkerTransport.TinkerTransport, Effect.map(TinkerTransport.TinkerTransport, tagged)).pipe(
+        Layer.provide(NodeTinker.layer(options))
+      )
+    const ask = (options: NodeTinker.Options, port: number, baseUrl?: string) =>
+      Effect.flatMap(ApiClient.ApiClient, ({ attempt }) => attempt(endpoint, { n: 1 })).pipe(
+        Effect.provide(live(wrapped(options), port, baseUrl === undefined ? {} : { baseUrl }))
+      )
+
+    it.scopedLive("a wrapped transport still goes through the proxy, with what the wrapper adds", () =>
+      Effect.gen(function*() {
+        const seen: Array<unknown> = []
+        const { port } = yield* listen(http.createServer((request, response) => {
+          seen.push(request.headers["x-team"])
+          request.resume()
+          response.end("{\"ok\":true}")
+        }))
+        const { tunnels, url } = yield* tunnelTo(port)
+        yield* ask({ proxy: { all: url } }, port)
+        assert.deepStrictEqual(tunnels, [`127.0.0.1:${port}`])
+        assert.deepStrictEqual(seen, ["research"])
+      }))
+
+    it.scopedLive("a dead proxy and a missing CA file fail it: nothing connects past them", () =>
+      Effect.gen(function*() {
+        const { port } = yield* listen(raw(say(good)))
+        const closed = yield* Effect.scoped(Effect.map(listen(net.createServer()), ({ port }) => port))
+        const refused = yield* Effect.flip(ask({ proxy: { all: `http://127.0.0.1:${closed}` } }, port))
+        assert.strictEqual(refused._tag, "TransportFailed")
+        const unreadable = yield* Effect.flip(ask({ caFile: "/nowhere/ca.pem" }, port))
+        assert.include(unreadable.message, "/nowhere/ca.pem")
+      }))
+
+    it.scopedLive("the authorities of caFile are trusted through the wrapper", () =>
+      Effect.gen(function*() {
+        const server = https.createServer(certificate, (request, response) => {
+          request.resume()
+          response.end("{\"ok\":true}")
+        })
+        const { port } = yield* listen(server)
+        const baseUrl = `https://127.0.0.1:${port}`
+        yield* ask({ caFile: authority }, port, baseUrl)
+        const error = yield* Effect.flip(ask({}, port, baseUrl))
+        assert.include(error.message, "caFile")
+      }))
+  })
+
+  it("settings that cannot work are refused, and no secret is quoted", () => {
+    const cases: ReadonlyArray<readonly [options: NodeTinker.Options, word: string]> = [
+      [{ proxy: { https: "http://user:hush@[proxy" } }, "https proxy"],
+      [{ proxy: { all: "ftp://user:hush@proxy" } }, "ftp:"],
+      [{ connections: { sampling: 0 } }, "sampling"],
+      [{ connectTimeout: "-1 seconds" }, "connectTimeout"]
+    ]
+    for (const [options, word] of cases) {
+      const error = Either.getOrThrow(Either.flip(Settings.make(options)))
+      assert.strictEqual(error._tag, "InvalidInput")
+      assert.include(error.message, word)
+      assert.notInclude(error.message, "hush")
+    }
+  })
+
+  it.effect("the environment is read under the names other tools use; a proxy without a scheme is an http one", () =>
+    Effect.gen(function*() {
+      const env = (variables: Record<string, string>) =>
+        Effect.flatMap(Settings.fromEnv, Settings.make).pipe(
+          Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(variables))))
+        )
+      const { caFile, http2, proxy } = yield* env({
+        https_proxy: "proxy.test:3128",
+        NO_PROXY: "internal.test",
+        SSL_CERT_FILE: "/ca.pem"
+      })
+      assert.deepStrictEqual(proxy, { https: "http://proxy.test:3128", no: "internal.test" })
+      assert.strictEqual(caFile, "/ca.pem")
+      assert.isFalse(http2)
+      assert.strictEqual((yield* env({ SSL_CERT_DIR: "/certs" })).caFile, "/certs")
     }))
 })

@@ -1,7 +1,7 @@
 import { HttpClient, HttpClientResponse } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, DateTime, Duration, Effect, Fiber, Layer, Redacted, Schedule, Stream, TestClock } from "effect"
-import { Credentials, RestClient, RetryPolicy, SessionSearch, TinkerConfig } from "effect-tinker"
+import { RestClient, RetryPolicy, SessionSearch, TinkerTransport } from "effect-tinker"
 
 interface Seen {
   readonly method: string
@@ -54,12 +54,11 @@ const server = (routes: Readonly<Record<string, Route>>) => {
       return HttpClientResponse.fromWeb(request, answer instanceof Response ? answer : Response.json(answer))
     })
   )
-  const layer = RestClient.layer.pipe(
-    Layer.provide(Credentials.layer),
-    Layer.provide(TinkerConfig.layer({ baseUrl: "http://localhost:9", apiKey: "tml-key", projectId: "home" })),
+  const layer = RestClient.layer({ baseUrl: "http://localhost:9", apiKey: "tml-key", projectId: "home" }).pipe(
+    Layer.provide(TinkerTransport.layer()),
     Layer.provide(Layer.succeed(HttpClient.HttpClient, client))
   )
-  const rest = () => seen.filter(({ path }) => !path.includes("/client/"))
+  const rest = () => seen.filter(({ path }) => !path.includes("/client/") && !path.endsWith("/telemetry"))
   return { layer, rest, seen }
 }
 

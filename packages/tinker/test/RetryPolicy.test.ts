@@ -27,7 +27,13 @@ const bounds: Record<RetryPolicy.Class, number> = {
   restWrite: 120_000,
   startup: 300_000,
   heartbeat: 0,
-  telemetry: 15_000
+  telemetry: 15_000,
+  rateLimit: Number.POSITIVE_INFINITY,
+  billing: Number.POSITIVE_INFINITY,
+  refusedPoll: 0,
+  resubmit: 7_200_000,
+  archive: 150_000,
+  download: 60_000
 }
 
 const classes = Struct.keys(RetryPolicy.defaults)

@@ -63,19 +63,12 @@ describe("TinkerConfig", () => {
         TINKER_TAGS: "a, b,a,",
         TINKER_LOG: "debug",
         CLOUDFLARE_ACCESS_CLIENT_ID: "id",
-        CLOUDFLARE_ACCESS_CLIENT_SECRET: "secret",
-        https_proxy: "http://proxy:1",
-        NO_PROXY: "internal.test",
-        SSL_CERT_FILE: "/ca.pem"
+        CLOUDFLARE_ACCESS_CLIENT_SECRET: "secret"
       }, { headers: { "CF-Access-Client-Id": "given" } })
       assert.deepStrictEqual(config.credentialCommand, Option.some("print-key"))
       assert.deepStrictEqual(config.projectId, Option.none())
       assert.deepStrictEqual(config.tags, ["a", "b"])
       assert.deepStrictEqual(config.log, Option.some("debug"))
-      assert.strictEqual(config.proxy.https, "http://proxy:1")
-      assert.strictEqual(config.proxy.no, "internal.test")
-      assert.deepStrictEqual(config.caFile, Option.some("/ca.pem"))
-      assert.deepStrictEqual((yield* env({ SSL_CERT_DIR: "/certs" })).caFile, Option.some("/certs"))
       const headers = Object.entries(config.headers).map(([name, value]) => [name, Redacted.value(value)])
       assert.deepStrictEqual(Object.fromEntries(headers), {
         "cf-access-client-id": "given",
@@ -87,14 +80,11 @@ describe("TinkerConfig", () => {
     const cases: ReadonlyArray<readonly [options: TinkerConfig.Options, word: string]> = [
       [{ headers: { "bad name": "x" } }, "bad name"],
       [{ headers: { "x-secret": "hush\r\nx-api-key: stolen" } }, "x-secret"],
-      [{ proxy: { https: "http://user:hush@[proxy" } }, "https proxy"],
-      [{ proxy: { all: "ftp://user:hush@proxy" } }, "ftp:"],
       [{ poolLimits: { sampling: 0 } }, "sampling"],
       [{ poolLimits: { futures: 1.5 } }, "futures"],
       [{ maxResponseBytes: -1 }, "maxResponseBytes"],
       [{ timeout: 0 }, "timeout"],
-      [{ pollTimeout: 0 }, "pollTimeout"],
-      [{ connectTimeout: "-1 seconds" }, "connectTimeout"]
+      [{ pollTimeout: 0 }, "pollTimeout"]
     ]
     for (const [options, word] of cases) {
       const error = Either.getOrThrow(Either.flip(TinkerConfig.make(options)))
@@ -103,12 +93,6 @@ describe("TinkerConfig", () => {
       assert.notInclude(error.message, "hush")
     }
   })
-
-  it.effect("a proxy without a scheme is an http one", () =>
-    Effect.gen(function*() {
-      const { proxy } = yield* env({ HTTPS_PROXY: "proxy.test:3128", NO_PROXY: "localhost" })
-      assert.deepStrictEqual(proxy, { https: "http://proxy.test:3128", no: "localhost" })
-    }))
 
   it.effect("plain http beyond this machine is allowed by a variable, unless the program forbids it", () =>
     Effect.gen(function*() {

@@ -53,7 +53,7 @@ describe("TinkerFuture on real sockets", () => {
       const server = yield* holdingServer
       const context = yield* Layer.build(
         ServiceClient.layer({ baseUrl: server.baseUrl, apiKey: "tml-key" }).pipe(
-          Layer.provide(NodeTinker.layerHttpClient)
+          Layer.provide(NodeTinker.layer())
         )
       )
       const training = yield* Effect.provide(TrainingClient.makeLora({ baseModel: "b" }), context)

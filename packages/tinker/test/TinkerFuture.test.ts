@@ -20,7 +20,7 @@ import { Credentials, type QueueState, RetryPolicy, TinkerConfig, TinkerError, T
 import * as ByteBudget from "../src/internal/byteBudget.js"
 import * as Decoder from "../src/internal/poll/decoder.js"
 import * as queueLog from "../src/internal/queueLog.js"
-import * as Transport from "../src/internal/transport.js"
+import * as ApiClient from "../src/internal/transport/apiClient.js"
 import * as Server from "./utils/recordingServer.js"
 
 const decoder = Decoder.fromSchema(Schema.Struct({ value: Schema.Number }))
@@ -48,18 +48,16 @@ const setup = (
     const server = Server.make((seen) => seen.path.endsWith("/retrieve_future") ? handler(n++, seen) : undefined)
     const scope = yield* Scope.make()
     yield* Effect.addFinalizer((exit) => Scope.close(scope, exit))
-    const layer = Transport.layer.pipe(
+    const layer = ApiClient.layer.pipe(
       Layer.provide(Credentials.layer),
       Layer.provide(TinkerConfig.layer({ ...Server.options, ...options.config })),
       Layer.provide(server.layer)
     )
-    const transport = yield* Effect.map(Layer.build(layer), (context) => context).pipe(
-      Effect.flatMap((context) => Effect.provide(Transport.Transport, context))
-    )
+    const api = yield* Effect.flatMap(Layer.build(layer), (context) => Effect.provide(ApiClient.ApiClient, context))
     const budget = options.budget ?? ByteBudget.make(100)
     const events: Array<QueueState.Event> = []
     const future = TinkerFuture.make({
-      transport,
+      api,
       inflight: budget,
       requestId: "req-1",
       requestType: "OptimStep",
@@ -69,7 +67,7 @@ const setup = (
       scope,
       onEvent: (event) => Effect.sync(() => events.push(event))
     })
-    return { future, server, scope, budget, events, transport }
+    return { future, server, scope, budget, events, api }
   })
 
 const done = (value: number) => Response.json({ value })
@@ -223,7 +221,7 @@ describe("TinkerFuture", () => {
   it.scoped("G14: queue states of try_again and of 408 reach the stream, the observer and the log at once", () =>
     Effect.gen(function*() {
       const gate = yield* Deferred.make<void>()
-      const { events, future, transport } = yield* setup((n) => {
+      const { events, future, api } = yield* setup((n) => {
         switch (n) {
           case 0:
             return Response.json({ type: "try_again", queue_state: "paused_capacity" })
@@ -238,7 +236,7 @@ describe("TinkerFuture", () => {
         }
       })
       const observed: Array<string> = []
-      yield* transport.observe((event) => event._tag === "QueueState" ? observed.push(event.state) : undefined)
+      yield* api.observe((event) => event._tag === "QueueState" ? observed.push(event.state) : undefined)
       const watcher = yield* Effect.fork(Stream.runCollect(future.events))
       yield* settle
       const fiber = yield* Effect.fork(future)
@@ -409,10 +407,10 @@ describe("TinkerFuture", () => {
 
   it.scoped("G10: an observer or listener that throws changes nothing", () =>
     Effect.gen(function*() {
-      const { future, transport } = yield* setup((n) =>
+      const { future, api } = yield* setup((n) =>
         n === 0 ? Response.json({ type: "try_again", queue_state: "active" }) : done(1)
       )
-      yield* transport.observe(() => {
+      yield* api.observe(() => {
         throw new Error("observer")
       })
       assert.deepStrictEqual(yield* future, { value: 1 })
@@ -450,11 +448,9 @@ describe("TinkerFuture", () => {
 
   it.scoped("telemetry learns of failures without any header", () =>
     Effect.gen(function*() {
-      const { future, transport } = yield* setup((n) => n === 0 ? Server.refuse(503) : Server.refuse(403))
+      const { future, api } = yield* setup((n) => n === 0 ? Server.refuse(503) : Server.refuse(403))
       const told: Array<readonly [string, Readonly<Record<string, unknown>>]> = []
-      yield* transport.observe((event) =>
-        event._tag === "FutureFailed" ? told.push([event.name, event.data]) : undefined
-      )
+      yield* api.observe((event) => event._tag === "FutureFailed" ? told.push([event.name, event.data]) : undefined)
       const fiber = yield* Effect.fork(Effect.flip(future))
       yield* TestClock.adjust("5 seconds")
       yield* Fiber.join(fiber)

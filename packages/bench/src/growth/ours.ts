@@ -13,7 +13,7 @@ const [base] = process.argv.slice(2)
 const runtime = ManagedRuntime.make(
   Layer.merge(TrainingClient.layerLora({ baseModel: "bench" }), SamplingClient.layer({ baseModel: "bench" })).pipe(
     Layer.provide(ServiceClient.layer({ baseUrl: base, apiKey: "tml-bench" })),
-    Layer.provide(NodeTinker.layer),
+    Layer.provide(NodeTinker.layer()),
     // standard output is for the figures
     Layer.provideMerge(Logger.remove(Logger.defaultLogger))
   )

@@ -11,10 +11,8 @@ const [base, version] = process.argv.slice(2)
 
 const runtime = ManagedRuntime.make(
   SamplingClient.layer({ baseModel: "bench" }).pipe(
-    Layer.provide(
-      ServiceClient.layer({ baseUrl: base, apiKey: "tml-bench", caFile: tls("authority.pem"), http2: version === "2" })
-    ),
-    Layer.provide(NodeTinker.layer),
+    Layer.provide(ServiceClient.layer({ baseUrl: base, apiKey: "tml-bench" })),
+    Layer.provide(NodeTinker.layer({ caFile: tls("authority.pem"), http2: version === "2" })),
     // figures are all that may be on standard output
     Layer.provideMerge(Logger.replace(Logger.defaultLogger, Logger.withConsoleError(Logger.logfmtLogger)))
   )

@@ -11,7 +11,7 @@ const [base] = process.argv.slice(2)
 const runtime = ManagedRuntime.make(
   SamplingClient.layer({ baseModel: "bench" }).pipe(
     Layer.provide(ServiceClient.layer({ baseUrl: base, apiKey: "tml-bench" })),
-    Layer.provide(NodeTinker.layer)
+    Layer.provide(NodeTinker.layer())
   )
 )
 

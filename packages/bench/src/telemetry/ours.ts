@@ -12,7 +12,7 @@ const [baseUrl, telemetry] = process.argv.slice(2)
 
 const Live = TrainingClient.layerLora({ baseModel: "bench" }).pipe(
   Layer.provide(ServiceClient.layer({ baseUrl, apiKey: "tml-bench", telemetry: telemetry === "on" })),
-  Layer.provide(NodeTinker.layer),
+  Layer.provide(NodeTinker.layer()),
   // standard output is for the figures
   Layer.provideMerge(Logger.remove(Logger.defaultLogger))
 )

@@ -11,7 +11,7 @@ const [base] = process.argv.slice(2)
 const runtime = ManagedRuntime.make(
   TrainingClient.layerLora({ baseModel: "bench" }).pipe(
     Layer.provide(ServiceClient.layer({ baseUrl: base, apiKey: "tml-bench" })),
-    Layer.provide(NodeTinker.layer),
+    Layer.provide(NodeTinker.layer()),
     // standard output is for the figures
     Layer.provideMerge(Logger.remove(Logger.defaultLogger))
   )

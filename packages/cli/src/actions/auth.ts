@@ -23,13 +23,13 @@ const keyName = `tinker-cli-${hostname().split(".")[0]?.trim() || "unknown"}`
 
 /** The client of one key, whatever the environment says. */
 const withKey = (key: Redacted.Redacted) =>
-  RestClient.layer.pipe(
+  Layer.scoped(RestClient.RestClient, RestClient.make).pipe(
     Layer.provide(Credentials.layer),
     Layer.provide(Layer.effect(
       TinkerConfig.TinkerConfig,
       Effect.map(TinkerConfig.TinkerConfig, (config) => ({ ...config, apiKey: Option.some(key) }))
     )),
-    Layer.provide(Layer.mergeAll(live.config, live.http, live.policies))
+    Layer.provide(Layer.mergeAll(live.config, live.network, live.policies))
   )
 
 /** @internal */

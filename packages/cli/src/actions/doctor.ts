@@ -130,7 +130,7 @@ export const doctor = Effect.fnUntraced(function*() {
       status: "ok",
       detail: `${baseUrl}${Option.isSome(projectId) ? `, project ${projectId.value}` : ""}`
     })
-    checks.push(...yield* Effect.provide(reach(baseUrl), live.http))
+    checks.push(...yield* Effect.provide(reach(baseUrl), live.network))
     const credentials = yield* Effect.either(Effect.provide(Credentials.Credentials, live.base))
     if (Either.isLeft(credentials)) {
       checks.push(failedBy("credential", credentials.left), skipped("access", "there is no credential"))

@@ -4,12 +4,12 @@
  *
  * @since 0.1.0
  */
-import type * as HttpClient from "@effect/platform/HttpClient"
 import * as NodeCredentials from "effect-tinker/NodeCredentials"
 import * as RestClient from "effect-tinker/RestClient"
 import * as ServiceClient from "effect-tinker/ServiceClient"
 import * as TinkerConfig from "effect-tinker/TinkerConfig"
 import * as TinkerError from "effect-tinker/TinkerError"
+import type * as TinkerTransport from "effect-tinker/TinkerTransport"
 import * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -24,12 +24,12 @@ const ttlSeconds = 3600 * 6
 export const make: Effect.Effect<
   (tinkerPath: string) => Effect.Effect<string, TinkerError.TinkerError, Scope.Scope>,
   never,
-  TinkerConfig.TinkerConfig | HttpClient.HttpClient | RestClient.RestClient | Output
+  TinkerConfig.TinkerConfig | TinkerTransport.TinkerTransport | RestClient.RestClient | Output
 > = Effect.gen(function*() {
   const config = yield* TinkerConfig.TinkerConfig
   const rest = yield* RestClient.RestClient
   const output = yield* Output
-  const context = yield* Effect.context<HttpClient.HttpClient>()
+  const context = yield* Effect.context<TinkerTransport.TinkerTransport>()
   return Effect.fnUntraced(function*(tinkerPath) {
     yield* output.note("The server offers no archive of it: exporting it through a training session of its base model")
     const service = yield* Layer.build(

@@ -6,6 +6,7 @@
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
+import * as RetryPolicy from "effect-tinker/RetryPolicy"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
@@ -26,9 +27,7 @@ export const isTransient = (refusal: Refusal): boolean =>
   refusal.status === undefined || refusal.status === 408 || refusal.status === 429 || refusal.status >= 500
 
 /** @internal */
-export const retry = Schedule.exponential("500 millis", 2).pipe(
-  Schedule.union(Schedule.spaced("10 seconds")),
-  Schedule.jitteredWith({ min: 0.75, max: 1 }),
+export const retry = RetryPolicy.exponential().pipe(
   Schedule.whileInput(isTransient),
   Schedule.intersect(Schedule.recurs(4))
 )

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as FileSystem from "@effect/platform/FileSystem"
 import type * as HttpClient from "@effect/platform/HttpClient"
 import type * as Path from "@effect/platform/Path"
@@ -14,6 +15,7 @@ import * as RestClient from "effect-tinker/RestClient"
 import * as RetryPolicy from "effect-tinker/RetryPolicy"
 import * as TinkerConfig from "effect-tinker/TinkerConfig"
 import * as TinkerError from "effect-tinker/TinkerError"
+import type * as TinkerTransport from "effect-tinker/TinkerTransport"
 import * as Config from "effect/Config"
 import type * as ConfigError from "effect/ConfigError"
 import * as Duration from "effect/Duration"
@@ -92,10 +94,19 @@ export const config: Layer.Layer<TinkerConfig.TinkerConfig, Failure, Environment
   Effect.flatMap(given, TinkerConfig.fromEnv)
 )
 
+/** The transport, and an `HttpClient` for what lies elsewhere: signed URLs, the hub. */
+type Network = TinkerTransport.TinkerTransport | TinkerTransport.Tenants | HttpClient.HttpClient
+
 /** @internal */
-export const http: Layer.Layer<HttpClient.HttpClient, Failure, Environment> = Layer.unwrapEffect(
-  Effect.gen(function*() {
-    return (yield* isLocal) ? (yield* embedded).layer : NodeTinker.layerHttpClient
+export const network: Layer.Layer<Network, Failure, Environment> = Layer.unwrapEffect(
+  Effect.gen(function*(): Effect.fn.Return<
+    Layer.Layer<Network, Failure, FileSystem.FileSystem | Path.Path>,
+    Failure,
+    Connection
+  > {
+    return (yield* isLocal)
+      ? (yield* embedded).layer
+      : Layer.merge(NodeTinker.layerEnv(), FetchHttpClient.layer)
   })
 )
 
@@ -116,12 +127,12 @@ export const policies: Layer.Layer<RetryPolicy.RetryPolicy, never, Connection> =
 
 /** @internal */
 export const base: Layer.Layer<
-  TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient | RetryPolicy.RetryPolicy,
+  TinkerConfig.TinkerConfig | Credentials.Credentials | RetryPolicy.RetryPolicy | Network,
   Failure,
   Environment
 > = Credentials.layer.pipe(
   Layer.provide(NodeCredentials.layer),
-  Layer.provideMerge(Layer.mergeAll(config, http, policies))
+  Layer.provideMerge(Layer.mergeAll(config, network, policies))
 )
 
 /**
@@ -138,10 +149,10 @@ export const sources: Readonly<Record<Credentials.Service["source"], string>> = 
 
 /** @internal */
 export const rest: Layer.Layer<
-  RestClient.RestClient | TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient,
+  RestClient.RestClient | TinkerConfig.TinkerConfig | Credentials.Credentials | Network,
   Failure,
   Environment
-> = RestClient.layer.pipe(Layer.provideMerge(base))
+> = Layer.scoped(RestClient.RestClient, RestClient.make).pipe(Layer.provideMerge(base))
 
 /**
  * Sampling takes its time, and has an entry of its own; credentials are found as for everything else.

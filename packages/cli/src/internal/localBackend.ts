@@ -5,7 +5,6 @@
  */
 import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
 import type * as FileSystem from "@effect/platform/FileSystem"
-import type * as HttpClient from "@effect/platform/HttpClient"
 import type * as Path from "@effect/platform/Path"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -27,7 +26,7 @@ export const directory: Effect.Effect<string> = Config.string("TINKER_LOCAL_DIR"
 )
 
 /** @internal */
-export const layer: Layer.Layer<HttpClient.HttpClient, CliFailure, FileSystem.FileSystem | Path.Path> = Layer
+export const layer: Layer.Layer<TinkerLocal.Provided, CliFailure, FileSystem.FileSystem | Path.Path> = Layer
   .unwrapEffect(Effect.map(directory, (root) =>
     TinkerLocal.layerDirectory(root).pipe(
       Layer.catchAll((cause) =>

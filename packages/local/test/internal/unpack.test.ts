@@ -1,11 +1,8 @@
-import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Either, Layer, Option } from "effect"
-import { Datum, ServiceClient, TrainingClient } from "effect-tinker"
+import { Effect, Either, Layer } from "effect"
+import { Datum, ServiceClient, TinkerTransport, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as zlib from "node:zlib"
-import * as Exchange from "../../../tinker/src/internal/exchange.js"
-import * as Node from "../../../tinker/src/internal/node/undici.js"
 import { unpack } from "../../src/internal/server/unpack.js"
 import * as LocalTokenizer from "../../src/LocalTokenizer.js"
 import * as NodeTinkerLocal from "../../src/NodeTinkerLocal.js"
@@ -34,32 +31,27 @@ interface Sent {
   readonly bytes: number
 }
 
-/** The Node entry, whose runtime may or may not have zstd of its own. */
-const node = (sent: Array<Sent>, compress: (own: Exchange.Wire["compress"]) => Exchange.Wire["compress"]) =>
+type Compress = TinkerTransport.Service["compress"]
+
+/** Node's transport, whose runtime may or may not have zstd of its own. */
+const node = (sent: Array<Sent>, compress: (own: Compress) => Compress) =>
   Layer.effect(
-    HttpClient.HttpClient,
-    Effect.map(HttpClient.HttpClient, (client): HttpClient.HttpClient => {
-      const lean: Exchange.MakeWire = (config) =>
-        Effect.map(Node.make(config), (wire) => ({
-          ...wire,
-          // Every request by the one way that is watched here.
-          dispatch: undefined,
-          compress: compress(wire.compress),
-          send: (request) => {
-            if (request.path.endsWith("/forward_backward")) {
-              sent.push({ encoding: request.headers["content-encoding"], bytes: request.body?.length ?? 0 })
-            }
-            return wire.send(request)
-          }
-        }))
-      return Object.assign(Object.create(Object.getPrototypeOf(client)), client, { [Exchange.Lean]: lean })
-    })
-  ).pipe(Layer.provide(NodeTinker.layerHttpClient))
+    TinkerTransport.TinkerTransport,
+    Effect.map(TinkerTransport.TinkerTransport, (transport) => ({
+      ...TinkerTransport.mapSend((send) => (request) => {
+        if (request.path.endsWith("/forward_backward")) {
+          sent.push({ encoding: request.headers["content-encoding"], bytes: request.body?.length ?? 0 })
+        }
+        return send(request)
+      })(transport),
+      compress: compress(transport.compress)
+    }))
+  ).pipe(Layer.provide(NodeTinker.layer()))
 
 const batch = [Either.getOrThrow(Datum.fromTokens(LocalTokenizer.encode("cat: meow\n".repeat(20))))]
 
 const lossOver = (
-  compress: (own: Exchange.Wire["compress"]) => Exchange.Wire["compress"],
+  compress: (own: Compress) => Compress,
   asked = true
 ) =>
   Effect.gen(function*() {
@@ -98,9 +90,9 @@ describe("compressed bodies", () => {
     "a training pass travels packed where the server asks, with the same result as a plain one",
     () =>
       Effect.gen(function*() {
-        const plain = yield* lossOver(() => Option.none())
+        const plain = yield* lossOver(() => undefined)
         assert.deepStrictEqual(plain.sent.map(({ encoding }) => encoding), [undefined])
-        const framed = yield* lossOver(() => Option.some((body) => Effect.succeed(stored(body))))
+        const framed = yield* lossOver(() => (body) => Effect.succeed(stored(body)))
         assert.deepStrictEqual(framed.sent.map(({ encoding }) => encoding), ["zstd"])
         assert.strictEqual(framed.loss, plain.loss)
       }),
@@ -112,7 +104,7 @@ describe("compressed bodies", () => {
     () =>
       Effect.gen(function*() {
         const able = "zstdCompress" in zlib
-        const plain = yield* lossOver(() => Option.none())
+        const plain = yield* lossOver(() => undefined)
         const own = yield* lossOver((compress) => compress)
         assert.deepStrictEqual(own.sent.map(({ encoding }) => encoding), [able ? "zstd" : undefined])
         const [a, b] = [own.sent[0]?.bytes ?? 0, plain.sent[0]?.bytes ?? 0]

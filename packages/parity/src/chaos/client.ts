@@ -6,14 +6,13 @@ import { NodeRuntime } from "@effect/platform-node"
 import type { Scope } from "effect"
 import { Cause, Effect, Either, Exit, Fiber, Layer, Logger, LogLevel, Option, Schema } from "effect"
 import {
-  Credentials,
   Datum,
   ModelInput,
   RestClient,
   RetryPolicy,
   SamplingClient,
   ServiceClient,
-  TinkerConfig,
+  Tinker,
   TinkerError,
   TrainingClient
 } from "effect-tinker"
@@ -332,11 +331,8 @@ const main = Effect.gen(function*() {
 
 const options = { baseUrl, apiKey: Plan.apiKey, timeout: "3 seconds" } as const
 
-const clients = Layer.merge(
-  ServiceClient.layer(options),
-  RestClient.layer.pipe(Layer.provide(Credentials.layer), Layer.provide(TinkerConfig.layer(options)))
-).pipe(
-  Layer.provide(NodeTinker.layer),
+const clients = Tinker.layer(options).pipe(
+  Layer.provide(NodeTinker.layer()),
   Layer.provide(Layer.succeed(RetryPolicy.RetryPolicy, policies)),
   Layer.provideMerge(Layer.setClock(clock.clock)),
   Layer.provide(Logger.minimumLogLevel(LogLevel.None))

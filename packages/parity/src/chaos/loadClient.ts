@@ -113,7 +113,7 @@ const main = Effect.gen(function*() {
 }).pipe(
   Effect.scoped,
   Effect.provide(ServiceClient.layer({ baseUrl, apiKey: Plan.apiKey })),
-  Effect.provide(NodeTinker.layer),
+  Effect.provide(NodeTinker.layer()),
   Logger.withMinimumLogLevel(LogLevel.None)
 )
 

@@ -4,7 +4,7 @@
 import type { Path } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
 import { Array as Arr, Cause, Chunk, ConfigProvider, Duration, Effect, Exit, Layer, Schema } from "effect"
-import { Credentials, RestClient, ServiceClient, TinkerConfig } from "effect-tinker"
+import { RestClient, ServiceClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import type { Python } from "../Python.js"
 import { PythonFailed } from "../Suite.js"
@@ -122,10 +122,9 @@ export const ours = ({ apiKey, baseUrl, credentialsPath, environment, scenario }
     credentialsPath,
     ...(scenario.session === undefined ? {} : { session: scenario.session })
   }
-  const rest = RestClient.layer.pipe(Layer.provide(Credentials.layer), Layer.provide(TinkerConfig.layerEnv(options)))
   return Effect.scoped(scenario.run).pipe(
-    Effect.provide(Layer.merge(ServiceClient.layerEnv(options), rest)),
-    Effect.provide(NodeTinker.layer),
+    Effect.provide(Layer.merge(ServiceClient.layerEnv(options), RestClient.layerEnv(options))),
+    Effect.provide(NodeTinker.layerEnv()),
     Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(environment)))),
     Effect.timeout(Duration.seconds(patience)),
     Effect.exit,

@@ -2,15 +2,7 @@
  * Our side of `python/telemetry.py`: the same calls, failing in the same ways.
  */
 import { Console, Effect, Either, Layer } from "effect"
-import {
-  Credentials,
-  ModelInput,
-  RestClient,
-  SamplingClient,
-  ServiceClient,
-  TinkerConfig,
-  TrainingClient
-} from "effect-tinker"
+import { ModelInput, RestClient, SamplingClient, ServiceClient, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
 const failing = <A, E extends { readonly _tag: string }, R>(name: string, self: Effect.Effect<A, E, R>) =>
@@ -31,7 +23,7 @@ export const session = (baseUrl: string) =>
     }
   }).pipe(
     Effect.scoped,
-    Effect.provide(ServiceClient.layer({ baseUrl, apiKey: "tml-parity" }).pipe(Layer.provide(NodeTinker.layer)))
+    Effect.provide(ServiceClient.layer({ baseUrl, apiKey: "tml-parity" }).pipe(Layer.provide(NodeTinker.layer())))
   )
 
 export const rest = (baseUrl: string) =>
@@ -39,9 +31,5 @@ export const rest = (baseUrl: string) =>
     const client = yield* RestClient.RestClient
     yield* failing("rest", client.getTrainingRun("missing"))
   }).pipe(Effect.provide(
-    RestClient.layer.pipe(
-      Layer.provide(Credentials.layer),
-      Layer.provide(TinkerConfig.layer({ baseUrl, apiKey: "tml-parity" })),
-      Layer.provide(NodeTinker.layer)
-    )
+    RestClient.layer({ baseUrl, apiKey: "tml-parity" }).pipe(Layer.provide(NodeTinker.layer()))
   ))

@@ -197,6 +197,7 @@ export const deleteCheckpoint: Endpoint.Endpoint<CheckpointRequest, void> = Endp
 export const checkpointArchive: Endpoint.Endpoint<CheckpointRequest, Checkpoint.CheckpointArchiveUrlResponse> = Endpoint
   .make("checkpointArchive", "GET", `${checkpointPath}/archive`, {
     ...read("get_checkpoint_archive_url"),
+    retry: "archive",
     redirects: "return",
     request: CheckpointParams,
     response: Endpoint.json(Checkpoint.CheckpointArchiveUrlResponse)

@@ -209,7 +209,7 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
   }
 
   private work(): Effect.Effect<A, TinkerError.TinkerError> {
-    const { onResult, transport } = this.options
+    const { onResult, api } = this.options
     const result = Effect.suspend(() =>
       Poll.poll({
         ...this.options,
@@ -225,7 +225,7 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
       })
     )
     return Observer.reported(
-      transport.emit,
+      api.emit,
       onResult === undefined
         ? result
         : Effect.tap(

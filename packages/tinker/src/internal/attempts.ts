@@ -12,18 +12,20 @@ import * as Stream from "effect/Stream"
 import type * as Credentials from "../Credentials.js"
 import type * as TinkerConfig from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
+import type * as TinkerTransport from "../TinkerTransport.js"
 import * as Answer from "./answer.js"
 import type { Call } from "./call.js"
-import type * as Wire from "./exchange.js"
 import * as Failure from "./failure.js"
 import * as Meters from "./meters.js"
 import type * as Observer from "./observer.js"
 import * as Presented from "./presented.js"
 import * as Sent from "./sent.js"
-import type * as Tenant from "./tenant.js"
 import * as Tracing from "./tracing.js"
+import type * as Tenants from "./transport/tenants.js"
 
-const isWireError = (result: Wire.Response | Wire.WireError): result is Wire.WireError => "_tag" in result
+const isTransportError = (
+  result: TinkerTransport.Response | TinkerTransport.TransportError
+): result is TinkerTransport.TransportError => "_tag" in result
 
 /** What is read of an error that comes as a stream: enough for its sentence. */
 const errorBody = (body: Stream.Stream<Uint8Array, TinkerError.TinkerError>) =>
@@ -37,13 +39,13 @@ const errorBody = (body: Stream.Stream<Uint8Array, TinkerError.TinkerError>) =>
 /** @internal */
 export interface Attempts {
   /** The answer, or the tagged error. */
-  readonly once: (call: Call, attempt: number) => Effect.Effect<Wire.Response, TinkerError.TinkerError>
+  readonly once: (call: Call, attempt: number) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
   /** The same with a credential of the caller's choice, and outside the pool. */
   readonly exchange: (
     call: Call,
     attempt: number,
     secret: string | undefined
-  ) => Effect.Effect<Wire.Response, TinkerError.TinkerError>
+  ) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
   /** The body as it arrives; its place in the pool is held until the scope closes. */
   readonly open: (
     call: Call,
@@ -52,23 +54,23 @@ export interface Attempts {
 }
 
 /** @internal */
-export const make = ({ config, credentials, fixedSecrets, isClosed, observers, tenant, tracing }: {
+export const make = ({ config, credentials, fixedSecrets, isClosed, observers, tenant, tracing, transport }: {
   readonly config: TinkerConfig.Service
   readonly credentials: Credentials.Service
   /** Of every request, besides the credential: they are blanked out of what servers say. */
   readonly fixedSecrets: ReadonlyArray<string>
   readonly isClosed: () => boolean
   readonly observers: Observer.Observers
-  readonly tenant: Tenant.Tenant
+  readonly tenant: Tenants.Tenant
   readonly tracing: Tracing.Tracing
+  readonly transport: TinkerTransport.Service
 }): Attempts => {
-  const { wire } = tenant
-  const answers = Answer.make({ config, fixedSecrets, tenant })
+  const answers = Answer.make({ config, fixedSecrets, tenant, transport })
   const presented = Presented.make(credentials, tenant)
 
   const failClosed = (origin: Failure.Origin) => Effect.fail(new TinkerError.Closed(origin))
 
-  const requestOf = (call: Call, attempt: number, secret: string | undefined): Wire.Request => {
+  const requestOf = (call: Call, attempt: number, secret: string | undefined): TinkerTransport.Request => {
     Meters.sent(call.endpoint.endpoint.name, call.encoded.body?.length ?? 0)
     return call.endpoint.request(call.encoded, {
       attempt,
@@ -80,7 +82,7 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
   }
 
   /** The first of the two: what was sent. The answer is told by `received`. */
-  const sent = (call: Call, attempt: number, request: Wire.Request): void =>
+  const sent = (call: Call, attempt: number, request: TinkerTransport.Request): void =>
     observers.emit({
       _tag: "Sent",
       endpoint: call.endpoint.endpoint.name,
@@ -93,8 +95,8 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
     attempt: number,
     start: number,
     clock: Clock.Clock,
-    settled: Effect.Effect<Wire.Response, TinkerError.TinkerError>
-  ): Effect.Effect<Wire.Response, TinkerError.TinkerError> =>
+    settled: Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
+  ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> =>
     Effect.map(settled, (response) => {
       observers.emit({
         _tag: "Received",
@@ -111,8 +113,8 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
     const request = requestOf(call, attempt, secret)
     const send = Sent.mark(
       call.endpoint.endpoint.pool,
-      Effect.matchEffect(wire.send(request), {
-        onFailure: (error) => Effect.fail(Failure.fromWire(call.origin, error)),
+      Effect.matchEffect(transport.send(request), {
+        onFailure: (error) => Effect.fail(Failure.fromTransport(call.origin, error)),
         onSuccess: (response) => answers.settle(call, request, response, secret)
       })
     )
@@ -124,10 +126,10 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
     })
   }
 
-  const once = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> =>
+  const once = (call: Call, attempt: number): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> =>
     tracing.spans || tracing.propagate ? traced(call, attempt) : untraced(call, attempt)
 
-  const traced = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+  const traced = (call: Call, attempt: number): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
     const { name, pool } = call.endpoint.endpoint
     const iteration = call.options?.headers?.["x-tinker-request-iteration"]
     return Tracing.exchange(
@@ -149,28 +151,28 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
     )
   }
 
-  const patient = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> =>
-    tenant.pools[call.endpoint.endpoint.pool].gate.withPermit(
+  const waiting = (call: Call, attempt: number): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> =>
+    tenant.pools[call.endpoint.endpoint.pool].limit.withPermit(
       Effect.flatMap(presented.find(call), (secret) => exchange(call, attempt, secret))
     )
 
   /**
-   * One attempt as one step of the fiber: what it must not wait for, a place in the pool and the credential, it takes
-   * on the way. Where it would have to wait it is `patient`.
+   * One attempt as one step of the fiber, for transports with a fast path: a permit of the pool and the credential are
+   * taken on the way if that needs no waiting, otherwise the attempt goes through `waiting`.
    */
-  const swift = (
-    dispatch: Wire.Dispatch,
+  const immediate = (
+    unsafeSend: TinkerTransport.UnsafeSend,
     call: Call,
     attempt: number,
-    fiber: Fiber.RuntimeFiber<Wire.Response, TinkerError.TinkerError>
-  ): Effect.Effect<Wire.Response, TinkerError.TinkerError> =>
+    fiber: Fiber.RuntimeFiber<TinkerTransport.Response, TinkerError.TinkerError>
+  ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> =>
     Effect.async((resume) => {
       const clock = Context.get(fiber.currentDefaultServices, Clock.Clock)
-      const { gate } = tenant.pools[call.endpoint.endpoint.pool]
+      const { limit } = tenant.pools[call.endpoint.endpoint.pool]
       const start = clock.unsafeCurrentTimeMillis()
       const key = presented.atHand(call, start)
-      if (key === undefined || !gate.tryEnter(1)) {
-        resume(patient(call, attempt))
+      if (key === undefined || !limit.tryEnter(1)) {
+        resume(waiting(call, attempt))
         return
       }
       const secret = key === "" ? undefined : key
@@ -178,49 +180,49 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
       const observed = observers.active()
       Sent.tell(request.pool, fiber)
       if (observed) sent(call, attempt, request)
-      const custody = call.options?.custody
-      let inside = true
-      const leave = () => {
-        if (!inside) return
-        inside = false
-        gate.leave(1)
+      const slot = call.options?.slot
+      let holdsPermit = true
+      const release = () => {
+        if (!holdsPermit) return
+        holdsPermit = false
+        limit.leave(1)
       }
-      const flight = dispatch(request, (result) => {
-        leave()
-        if (custody !== undefined) custody.flight = undefined
-        const settled = isWireError(result)
-          ? Effect.fail(Failure.fromWire(call.origin, result))
+      const inFlight = unsafeSend(request, (result) => {
+        release()
+        if (slot !== undefined) slot.inFlight = undefined
+        const settled = isTransportError(result)
+          ? Effect.fail(Failure.fromTransport(call.origin, result))
           : answers.settle(call, request, result, secret)
         resume(observed ? received(call, attempt, start, clock, settled) : settled)
       })
-      const abandon = () => {
-        flight.abandon()
-        leave()
+      const cancel = () => {
+        inFlight.cancel()
+        release()
       }
-      if (custody === undefined) return Effect.sync(abandon)
-      // An answer may already have come: some failures do before `dispatch` returns.
-      if (inside) custody.flight = { abandon }
+      if (slot === undefined) return Effect.sync(cancel)
+      // It may be over already: some failures are known before `unsafeSend` returns.
+      if (holdsPermit) slot.inFlight = { cancel }
       return undefined
     })
 
-  const untraced = (call: Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+  const untraced = (call: Call, attempt: number): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
     if (isClosed()) return failClosed(call.origin)
-    const { dispatch } = wire
-    return dispatch === undefined
-      ? patient(call, attempt)
-      : Effect.withFiberRuntime((fiber) => swift(dispatch, call, attempt, fiber))
+    const { unsafeSend } = transport
+    return unsafeSend === undefined
+      ? waiting(call, attempt)
+      : Effect.withFiberRuntime((fiber) => immediate(unsafeSend, call, attempt, fiber))
   }
 
   const open = Effect.fnUntraced(function*(call: Call, attempt: number) {
     if (isClosed()) return yield* failClosed(call.origin)
-    const { gate } = tenant.pools[call.endpoint.endpoint.pool]
+    const { limit } = tenant.pools[call.endpoint.endpoint.pool]
     yield* Effect.uninterruptibleMask((restore) =>
-      Effect.zipRight(gate.enter(restore, 1), Effect.addFinalizer(() => gate.release(1)))
+      Effect.zipRight(limit.enter(restore, 1), Effect.addFinalizer(() => limit.release(1)))
     )
     const secret = yield* presented.find(call)
-    const toError = (error: Wire.WireError) => Failure.fromWire(call.origin, error)
+    const toError = (error: TinkerTransport.TransportError) => Failure.fromTransport(call.origin, error)
     const request = requestOf(call, attempt, secret)
-    const head = yield* Effect.mapError(Sent.mark(request.pool, wire.stream(request)), toError)
+    const head = yield* Effect.mapError(Sent.mark(request.pool, transport.stream(request)), toError)
     const body = Stream.mapError(head.body, toError)
     if (head.status >= 200 && head.status < 300) return body
     return yield* answers.fail(

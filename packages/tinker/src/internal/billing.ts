@@ -5,13 +5,6 @@
  */
 import * as Duration from "effect/Duration"
 
-/**
- * How long a paused operation sleeps before it asks again.
- *
- * @internal
- */
-export const interval: Duration.Duration = Duration.seconds(5)
-
 /** Quiet for this long, the next 402 begins a new incident. */
 const resetAfter = 300_000
 

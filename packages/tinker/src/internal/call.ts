@@ -4,13 +4,15 @@
  * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 import type * as Endpoint from "../Endpoint.js"
 import type * as RetryPolicy from "../RetryPolicy.js"
 import type * as TinkerError from "../TinkerError.js"
-import type * as Wire from "./exchange.js"
+import type * as TinkerTransport from "../TinkerTransport.js"
 import type * as Failure from "./failure.js"
 import type * as Prepared from "./prepared.js"
+import type * as Retry from "./transport/retry.js"
 
 /** @internal */
 export interface CallOptions {
@@ -24,21 +26,26 @@ export interface CallOptions {
   readonly idempotencyKey?: string | undefined
   /** Of one attempt. */
   readonly timeout?: Duration.DurationInput | undefined
+  /** Instead of the endpoint's policy. */
   readonly retry?: RetryPolicy.Policy | undefined
-  /** Told of every attempt that fails, also of those that are tried again. */
+  /** Runs after each failure, when it is decided whether to try again. */
+  readonly onDecision?: ((decision: Retry.Decision) => Effect.Effect<void>) | undefined
+  /** Runs before each attempt but the first: admission. */
+  readonly beforeRetry?: Effect.Effect<void, TinkerError.TinkerError> | undefined
+  /** Called with the error of every failed attempt, retried or not. */
   readonly onFailed?: ((error: TinkerError.TinkerError) => void) | undefined
   /** Presented instead of the tenant's own. */
   readonly credential?: Redacted.Redacted | undefined
   /**
-   * Where to leave the request under way, for a caller who abandons it when interrupted: one region of its own then
-   * serves for all its requests, instead of one for each. Without it a call cleans up after itself.
+   * Where to put the request in flight, for a caller that cancels it on interruption: one uninterruptible region then
+   * covers all its requests, instead of one for each. Without it a call cleans up after itself.
    */
-  readonly custody?: Custody | undefined
+  readonly slot?: RequestSlot | undefined
 }
 
 /** @internal */
-export interface Custody {
-  flight: Wire.Flight | undefined
+export interface RequestSlot {
+  inFlight: TinkerTransport.InFlight | undefined
 }
 
 /**

@@ -13,25 +13,25 @@ import type { RequestId } from "../Id.js"
 import type * as TinkerError from "../TinkerError.js"
 import * as FifoSemaphore from "./fifoSemaphore.js"
 import * as Logs from "./logs.js"
-import type * as Transport from "./transport.js"
+import type * as ApiClient from "./transport/apiClient.js"
 
 /** @internal */
 export type Cancel = (requestId: RequestId) => Effect.Effect<void>
 
 /** @internal */
 export const make = (options: {
-  readonly transport: Transport.Service
+  readonly api: ApiClient.Service
   readonly scope: Scope.Scope
   readonly dynamicConfig: Effect.Effect<ClientDynamicConfig, TinkerError.TinkerError>
 }): Cancel => {
-  const { dynamicConfig, scope, transport } = options
+  const { dynamicConfig, scope, api } = options
   const line = FifoSemaphore.make(1)
   const post = Effect.fnUntraced(function*(requestId: RequestId) {
     const { sampleCancelEnabled, sampleCancelMaxBatchSize } = yield* dynamicConfig
     if (!sampleCancelEnabled) return
     yield* line.resize(sampleCancelMaxBatchSize)
     yield* line.withPermit(
-      transport.call(Api.cancelFuture, new CancelFutureRequest({ requestId }), {
+      api.call(Api.cancelFuture, new CancelFutureRequest({ requestId }), {
         from: { module: "SamplingClient", method: "cancel" }
       })
     )

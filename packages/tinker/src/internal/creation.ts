@@ -12,7 +12,6 @@ import { ModelId } from "../Id.js"
 import { LoraConfig } from "../LoraConfig.js"
 import { CreateModelRequest, CreateModelResponse } from "../Model.js"
 import type { OptimizerConfig } from "../Optimizer.js"
-import * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import * as Weights from "../Weights.js"
 import * as Input from "./input.js"
@@ -20,6 +19,7 @@ import * as Meters from "./meters.js"
 import * as Poll from "./poll.js"
 import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
+import type { ServiceContext } from "./serviceContext.js"
 
 /** @internal */
 export interface LoraOptions {
@@ -75,7 +75,7 @@ export const request = <A>(method: string, build: () => A): Effect.Effect<A, Tin
  * @internal
  */
 export const result = <A>(options: {
-  readonly service: ServiceClient.Service
+  readonly service: ServiceContext
   readonly accepted: Future.UntypedFuture
   readonly requestType: string
   readonly from: { readonly module: string; readonly method: string }
@@ -84,9 +84,9 @@ export const result = <A>(options: {
   readonly started: number
 }): Effect.Effect<A, TinkerError.TinkerError> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    const { budgets, transport } = options.service[ServiceClient.TypeId]
+    const { api, budgets } = options.service
     return Poll.poll({
-      transport,
+      api,
       inflight: budgets.inflight,
       requestId: options.accepted.requestId,
       requestType: options.requestType,
@@ -103,7 +103,7 @@ const created = Decoder.fromSchema(CreateModelResponse)
 const loaded = Decoder.fromSchema(Weights.LoadWeightsResponse)
 
 const create: (
-  service: ServiceClient.Service,
+  service: ServiceContext,
   options: LoraOptions,
   method: string
 ) => Effect.Effect<ModelId, TinkerError.TinkerError> = Effect.fnUntraced(function*(service, options, method) {
@@ -122,7 +122,7 @@ const create: (
   )
   const started = yield* Clock.currentTimeMillis
   const sessionId = yield* service.sessionId
-  const { nextModelSeqId, transport } = service[ServiceClient.TypeId]
+  const { api, nextModelSeqId } = service
   const body = yield* request(method, () =>
     new CreateModelRequest({
       sessionId,
@@ -132,7 +132,7 @@ const create: (
       loraConfig,
       optimizerConfig: options.optimizer
     }))
-  const accepted = yield* transport.call(Api.createModel, body, { from: from(method) })
+  const accepted = yield* api.call(Api.createModel, body, { from: from(method) })
   const answer = yield* result({
     service,
     accepted,
@@ -147,7 +147,7 @@ const create: (
 
 /** @internal */
 export const lora = (
-  service: ServiceClient.Service,
+  service: ServiceContext,
   options: LoraOptions
 ): Effect.Effect<ModelId, TinkerError.TinkerError> => create(service, options, "makeLora")
 
@@ -157,13 +157,13 @@ export const lora = (
  * @internal
  */
 export const viaLoadWeights: (
-  service: ServiceClient.Service,
+  service: ServiceContext,
   options: StateOptions
 ) => Effect.Effect<ModelId, TinkerError.TinkerError> = Effect.fnUntraced(function*(service, options) {
   const method = "makeFromState"
   const started = yield* Clock.currentTimeMillis
   const sessionId = yield* service.sessionId
-  const { nextModelSeqId, transport } = service[ServiceClient.TypeId]
+  const { api, nextModelSeqId } = service
   const modelSeqId = nextModelSeqId()
   const body = yield* request(method, () =>
     new Weights.LoadWeightsRequest({
@@ -176,7 +176,7 @@ export const viaLoadWeights: (
       optimizerConfig: options.withOptimizer === true ? undefined : options.optimizer,
       weightsAccessToken: token(options.weightsAccessToken)
     }))
-  const accepted = yield* transport.call(Api.loadWeights, body, { from: from(method) })
+  const accepted = yield* api.call(Api.loadWeights, body, { from: from(method) })
   const answer = yield* result({
     service,
     accepted,
@@ -195,13 +195,13 @@ export const viaLoadWeights: (
  * @internal
  */
 export const likeCheckpoint: (
-  service: ServiceClient.Service,
+  service: ServiceContext,
   options: StateOptions
 ) => Effect.Effect<ModelId, TinkerError.TinkerError> = Effect.fnUntraced(function*(service, options) {
   const method = "makeFromState"
-  const { transport } = service[ServiceClient.TypeId]
+  const { api } = service
   const secret = token(options.weightsAccessToken)
-  const info = yield* transport.call(
+  const info = yield* api.call(
     Api.weightsInfo,
     yield* request(method, () => new Weights.WeightsInfoRequest({ tinkerPath: options.path })),
     { from: from(method), credential: secret === undefined ? undefined : Redacted.make(secret) }

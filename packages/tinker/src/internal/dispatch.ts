@@ -1,19 +1,18 @@
 /**
- * Who may send a sample request now: one for all sampling clients of a tenant.
+ * Admission of sample requests: one dispatcher for all sampling clients of a tenant. Whether and how long to wait after
+ * a rate limit is for the `rateLimit` policy to say; this keeps the moment until which everyone waits.
  *
- * A request is admitted by count and by bytes, and holds its place until the server has accepted it; waiting for the
- * result holds nothing. A rate limit stops everyone for a moment, and for ten seconds more newcomers enter slowly:
- * few at a time, their bytes weighing twenty times as much.
+ * A request is admitted by count and by bytes, and holds its permits until the server has accepted it; waiting for the
+ * result holds nothing. A rate limit stops everyone for a moment, and for ten seconds after it requests are admitted
+ * slowly: few at a time, their bytes weighing twenty times as much.
  *
  * @since 0.1.0
  */
-import * as Clock from "effect/Clock"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as TinkerError from "../TinkerError.js"
 import * as ByteBudget from "./byteBudget.js"
 import * as FifoSemaphore from "./fifoSemaphore.js"
-import type * as Tenant from "./tenant.js"
+import type * as Tenants from "./transport/tenants.js"
 
 const most = 400
 const mostWhenThrottled = 10
@@ -22,39 +21,33 @@ const throttledWeight = 20
 
 /** Large prompts are what a busy server can take least of. */
 const small = 128 * 1024
-const smallPause = Duration.seconds(1)
-const largePause = Duration.seconds(5)
+const largePause = 5_000
 
 /** @internal */
 export interface Submission<A> {
   /** Estimated size of the request. */
   readonly bytes: number
-  /** Sends it; a rate limit is ours to wait out, and is not retried by `send`. */
+  /** Sends it, with its retries. */
   readonly send: Effect.Effect<A, TinkerError.TinkerError>
-  /** Called whenever the request is held back, with how often that was. */
-  readonly onBackoff: (
-    error: TinkerError.TinkerError,
-    attempt: number,
-    delay: Duration.Duration
-  ) => Effect.Effect<void>
-  /** Told when it may be sent for the first time. */
+  /** Called when it may be sent. */
   readonly onAdmitted?: ((now: number) => void) | undefined
-  /** Asked before every attempt: the reason to stop trying, if there is one. */
+  /** Asked whenever it may be sent: the reason to stop trying, if there is one. */
   readonly giveUp: (now: number) => TinkerError.TinkerError | undefined
 }
 
 /** @internal */
 export interface Dispatch {
-  /** The answer of the first `send` that the server does not hold back. */
+  /** Runs `send` once there is a permit and no rate limit is in force. */
   readonly submit: <A>(submission: Submission<A>) => Effect.Effect<A, TinkerError.TinkerError>
+  /** Waits until no rate limit is in force: what a retry has to wait for besides its own delay. */
+  readonly opened: (giveUp: Submission<unknown>["giveUp"]) => Effect.Effect<void, TinkerError.TinkerError>
+  /**
+   * Stops everyone after a rate limit, for the delay its policy decided on; longer for a large prompt, unless the server
+   * said how long. Returns the milliseconds.
+   */
+  readonly close: (now: number, bytes: number, delay: number, error: TinkerError.TinkerError) => number
   readonly resize: (bytes: number) => Effect.Effect<void>
 }
-
-/** A 402 waits as a rate limit does, for as long as the billing pause allows (which the transport has noted on it). */
-const isHeldBack = (error: TinkerError.TinkerError): boolean =>
-  error._tag === "RateLimited"
-    ? error.shouldRetry !== false
-    : error._tag === "BillingBlocked" && error.shouldRetry === true
 
 /** @internal */
 export const make = (bytes: number): Dispatch => {
@@ -64,9 +57,9 @@ export const make = (bytes: number): Dispatch => {
   let closedUntil = Number.NEGATIVE_INFINITY
   let longest = 0
 
-  /** How much longer the door is closed, negative for how long it has been open. */
+  /** How much longer a rate limit is in force, negative for how long it has been over. */
   const closedFor = (now: number): number => {
-    // A clock may be set back: nobody waits longer than the server asked for.
+    // The clock may be set back: nobody waits longer than the limit asked for.
     if (closedUntil - now > longest) closedUntil = now + longest
     return closedUntil - now
   }
@@ -98,47 +91,50 @@ export const make = (bytes: number): Dispatch => {
       })
     )
 
-  const pauseFor = (error: TinkerError.TinkerError, cost: number): Duration.Duration =>
-    error.retryAfter ?? (cost <= small ? smallPause : largePause)
-
-  const attempt = <A>(submission: Submission<A>, held: number): Effect.Effect<A, TinkerError.TinkerError> =>
+  const opened: Dispatch["opened"] = (giveUp) =>
     Effect.clockWith((clock) => {
       const now = clock.unsafeCurrentTimeMillis()
-      const reason = submission.giveUp(now)
+      const reason = giveUp(now)
       if (reason !== undefined) return Effect.fail(reason)
       const wait = closedFor(now)
-      if (wait > 0) {
-        // Somebody else may have met the limit again meanwhile: look once more.
-        return Effect.zipRight(Effect.sleep(wait), attempt(submission, held))
-      }
-      if (held === 0) submission.onAdmitted?.(now)
-      return Effect.catchAll(
-        submission.send,
-        (error) => isHeldBack(error) ? holdBack(submission, held, error) : Effect.fail(error)
-      )
+      // Another request may meet the limit meanwhile: look again.
+      return wait > 0 ? Effect.zipRight(Effect.sleep(wait), opened(giveUp)) : Effect.void
     })
 
-  const holdBack = <A>(
-    submission: Submission<A>,
-    held: number,
-    error: TinkerError.TinkerError
-  ): Effect.Effect<A, TinkerError.TinkerError> =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      const pause = pauseFor(error, submission.bytes)
-      longest = Math.max(closedFor(now), Duration.toMillis(pause))
-      closedUntil = now + longest
-      return Effect.zipRight(submission.onBackoff(error, held + 1, pause), attempt(submission, held + 1))
+  const whenOpen = <A>({ giveUp, onAdmitted, send }: Submission<A>): Effect.Effect<A, TinkerError.TinkerError> =>
+    Effect.clockWith((clock) => {
+      const now = clock.unsafeCurrentTimeMillis()
+      if (closedFor(now) > 0) {
+        return Effect.zipRight(
+          opened(giveUp),
+          Effect.suspend(() => {
+            onAdmitted?.(clock.unsafeCurrentTimeMillis())
+            return send
+          })
+        )
+      }
+      const reason = giveUp(now)
+      if (reason !== undefined) return Effect.fail(reason)
+      onAdmitted?.(now)
+      return send
     })
 
   return {
-    submit: (submission) => admitted(submission.bytes, attempt(submission, 0)),
+    submit: (submission) => admitted(submission.bytes, whenOpen(submission)),
+    opened,
+    close: (now, bytes, delay, error) => {
+      const pause = bytes <= small || error.retryAfter !== undefined ? delay : Math.max(delay, largePause)
+      longest = Math.max(closedFor(now), pause)
+      closedUntil = now + longest
+      return pause
+    },
     resize: budget.resize
   }
 }
 
 const defaultBytes = 10 * 1024 * 1024
 
-const key: Tenant.SharedKey<Dispatch> = { make: () => make(defaultBytes) }
+const key: Tenants.SharedKey<Dispatch> = { make: () => make(defaultBytes) }
 
 /** @internal */
-export const ofTenant = (tenant: Tenant.Tenant): Dispatch => tenant.shared(key)
+export const ofTenant = (tenant: Tenants.Tenant): Dispatch => tenant.shared(key)

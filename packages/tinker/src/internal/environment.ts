@@ -6,9 +6,11 @@
 import * as Config from "effect/Config"
 import type { Options } from "../TinkerConfig.js"
 
-const optional = (name: string) => Config.string(name).pipe(Config.withDefault(""))
+/** @internal */
+export const optional = (name: string) => Config.string(name).pipe(Config.withDefault(""))
 
-const either = (name: string) =>
+/** In upper or lower case. @internal */
+export const either = (name: string) =>
   Config.all([optional(name), optional(name.toLowerCase())]).pipe(
     Config.map(([upper, lower]) => upper === "" ? lower : upper)
   )
@@ -31,13 +33,7 @@ export const options: Config.Config<Options> = Config.all({
   telemetry: Config.string("TINKER_TELEMETRY").pipe(Config.withDefault("1")),
   log: optional("TINKER_LOG"),
   clientId: optional("CLOUDFLARE_ACCESS_CLIENT_ID"),
-  clientSecret: optional("CLOUDFLARE_ACCESS_CLIENT_SECRET"),
-  http: either("HTTP_PROXY"),
-  https: either("HTTPS_PROXY"),
-  all: either("ALL_PROXY"),
-  no: either("NO_PROXY"),
-  caFile: optional("SSL_CERT_FILE"),
-  caDirectory: optional("SSL_CERT_DIR")
+  clientSecret: optional("CLOUDFLARE_ACCESS_CLIENT_SECRET")
 }).pipe(Config.map((env): Options => ({
   baseUrl: env.baseUrl,
   allowInsecure: isOn(env.allowInsecure),
@@ -52,9 +48,7 @@ export const options: Config.Config<Options> = Config.all({
   headers: {
     ...(env.clientId === "" ? {} : { "cf-access-client-id": env.clientId }),
     ...(env.clientSecret === "" ? {} : { "cf-access-client-secret": env.clientSecret })
-  },
-  proxy: { http: env.http, https: env.https, all: env.all, no: env.no },
-  caFile: env.caFile || env.caDirectory
+  }
 })))
 
 /**

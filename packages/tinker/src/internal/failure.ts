@@ -1,5 +1,5 @@
 /**
- * From what the wire said to the tagged error the caller gets. The one place where statuses have a meaning.
+ * From what the transport returned to the tagged error the caller gets. The one place where statuses have a meaning.
  *
  * @since 0.1.0
  */
@@ -7,7 +7,7 @@ import * as Duration from "effect/Duration"
 import type { Plain } from "../Endpoint.js"
 import type { Compatibility } from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
-import type { Head, Response, WireError } from "./exchange.js"
+import type { Response, ResponseHead, TransportError } from "../TinkerTransport.js"
 
 /**
  * Who asked, for the error.
@@ -25,7 +25,7 @@ const number = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\s*$/i
 /** `Wed, 21 Oct 2026 07:28:00 GMT` and its two obsolete forms; other zones as names or offsets. */
 const httpDate = /^\s*(?:[a-z]{3,9},?\s+)?(?:\d{1,2}[ -][a-z]{3}[ -]\d{2,4}|[a-z]{3}\s+\d{1,2})\s+\d{1,2}:\d{2}/i
 
-const parseHint = (headers: Head["headers"], now: number): number | undefined => {
+const parseHint = (headers: ResponseHead["headers"], now: number): number | undefined => {
   const millis = headers["retry-after-ms"]
   // One that can be read but not obeyed still hides `retry-after`.
   if (millis !== undefined && number.test(millis)) return Number(millis)
@@ -40,12 +40,12 @@ const parseHint = (headers: Head["headers"], now: number): number | undefined =>
  *
  * @internal
  */
-export const retryAfter = (headers: Head["headers"], now: number): Duration.Duration | undefined => {
+export const retryAfter = (headers: ResponseHead["headers"], now: number): Duration.Duration | undefined => {
   const hint = parseHint(headers, now)
   return hint !== undefined && hint > 0 && hint <= 60_000 ? Duration.millis(hint) : undefined
 }
 
-const shouldRetryHeader = (headers: Head["headers"]): boolean | undefined => {
+const shouldRetryHeader = (headers: ResponseHead["headers"]): boolean | undefined => {
   const value = headers["x-should-retry"]
   return value === "true" ? true : value === "false" ? false : undefined
 }
@@ -177,7 +177,7 @@ export const fromResponse = (
 /**
  * @internal
  */
-export const fromWire = (origin: Origin, error: WireError): TinkerError.TinkerError => {
+export const fromTransport = (origin: Origin, error: TransportError): TinkerError.TinkerError => {
   const fields = {
     module: origin.module,
     method: origin.method,

@@ -13,17 +13,15 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as FiberId from "effect/FiberId"
-import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Api from "../Api.js"
 import type { SamplingSessionTarget } from "../Future.js"
 import { FutureCompletion, FuturesRetrieveRequest } from "../Future.js"
 import type { RequestId } from "../Id.js"
 import type * as QueueState from "../QueueState.js"
-import * as RetryPolicy from "../RetryPolicy.js"
+import type * as RetryPolicy from "../RetryPolicy.js"
 import * as TinkerError from "../TinkerError.js"
-import * as Drive from "./drive.js"
-import type * as Transport from "./transport.js"
+import type * as ApiClient from "./transport/apiClient.js"
 import { forkQuietly } from "./turnstile.js"
 
 /** @internal */
@@ -36,11 +34,11 @@ export interface FuturesPoller {
 
 /** @internal */
 export interface Options {
-  readonly transport: Transport.Service
+  readonly api: ApiClient.Service
   readonly target: SamplingSessionTarget
   readonly scope: Scope.Scope
-  /** Of failures in a row. One for all who wait: that of the client, whatever a single call runs under. */
-  readonly policy: RetryPolicy.Policy
+  /** Those of the client: the poll serves all samples, whatever policies a single one runs under. */
+  readonly policies: RetryPolicy.Policies
   readonly giveUp: (now: number) => TinkerError.TinkerError | undefined
   /** The server says nothing about those who wait here, so we do. */
   readonly onEvent: (event: QueueState.Event) => Effect.Effect<void>
@@ -50,7 +48,6 @@ type Waiter = Deferred.Deferred<FutureCompletion, TinkerError.TinkerError>
 
 const from = { module: "SamplingClient", method: "sample" }
 
-const badRequests = 3
 const pause = Duration.seconds(1)
 const reportEvery = 60_000
 
@@ -62,7 +59,7 @@ const mostUnclaimed = 10_000
 
 /** @internal */
 export const make = (options: Options): FuturesPoller => {
-  const { giveUp, onEvent, policy, scope, target, transport } = options
+  const { api, giveUp, onEvent, policies, scope, target } = options
   const waiters = new Map<RequestId, Waiter>()
   /** Completions nobody waits for yet. */
   const unclaimed = new Map<RequestId, FutureCompletion>()
@@ -90,41 +87,50 @@ export const make = (options: Options): FuturesPoller => {
     if (oldest !== undefined && unclaimed.size > mostUnclaimed) unclaimed.delete(oldest)
   }
 
-  const failures = () => {
-    let bad = 0
-    let count = 0
-    let drive: Drive.Drive | undefined
-    return {
-      reset: () => {
-        bad = 0
-        count = 0
-        drive = undefined
-      },
-      /** Waits as the policy says, or gives up. */
-      retry: Effect.fnUntraced(function*(error: TinkerError.TinkerError, now: number, waited: number) {
-        if (yield* transport.pauseForBilling(error, Api.retrieveFutures.name)) return
-        const isBad = error.status === 400
-        if (isBad && bad++ >= badRequests) return yield* error
-        drive ??= Drive.make(policy)
-        const wait = isBad ? Option.some(Duration.toMillis(pause)) : yield* drive.next(now, error)
-        if (Option.isNone(wait)) return yield* error
-        const delay = Duration.millis(wait.value)
-        const attempt = ++count
-        transport.emit({
-          _tag: "RetryScheduled",
-          endpoint: Api.retrieveFutures.name,
-          attempt,
-          delay: wait.value,
-          error
-        })
-        yield* tell({ _tag: "Retrying", error, attempt, delay }, waited)
-        yield* Effect.sleep(delay)
-      })
-    }
-  }
+  /** What has changed since the last poll; `undefined` when nothing has. */
+  const ask = (acknowledged: ReadonlyArray<RequestId>) =>
+    api.attempt(
+      Api.retrieveFutures,
+      new FuturesRetrieveRequest({
+        target,
+        prevCursor: cursor,
+        retrievedRequestIds: acknowledged.length === 0 ? undefined : acknowledged
+      }),
+      { from }
+    ).pipe(
+      Effect.flatMap(({ body, headers, status }) =>
+        Either.mapLeft(
+          Api.retrieveFutures.response.decode(body, headers["content-type"]),
+          (description) => new TinkerError.MalformedResponse({ ...from, status, description })
+        )
+      ),
+      // Not a failure: the request was held as long as the server holds one.
+      Effect.catchIf((error) => error.status === 408, () => Effect.succeed(undefined))
+    )
+
+  const retried = (acknowledged: ReadonlyArray<RequestId>, heard: number) =>
+    Effect.catchAll(ask(acknowledged), (error) =>
+      api.again({
+        name: Api.retrieveFutures.name,
+        class: Api.retrieveFutures.retry,
+        error,
+        policies,
+        run: () =>
+          Effect.flatMap(Clock.currentTimeMillis, (now) => {
+            const stuck = giveUp(now)
+            return stuck === undefined ? ask(acknowledged) : Effect.fail(stuck)
+          }),
+        onDecision: ({ delay, error, failures }) =>
+          delay === undefined
+            ? Effect.void
+            : Effect.flatMap(
+              Clock.currentTimeMillis,
+              (now) =>
+                publish({ _tag: "Retrying", error, attempt: failures, delay: Duration.millis(delay) }, now - heard)
+            )
+      }))
 
   const loop = Effect.gen(function*() {
-    const failed = failures()
     let quickly = 0
     let heard = yield* Clock.currentTimeMillis
     let reported = heard
@@ -133,31 +139,17 @@ export const make = (options: Options): FuturesPoller => {
       const stuck = giveUp(sent)
       if (stuck !== undefined) return yield* stuck
       const acknowledged = [...done]
-      const answer = yield* Effect.either(transport.call(
-        Api.retrieveFutures,
-        new FuturesRetrieveRequest({
-          target,
-          prevCursor: cursor,
-          retrievedRequestIds: acknowledged.length === 0 ? undefined : acknowledged
-        }),
-        { from, retry: RetryPolicy.never }
-      ))
+      const news = yield* retried(acknowledged, heard)
       const now = yield* Clock.currentTimeMillis
-      // A 408 is no failure: the request was held as long as the server holds one.
-      if (Either.isLeft(answer) && answer.left.status !== 408) {
-        yield* failed.retry(answer.left, now, now - heard)
-        continue
-      }
-      failed.reset()
-      if (Either.isRight(answer)) {
-        if (answer.right.cursor < cursor) {
-          // The server counts anew, and what it had to say before is lost: everyone looks for their own result.
+      if (news !== undefined) {
+        if (news.cursor < cursor) {
+          // The server has restarted its count, and earlier news is lost: every sample polls for its own result.
           for (const requestId of [...waiters.keys()]) complete(new FutureCompletion({ state: "finished", requestId }))
         }
-        cursor = answer.right.cursor
+        cursor = news.cursor
         for (const requestId of acknowledged) done.delete(requestId)
-        for (const completion of answer.right.completions) complete(completion)
-        if (answer.right.completions.length > 0) {
+        for (const completion of news.completions) complete(completion)
+        if (news.completions.length > 0) {
           heard = now
           quickly = 0
           continue
@@ -165,7 +157,10 @@ export const make = (options: Options): FuturesPoller => {
       }
       if (now - reported >= reportEvery) {
         reported = now
-        yield* tell({ _tag: "Queued", state: "unknown", reason: `${waiters.size} samples without news` }, now - heard)
+        yield* publish(
+          { _tag: "Queued", state: "unknown", reason: `${waiters.size} samples without news` },
+          now - heard
+        )
       }
       quickly = now - sent < held ? quickly + 1 : 0
       if (quickly > 1) yield* Effect.sleep(pause)
@@ -184,7 +179,7 @@ export const make = (options: Options): FuturesPoller => {
       )
     }))
 
-  const tell = (
+  const publish = (
     what:
       | { readonly _tag: "Queued"; readonly state: QueueState.QueueState; readonly reason: string }
       | {

@@ -13,7 +13,7 @@ import type { SessionId } from "../Id.js"
 import { SessionHeartbeatRequest } from "../Session.js"
 import type * as TinkerError from "../TinkerError.js"
 import * as Logs from "./logs.js"
-import type * as Transport from "./transport.js"
+import type * as ApiClient from "./transport/apiClient.js"
 
 /** @internal */
 export type Health =
@@ -34,11 +34,11 @@ const warnEvery = 60_000
  * @internal
  */
 export const run = Effect.fnUntraced(function*(
-  transport: Transport.Service,
+  api: ApiClient.Service,
   sessionId: SessionId,
   health: SubscriptionRef.SubscriptionRef<Health>
 ) {
-  const beat = transport.call(Api.heartbeat, new SessionHeartbeatRequest({ sessionId }), {
+  const beat = api.call(Api.heartbeat, new SessionHeartbeatRequest({ sessionId }), {
     from: { module: "ServiceClient", method: "heartbeat" }
   })
   let alive = yield* Clock.currentTimeMillis

@@ -23,7 +23,7 @@ import * as RetryPolicy from "../RetryPolicy.js"
 import type * as TinkerError from "../TinkerError.js"
 import * as Fate from "./fate.js"
 import * as Tracing from "./tracing.js"
-import type * as Transport from "./transport.js"
+import type * as ApiClient from "./transport/apiClient.js"
 
 /** What the server answers to a request it accepts. */
 type Accepted = Effect.Effect<Future.UntypedFuture, TinkerError.TinkerError>
@@ -63,8 +63,8 @@ interface Owed {
 }
 
 /** @internal */
-export const make = ({ placeholder, transport }: {
-  readonly transport: Transport.Service
+export const make = ({ placeholder, api }: {
+  readonly api: ApiClient.Service
   /** A request that changes nothing. */
   readonly placeholder: Send
 }): Numbering => {
@@ -105,7 +105,7 @@ export const make = ({ placeholder, transport }: {
 
   /** Pays in order, until something does not get through: what follows must not wait for it any longer. */
   const catchUp = Effect.gen(function*() {
-    const { submit } = yield* transport.policies
+    const { submit } = yield* api.policies
     const bounded = RetryPolicy.provide({ submit: Schedule.intersect(submit, Schedule.recurs(resends)) })
     for (let [first] = owed; first !== undefined; [first] = owed) {
       if (!(yield* bounded(pay(first)))) return
@@ -131,7 +131,7 @@ export const make = ({ placeholder, transport }: {
     })
 
   const marked = (number: number, self: Accepted): Accepted =>
-    transport.tracing.spans
+    api.tracing.spans
       ? Effect.tap(
         Effect.zipRight(Tracing.annotate({ "tinker.seq_id": number }), self),
         ({ requestId }) => Tracing.annotate({ "tinker.request_id": requestId })

@@ -14,8 +14,6 @@ import type { ModelId } from "../Id.js"
 import * as Loss from "../Loss.js"
 import { GetInfoRequest } from "../Model.js"
 import * as Optimizer from "../Optimizer.js"
-import * as SamplingClient from "../SamplingClient.js"
-import * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import * as TinkerFuture from "../TinkerFuture.js"
 import type * as TrainingClient from "../TrainingClient.js"
@@ -27,7 +25,9 @@ import * as ErrorChannel from "./errorChannel.js"
 import * as Meters from "./meters.js"
 import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
+import * as Samplers from "./samplers.js"
 import * as Saving from "./saving.js"
+import type { ServiceContext } from "./serviceContext.js"
 import * as Submission from "./submission.js"
 import * as Unobserved from "./training/unobserved.js"
 
@@ -115,21 +115,20 @@ interface Pass {
 
 /** @internal */
 export const make: (options: {
-  readonly service: ServiceClient.Service
+  readonly service: ServiceContext
   readonly modelId: ModelId
 }) => Effect.Effect<TrainingClient.Service, never, Scope.Scope> = Effect.fnUntraced(function*({ modelId, service }) {
-  const internals = service[ServiceClient.TypeId]
-  const { budgets, nextSamplingSessionSeqId, transport } = internals
+  const { api, budgets, nextSamplingSessionSeqId } = service
   const unobserved = yield* Unobserved.make(modelId)
   const line = yield* Submission.make({
     unobserved,
-    service: internals,
+    service,
     module: "TrainingClient",
     report: QueueLog.make(`Training of ${modelId}`),
     attributes: { "tinker.model_id": modelId },
     // The smallest forward pass there is. Under a key of its own: it is not the request whose number it takes.
     placeholder: (seqId) =>
-      transport.call(
+      api.call(
         Api.forwardBackward,
         { modelId, seqId, data: [placeholder], lossFn: "cross_entropy", lossFnConfig: undefined, forwardOnly: true },
         { from: from("submit"), idempotencyKey: `effect-tinker-${modelId}-${seqId}-placeholder` }
@@ -260,18 +259,15 @@ export const make: (options: {
     function*(settings) {
       const sessionId = yield* service.sessionId
       const samplingSessionId = yield* TinkerFuture.await(saving.saveWeightsEphemeral)
-      return yield* SamplingClient.fromSession(service, samplingSessionId, sessionId, "original", settings, modelId)
+      return yield* Samplers.fromSession(service, samplingSessionId, sessionId, "original", settings, modelId)
     }
   )
 
   const createSamplingClient: TrainingClient.Service["createSamplingClient"] = (modelPath, settings) =>
-    Effect.zipRight(
-      unobserved.settle("createSamplingClient"),
-      Effect.provideService(SamplingClient.make({ ...settings, modelPath }), ServiceClient.ServiceClient, service)
-    )
+    Effect.zipRight(unobserved.settle("createSamplingClient"), Samplers.make(service, { ...settings, modelPath }))
 
   const getInfo: TrainingClient.Service["getInfo"] = Effect.suspend(() =>
-    ErrorChannel.request(transport.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") }))
+    ErrorChannel.request(api.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") }))
   )
 
   return {

@@ -16,7 +16,7 @@ export type Options<A> = Request.Options<A>
 
 /** @internal */
 export const poll = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerError> =>
-  options.transport.tracing.spans ? traced(options) : untraced(options)
+  options.api.tracing.spans ? traced(options) : untraced(options)
 
 const traced = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerError> => {
   const { json, protobuf } = options.decoder

@@ -10,7 +10,7 @@ import * as Redacted from "effect/Redacted"
 import type { Encoded, Endpoint, Plain } from "../Endpoint.js"
 import { noQuery } from "../Endpoint.js"
 import * as TinkerConfig from "../TinkerConfig.js"
-import type * as Wire from "./exchange.js"
+import type * as TinkerTransport from "../TinkerTransport.js"
 
 /** @internal */
 export interface Details {
@@ -26,7 +26,7 @@ export interface Prepared {
   readonly endpoint: Plain
   /** Refuses path values that would lead elsewhere. */
   readonly check: (encoded: Encoded) => Either.Either<Encoded, string>
-  readonly request: (encoded: Encoded, details: Details) => Wire.Request
+  readonly request: (encoded: Encoded, details: Details) => TinkerTransport.Request
 }
 
 const usual = Duration.seconds(60)

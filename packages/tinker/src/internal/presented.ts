@@ -10,7 +10,7 @@ import * as Redacted from "effect/Redacted"
 import type * as Credentials from "../Credentials.js"
 import type * as TinkerError from "../TinkerError.js"
 import type { Call } from "./call.js"
-import type * as Tenant from "./tenant.js"
+import type * as Tenants from "./transport/tenants.js"
 
 const isSettled = <A, E>(self: Effect.Effect<A, E>): self is Exit.Exit<A, E> => Exit.isExit(self)
 
@@ -23,7 +23,7 @@ export interface Presented {
 }
 
 /** @internal */
-export const make = (credentials: Credentials.Service, tenant: Tenant.Tenant): Presented => {
+export const make = (credentials: Credentials.Service, tenant: Tenants.Tenant): Presented => {
   /** A credential that needs no finding out is read once. */
   const fixedKey = isSettled(credentials.current) && Exit.isSuccess(credentials.current)
     ? Option.match(credentials.current.value, { onNone: () => "", onSome: Redacted.value })

@@ -4,14 +4,15 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Wire from "./exchange.js"
+import * as TinkerTransport from "../TinkerTransport.js"
 
 const maxHops = 5
 
 /** All that a foreign host gets to see of us. */
 const harmless = ["accept", "user-agent"]
 
-const refused = (why: string) => Effect.fail(new Wire.WireError("connection", `redirect refused: ${why}`, undefined))
+const refused = (why: string) =>
+  Effect.fail(new TinkerTransport.TransportError("connection", `redirect refused: ${why}`, undefined))
 
 /**
  * The answer at the end of the redirects; the first answer is one.
@@ -19,11 +20,11 @@ const refused = (why: string) => Effect.fail(new Wire.WireError("connection", `r
  * @internal
  */
 export const follow = (
-  wire: Wire.Wire,
-  request: Wire.Request,
-  response: Wire.Response,
+  transport: TinkerTransport.Service,
+  request: TinkerTransport.Request,
+  response: TinkerTransport.Response,
   hops = 0
-): Effect.Effect<Wire.Response, Wire.WireError> => {
+): Effect.Effect<TinkerTransport.Response, TinkerTransport.TransportError> => {
   if (response.status < 300 || response.status >= 400) return Effect.succeed(response)
   if (hops === maxHops) return refused(`more than ${maxHops} in a row`)
   if (request.method !== "GET") return refused("only a GET can be repeated elsewhere")
@@ -38,7 +39,7 @@ export const follow = (
   if (target.protocol !== "https:" && target.protocol !== new URL(request.origin).protocol) {
     return refused("it leaves https")
   }
-  const next: Wire.Request = {
+  const next: TinkerTransport.Request = {
     ...request,
     origin: target.origin,
     path: `${target.pathname}${target.search}`,
@@ -47,5 +48,5 @@ export const follow = (
       ? request.headers
       : Object.fromEntries(Object.entries(request.headers).filter(([name]) => harmless.includes(name)))
   }
-  return Effect.flatMap(wire.send(next), (answer) => follow(wire, next, answer, hops + 1))
+  return Effect.flatMap(transport.send(next), (answer) => follow(transport, next, answer, hops + 1))
 }

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import type * as Clock from "effect/Clock"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -20,8 +20,8 @@ import type * as QueueState from "../QueueState.js"
 import * as Sample from "../Sample.js"
 import { JoinSamplingSessionRequest } from "../Sampler.js"
 import type { SampleOptions, Settings } from "../SamplingClient.js"
-import * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
+import type { RequestSlot } from "./call.js"
 import * as Cancellation from "./cancellation.js"
 import { promptBytes } from "./chunking.js"
 import * as Dispatch from "./dispatch.js"
@@ -32,11 +32,11 @@ import * as Meters from "./meters.js"
 import * as Poll from "./poll.js"
 import * as Decoder from "./poll/decoder.js"
 import * as QueueLog from "./queueLog.js"
-import { resubmitting } from "./resubmit.js"
 import * as SampleProgress from "./sampleProgress.js"
 import * as SampleRequest from "./sampleRequest.js"
+import type { ServiceContext } from "./serviceContext.js"
 import * as Tracing from "./tracing.js"
-import type * as Transport from "./transport.js"
+import type * as Retry from "./transport/retry.js"
 
 const from = (method: string) => ({ module: "SamplingClient", method })
 
@@ -60,12 +60,12 @@ const decoder: Decoder.Decoder<Sample.SampleResponse> = {
  */
 export type Numbering = "original" | "copy"
 
-/** A sample under way: what must be let go when nobody waits for it any more. */
-interface UnderWay extends Transport.Custody {
+/** A sample in progress: what must be cancelled when nobody waits for it any more. */
+interface InProgress extends RequestSlot {
   readonly from: { readonly module: string; readonly method: string }
   /** Accepted by the server, its result not there yet. */
   accepted: RequestId | undefined
-  /** How often it has been asked for as a whole. */
+  /** How often it has been submitted. */
   attempts: number
   started: number
 }
@@ -81,18 +81,18 @@ export interface Sampling {
 
 /** @internal */
 export const make: (
-  service: ServiceClient.Service,
+  service: ServiceContext,
   samplingSessionId: SamplingSessionId,
   numbering: Numbering,
   settings: Settings,
   model: string | undefined
 ) => Effect.Effect<Sampling, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(
   function*(service, samplingSessionId, numbering, settings, model) {
-    const { budgets: { inflight }, transport } = service[ServiceClient.TypeId]
+    const { api, budgets: { inflight } } = service
     const config = yield* service.clientConfig
     const scope = yield* Effect.scope
-    const { poll: policy } = yield* transport.policies
-    const dispatch = Dispatch.ofTenant(transport.tenant)
+    const policies = yield* api.policies
+    const dispatch = Dispatch.ofTenant(api.tenant)
     yield* dispatch.resize(config.sampleDispatchBytesSemaphoreSize)
     const events = yield* Effect.acquireRelease(PubSub.sliding<QueueState.Event>(64), PubSub.shutdown)
     const log = QueueLog.make(`Sampling from ${samplingSessionId}`)
@@ -102,10 +102,10 @@ export const make: (
       samplingSessionId,
       config.sampleEnableStuckDetection ? patience : Duration.infinity
     )
-    // With the shared poll a sample under way costs the server nothing to hold.
+    // With the shared poll, a sample in progress costs the server no held request.
     const sharedPoll = config.sampleUseRetrieveFutures
-    const places = FifoSemaphore.make(config.sampleMaxConcurrentRequests)
-    const cancel = Cancellation.make({ transport, scope, dynamicConfig: service.dynamicConfig })
+    const permits = FifoSemaphore.make(config.sampleMaxConcurrentRequests)
+    const cancel = Cancellation.make({ api, scope, dynamicConfig: service.dynamicConfig })
 
     const joined = FifoSemaphore.make(1)
     let client = numbering === "original" ? 0 : undefined
@@ -113,7 +113,7 @@ export const make: (
     const join = Effect.gen(function*() {
       if (client !== undefined) return client
       return client = config.sampleJoinSamplingSession
-        ? (yield* transport.call(Api.joinSamplingSession, new JoinSamplingSessionRequest({ samplingSessionId }), {
+        ? (yield* api.call(Api.joinSamplingSession, new JoinSamplingSessionRequest({ samplingSessionId }), {
           from: from("join")
         })).clientCounter
         : yield* Random.nextIntBetween(1, mostRandomClients)
@@ -123,22 +123,22 @@ export const make: (
     let poller: FuturesPoller.FuturesPoller | undefined
     const pollerOf = (clonedSamplerId: number): FuturesPoller.FuturesPoller =>
       poller ??= FuturesPoller.make({
-        transport,
+        api,
         scope,
-        policy,
+        policies,
         giveUp: progress.giveUp,
         onEvent,
         target: new SamplingSessionTarget({ samplingSessionId, clonedSamplerId })
       })
 
-    const fetch = (receipt: UntypedFuture, sample: UnderWay, ready: number | undefined) =>
+    const fetch = (receipt: UntypedFuture, sample: InProgress, ready: number | undefined) =>
       Poll.poll({
-        transport,
+        api,
         inflight,
         requestId: receipt.requestId,
         requestType: "Sample",
         from: sample.from,
-        custody: sample,
+        slot: sample,
         decoder,
         roundtrip: 0,
         ready,
@@ -146,7 +146,7 @@ export const make: (
         onEvent
       })
 
-    const result = (receipt: UntypedFuture, sample: UnderWay, number: number) => {
+    const result = (receipt: UntypedFuture, sample: InProgress, number: number) => {
       if (!sharedPoll) return fetch(receipt, sample, undefined)
       const shared = pollerOf(number)
       return Effect.flatMap(shared.waitFor(receipt.requestId), (completion) => {
@@ -158,30 +158,48 @@ export const make: (
       })
     }
 
+    const reopened = dispatch.opened(progress.giveUp)
+
     const dispatched = (submission: Dispatch.Submission<UntypedFuture>) =>
-      transport.tracing.spans
+      api.tracing.spans
         ? Tracing.queued("dispatch", (send) => dispatch.submit({ ...submission, send }), submission.send)
         : dispatch.submit(submission)
 
-    const submit = (request: Sample.SampleRequest, sample: UnderWay, bytes: number) =>
+    const rateLimited = (
+      request: Sample.SampleRequest,
+      bytes: number,
+      now: number,
+      started: number,
+      { class: decider, delay, error, failures }: Retry.Decision
+    ): Effect.Effect<void> => {
+      if (delay === undefined || (decider !== "rateLimit" && decider !== "billing")) return Effect.void
+      const pause = Duration.millis(dispatch.close(now, bytes, delay, error))
+      const event = {
+        requestId: `${samplingSessionId}:${request.seqId ?? 0}`,
+        requestType: "Sample",
+        error,
+        elapsed: Duration.millis(now - started)
+      }
+      return onEvent(
+        decider === "billing"
+          ? { ...event, _tag: "BillingPaused" }
+          : { ...event, _tag: "Retrying", attempt: failures, delay: pause }
+      )
+    }
+
+    const submit = (request: Sample.SampleRequest, sample: InProgress, bytes: number) =>
       Effect.clockWith((clock) => {
         const started = clock.unsafeCurrentTimeMillis()
         return dispatched({
           bytes,
           giveUp: progress.giveUp,
           onAdmitted: (now) => Meters.waited("dispatch", now - started),
-          send: transport.call(Api.asample, request, { from: sample.from, custody: sample }),
-          onBackoff: (error, attempt, delay) => {
-            const elapsed = Duration.millis(clock.unsafeCurrentTimeMillis() - started)
-            const requestId = `${samplingSessionId}:${request.seqId ?? 0}`
-            const millis = Duration.toMillis(delay)
-            transport.emit({ _tag: "RetryScheduled", endpoint: Api.asample.name, attempt, delay: millis, error })
-            return onEvent(
-              error._tag === "BillingBlocked"
-                ? { _tag: "BillingPaused", requestId, requestType: "Sample", error, elapsed }
-                : { _tag: "Retrying", requestId, requestType: "Sample", error, attempt, delay, elapsed }
-            )
-          }
+          send: api.call(Api.asample, request, {
+            from: sample.from,
+            slot: sample,
+            beforeRetry: reopened,
+            onDecision: (decision) => rateLimited(request, bytes, clock.unsafeCurrentTimeMillis(), started, decision)
+          })
         })
       })
 
@@ -189,7 +207,7 @@ export const make: (
       request: Sample.SampleRequest,
       response: Sample.SampleResponse,
       receipt: UntypedFuture,
-      sample: UnderWay
+      sample: InProgress
     ) => {
       sample.accepted = undefined
       const missing = SampleRequest.unanswered(request, response)
@@ -202,14 +220,14 @@ export const make: (
     }
 
     /** One request, numbered, to its result. */
-    const numbered = (request: Sample.SampleRequest, sample: UnderWay, bytes: number, number: number) =>
+    const numbered = (request: Sample.SampleRequest, sample: InProgress, bytes: number, number: number) =>
       Effect.flatMap(submit(request, sample, bytes), (receipt) => {
         sample.accepted = receipt.requestId
         const answered = Effect.flatMap(
           result(receipt, sample, number),
           (response) => checked(request, response, receipt, sample)
         )
-        return transport.tracing.spans
+        return api.tracing.spans
           ? Effect.zipRight(
             Tracing.annotate({ "tinker.seq_id": request.seqId, "tinker.request_id": receipt.requestId }),
             answered
@@ -217,8 +235,8 @@ export const make: (
           : answered
       })
 
-    /** Numbered anew each time it runs. */
-    const once = (draft: SampleRequest.Draft, sample: UnderWay, bytes: number) => {
+    /** Takes a new number each time it runs. */
+    const once = (draft: SampleRequest.Draft, sample: InProgress, bytes: number) => {
       const send = (number: number) => {
         sample.attempts++
         return numbered(draft(number * clientRange + count++), sample, bytes, number)
@@ -226,9 +244,9 @@ export const make: (
       return Effect.suspend(() => client === undefined ? Effect.flatMap(clientNumber, send) : send(client))
     }
 
-    const tellFailed = (sample: UnderWay, error: TinkerError.TinkerError, retrying: boolean, now: number): void => {
+    const emitFailed = (sample: InProgress, error: TinkerError.TinkerError, retrying: boolean, now: number): void => {
       if (config.sampleNoRetries) return
-      transport.emit({
+      api.emit({
         _tag: "SampleFailed",
         error,
         retrying,
@@ -237,26 +255,26 @@ export const make: (
       })
     }
 
-    const tell = (sample: UnderWay, cause: Cause.Cause<TinkerError.TinkerError>, now: number): void => {
+    const emitFinal = (sample: InProgress, cause: Cause.Cause<TinkerError.TinkerError>, now: number): void => {
       if (cause._tag !== "Fail") return
-      tellFailed(sample, cause.error, false, now)
-      transport.emit({ _tag: "OperationFailed", error: cause.error })
+      emitFailed(sample, cause.error, false, now)
+      api.emit({ _tag: "OperationFailed", error: cause.error })
     }
 
     const end = (answered: boolean, now: number) => {
       progress.end(answered, now)
-      if (!sharedPoll) places.leave(1)
+      if (!sharedPoll) permits.leave(1)
     }
 
-    const begun = <A>(sample: UnderWay, self: Effect.Effect<A, TinkerError.TinkerError>, clock: Clock.Clock) => {
+    const tracked = <A>(sample: InProgress, self: Effect.Effect<A, TinkerError.TinkerError>, clock: Clock.Clock) => {
       sample.started = clock.unsafeCurrentTimeMillis()
       progress.begin(sample.started)
       return Effect.matchCauseEffect(self, {
         onFailure: (cause) => {
           const now = clock.unsafeCurrentTimeMillis()
           end(false, now)
-          tell(sample, cause, now)
-          sample.flight?.abandon()
+          emitFinal(sample, cause, now)
+          sample.inFlight?.cancel()
           return sample.accepted !== undefined && Cause.isInterrupted(cause)
             ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(ErrorChannel.samplingCause(cause)))
             : Effect.failCause(ErrorChannel.samplingCause(cause))
@@ -270,39 +288,48 @@ export const make: (
       })
     }
 
-    /** Counted among those under way and, unless the poll is shared, in a place of its own: one region for all of it. */
-    const underWay = <A>(
-      sample: UnderWay,
+    /** Counted as in progress and, unless the poll is shared, under a permit: one uninterruptible region for both. */
+    const inProgress = <A>(
+      sample: InProgress,
       self: Effect.Effect<A, TinkerError.TinkerError>
     ): Effect.Effect<A, TinkerError.SamplingError> =>
       Effect.uninterruptibleMask((restore) => {
-        const begin = Effect.clockWith((clock) => begun(sample, restore(self), clock))
-        return sharedPoll || places.tryEnter(1) ? begin : Effect.zipRight(places.enter(restore, 1), begin)
+        const begin = Effect.clockWith((clock) => tracked(sample, restore(self), clock))
+        return sharedPoll || permits.tryEnter(1) ? begin : Effect.zipRight(permits.enter(restore, 1), begin)
       })
+
+    /** A sample whose result the server has lost is submitted as a new request. */
+    const resubmitted = <A>(attempt: Effect.Effect<A, TinkerError.TinkerError>, sample: InProgress) =>
+      Effect.catchTag(attempt, "FutureExpired", (error) =>
+        api.again({
+          name: Api.asample.name,
+          class: "resubmit",
+          error,
+          run: () => attempt,
+          onDecision: ({ delay, error }) =>
+            delay === undefined ? Effect.void : Effect.map(Clock.currentTimeMillis, (now) => {
+              sample.accepted = undefined
+              emitFailed(sample, error, true, now)
+            })
+        }))
 
     const run = (method: string, options: SampleOptions) =>
       Effect.suspend(() => {
         const prompt = ModelInput.from(options.prompt)
         const draft = SampleRequest.make(method, options, prompt, samplingSessionId, settings)
         if (Either.isLeft(draft)) return Effect.fail(draft.left)
-        const sample: UnderWay = {
+        const sample: InProgress = {
           from: from(method),
           accepted: undefined,
           attempts: 0,
           started: 0,
-          flight: undefined
+          inFlight: undefined
         }
         const attempt = once(draft.right, sample, promptBytes(prompt))
-        const work = underWay(
-          sample,
-          config.sampleNoRetries ? attempt : resubmitting(attempt, (error, now) => {
-            sample.accepted = undefined
-            tellFailed(sample, error, true, now)
-          })
-        )
+        const work = inProgress(sample, config.sampleNoRetries ? attempt : resubmitted(attempt, sample))
         const tokens = Meters.lengthOf(prompt)
         Meters.tokensIn("Sample", tokens)
-        if (!transport.tracing.spans) return work
+        if (!api.tracing.spans) return work
         return Tracing.within(`SamplingClient.${method}`, {
           "tinker.sampling_session_id": samplingSessionId,
           "tinker.model": model,

@@ -27,7 +27,7 @@ import * as Logs from "./logs.js"
 import * as Observer from "./observer.js"
 import * as Startup from "./startup.js"
 import type * as Telemetry from "./telemetry.js"
-import type * as Transport from "./transport.js"
+import type * as ApiClient from "./transport/apiClient.js"
 import * as Turnstile from "./turnstile.js"
 
 /** @internal */
@@ -57,10 +57,10 @@ const reasonOf = (exit: Exit.Exit<unknown, unknown>): FinishReason =>
 
 /** @internal */
 export const make: (
-  transport: Transport.Service,
+  api: ApiClient.Service,
   telemetry: Telemetry.Telemetry,
   options: ServiceClient.SessionOptions | undefined
-) => Effect.Effect<Session, never, Scope.Scope> = Effect.fnUntraced(function*(transport, telemetry, options) {
+) => Effect.Effect<Session, never, Scope.Scope> = Effect.fnUntraced(function*(api, telemetry, options) {
   const background = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.sequential)
   const health = yield* SubscriptionRef.make<Heartbeat.Health>({ _tag: "NotStarted" })
   const dynamic = yield* Ref.make(Option.none<ClientDynamicConfig>())
@@ -70,10 +70,10 @@ export const make: (
   let outcome: Outcome | undefined
   let reported = false
 
-  const clientConfig = Startup.configure(transport, { from: from("clientConfig") })
+  const clientConfig = Startup.configure(api, { from: from("clientConfig") })
 
   const fetchDynamic = (retry: boolean) =>
-    transport.call(Api.dynamicConfig, new ClientConfigRequest({ sdkVersion: TinkerConfig.wireVersion }), {
+    api.call(Api.dynamicConfig, new ClientConfigRequest({ sdkVersion: TinkerConfig.wireVersion }), {
       from: from("dynamicConfig"),
       ...(retry ? {} : { retry: RetryPolicy.never })
     })
@@ -82,7 +82,7 @@ export const make: (
     yield* clientConfig
     const known = yield* Ref.get(dynamic)
     if (Option.isSome(known)) return known.value
-    const config = transport.config.compatibility.dynamicConfig
+    const config = api.config.compatibility.dynamicConfig
       ? yield* Effect.catchTag(fetchDynamic(true), "NotFound", () => Effect.succeed(new ClientDynamicConfig()))
       : new ClientDynamicConfig()
     yield* Ref.set(dynamic, Option.some(config))
@@ -109,13 +109,13 @@ export const make: (
     yield* firstDynamic
     const request = yield* Input.request(from("sessionId"), () =>
       new CreateSessionRequest({
-        tags: transport.config.tags,
+        tags: api.config.tags,
         userMetadata: options?.userMetadata ?? {},
         sdkVersion: TinkerConfig.wireVersion,
-        projectId: Option.getOrUndefined(transport.config.projectId),
+        projectId: Option.getOrUndefined(api.config.projectId),
         displayName: options?.displayName
       }))
-    const answer = yield* transport.call(Api.createSession, request, { from: from("sessionId") })
+    const answer = yield* api.call(Api.createSession, request, { from: from("sessionId") })
     session = answer.sessionId
     if (outcome !== undefined) {
       // Finished before there was a session to finish.
@@ -129,8 +129,8 @@ export const make: (
       if (answer.errorMessage !== undefined) yield* Effect.logError(answer.errorMessage)
     }).pipe(Logs.of("ServiceClient", { sessionId: session }))
     yield* SubscriptionRef.set(health, { _tag: "Alive" })
-    yield* Effect.forkIn(Heartbeat.run(transport, session, health), background)
-    if (transport.config.compatibility.dynamicConfig) yield* Effect.forkIn(refresh, background)
+    yield* Effect.forkIn(Heartbeat.run(api, session, health), background)
+    if (api.config.compatibility.dynamicConfig) yield* Effect.forkIn(refresh, background)
     return session
   })
 
@@ -141,7 +141,7 @@ export const make: (
 
   const report = (sessionId: SessionId, { detail, reason }: Outcome) =>
     Effect.tap(
-      transport.call(Api.finishSession, { sessionId, reason: { type: reason }, detail }, { from: from("finish") }),
+      api.call(Api.finishSession, { sessionId, reason: { type: reason }, detail }, { from: from("finish") }),
       () => {
         reported = true
         telemetry.sessionEnded()
@@ -155,7 +155,7 @@ export const make: (
       return Scope.close(background, Exit.void).pipe(
         Effect.zipRight(SubscriptionRef.set(health, { _tag: "Ended" })),
         Effect.zipRight(report(session, outcome)),
-        (self) => Observer.reported(transport.emit, self)
+        (self) => Observer.reported(api.emit, self)
       )
     })
 

@@ -6,7 +6,7 @@
 import * as Duration from "effect/Duration"
 import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
-import type { Options, Proxy } from "../TinkerConfig.js"
+import type { Options } from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
 
 const refuse = (description: string) =>
@@ -34,37 +34,16 @@ export const headers = (
   return Either.right(result)
 }
 
-const schemes = new Set(["http:", "https:", "socks:", "socks5:"])
-
-/**
- * `host:port` means `http://host:port`, as it does for other tools. A proxy's URL may hold a password.
- *
- * @internal
- */
-export const proxy = (given: Proxy): Either.Either<Proxy, TinkerError.InvalidInput> => {
-  const result: { http?: string; https?: string; all?: string; no?: string | undefined } = { no: given.no }
-  for (const name of ["http", "https", "all"] as const) {
-    const value = given[name]
-    if (value === undefined || value === "") continue
-    const url = value.includes("://") ? value : `http://${value}`
-    if (!URL.canParse(url)) return refuse(`the ${name} proxy is not a URL`)
-    const { protocol } = new URL(url)
-    if (!schemes.has(protocol)) return refuse(`the ${name} proxy must be http, https or socks5, not ${protocol}`)
-    result[name] = url
-  }
-  return Either.right(result)
-}
-
 /** @internal */
 export const numbers = (options: Options): Either.Either<void, TinkerError.InvalidInput> => {
   for (const [pool, limit] of Object.entries(options.poolLimits ?? {})) {
     if (limit !== undefined && !(Number.isInteger(limit) && limit > 0)) {
-      return refuse(`the limit of the pool ${pool} must be a whole number above 0`)
+      return refuse(`the limit of the pool ${pool} must be a positive integer`)
     }
   }
   const { maxResponseBytes } = options
   if (maxResponseBytes !== undefined && !(maxResponseBytes > 0)) return refuse("maxResponseBytes must be above 0")
-  for (const name of ["timeout", "pollTimeout", "connectTimeout"] as const) {
+  for (const name of ["timeout", "pollTimeout"] as const) {
     const duration = options[name]
     if (duration !== undefined && Duration.toMillis(duration) <= 0) return refuse(`${name} must be above 0`)
   }

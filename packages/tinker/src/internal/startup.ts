@@ -11,8 +11,8 @@ import { wireVersion } from "../TinkerConfig.js"
 import type * as TinkerError from "../TinkerError.js"
 import * as ByteBudget from "./byteBudget.js"
 import * as FifoSemaphore from "./fifoSemaphore.js"
-import type * as Tenant from "./tenant.js"
-import type * as Transport from "./transport.js"
+import type * as ApiClient from "./transport/apiClient.js"
+import type * as Tenants from "./transport/tenants.js"
 
 /** @internal */
 export interface Budgets {
@@ -24,7 +24,7 @@ export interface Budgets {
 
 const defaults = new ClientConfig()
 
-const key: Tenant.SharedKey<
+const key: Tenants.SharedKey<
   Budgets & { readonly once: FifoSemaphore.FifoSemaphore; config: ClientConfig | undefined }
 > = {
   make: () => ({
@@ -36,7 +36,7 @@ const key: Tenant.SharedKey<
 }
 
 /** @internal */
-export const budgets = (transport: Transport.Service): Budgets => transport.tenant.shared(key)
+export const budgets = (api: ApiClient.Service): Budgets => api.tenant.shared(key)
 
 /**
  * Fetches the server's flags, unless a client of this tenant already has, and puts them into force. A server that has
@@ -45,15 +45,15 @@ export const budgets = (transport: Transport.Service): Budgets => transport.tena
  * @internal
  */
 export const configure = (
-  transport: Transport.Service,
-  options: Transport.CallOptions
+  api: ApiClient.Service,
+  options: ApiClient.CallOptions
 ): Effect.Effect<ClientConfig, TinkerError.TinkerError> => {
-  const shared = transport.tenant.shared(key)
+  const shared = api.tenant.shared(key)
   const request = new ClientConfigRequest({ sdkVersion: wireVersion })
   const ask = Effect.gen(function*() {
     if (shared.config !== undefined) return shared.config
     const config = yield* Effect.catchTag(
-      transport.call(Api.clientConfig, request, options),
+      api.call(Api.clientConfig, request, options),
       "NotFound",
       () => Effect.succeed(defaults)
     )
@@ -65,10 +65,10 @@ export const configure = (
   return Effect.tap(
     Effect.suspend(() => shared.config === undefined ? shared.once.withPermit(ask) : Effect.succeed(shared.config)),
     (config) =>
-      transport.configure({
+      api.configure({
         // The server bounds the pause; who wants a shorter one has said so.
         billingPause: Duration.min(
-          transport.config.billingPause,
+          api.config.billingPause,
           Duration.seconds(config.billingExceptionMaxPauseDurationSec)
         ),
         compress: config.protoCompressFwdbwd,

@@ -9,7 +9,6 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as Endpoint from "../Endpoint.js"
 import type * as Future from "../Future.js"
-import type * as ServiceClient from "../ServiceClient.js"
 import * as TinkerError from "../TinkerError.js"
 import type * as TinkerFuture from "../TinkerFuture.js"
 import * as Accepted from "./accepted.js"
@@ -18,6 +17,7 @@ import * as Numbering from "./numbering.js"
 import * as Observer from "./observer.js"
 import type * as Decoder from "./poll/decoder.js"
 import type * as QueueLog from "./queueLog.js"
+import type { ServiceContext } from "./serviceContext.js"
 import * as Tracing from "./tracing.js"
 import type * as Unobserved from "./training/unobserved.js"
 import * as Turnstile from "./turnstile.js"
@@ -74,7 +74,7 @@ export interface Submission {
 
 /** @internal */
 export const make: (options: {
-  readonly service: ServiceClient.Internals
+  readonly service: ServiceContext
   readonly module: string
   readonly report: QueueLog.Report
   /** Of every span. */
@@ -90,12 +90,12 @@ export const make: (options: {
   service,
   unobserved
 }) {
-  const { budgets, transport } = service
+  const { api, budgets } = service
   const scope = yield* Effect.scope
   const line = yield* Turnstile.make(
     new TinkerError.Closed({ module, method: "submit", description: "its scope closed before the server answered" })
   )
-  const numbering = Numbering.make({ transport, placeholder })
+  const numbering = Numbering.make({ api, placeholder })
 
   const future = <A>(
     operation: Operation<A>,
@@ -110,7 +110,7 @@ export const make: (options: {
         seqId,
         (onObserved) =>
           new Accepted.Accepted({
-            transport,
+            api,
             scope,
             inflight: budgets.inflight,
             requestId: accepted.requestId,
@@ -171,7 +171,7 @@ export const make: (options: {
     })
 
   const call: Submission["call"] = (endpoint, request, method) =>
-    transport.call(endpoint, request, {
+    api.call(endpoint, request, {
       from: { module, method },
       idempotencyKey: `effect-tinker-${request.modelId}-${request.seqId}`,
       onFailed: (error) => {
@@ -207,18 +207,18 @@ export const make: (options: {
         Meters.waited("turn", clock.unsafeCurrentTimeMillis() - asked)
         return send
       })
-      return transport.tracing.spans ? Tracing.queued("turn", line.take, admitted) : line.take(admitted)
+      return api.tracing.spans ? Tracing.queued("turn", line.take, admitted) : line.take(admitted)
     })
 
   return within((operation, send) =>
     Effect.suspend(() => {
       const caller: Caller = { hasLeft: false, futures: [] }
-      const turn = Effect.onInterrupt(Observer.reported(transport.emit, queued(send(caller))), () =>
+      const turn = Effect.onInterrupt(Observer.reported(api.emit, queued(send(caller))), () =>
         Effect.sync(() => {
           caller.hasLeft = true
           for (const future of caller.futures) future.observe()
         }))
-      return transport.tracing.spans
+      return api.tracing.spans
         ? Tracing.within(`${module}.${operation.method}`, { ...attributes, ...operation.attributes }, turn)
         : turn
     })

@@ -27,7 +27,7 @@ import * as TinkerError from "../TinkerError.js"
 import * as Logs from "./logs.js"
 import * as Platform from "./platform.js"
 import * as TelemetryEvents from "./telemetryEvents.js"
-import type * as Transport from "./transport.js"
+import type * as ApiClient from "./transport/apiClient.js"
 
 /** @internal */
 export interface Telemetry {
@@ -136,9 +136,9 @@ const isUnwanted = (error: TinkerError.TinkerError): boolean =>
  *
  * @internal
  */
-export const make: (transport: Transport.Service) => Effect.Effect<Telemetry, never, Scope.Scope> = Effect.fnUntraced(
-  function*(transport) {
-    if (!transport.config.telemetry) return none
+export const make: (api: ApiClient.Service) => Effect.Effect<Telemetry, never, Scope.Scope> = Effect.fnUntraced(
+  function*(api) {
+    if (!api.config.telemetry) return none
     const clock = yield* Effect.clock
     const queue: Array<Pending> = []
     const filled = Effect.unsafeMakeLatch(false)
@@ -173,7 +173,7 @@ export const make: (transport: Transport.Service) => Effect.Effect<Telemetry, ne
 
     const send = (batch: ReadonlyArray<Pending>, retry: RetryPolicy.Policy | undefined) =>
       request(batch).pipe(
-        Effect.flatMap((body) => transport.call(Api.telemetry, body, { from, retry })),
+        Effect.flatMap((body) => api.call(Api.telemetry, body, { from, retry })),
         Effect.either,
         Effect.onInterrupt(() => Effect.sync(() => queue.unshift(...batch)))
       )
@@ -243,7 +243,7 @@ export const make: (transport: Transport.Service) => Effect.Effect<Telemetry, ne
           Effect.map(() => lose(queue.splice(0).length))
         )
     )
-    yield* transport.observe((event) => {
+    yield* api.observe((event) => {
       const now = clock.unsafeCurrentTimeMillis()
       const content = TelemetryEvents.content(event, now)
       if (content !== undefined) push(content, now)

@@ -91,8 +91,8 @@ const fieldsOf = (data: Readonly<Record<string, unknown>>): Record<string, unkno
   return kept
 }
 
-/** Beats, polls and our own reports fail without being reported: the next one is the answer, or someone else tells. */
-const silent = new Set<RetryPolicy.Class>(["heartbeat", "poll", "telemetry"])
+/** Not reported here: the next heartbeat or report follows anyway, and polls and lost samples have events of their own. */
+const silent = new Set<RetryPolicy.Class>(["heartbeat", "poll", "telemetry", "resubmit"])
 
 /** What both of the service's events about a failure hold. */
 const failureOf = (

@@ -25,7 +25,7 @@ import * as Option from "effect/Option"
 import * as Tracer from "effect/Tracer"
 import type * as TinkerConfig from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
-import type * as Wire from "./exchange.js"
+import type * as TinkerTransport from "../TinkerTransport.js"
 import { summaryOf } from "./telemetryEvents.js"
 
 type Attributes = Readonly<Record<string, unknown>>
@@ -130,8 +130,8 @@ export const exchange = (
   tracing: Tracing,
   name: "tinker.send" | "tinker.poll",
   attributes: Attributes,
-  run: (header: string | undefined) => Effect.Effect<Wire.Response, TinkerError.TinkerError>
-): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+  run: (header: string | undefined) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
+): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
   if (!tracing.spans) {
     if (!tracing.propagate) return run(undefined)
     return Effect.flatMap(

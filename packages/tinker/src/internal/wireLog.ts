@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Scope from "effect/Scope"
-import type { Request, Wire } from "./exchange.js"
+import type { Request, Service } from "../TinkerTransport.js"
 import * as Logs from "./logs.js"
 
 const plain = (path: string): string => path.replace(/\?.*$/, "")
@@ -18,7 +18,7 @@ const plain = (path: string): string => path.replace(/\?.*$/, "")
 const info = (text: string) => Effect.logInfo(text).pipe(Logger.withMinimumLogLevel(LogLevel.Info), Logs.of("Wire"))
 const debug = (text: string) => Effect.logDebug(text).pipe(Logger.withMinimumLogLevel(LogLevel.Debug), Logs.of("Wire"))
 
-const told = <A, E>(
+const logged = <A, E>(
   request: Request,
   all: boolean,
   send: Effect.Effect<A, E>,
@@ -39,24 +39,24 @@ const told = <A, E>(
   })
 
 /** @internal */
-export const logging = (wire: Wire, level: "debug" | "info"): Wire => ({
-  ...wire,
-  // Everything goes through `send`, which says so.
-  dispatch: undefined,
+export const logging = (transport: Service, level: "debug" | "info"): Service => ({
+  ...transport,
+  // Everything goes through `send`, which logs.
+  unsafeSend: undefined,
   send: (request) =>
-    told(
+    logged(
       request,
       level === "debug",
-      wire.send(request),
+      transport.send(request),
       (response) => `${response.status}, ${response.body.length} bytes,`,
       (error) => error.description
     ),
   stream: (request) =>
     Effect.scopeWith((scope) =>
-      told(
+      logged(
         request,
         level === "debug",
-        Effect.provideService(wire.stream(request), Scope.Scope, scope),
+        Effect.provideService(transport.stream(request), Scope.Scope, scope),
         (response) => `${response.status}, a stream,`,
         (error) => error.description
       )

@@ -1,6 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, TestClock } from "effect"
+import { Clock, Duration, Effect, Fiber, TestClock } from "effect"
+import { RetryPolicy } from "effect-tinker"
+import * as Billing from "../../src/internal/billing.js"
 import * as Dispatch from "../../src/internal/dispatch.js"
+import * as Observer from "../../src/internal/observer.js"
+import * as Retry from "../../src/internal/transport/retry.js"
 import * as TinkerError from "../../src/TinkerError.js"
 
 const limited = new TinkerError.RateLimited({ module: "t", method: "t", status: 429 })
@@ -9,12 +13,34 @@ const settle = Effect.yieldNow().pipe(Effect.repeatN(50))
 
 const never = () => undefined
 
-const submission = <A>(bytes: number, send: Effect.Effect<A, TinkerError.TinkerError>) => ({
-  bytes,
-  send,
-  onBackoff: () => Effect.void,
-  giveUp: never
+const retry = Retry.make({
+  billing: Billing.make(Duration.hours(1)),
+  observers: Observer.make(undefined),
+  policies: RetryPolicy.defaults
 })
+
+/** As the sampling client does it: the policy says how long, the dispatcher holds everyone back. */
+const submit = <A>(
+  dispatch: Dispatch.Dispatch,
+  bytes: number,
+  send: Effect.Effect<A, TinkerError.TinkerError>,
+  giveUp: Dispatch.Submission<A>["giveUp"] = never
+) =>
+  dispatch.submit({
+    bytes,
+    giveUp,
+    send: Effect.catchAll(send, (error) =>
+      retry.again({
+        name: "asample",
+        class: "sample",
+        error,
+        run: () => Effect.zipRight(dispatch.opened(giveUp), send),
+        onDecision: ({ class: decider, delay, error }) =>
+          decider !== "rateLimit" || delay === undefined
+            ? Effect.void
+            : Effect.map(Clock.currentTimeMillis, (now) => void dispatch.close(now, bytes, delay, error))
+      }))
+  })
 
 /** A send that counts how many are under way, and ends when told. */
 const makeDoor = () => {
@@ -45,7 +71,7 @@ describe("dispatch", () => {
       const dispatch = Dispatch.make(1e9)
       const door = makeDoor()
       const all = yield* Effect.fork(
-        Effect.forEach(Array.from({ length: 1000 }), () => dispatch.submit(submission(1, door.send)), {
+        Effect.forEach(Array.from({ length: 1000 }), () => submit(dispatch, 1, door.send), {
           concurrency: "unbounded"
         })
       )
@@ -62,9 +88,9 @@ describe("dispatch", () => {
     Effect.gen(function*() {
       const dispatch = Dispatch.make(100)
       const door = makeDoor()
-      const large = yield* Effect.fork(dispatch.submit(submission(1_000, door.send)))
+      const large = yield* Effect.fork(submit(dispatch, 1_000, door.send))
       yield* settle
-      const next = yield* Effect.fork(dispatch.submit(submission(1, door.send)))
+      const next = yield* Effect.fork(submit(dispatch, 1, door.send))
       yield* settle
       assert.strictEqual(door.inside(), 1)
       door.open()
@@ -86,10 +112,11 @@ describe("dispatch", () => {
       ) {
         const dispatch = Dispatch.make(1e9)
         let attempts = 0
-        const fiber = yield* Effect.fork(dispatch.submit(submission(
+        const fiber = yield* Effect.fork(submit(
+          dispatch,
           bytes,
           Effect.suspend(() => attempts++ === 0 ? Effect.fail(error) : Effect.succeed(attempts))
-        )))
+        ))
         yield* TestClock.adjust(wait - 1)
         assert.strictEqual(attempts, 1)
         yield* TestClock.adjust(1)
@@ -107,10 +134,10 @@ describe("dispatch", () => {
         met = true
         return Effect.fail(limited)
       })
-      const first = yield* Effect.fork(dispatch.submit(submission(1, once)))
+      const first = yield* Effect.fork(submit(dispatch, 1, once))
       yield* settle
       const crowd = yield* Effect.fork(
-        Effect.forEach(Array.from({ length: 30 }), () => dispatch.submit(submission(1, door.send)), {
+        Effect.forEach(Array.from({ length: 30 }), () => submit(dispatch, 1, door.send), {
           concurrency: "unbounded"
         })
       )
@@ -127,7 +154,7 @@ describe("dispatch", () => {
       yield* Fiber.join(first)
       yield* TestClock.adjust("11 seconds")
       const later = yield* Effect.fork(
-        Effect.forEach(Array.from({ length: 30 }), () => dispatch.submit(submission(1, door.send)), {
+        Effect.forEach(Array.from({ length: 30 }), () => submit(dispatch, 1, door.send), {
           concurrency: "unbounded"
         })
       )
@@ -142,10 +169,10 @@ describe("dispatch", () => {
       const dispatch = Dispatch.make(1e9)
       let sent = 0
       const limitedOnce = Effect.suspend(() => ++sent === 1 ? Effect.fail(limited) : Effect.succeed(sent))
-      const first = yield* Effect.fork(dispatch.submit(submission(1, limitedOnce)))
+      const first = yield* Effect.fork(submit(dispatch, 1, limitedOnce))
       yield* settle
       yield* TestClock.setTime(0)
-      const second = yield* Effect.fork(dispatch.submit(submission(1, limitedOnce)))
+      const second = yield* Effect.fork(submit(dispatch, 1, limitedOnce))
       yield* settle
       yield* TestClock.adjust("1 second")
       assert.strictEqual(yield* Fiber.join(second), 2)
@@ -158,11 +185,11 @@ describe("dispatch", () => {
     Effect.gen(function*() {
       const dispatch = Dispatch.make(100)
       const door = makeDoor()
-      yield* Effect.fork(dispatch.submit(submission(1, Effect.fail(limited))))
+      yield* Effect.fork(submit(dispatch, 1, Effect.fail(limited)))
       yield* settle
       // 6 x 20 overdraws a budget of 100: the second waits although 12 would fit.
-      yield* Effect.fork(dispatch.submit(submission(6, door.send)))
-      yield* Effect.fork(dispatch.submit(submission(6, door.send)))
+      yield* Effect.fork(submit(dispatch, 6, door.send))
+      yield* Effect.fork(submit(dispatch, 6, door.send))
       yield* TestClock.adjust("1 second")
       yield* settle
       assert.strictEqual(door.inside(), 1)
@@ -173,20 +200,20 @@ describe("dispatch", () => {
       const dispatch = Dispatch.make(10)
       const broken = new TinkerError.BadRequest({ module: "t", method: "t", status: 400 })
       for (let i = 0; i < 500; i++) {
-        const error = yield* Effect.flip(dispatch.submit(submission(100, Effect.fail(broken))))
+        const error = yield* Effect.flip(submit(dispatch, 100, Effect.fail(broken)))
         assert.strictEqual(error._tag, "BadRequest")
       }
-      yield* dispatch.submit(submission(1, Effect.void))
+      yield* submit(dispatch, 1, Effect.void)
     }))
 
   it.effect("whoever leaves while waiting gives their place back", () =>
     Effect.gen(function*() {
       const dispatch = Dispatch.make(1)
       const door = makeDoor()
-      const holder = yield* Effect.fork(dispatch.submit(submission(10, door.send)))
+      const holder = yield* Effect.fork(submit(dispatch, 10, door.send))
       yield* settle
       const leavers = yield* Effect.fork(
-        Effect.forEach(Array.from({ length: 50 }), () => dispatch.submit(submission(10, door.send)), {
+        Effect.forEach(Array.from({ length: 50 }), () => submit(dispatch, 10, door.send), {
           concurrency: "unbounded"
         })
       )
@@ -194,7 +221,7 @@ describe("dispatch", () => {
       yield* Fiber.interrupt(leavers)
       door.open()
       yield* Fiber.join(holder)
-      const next = yield* Effect.fork(dispatch.submit(submission(10, door.send)))
+      const next = yield* Effect.fork(submit(dispatch, 10, door.send))
       yield* settle
       assert.strictEqual(door.inside(), 1)
       door.open()
@@ -205,10 +232,9 @@ describe("dispatch", () => {
     Effect.gen(function*() {
       const dispatch = Dispatch.make(1e9)
       const stuck = new TinkerError.Stuck({ module: "t", method: "t" })
-      const fiber = yield* Effect.fork(Effect.flip(dispatch.submit({
-        ...submission(1, Effect.fail(limited)),
-        giveUp: (now: number) => now > 60_000 ? stuck : undefined
-      })))
+      const fiber = yield* Effect.fork(Effect.flip(
+        submit(dispatch, 1, Effect.fail(limited), (now) => now > 60_000 ? stuck : undefined)
+      ))
       yield* TestClock.adjust("2 minutes")
       assert.strictEqual((yield* Fiber.join(fiber))._tag, "Stuck")
     }))

@@ -6,24 +6,20 @@ import * as http2 from "node:http2"
 import * as https from "node:https"
 import * as net from "node:net"
 import * as tls from "node:tls"
-import * as transport from "../../src/internal/transport.js"
+import * as ApiClient from "../../src/internal/transport/apiClient.js"
 import { authority, certificate, elsewhere, listen, tunnelTo, until } from "../utils/sockets.js"
 import { endpointOf } from "../utils/transport.js"
 
 const endpoint = endpointOf("submit", { pool: "sampling" })
 
-const live = (port: number, options: TinkerConfig.Options = {}) =>
-  transport.layer.pipe(
+const live = (
+  port: number,
+  { caFile = authority, http2 = true, proxy, ...config }: TinkerConfig.Options & NodeTinker.Options = {}
+) =>
+  ApiClient.layer.pipe(
     Layer.provide(Credentials.layer),
-    Layer.provide(
-      TinkerConfig.layer({
-        baseUrl: `https://127.0.0.1:${port}`,
-        apiKey: "tml-key",
-        caFile: authority,
-        ...options
-      })
-    ),
-    Layer.provide(NodeTinker.layerHttpClient)
+    Layer.provide(TinkerConfig.layer({ baseUrl: `https://127.0.0.1:${port}`, apiKey: "tml-key", ...config })),
+    Layer.provide(NodeTinker.layer({ caFile, http2, proxy }))
   )
 
 const ok = "{\"ok\":true}"
@@ -170,7 +166,7 @@ describe("HTTP/2", () => {
         maxConcurrentStreams: 100
       })
       yield* Effect.gen(function*() {
-        const { call } = yield* transport.Transport
+        const { call } = yield* ApiClient.ApiClient
         const answers = yield* Effect.all(Array.from({ length: 250 }, () => call(endpoint, { n: 1 })), {
           concurrency: "unbounded"
         })
@@ -187,7 +183,7 @@ describe("HTTP/2", () => {
       const { port, seen, sessions } = yield* serve((stream) => setTimeout(() => say(stream), 20), {
         maxConcurrentStreams: 1
       })
-      yield* Effect.flatMap(transport.Transport, ({ call }) =>
+      yield* Effect.flatMap(ApiClient.ApiClient, ({ call }) =>
         Effect.all(Array.from({ length: 5 }, () => call(endpoint, { n: 1 })), { concurrency: "unbounded" })).pipe(
           Effect.provide(live(port))
         )
@@ -203,7 +199,7 @@ describe("HTTP/2", () => {
         1
       )
       yield* Effect.flatMap(
-        transport.Transport,
+        ApiClient.ApiClient,
         ({ attempt }) =>
           Effect.all(Array.from({ length: 5 }, () => attempt(endpoint, { n: 1 })), { concurrency: "unbounded" })
       ).pipe(
@@ -225,7 +221,7 @@ describe("HTTP/2", () => {
       server.on("secureConnection", () => connections++)
       const { port } = yield* listen(server)
       yield* Effect.gen(function*() {
-        const { call } = yield* transport.Transport
+        const { call } = yield* ApiClient.ApiClient
         for (let i = 0; i < 3; i++) assert.deepStrictEqual(yield* call(endpoint, { n: 1 }), { ok: true })
       }).pipe(Effect.provide(live(port)))
       assert.deepStrictEqual(versions, ["1.1", "1.1", "1.1"])
@@ -237,7 +233,7 @@ describe("HTTP/2", () => {
     Effect.gen(function*() {
       const { port, seen } = yield* serve(say)
       yield* Effect.gen(function*() {
-        const { call, stream } = yield* transport.Transport
+        const { call, stream } = yield* ApiClient.ApiClient
         yield* call(endpointOf("submit", { pool: "training" }), { n: 1 })
         const text = yield* Stream.runCollect(Stream.decodeText(stream(endpoint, { n: 1 })))
         assert.strictEqual(Chunk.join(text, ""), ok)
@@ -250,10 +246,10 @@ describe("HTTP/2", () => {
       Effect.gen(function*() {
         const { port } = yield* serve((stream, n, cut) => n === 0 ? fault(stream, cut) : say(stream))
         yield* Effect.gen(function*() {
-          const { attempt, call, tenant } = yield* transport.Transport
+          const { attempt, call, tenant } = yield* ApiClient.ApiClient
           const error = yield* Effect.flip(attempt(endpoint, { n: 1 }, { timeout: "700 millis" }))
           assert.strictEqual(error._tag, tag)
-          assert.strictEqual(yield* tenant.pools.sampling.gate.balance, 1)
+          assert.strictEqual(yield* tenant.pools.sampling.limit.balance, 1)
           assert.deepStrictEqual(yield* call(endpoint, { n: 1 }), { ok: true })
         }).pipe(Effect.provide(live(port, { poolLimits: { sampling: 1 }, maxResponseBytes: 100_000 })))
       }))
@@ -283,7 +279,7 @@ describe("HTTP/2", () => {
       Effect.gen(function*() {
         const { port } = yield* listen(server())
         yield* Effect.gen(function*() {
-          const { attempt } = yield* transport.Transport
+          const { attempt } = yield* ApiClient.ApiClient
           const errors = yield* Effect.all(
             [1, 2, 3].map((n) => Effect.flip(attempt(endpoint, { n }))),
             { concurrency: "unbounded" }
@@ -300,7 +296,7 @@ describe("HTTP/2", () => {
         else if (n > 2) say(stream)
       })
       yield* Effect.flatMap(
-        transport.Transport,
+        ApiClient.ApiClient,
         ({ call }) =>
           Effect.all([call(endpoint, { n: 1 }), call(endpoint, { n: 2 }), call(endpoint, { n: 3 })], {
             concurrency: "unbounded"
@@ -323,7 +319,7 @@ describe("HTTP/2", () => {
         } else say(stream)
       })
       yield* Effect.gen(function*() {
-        const { attempt, call } = yield* transport.Transport
+        const { attempt, call } = yield* ApiClient.ApiClient
         // one attempt is enough
         assert.strictEqual((yield* attempt(endpoint, { n: 1 })).status, 200)
         yield* call(endpoint, { n: 2 })
@@ -339,7 +335,7 @@ describe("HTTP/2", () => {
         else setTimeout(() => say(stream), 100)
       })
       yield* Effect.flatMap(
-        transport.Transport,
+        ApiClient.ApiClient,
         ({ call }) => Effect.all([call(endpoint, { n: 1 }), call(endpoint, { n: 2 })], { concurrency: "unbounded" })
       ).pipe(
         Effect.provide(live(port))
@@ -352,7 +348,7 @@ describe("HTTP/2", () => {
     Effect.gen(function*() {
       const { port, seen } = yield* serve(say)
       const error = yield* Effect.flip(
-        Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
+        Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
           Effect.provide(live(port, { headers: { connection: "close" } }))
         )
       )
@@ -372,7 +368,7 @@ describe("HTTP/2", () => {
         Deferred.unsafeDone(asked, Effect.void)
       })
       yield* Effect.gen(function*() {
-        const { attempt, call } = yield* transport.Transport
+        const { attempt, call } = yield* ApiClient.ApiClient
         const fiber = yield* Effect.fork(attempt(endpoint, { n: 1 }))
         yield* Deferred.await(asked)
         yield* Fiber.interrupt(fiber)
@@ -386,7 +382,7 @@ describe("HTTP/2", () => {
     Effect.gen(function*() {
       const { port, seen } = yield* serve(say)
       yield* Effect.gen(function*() {
-        const { attempt, call } = yield* transport.Transport
+        const { attempt, call } = yield* ApiClient.ApiClient
         const fibers = yield* Effect.forEach([1, 2, 3], (n) => Effect.fork(attempt(endpoint, { n })))
         yield* Effect.yieldNow()
         yield* Fiber.interruptAll(fibers)
@@ -401,7 +397,7 @@ describe("HTTP/2", () => {
         if (n === 1 || n === 3) say(stream)
       })
       yield* Effect.gen(function*() {
-        const { attempt, call } = yield* transport.Transport
+        const { attempt, call } = yield* ApiClient.ApiClient
         const silent = yield* Effect.fork(Effect.flip(attempt(endpoint, { n: 0 }, { timeout: "200 millis" })))
         yield* until(() => seen.length === 1)
         yield* call(endpoint, { n: 1 })
@@ -419,7 +415,7 @@ describe("HTTP/2", () => {
     Effect.gen(function*() {
       const { port, seen, sockets } = yield* serve(() => {})
       yield* Effect.gen(function*() {
-        const { attempt } = yield* transport.Transport
+        const { attempt } = yield* ApiClient.ApiClient
         yield* Effect.forkScoped(attempt(endpoint, { n: 1 }))
         yield* until(() => seen.length === 1)
       }).pipe(Effect.provide(live(port)), Effect.scoped)
@@ -432,7 +428,7 @@ describe("HTTP/2", () => {
       it.scopedLive(`${version}: a private authority is trusted when it is named`, () =>
         Effect.gen(function*() {
           const { port, seen } = yield* serve(say)
-          yield* Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
+          yield* Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
             Effect.provide(live(port, { http2: spoken, baseUrl: `https://localhost:${port}` }))
           )
           assert.deepStrictEqual(seen.map(({ version }) => version), [spoken ? "2.0" : "1.1"])
@@ -442,8 +438,8 @@ describe("HTTP/2", () => {
         Effect.gen(function*() {
           const { port, seen } = yield* serve(say)
           const error = yield* Effect.flip(
-            Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
-              Effect.provide(live(port, { http2: spoken, caFile: undefined }))
+            Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
+              Effect.provide(live(port, { http2: spoken, caFile: "" }))
             )
           )
           assert.strictEqual(error._tag, "TransportFailed")
@@ -456,7 +452,7 @@ describe("HTTP/2", () => {
         Effect.gen(function*() {
           const { port } = yield* listen(https.createServer(elsewhere, (_, response) => response.end(ok)))
           const error = yield* Effect.flip(
-            Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
+            Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
               Effect.provide(live(port, { http2: spoken, baseUrl: `https://localhost:${port}` }))
             )
           )
@@ -472,7 +468,7 @@ describe("HTTP/2", () => {
             const [caFile, word] of [["/nowhere/ca.pem", "/nowhere/ca.pem"], [import.meta.filename, "PEM"]] as const
           ) {
             const error = yield* Effect.flip(
-              Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
+              Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
                 Effect.provide(live(port, { http2: spoken, caFile }))
               )
             )
@@ -485,7 +481,7 @@ describe("HTTP/2", () => {
     it.scopedLive("a directory of authorities will do", () =>
       Effect.gen(function*() {
         const { port, seen } = yield* serve(say)
-        yield* Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
+        yield* Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
           Effect.provide(live(port, { caFile: authority.replace(/authority\.pem$/, "") }))
         )
         assert.strictEqual(seen.length, 1)
@@ -496,7 +492,7 @@ describe("HTTP/2", () => {
     Effect.gen(function*() {
       const { port, seen } = yield* serve(say)
       const { tunnels, url } = yield* tunnelTo(port)
-      yield* Effect.flatMap(transport.Transport, ({ call }) => call(endpoint, { n: 1 })).pipe(
+      yield* Effect.flatMap(ApiClient.ApiClient, ({ call }) => call(endpoint, { n: 1 })).pipe(
         Effect.provide(live(port, { proxy: { https: url } }))
       )
       assert.deepStrictEqual(tunnels, [`127.0.0.1:${port}`])

@@ -1,15 +1,14 @@
 import { HttpClient, HttpClientError } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Either, Inspectable, Layer, Logger, LogLevel, Option } from "effect"
-import { RetryPolicy, ServiceClient, TrainingClient } from "effect-tinker"
+import { Cause, Effect, Either, Inspectable, Layer, Logger, LogLevel } from "effect"
+import { RetryPolicy, ServiceClient, TinkerTransport, TrainingClient } from "effect-tinker"
 import { inspect } from "node:util"
-import * as wire from "../../src/internal/exchange.js"
-import { Transport } from "../../src/internal/transport.js"
+import { ApiClient } from "../../src/internal/transport/apiClient.js"
 import * as Server from "../utils/recordingServer.js"
 import { recording } from "../utils/tracer.js"
 import * as Training from "../utils/trainingServer.js"
 import type { Seen } from "../utils/transport.js"
-import { answering, endpointOf, live, script } from "../utils/transport.js"
+import { answering, endpointOf, live, over, script } from "../utils/transport.js"
 
 const key = "tml-very-secret-key"
 const access = "cf-secret-value"
@@ -42,7 +41,7 @@ describe("secrets (G9)", () => {
     const statuses = [400, 401, 402, 403, 404, 409, 410, 422, 429, 500]
     const events: Array<unknown> = []
     return Effect.gen(function*() {
-      const { call, config, observe } = yield* Transport
+      const { call, config, observe } = yield* ApiClient
       yield* observe((event) => events.push(event))
       for (const _ of statuses) {
         const exit = yield* Effect.sandbox(call(endpointOf("heartbeat"), { n: 1 })).pipe(
@@ -80,20 +79,17 @@ describe("secrets (G9)", () => {
 
   it.effect("nor in a failure below HTTP, whose error knows the whole request", () =>
     Effect.gen(function*() {
-      const { attempt } = yield* Transport
+      const { attempt } = yield* ApiClient
       const cause = yield* Effect.flip(Effect.sandbox(attempt(endpointOf("submit"), { n: 1 })))
       clean(prints(cause), "cause")
       clean(Cause.pretty(cause, { renderErrorCause: true }), "pretty")
       assert.include(Cause.pretty(cause, { renderErrorCause: true }), "ECONNRESET")
     }).pipe(Effect.provide(live(
-      Layer.succeed(
-        HttpClient.HttpClient,
-        HttpClient.make((request) =>
-          Effect.fail(
-            new HttpClientError.RequestError({ request, reason: "Transport", cause: new Error("ECONNRESET") })
-          )
+      over(HttpClient.make((request) =>
+        Effect.fail(
+          new HttpClientError.RequestError({ request, reason: "Transport", cause: new Error("ECONNRESET") })
         )
-      ),
+      )),
       config
     ))))
 
@@ -128,7 +124,7 @@ describe("secrets (G9)", () => {
       const { client, seen } = answering(answer)
       return { seen, layer: live(client, { ...config, baseUrl: "https://one.test" }) }
     }
-    const run = Effect.flatMap(Transport, ({ attempt }) => attempt(audit, { n: 1 }))
+    const run = Effect.flatMap(ApiClient, ({ attempt }) => attempt(audit, { n: 1 }))
 
     it.effect("the credential stays with its origin, also on the way back", () => {
       const hops = ["https://one.test/next", "https://two.test/x", "https://one.test/back"]
@@ -163,7 +159,7 @@ describe("secrets (G9)", () => {
     it.effect("where the endpoint returns redirects, they are the answer", () => {
       const { layer, seen } = follow(() => to("https://two.test/signed"))
       return Effect.gen(function*() {
-        const { attempt } = yield* Transport
+        const { attempt } = yield* ApiClient
         const answer = yield* attempt({ ...audit, redirects: "return" }, { n: 1 })
         assert.strictEqual(answer.status, 302)
         assert.strictEqual(answer.headers["location"], "https://two.test/signed")
@@ -173,28 +169,22 @@ describe("secrets (G9)", () => {
   })
 
   it.effect("bodies are compressed when the server asks and the runtime can, and only those that may be", () => {
-    const sent: Array<wire.Request> = []
-    const lean: wire.MakeWire = () =>
-      Effect.succeed({
-        send: (request) =>
-          Effect.sync(() => {
-            sent.push(request)
-            return { status: 200, headers: {}, body: new TextEncoder().encode("{\"ok\":true}") }
-          }),
-        stream: () => Effect.die("not here"),
-        reset: () => Effect.void,
-        compress: Option.some((body) => Effect.succeed(body.subarray(0, 1)))
-      })
-    const client = Layer.succeed(
-      HttpClient.HttpClient,
-      Object.assign(HttpClient.make(() => Effect.never), { [wire.Lean]: lean })
-    )
+    const sent: Array<TinkerTransport.Request> = []
+    const client = Layer.succeed(TinkerTransport.TinkerTransport, {
+      send: (request) =>
+        Effect.sync(() => {
+          sent.push(request)
+          return { status: 200, headers: {}, body: new TextEncoder().encode("{\"ok\":true}") }
+        }),
+      stream: () => Effect.die("not here"),
+      compress: (body) => Effect.succeed(body.subarray(0, 1))
+    })
     const bytes = {
       ...endpointOf("submit", { compress: true }),
       encodeRequest: () => Either.right({ params: {}, query: {}, body: new Uint8Array([1, 2, 3]) })
     }
     return Effect.gen(function*() {
-      const { call, configure } = yield* Transport
+      const { call, configure } = yield* ApiClient
       yield* call(bytes, { n: 1 })
       yield* configure({ compress: true })
       yield* call(bytes, { n: 1 })

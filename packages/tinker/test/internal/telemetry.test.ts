@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Metric, Option, Schema, Scope, TestClock } from "effect"
 import {
-  Credentials,
   Id,
   Metrics,
   ModelInput,
@@ -17,7 +16,7 @@ import type * as Observer from "../../src/internal/observer.js"
 import * as Platform from "../../src/internal/platform.js"
 import * as Telemetry from "../../src/internal/telemetry.js"
 import * as TelemetryEvents from "../../src/internal/telemetryEvents.js"
-import * as Transport from "../../src/internal/transport.js"
+import * as ApiClient from "../../src/internal/transport/apiClient.js"
 import * as Server from "../utils/recordingServer.js"
 import * as Sampling from "../utils/samplingServer.js"
 import * as Training from "../utils/trainingServer.js"
@@ -49,7 +48,7 @@ const named = (event: TelemetryEvent.TelemetryEvent): string =>
 const open = Effect.fnUntraced(function*(server: ReturnType<typeof Server.make>) {
   const scope = yield* Scope.make()
   const context = yield* Layer.buildWithScope(live(server.layer, options), scope)
-  const transport = yield* Effect.provide(Transport.Transport, context)
+  const transport = yield* Effect.provide(ApiClient.ApiClient, context)
   const telemetry = yield* Scope.extend(Telemetry.make(transport), scope)
   return { scope, transport, telemetry, close: Scope.close(scope, Exit.void) }
 })
@@ -316,11 +315,7 @@ describe("telemetry", () => {
         const rest = yield* RestClient.RestClient
         assert.strictEqual((yield* Effect.flip(rest.getSession("nope")))._tag, "NotFound")
       }).pipe(Effect.provide(
-        RestClient.layer.pipe(
-          Layer.provide(Credentials.layer),
-          Layer.provide(TinkerConfig.layer(options)),
-          Layer.provide(server.layer)
-        )
+        RestClient.layer(options).pipe(Layer.provide(server.layer))
       ))
       assert.deepStrictEqual(events(server).map(named), [
         "InternalClientHolder.execute_with_retries.exception",

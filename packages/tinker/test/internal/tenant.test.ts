@@ -1,18 +1,19 @@
 import { HttpClient, HttpClientResponse } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Encoding, Exit, Fiber, Layer, Option, Scope, TestClock } from "effect"
-import { Credentials, TinkerConfig } from "effect-tinker"
-import * as transport from "../../src/internal/transport.js"
+import { Credentials, RetryPolicy, TinkerConfig } from "effect-tinker"
+import type { TinkerTransport } from "effect-tinker"
+import * as ApiClient from "../../src/internal/transport/apiClient.js"
 import type { Seen } from "../utils/transport.js"
-import { answering, endpointOf } from "../utils/transport.js"
+import { answering, endpointOf, over } from "../utils/transport.js"
 
 const make = (options: TinkerConfig.Options) =>
-  Effect.provide(transport.make, Layer.provideMerge(Credentials.layer, TinkerConfig.layer(options)))
+  Effect.provide(ApiClient.make, Layer.provideMerge(Credentials.layer, TinkerConfig.layer(options)))
 
 const a = { baseUrl: "https://a.test", apiKey: "tml-a" }
 const submit = endpointOf("submit")
 
-const withClient = (client: Layer.Layer<HttpClient.HttpClient>) => Effect.provide(client)
+const withClient = (client: Layer.Layer<TinkerTransport.TinkerTransport>) => Effect.provide(client)
 
 describe("tenants (G8)", () => {
   it.scoped("a tenant is a base URL and a credential, whatever the spelling; another is another", () =>
@@ -25,7 +26,7 @@ describe("tenants (G8)", () => {
       const others = [otherKey, otherUrl]
       for (const { tenant } of others) {
         assert.notStrictEqual(tenant, one.tenant)
-        assert.notStrictEqual(tenant.pools.sampling.gate, one.tenant.pools.sampling.gate)
+        assert.notStrictEqual(tenant.pools.sampling.limit, one.tenant.pools.sampling.limit)
         assert.notStrictEqual(tenant.billing, one.tenant.billing)
       }
       const key = { make: () => ({}) }
@@ -50,8 +51,7 @@ describe("tenants (G8)", () => {
 
   it.scoped("clients of one tenant share its pools; another tenant does not wait for them", () => {
     const held: Array<string> = []
-    const client = Layer.succeed(
-      HttpClient.HttpClient,
+    const client = over(
       HttpClient.make((request, url) =>
         Effect.suspend(() => {
           held.push(url.host)
@@ -138,15 +138,19 @@ describe("tenants (G8)", () => {
         assert.isAtLeast(events.filter((tag) => tag === "BillingPaused").length, 12)
       }).pipe(withClient(unpaid.client)))
 
-    it.scoped("a start or a listing does not wait, and sampling is told to hold back", () =>
+    it.scoped("a start or a listing does not wait; a sample does, unless its policy says otherwise", () =>
       Effect.gen(function*() {
         const { call } = yield* make(a)
         for (const retry of ["startup", "restRead", "restWrite"] as const) {
           assert.strictEqual((yield* Effect.flip(call(endpointOf(retry), { n: 1 })))._tag, "BillingBlocked")
         }
-        const error = yield* Effect.flip(call(endpointOf("sample"), { n: 1 }))
+        const sample = call(endpointOf("sample"), { n: 1 })
+        const fiber = yield* Effect.fork(sample)
+        yield* TestClock.adjust("58 seconds")
+        assert.isNull(fiber.unsafePoll())
+        yield* Fiber.interrupt(fiber)
+        const error = yield* Effect.flip(RetryPolicy.provide({ billing: RetryPolicy.never })(sample))
         assert.strictEqual(error._tag, "BillingBlocked")
-        assert.isTrue(error.shouldRetry)
       }).pipe(withClient(answering(() => Response.json({}, { status: 402 })).client)))
 
     it.scoped("paying in time lets it go on", () => {

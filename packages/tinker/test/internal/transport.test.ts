@@ -2,9 +2,8 @@ import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Fiber, Layer, Logger, Schedule, Schema, Stream, TestClock } from "effect"
 import { Api, ClientConfig, Credentials, Endpoint, RetryPolicy, TinkerConfig } from "effect-tinker"
-import { Transport } from "../../src/internal/transport.js"
-import * as transport from "../../src/internal/transport.js"
-import { json, live, script, status } from "../utils/transport.js"
+import * as ApiClient from "../../src/internal/transport/apiClient.js"
+import { json, live, over, script, status } from "../utils/transport.js"
 
 const submit = Endpoint.make("submit", "POST", "/api/v1/things/{thing_id}", {
   pool: "training",
@@ -19,7 +18,7 @@ describe("transport", () => {
   it.effect("sends what the endpoint says, with path, body, credential and names", () => {
     const { client, seen } = script([json({ ok: true, extra: 1 })])
     return Effect.gen(function*() {
-      const { call } = yield* Transport
+      const { call } = yield* ApiClient.ApiClient
       assert.deepStrictEqual(yield* call(submit, request), { ok: true })
       assert.strictEqual(seen[0]?.url, "http://localhost:1/prefix/api/v1/things/a:b/c%20d")
       assert.strictEqual(seen[0]?.method, "POST")
@@ -32,7 +31,7 @@ describe("transport", () => {
   it.effect("retries with the same idempotency key and counts the attempts", () => {
     const { client, seen } = script([status(503), status(409), json({ ok: true })])
     return Effect.gen(function*() {
-      const { call } = yield* Transport
+      const { call } = yield* ApiClient.ApiClient
       const fiber = yield* Effect.fork(call(submit, request))
       yield* TestClock.adjust("2 seconds")
       assert.deepStrictEqual(yield* Fiber.join(fiber), { ok: true })
@@ -51,7 +50,7 @@ describe("transport", () => {
       })
     )
     return Effect.gen(function*() {
-      const { call } = yield* Transport
+      const { call } = yield* ApiClient.ApiClient
       yield* Effect.fork(Effect.all([call(submit, request), call(submit, request)], { concurrency: 2 }))
       yield* TestClock.adjust("2 seconds")
       assert.deepStrictEqual(warned, [])
@@ -65,7 +64,7 @@ describe("transport", () => {
   it.effect("attempt is one attempt: raw answer or tagged error with its body", () => {
     const { client, seen } = script([status(503, { "x-request-id": "r1" }), json({ any: 1 })])
     return Effect.gen(function*() {
-      const { attempt } = yield* Transport
+      const { attempt } = yield* ApiClient.ApiClient
       const poll = { requestId: "q", allowMetadataOnly: true }
       const error = yield* Effect.flip(attempt(Api.retrieveFuture, poll))
       assert.strictEqual(error._tag, "Unavailable")
@@ -80,13 +79,13 @@ describe("transport", () => {
   it.effect("policies are replaced for a call, for an effect and for a client", () => {
     const { client, seen } = script([status(503)])
     return Effect.gen(function*() {
-      const { call } = yield* Transport
+      const { call } = yield* ApiClient.ApiClient
       yield* Effect.exit(call(submit, request, { retry: Schedule.stop }))
       assert.strictEqual(seen.length, 1)
       yield* Effect.exit(RetryPolicy.withoutRetries(call(submit, request)))
       assert.strictEqual(seen.length, 2)
       yield* Effect.gen(function*() {
-        const { call } = yield* Transport
+        const { call } = yield* ApiClient.ApiClient
         yield* Effect.exit(call(submit, request))
         assert.strictEqual(seen.length, 3)
       }).pipe(
@@ -106,28 +105,28 @@ describe("transport", () => {
   it.effect("an interrupted call gives its permit back and is not retried", () => {
     const { client, seen } = script([status(503)])
     return Effect.gen(function*() {
-      const { call, tenant } = yield* Transport
+      const { call, tenant } = yield* ApiClient.ApiClient
       const fiber = yield* Effect.fork(call(submit, request))
       yield* TestClock.adjust("100 millis")
       yield* Fiber.interrupt(fiber)
       yield* TestClock.adjust("10 minutes")
       assert.strictEqual(seen.length, 1)
-      assert.strictEqual(yield* tenant.pools.training.gate.balance, TinkerConfig.defaultPoolLimits.training)
+      assert.strictEqual(yield* tenant.pools.training.limit.balance, TinkerConfig.defaultPoolLimits.training)
     }).pipe(Effect.provide(live(client)))
   })
 
   it.effect("times out by the clock", () =>
     Effect.gen(function*() {
-      const { attempt } = yield* Transport
+      const { attempt } = yield* ApiClient.ApiClient
       const fiber = yield* Effect.fork(Effect.flip(attempt(submit, request, { timeout: "3 seconds" })))
       yield* TestClock.adjust("3 seconds")
       assert.strictEqual((yield* Fiber.join(fiber))._tag, "TimedOut")
-    }).pipe(Effect.provide(live(Layer.succeed(HttpClient.HttpClient, HttpClient.make(() => Effect.never))))))
+    }).pipe(Effect.provide(live(over(HttpClient.make(() => Effect.never))))))
 
   it.effect("input that cannot be sent is refused here", () => {
     const { client, seen } = script([json({ ok: true })])
     return Effect.gen(function*() {
-      const { call } = yield* Transport
+      const { call } = yield* ApiClient.ApiClient
       for (const thing_id of ["", "..", "a/../b", "a//b"]) {
         const error = yield* Effect.flip(call(submit, { thing_id, n: 1 }))
         assert.strictEqual(error._tag, "InvalidInput", thing_id)
@@ -144,7 +143,7 @@ describe("transport", () => {
       bodies.map((body) => () => new Response(body, { headers: { "content-type": "text/html" } }))
     )
     return Effect.gen(function*() {
-      const { call } = yield* Transport
+      const { call } = yield* ApiClient.ApiClient
       for (const body of bodies) {
         assert.strictEqual((yield* Effect.flip(call(submit, request)))._tag, "MalformedResponse", body)
       }
@@ -154,7 +153,7 @@ describe("transport", () => {
   it.effect("servers with other paths: a prefix of their own, a path of their own", () => {
     const { client, seen } = script([json({ ok: true })])
     return Effect.gen(function*() {
-      const { attempt } = yield* Transport
+      const { attempt } = yield* ApiClient.ApiClient
       yield* attempt(submit, request)
       yield* attempt(Api.retrieveFuture, { requestId: "17", allowMetadataOnly: false })
       yield* attempt(Api.dynamicConfig, new ClientConfig.ClientConfigRequest({ sdkVersion: TinkerConfig.wireVersion }))
@@ -170,12 +169,12 @@ describe("transport", () => {
   it.effect("without a credential no header claims one", () => {
     const { client, seen } = script([json({ ok: true })])
     return Effect.gen(function*() {
-      const { attempt } = yield* Transport
+      const { attempt } = yield* ApiClient.ApiClient
       yield* attempt(submit, request, { headers: { "x-extra": "1" } })
       assert.isFalse("x-api-key" in (seen[0]?.headers ?? {}))
       assert.strictEqual(seen[0]?.headers["x-extra"], "1")
     }).pipe(
-      Effect.provide(transport.layer.pipe(
+      Effect.provide(ApiClient.layer.pipe(
         Layer.provide(Layer.merge(Credentials.layerAnonymous, TinkerConfig.layer({ baseUrl: "http://localhost:1" }))),
         Layer.provide(client)
       ))
@@ -185,7 +184,7 @@ describe("transport", () => {
   it.effect("after its scope has closed, calls fail as Closed", () => {
     const { client, seen } = script([json({ ok: true })])
     return Effect.gen(function*() {
-      const { call } = yield* Effect.provide(Transport, live(client))
+      const { call } = yield* Effect.provide(ApiClient.ApiClient, live(client))
       assert.strictEqual((yield* Effect.flip(call(submit, request)))._tag, "Closed")
       assert.strictEqual(seen.length, 0)
     })
@@ -194,12 +193,12 @@ describe("transport", () => {
   it.effect("streams a body, retrying until it begins", () => {
     const { client, seen } = script([status(503), () => new Response("hello")])
     return Effect.gen(function*() {
-      const { stream, tenant } = yield* Transport
+      const { stream, tenant } = yield* ApiClient.ApiClient
       const fiber = yield* Effect.fork(Stream.runCollect(Stream.decodeText(stream(submit, request))))
       yield* TestClock.adjust("1 seconds")
       assert.strictEqual(Chunk.join(yield* Fiber.join(fiber), ""), "hello")
       assert.strictEqual(seen.length, 2)
-      assert.strictEqual(yield* tenant.pools.training.gate.balance, TinkerConfig.defaultPoolLimits.training)
+      assert.strictEqual(yield* tenant.pools.training.limit.balance, TinkerConfig.defaultPoolLimits.training)
     }).pipe(Effect.provide(live(client)))
   })
 })

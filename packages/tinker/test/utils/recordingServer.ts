@@ -1,6 +1,6 @@
 import { HttpClient, HttpClientResponse } from "@effect/platform"
-import { Effect, Layer, Option } from "effect"
-import * as Exchange from "../../src/internal/exchange.js"
+import { Effect, Layer } from "effect"
+import { TinkerTransport } from "effect-tinker"
 
 /** One request as the server saw it. */
 export interface Seen {
@@ -106,25 +106,18 @@ export const make = (handler: Handler) => {
       (response) => HttpClientResponse.fromWeb(request, toWeb(response))
     )
   )
-  const wire: Exchange.Wire = {
+  const transport: TinkerTransport.Service = {
     send: (request) => Effect.flatMap(answer(request.path, request.headers, bytesOf(request.body)), toPlain),
-    stream: () => Effect.dieMessage("this server has no streams"),
-    reset: () => Effect.void,
-    compress: Option.none()
+    stream: () => Effect.dieMessage("this server has no streams")
   }
   return {
     seen,
     /** Paths seen, shortened. */
     paths: () => seen.map(({ path }) => path.replace("/api/v1/", "")),
     of: (path: string) => seen.filter((one) => one.path === `/api/v1/${path}`),
-    layer: Layer.succeed(HttpClient.HttpClient, client),
-    /** The same below the `HttpClient`, where the Node entry puts its own: an order of magnitude cheaper. */
-    leanLayer: Layer.succeed(
-      HttpClient.HttpClient,
-      Object.assign(Object.create(Object.getPrototypeOf(client)), client, {
-        [Exchange.Lean]: () => Effect.succeed(wire)
-      })
-    )
+    layer: Layer.provide(TinkerTransport.layer(), Layer.succeed(HttpClient.HttpClient, client)),
+    /** The same without an `HttpClient`: an order of magnitude cheaper. */
+    directLayer: Layer.succeed(TinkerTransport.TinkerTransport, transport)
   }
 }
 

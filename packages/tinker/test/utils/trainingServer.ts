@@ -110,7 +110,7 @@ export const make = (options: Options = {}) => {
     log,
     numbers: (modelId: string) => log.filter((request) => request.modelId === modelId).map(({ seqId }) => seqId),
     service: ServiceClient.layer(Server.options).pipe(Layer.provide(server.layer)),
-    leanService: ServiceClient.layer(Server.options).pipe(Layer.provide(server.leanLayer))
+    leanService: ServiceClient.layer(Server.options).pipe(Layer.provide(server.directLayer))
   }
 }
 

@@ -1,8 +1,8 @@
 import { HttpClient, HttpClientResponse } from "@effect/platform"
 import { Effect, Layer, Schema } from "effect"
-import { Credentials, Endpoint, TinkerConfig } from "effect-tinker"
+import { Credentials, Endpoint, TinkerConfig, TinkerTransport } from "effect-tinker"
 import type { RetryPolicy } from "effect-tinker"
-import * as transport from "../../src/internal/transport.js"
+import * as ApiClient from "../../src/internal/transport/apiClient.js"
 
 export interface Seen {
   readonly url: string
@@ -14,6 +14,10 @@ export interface Seen {
 const textOf = (body: { readonly _tag: string; readonly body?: unknown }): string =>
   body._tag === "Uint8Array" && body.body instanceof Uint8Array ? new TextDecoder().decode(body.body) : ""
 
+/** A transport over an `HttpClient`. */
+export const over = (client: HttpClient.HttpClient) =>
+  Layer.provide(TinkerTransport.layer(), Layer.succeed(HttpClient.HttpClient, client))
+
 /** Answers with a function of what was asked and how often. */
 export const answering = (answer: (seen: Seen, n: number) => Response) => {
   const seen: Array<Seen> = []
@@ -24,15 +28,15 @@ export const answering = (answer: (seen: Seen, n: number) => Response) => {
       return HttpClientResponse.fromWeb(request, answer(one, seen.length - 1))
     })
   )
-  return { seen, client: Layer.succeed(HttpClient.HttpClient, client) }
+  return { seen, client: over(client) }
 }
 
 /** Answers with a script; the last answer is repeated. */
 export const script = (answers: ReadonlyArray<() => Response>) =>
   answering((_, n) => answers[Math.min(n, answers.length - 1)]?.() ?? new Response("{}"))
 
-export const live = (client: Layer.Layer<HttpClient.HttpClient>, options: TinkerConfig.Options = {}) =>
-  transport.layer.pipe(
+export const live = <E>(client: Layer.Layer<TinkerTransport.TinkerTransport, E>, options: TinkerConfig.Options = {}) =>
+  ApiClient.layer.pipe(
     Layer.provide(Credentials.layer),
     Layer.provide(TinkerConfig.layer({ baseUrl: "http://localhost:1/prefix/", apiKey: "tml-key", ...options })),
     Layer.provide(client)

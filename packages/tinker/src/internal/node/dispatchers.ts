@@ -3,17 +3,16 @@
  *
  * @since 0.1.0
  */
-import * as Duration from "effect/Duration"
 import type { Dispatcher } from "undici"
 import { Agent, EnvHttpProxyAgent } from "undici"
 import type { Pool } from "../../Endpoint.js"
-import type * as TinkerConfig from "../../TinkerConfig.js"
 import type { Authorities } from "./authorities.js"
+import type { Proxy, Settings } from "./settings.js"
 
 /** @internal */
 export interface Dispatchers {
   readonly get: (pool: Pool) => Dispatcher
-  /** Lets go of a pool's connections; what is under way on them ends undisturbed. */
+  /** Drops a pool's connections; requests in flight on them complete. */
   readonly reset: (pool: Pool) => void
   readonly destroy: () => Promise<void>
 }
@@ -25,10 +24,11 @@ export interface Dispatchers {
  */
 export const keepAlive = 15_000
 
-const options = (config: TinkerConfig.Service, authorities: Authorities, pool: Pool) => {
-  const tls = { timeout: Duration.toMillis(config.connectTimeout), ...authorities.tls() }
+const options = (settings: Settings, authorities: Authorities, pool: Pool) => {
+  const tls = { timeout: settings.connectTimeout, ...authorities.tls() }
   return {
-    connections: config.poolLimits[pool],
+    // The tenant's limits already bound what is in flight.
+    connections: settings.connections[pool] ?? null,
     pipelining: 1,
     keepAliveTimeout: keepAlive,
     connect: tls,
@@ -39,15 +39,15 @@ const options = (config: TinkerConfig.Service, authorities: Authorities, pool: P
 }
 
 /** @internal */
-export const hasProxy = ({ all, http, https }: TinkerConfig.Proxy): boolean =>
+export const hasProxy = ({ all, http, https }: Proxy): boolean =>
   [all, http, https].some((url) => url !== undefined && url !== "")
 
-const open = (config: TinkerConfig.Service, authorities: Authorities, pool: Pool): Dispatcher => {
-  const { proxy } = config
-  if (!hasProxy(proxy)) return new Agent(options(config, authorities, pool))
+const open = (settings: Settings, authorities: Authorities, pool: Pool): Dispatcher => {
+  const { proxy } = settings
+  if (!hasProxy(proxy)) return new Agent(options(settings, authorities, pool))
   const all = proxy.all ?? ""
   return new EnvHttpProxyAgent({
-    ...options(config, authorities, pool),
+    ...options(settings, authorities, pool),
     // Everything is stated, so that undici does not look at the environment itself.
     httpProxy: proxy.http || all,
     httpsProxy: proxy.https || all,
@@ -58,14 +58,14 @@ const open = (config: TinkerConfig.Service, authorities: Authorities, pool: Pool
 /**
  * @internal
  */
-export const make = (config: TinkerConfig.Service, authorities: Authorities): Dispatchers => {
+export const make = (settings: Settings, authorities: Authorities): Dispatchers => {
   const known = new Map<Pool, Dispatcher>()
   const leaving = new Set<Dispatcher>()
   return {
     get: (pool) => {
       const found = known.get(pool)
       if (found !== undefined) return found
-      const dispatcher = open(config, authorities, pool)
+      const dispatcher = open(settings, authorities, pool)
       known.set(pool, dispatcher)
       return dispatcher
     },

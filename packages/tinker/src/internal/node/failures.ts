@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-import * as Exchange from "../exchange.js"
+import * as TinkerTransport from "../../TinkerTransport.js"
 
 /** Why a chain of certificates ends in nobody we trust. */
 const untrusted = new Set([
@@ -22,19 +22,19 @@ const code = (error: unknown): string =>
 const message = (error: unknown): string => error instanceof Error ? error.message : "unknown"
 
 /** @internal */
-export const closed = new Exchange.WireError("closed", "the connections are closed", undefined)
+export const closed = new TinkerTransport.TransportError("closed", "the connections are closed", undefined)
 
 /** @internal */
 export const notAccepted = (cause: unknown) =>
-  new Exchange.WireError("timeout", "the host did not accept the connection in time", cause)
+  new TinkerTransport.TransportError("timeout", "the host did not accept the connection in time", cause)
 
 /** @internal */
-export const from = (error: unknown, timeout: number): Exchange.WireError => {
+export const from = (error: unknown, timeout: number): TinkerTransport.TransportError => {
   const name = code(error)
   switch (name) {
     case "UND_ERR_HEADERS_TIMEOUT":
     case "UND_ERR_BODY_TIMEOUT":
-      return Exchange.timedOut(timeout)
+      return TinkerTransport.TransportError.timeout(timeout)
     case "UND_ERR_CONNECT_TIMEOUT":
       return notAccepted(error)
     case "UND_ERR_DESTROYED":
@@ -44,18 +44,26 @@ export const from = (error: unknown, timeout: number): Exchange.WireError => {
     case "ERR_INVALID_URL":
     case "ERR_HTTP2_INVALID_CONNECTION_HEADERS":
       // Its cause may hold what it refuses, a proxy's password too.
-      return new Exchange.WireError("setup", message(error), undefined)
+      return new TinkerTransport.TransportError("setup", message(error), undefined)
     case "ERR_TLS_CERT_ALTNAME_INVALID":
-      return new Exchange.WireError("setup", `the certificate belongs to another host: ${message(error)}`, error)
+      return new TinkerTransport.TransportError(
+        "setup",
+        `the certificate belongs to another host: ${message(error)}`,
+        error
+      )
     case "CERT_HAS_EXPIRED":
-      return new Exchange.WireError("setup", "the server's certificate has expired", error)
+      return new TinkerTransport.TransportError("setup", "the server's certificate has expired", error)
   }
   if (message(error).startsWith("Proxy response (407)")) {
-    return new Exchange.WireError("setup", "the proxy wants credentials: put them into its URL", undefined)
+    return new TinkerTransport.TransportError("setup", "the proxy wants credentials: put them into its URL", undefined)
   }
   if (untrusted.has(name)) {
     const what = `the server's certificate is not trusted (${message(error)})`
-    return new Exchange.WireError("setup", `${what}: name its authority with caFile or SSL_CERT_FILE`, error)
+    return new TinkerTransport.TransportError(
+      "setup",
+      `${what}: name its authority with caFile or SSL_CERT_FILE`,
+      error
+    )
   }
-  return new Exchange.WireError("connection", message(error), error)
+  return new TinkerTransport.TransportError("connection", message(error), error)
 }

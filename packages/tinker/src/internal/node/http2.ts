@@ -6,22 +6,22 @@
  *
  * @since 0.1.0
  */
-import * as Duration from "effect/Duration"
 import type { ClientHttp2Stream, IncomingHttpHeaders, IncomingHttpStatusHeader } from "node:http2"
 import { constants } from "node:http2"
 import type { Pool } from "../../Endpoint.js"
-import type * as TinkerConfig from "../../TinkerConfig.js"
-import * as Exchange from "../exchange.js"
+import * as TinkerTransport from "../../TinkerTransport.js"
+import { concat } from "../transport/bytes.js"
 import type { Authorities } from "./authorities.js"
 import { hasProxy, keepAlive } from "./dispatchers.js"
 import * as Failures from "./failures.js"
-import type { Guest, Session } from "./sessions.js"
+import type { Pending, Session } from "./sessions.js"
 import { Sessions } from "./sessions.js"
+import type { Settings } from "./settings.js"
 
 /** @internal */
 export interface Http2 {
-  /** Undefined where HTTP/1.1 is the one to ask. */
-  readonly dispatch: (...args: Parameters<Exchange.Dispatch>) => Exchange.Flight | undefined
+  /** Undefined where HTTP/1.1 has to be used. */
+  readonly send: (...args: Parameters<TinkerTransport.UnsafeSend>) => TinkerTransport.InFlight | undefined
   readonly reset: (pool: Pool) => void
   readonly destroy: () => void
 }
@@ -41,41 +41,41 @@ const single = (headers: IncomingHttpHeaders): Record<string, string | undefined
   return result
 }
 
-class Whole implements Guest, Exchange.Flight {
-  dead = false
+class Http2Request implements Pending, TinkerTransport.InFlight {
+  isDone = false
   private stream: ClientHttp2Stream | undefined
   private readonly chunks: Array<Uint8Array> = []
   private size = 0
   private status = 0
   private headers: Record<string, string | undefined> = {}
-  private readonly start: number
-  private detour: Exchange.Flight | undefined
+  private readonly startedAt: number
+  private overHttp1: TinkerTransport.InFlight | undefined
   constructor(
-    private readonly request: Exchange.Request,
+    private readonly request: TinkerTransport.Request,
     private readonly sessions: Sessions,
     private readonly now: () => number,
-    private readonly elsewhere: Exchange.Dispatch,
-    private readonly done: Parameters<Exchange.Dispatch>[1]
+    private readonly http1: TinkerTransport.UnsafeSend,
+    private readonly done: Parameters<TinkerTransport.UnsafeSend>[1]
   ) {
-    this.start = now()
+    this.startedAt = now()
   }
 
-  turnAway(): void {
-    if (this.dead) return
-    this.dead = true
-    this.detour = this.elsewhere(this.request, this.done)
+  useHttp1(): void {
+    if (this.isDone) return
+    this.isDone = true
+    this.overHttp1 = this.http1(this.request, this.done)
   }
 
-  fail(error: Exchange.WireError): void {
-    if (this.dead) return
-    this.abandon()
+  fail(error: TinkerTransport.TransportError): void {
+    if (this.isDone) return
+    this.cancel()
     this.done(error)
   }
 
   /** Ends the stream, if there is one; its session goes on. */
-  abandon(): void {
-    this.dead = true
-    this.detour?.abandon()
+  cancel(): void {
+    this.isDone = true
+    this.overHttp1?.cancel()
     this.stream?.close(constants.NGHTTP2_CANCEL)
   }
 
@@ -86,7 +86,7 @@ class Whole implements Guest, Exchange.Flight {
       (announced === undefined || Number(announced) === this.size)
   }
 
-  enter(session: Session): void {
+  start(session: Session): void {
     const { body, headers, maxBytes, method, path, timeout } = this.request
     const bytes = body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length
     let stream: ClientHttp2Stream
@@ -103,86 +103,105 @@ class Whole implements Guest, Exchange.Flight {
     this.stream = stream
     if (session.streams++ === 0) session.http2.ref()
     stream.setTimeout(timeout, () => {
-      this.fail(Exchange.timedOut(timeout))
-      this.sessions.suspect(session, this.start)
+      this.fail(TinkerTransport.TransportError.timeout(timeout))
+      this.sessions.suspect(session, this.startedAt)
     })
     stream.on("response", (headers: IncomingHttpHeaders & IncomingHttpStatusHeader) => {
       session.heard = this.now()
       this.status = headers[":status"] ?? 0
       this.headers = single(headers)
-      if (Number(this.headers["content-length"] ?? 0) > maxBytes) this.fail(Exchange.tooLarge(maxBytes))
+      if (Number(this.headers["content-length"] ?? 0) > maxBytes) {
+        this.fail(TinkerTransport.TransportError.tooLarge(maxBytes))
+      }
     })
     stream.on("data", (chunk: Uint8Array) => {
       session.heard = this.now()
       this.size += chunk.length
-      if (this.size > maxBytes) this.fail(Exchange.tooLarge(maxBytes))
-      else if (session.heard > this.start + timeout) this.fail(Exchange.timedOut(timeout))
+      if (this.size > maxBytes) this.fail(TinkerTransport.TransportError.tooLarge(maxBytes))
+      else if (session.heard > this.startedAt + timeout) this.fail(TinkerTransport.TransportError.timeout(timeout))
       else this.chunks.push(chunk)
     })
     stream.on("error", (error) => this.fail(Failures.from(error, timeout)))
     stream.on("end", () => {
-      if (this.dead || !this.isWhole(stream)) return
-      this.dead = true
-      this.done({ status: this.status, headers: this.headers, body: Exchange.concat(this.chunks, this.size) })
+      if (this.isDone || !this.isWhole(stream)) return
+      this.isDone = true
+      this.done({ status: this.status, headers: this.headers, body: concat(this.chunks, this.size) })
     })
     stream.on("close", () => {
       this.sessions.left(session)
       // Without an error, and without an answer that is whole.
-      this.fail(new Exchange.WireError("connection", "the connection ended before the answer did", undefined))
+      this.fail(
+        new TinkerTransport.TransportError("connection", "the connection ended before the response did", undefined)
+      )
     })
     if (body !== undefined) stream.end(body)
   }
 }
 
+interface Origin {
+  /** Whether the server has not declined HTTP/2. */
+  offered: boolean
+  readonly pools: Map<Pool, Sessions>
+}
+
 /**
- * Nothing where it cannot be spoken: without TLS nobody can offer it, and through a proxy it stays with HTTP/1.1.
+ * Undefined where HTTP/2 was not asked for, and through a proxy. Without TLS it is never used: nobody can offer it.
  *
  * @internal
  */
 export const make = (
-  config: TinkerConfig.Service,
+  settings: Settings,
   authorities: Authorities,
   now: () => number,
-  http1: Exchange.Dispatch
+  http1: TinkerTransport.UnsafeSend
 ): Http2 | undefined => {
-  const { origin, protocol } = new URL(config.baseUrl)
-  if (!config.http2 || protocol !== "https:" || hasProxy(config.proxy)) return undefined
-  const open = new Map<Pool, Sessions>()
-  let offered = true
-  const sessionsOf = (pool: Pool): Sessions => {
-    const known = open.get(pool)
+  if (!settings.http2 || hasProxy(settings.proxy)) return undefined
+  const origins = new Map<string, Origin>()
+  const originOf = (url: string): Origin => {
+    const known = origins.get(url)
+    if (known !== undefined) return known
+    const origin: Origin = { offered: url.startsWith("https:"), pools: new Map() }
+    origins.set(url, origin)
+    return origin
+  }
+  const sessionsOf = (url: string, origin: Origin, pool: Pool): Sessions => {
+    const known = origin.pools.get(pool)
     if (known !== undefined) return known
     const sessions = new Sessions({
-      origin,
+      origin: url,
       tls: authorities.tls(),
-      connectTimeout: Duration.toMillis(config.connectTimeout),
+      connectTimeout: settings.connectTimeout,
       idle: keepAlive,
       onHttp1: () => {
-        offered = false
+        origin.offered = false
       }
     })
-    open.set(pool, sessions)
+    origin.pools.set(pool, sessions)
     return sessions
   }
   return {
-    dispatch: (request, done) => {
-      if (!offered || request.origin !== origin || !pools.has(request.pool)) return undefined
-      let guest: Whole | undefined
+    send: (request, done) => {
+      if (!pools.has(request.pool)) return undefined
+      const origin = originOf(request.origin)
+      if (!origin.offered) return undefined
+      let pending: Http2Request | undefined
       try {
-        const sessions = sessionsOf(request.pool)
-        guest = new Whole(request, sessions, now, http1, done)
-        sessions.take(guest)
-        return guest
+        const sessions = sessionsOf(request.origin, origin, request.pool)
+        pending = new Http2Request(request, sessions, now, http1, done)
+        sessions.take(pending)
+        return pending
       } catch (error) {
-        const failure = error instanceof Exchange.WireError ? error : Failures.from(error, request.timeout)
-        if (guest === undefined) done(failure)
-        else guest.fail(failure)
-        return guest ?? Exchange.landed
+        const failure = error instanceof TinkerTransport.TransportError ? error : Failures.from(error, request.timeout)
+        if (pending === undefined) done(failure)
+        else pending.fail(failure)
+        return pending ?? { cancel: () => undefined }
       }
     },
-    reset: (pool) => open.get(pool)?.reset(),
+    reset: (pool) => {
+      for (const origin of origins.values()) origin.pools.get(pool)?.reset()
+    },
     destroy: () => {
-      for (const sessions of open.values()) sessions.destroy()
+      for (const origin of origins.values()) for (const sessions of origin.pools.values()) sessions.destroy()
     }
   }
 }

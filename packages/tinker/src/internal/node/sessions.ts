@@ -10,7 +10,7 @@ import type { ClientHttp2Session } from "node:http2"
 import { connect } from "node:http2"
 import { isIP } from "node:net"
 import * as tls from "node:tls"
-import type * as Exchange from "../exchange.js"
+import type * as TinkerTransport from "../../TinkerTransport.js"
 import * as Failures from "./failures.js"
 
 /** @internal */
@@ -23,13 +23,13 @@ export interface Session {
 }
 
 /** A request that wants a session. @internal */
-export interface Guest {
-  /** Nobody waits for it any more. */
-  readonly dead: boolean
-  readonly enter: (session: Session) => void
+export interface Pending {
+  /** Cancelled or over. */
+  readonly isDone: boolean
+  readonly start: (session: Session) => void
   /** The server speaks HTTP/1.1 only. */
-  readonly turnAway: () => void
-  readonly fail: (error: Exchange.WireError) => void
+  readonly useHttp1: () => void
+  readonly fail: (error: TinkerTransport.TransportError) => void
 }
 
 /** @internal */
@@ -59,20 +59,20 @@ export class Sessions {
   private readonly live = new Set<Session>()
   private readonly leaving = new Set<Session>()
   private readonly connecting = new Set<tls.TLSSocket>()
-  private waiting: Array<Guest> = []
+  private waiting: Array<Pending> = []
   private ticket: Buffer | undefined
   private closed = false
   constructor(private readonly settings: Settings) {}
 
-  take(guest: Guest): void {
-    if (this.closed) return guest.fail(Failures.closed)
+  take(request: Pending): void {
+    if (this.closed) return request.fail(Failures.closed)
     const session = this.least()
-    if (session !== undefined) return guest.enter(session)
-    this.waiting.push(guest)
+    if (session !== undefined) return request.start(session)
+    this.waiting.push(request)
     this.grow()
   }
 
-  /** Whoever entered says when it leaves. */
+  /** Called when a request that was started on it is over. */
   left(session: Session): void {
     session.streams--
     if (session.streams === 0) session.http2.unref()
@@ -108,22 +108,22 @@ export class Sessions {
     while (this.waiting.length > 0) {
       const session = this.least()
       if (session === undefined) return this.grow()
-      const guest = this.waiting.shift()
-      if (guest?.dead === false) guest.enter(session)
+      const request = this.waiting.shift()
+      if (request?.isDone === false) request.start(session)
     }
   }
 
   /** Until a first session is here nobody knows whether there will be one, so only one is tried. */
   private grow(): void {
-    this.waiting = this.waiting.filter((guest) => !guest.dead)
+    this.waiting = this.waiting.filter((request) => !request.isDone)
     const needed = this.live.size === 0 ? 1 : Math.ceil(this.waiting.length / usualStreams)
     while (this.waiting.length > 0 && this.connecting.size < needed) this.open()
   }
 
-  private refuse(error: Exchange.WireError): void {
-    const guests = this.waiting
+  private refuse(error: TinkerTransport.TransportError): void {
+    const requests = this.waiting
     this.waiting = []
-    for (const guest of guests) guest.fail(error)
+    for (const request of requests) request.fail(error)
   }
 
   private retire(session: Session): void {
@@ -145,7 +145,7 @@ export class Sessions {
       ALPNProtocols: ["h2", "http/1.1"]
     })
     this.connecting.add(socket)
-    const failed = (error: Exchange.WireError) => {
+    const failed = (error: TinkerTransport.TransportError) => {
       // With other sessions there are streams to come: a server may well grant us no more connections.
       if (this.connecting.delete(socket) && this.live.size === 0) this.refuse(error)
       socket.destroy()
@@ -162,9 +162,9 @@ export class Sessions {
       this.connecting.delete(socket)
       socket.destroy()
       onHttp1()
-      const guests = this.waiting
+      const requests = this.waiting
       this.waiting = []
-      for (const guest of guests) guest.turnAway()
+      for (const request of requests) request.useHttp1()
     })
   }
 

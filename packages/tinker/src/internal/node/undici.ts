@@ -1,9 +1,9 @@
 /**
- * The lean wire of Node: `Effect.async` directly over undici's `dispatch`, one dispatcher for each pool.
+ * Node's transport: `Effect.async` directly over undici's `dispatch`, one dispatcher for each pool.
  *
- * No stream, no abort signal and no timer of its own for each request: undici watches the head and every silence, and
- * the arrival of data is when we look at the total. A request interrupted while it still waits for a socket is marked
- * dead, because undici would send it otherwise.
+ * There is no stream, abort signal or timer per request: undici times the head and every silence, and the total is
+ * checked whenever data arrives. A request cancelled while it waits for a socket is marked as such, because undici
+ * would send it otherwise.
  *
  * @since 0.1.0
  */
@@ -13,19 +13,21 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Dispatcher } from "undici"
-import * as Exchange from "../exchange.js"
+import * as TinkerTransport from "../../TinkerTransport.js"
+import { concat } from "../transport/bytes.js"
 import * as Authorities from "./authorities.js"
 import * as Dispatchers from "./dispatchers.js"
 import * as Failures from "./failures.js"
 import * as Http2 from "./http2.js"
+import type { Settings } from "./settings.js"
 import { compress } from "./zstd.js"
 
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2]
 
-const abandoned = new Error("abandoned")
+const cancelled = new Error("cancelled")
 
-const thrown = (error: unknown, request: Exchange.Request): Exchange.WireError =>
-  error instanceof Exchange.WireError ? error : Failures.from(error, request.timeout)
+const thrown = (error: unknown, request: TinkerTransport.Request): TinkerTransport.TransportError =>
+  error instanceof TinkerTransport.TransportError ? error : Failures.from(error, request.timeout)
 
 const isSingle = (headers: Headers): headers is Record<string, string | undefined> => {
   for (const name in headers) if (Array.isArray(headers[name])) return false
@@ -43,7 +45,7 @@ const single = (headers: Headers): Record<string, string | undefined> => {
   return result
 }
 
-const dispatchOptions = (request: Exchange.Request): Dispatcher.DispatchOptions => ({
+const dispatchOptions = (request: TinkerTransport.Request): Dispatcher.DispatchOptions => ({
   origin: request.origin,
   path: request.path,
   method: request.method,
@@ -53,41 +55,41 @@ const dispatchOptions = (request: Exchange.Request): Dispatcher.DispatchOptions 
   bodyTimeout: request.timeout
 })
 
-/** What both ways of reading have in common: knowing the controller, and being dead before it is known. */
-abstract class Handler implements Dispatcher.DispatchHandler, Exchange.Flight {
+/** What both ways of reading share. A request may be cancelled before undici hands over its controller. */
+abstract class Handler implements Dispatcher.DispatchHandler, TinkerTransport.InFlight {
   protected controller: Dispatcher.DispatchController | undefined
-  protected dead = false
+  protected isDone = false
   protected status = 0
   protected headers: Record<string, string | undefined> = {}
-  constructor(protected readonly request: Exchange.Request) {}
+  constructor(protected readonly request: TinkerTransport.Request) {}
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.dead) controller.abort(abandoned)
+    if (this.isDone) controller.abort(cancelled)
     else this.controller = controller
   }
 
-  abandon(): void {
-    this.dead = true
-    this.controller?.abort(abandoned)
+  cancel(): void {
+    this.isDone = true
+    this.controller?.abort(cancelled)
   }
 }
 
-class Whole extends Handler {
+class WholeResponse extends Handler {
   private readonly chunks: Array<Buffer> = []
   private size = 0
   private readonly deadline: number
   constructor(
-    request: Exchange.Request,
+    request: TinkerTransport.Request,
     private readonly clock: Clock.Clock,
-    private readonly done: (result: Exchange.Response | Exchange.WireError) => void
+    private readonly done: (result: TinkerTransport.Response | TinkerTransport.TransportError) => void
   ) {
     super(request)
     this.deadline = clock.unsafeCurrentTimeMillis() + request.timeout
   }
 
-  fail(error: Exchange.WireError): void {
-    if (this.dead) return
-    this.abandon()
+  fail(error: TinkerTransport.TransportError): void {
+    if (this.isDone) return
+    this.cancel()
     this.done(error)
   }
 
@@ -95,21 +97,22 @@ class Whole extends Handler {
     this.status = status
     this.headers = single(headers)
     if (Number(this.headers["content-length"] ?? 0) > this.request.maxBytes) {
-      this.fail(Exchange.tooLarge(this.request.maxBytes))
+      this.fail(TinkerTransport.TransportError.tooLarge(this.request.maxBytes))
     }
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
     this.size += chunk.length
-    if (this.size > this.request.maxBytes) this.fail(Exchange.tooLarge(this.request.maxBytes))
-    else if (this.clock.unsafeCurrentTimeMillis() > this.deadline) this.fail(Exchange.timedOut(this.request.timeout))
-    else this.chunks.push(chunk)
+    if (this.size > this.request.maxBytes) this.fail(TinkerTransport.TransportError.tooLarge(this.request.maxBytes))
+    else if (this.clock.unsafeCurrentTimeMillis() > this.deadline) {
+      this.fail(TinkerTransport.TransportError.timeout(this.request.timeout))
+    } else this.chunks.push(chunk)
   }
 
   onResponseEnd(): void {
-    if (this.dead) return
-    this.dead = true
-    this.done({ status: this.status, headers: this.headers, body: Exchange.concat(this.chunks, this.size) })
+    if (this.isDone) return
+    this.isDone = true
+    this.done({ status: this.status, headers: this.headers, body: concat(this.chunks, this.size) })
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
@@ -117,13 +120,15 @@ class Whole extends Handler {
   }
 }
 
-class Flowing extends Handler {
+class StreamedResponse extends Handler {
   private readonly chunks: Array<Uint8Array> = []
-  private ended: Exchange.WireError | "end" | undefined
+  private ended: TinkerTransport.TransportError | "end" | undefined
   private waiting: (() => void) | undefined
   constructor(
-    request: Exchange.Request,
-    private readonly begin: (result: Effect.Effect<Exchange.Head, Exchange.WireError>) => void
+    request: TinkerTransport.Request,
+    private readonly onHead: (
+      result: Effect.Effect<TinkerTransport.ResponseHead, TinkerTransport.TransportError>
+    ) => void
   ) {
     super(request)
   }
@@ -134,14 +139,14 @@ class Flowing extends Handler {
     waiting?.()
   }
 
-  private end(how: Exchange.WireError | "end"): void {
+  private end(how: TinkerTransport.TransportError | "end"): void {
     this.ended ??= how
-    this.dead = true
+    this.isDone = true
     this.wake()
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Headers): void {
-    this.begin(Effect.succeed({ status, headers: single(headers) }))
+    this.onHead(Effect.succeed({ status, headers: single(headers) }))
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -157,20 +162,22 @@ class Flowing extends Handler {
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    if (this.dead) return
+    if (this.isDone) return
     const failure = Failures.from(error, this.request.timeout)
-    this.begin(Effect.fail(failure))
+    this.onHead(Effect.fail(failure))
     this.end(failure)
   }
 
-  private readonly take: Effect.Effect<Uint8Array, Option.Option<Exchange.WireError>> = Effect.suspend(() => {
-    const chunk = this.chunks.shift()
-    if (chunk !== undefined) return Effect.succeed(chunk)
-    if (this.ended === "end") return Effect.fail(Option.none())
-    return this.ended === undefined ? this.more : Effect.fail(Option.some(this.ended))
-  })
+  private readonly take: Effect.Effect<Uint8Array, Option.Option<TinkerTransport.TransportError>> = Effect.suspend(
+    () => {
+      const chunk = this.chunks.shift()
+      if (chunk !== undefined) return Effect.succeed(chunk)
+      if (this.ended === "end") return Effect.fail(Option.none())
+      return this.ended === undefined ? this.more : Effect.fail(Option.some(this.ended))
+    }
+  )
 
-  private readonly more: Effect.Effect<Uint8Array, Option.Option<Exchange.WireError>> = Effect.flatMap(
+  private readonly more: Effect.Effect<Uint8Array, Option.Option<TinkerTransport.TransportError>> = Effect.flatMap(
     Effect.async<void>((resume) => {
       this.waiting = () => resume(Effect.void)
       // Not from within a parser's callback, where this may well run: undici resumes no parser while another works.
@@ -179,22 +186,22 @@ class Flowing extends Handler {
     () => this.take
   )
 
-  readonly body: Stream.Stream<Uint8Array, Exchange.WireError> = Stream.repeatEffectOption(this.take)
+  readonly body: Stream.Stream<Uint8Array, TinkerTransport.TransportError> = Stream.repeatEffectOption(this.take)
 }
 
 /** @internal */
-export const make: Exchange.MakeWire = (config) =>
+export const make = (settings: Settings): Effect.Effect<TinkerTransport.Service, never, Scope.Scope> =>
   Effect.gen(function*() {
     const clock = yield* Effect.clock
     const now = () => clock.unsafeCurrentTimeMillis()
-    const authorities = Authorities.make(config)
+    const authorities = Authorities.make(settings.caFile)
     const dispatchers = yield* Effect.acquireRelease(
-      Effect.sync(() => Dispatchers.make(config, authorities)),
+      Effect.sync(() => Dispatchers.make(settings, authorities)),
       (dispatchers) => Effect.promise(() => dispatchers.destroy())
     )
 
-    const http1: Exchange.Dispatch = (request, done) => {
-      const handler = new Whole(request, clock, done)
+    const http1: TinkerTransport.UnsafeSend = (request, done) => {
+      const handler = new WholeResponse(request, clock, done)
       try {
         dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
       } catch (error) {
@@ -204,49 +211,43 @@ export const make: Exchange.MakeWire = (config) =>
     }
 
     const http2 = yield* Effect.acquireRelease(
-      Effect.sync(() => Http2.make(config, authorities, now, http1)),
+      Effect.sync(() => Http2.make(settings, authorities, now, http1)),
       (http2) => Effect.sync(() => http2?.destroy())
     )
 
-    const dispatch: Exchange.Dispatch = http2 === undefined
+    const unsafeSend: TinkerTransport.UnsafeSend = http2 === undefined
       ? http1
-      : (request, done) => http2.dispatch(request, done) ?? http1(request, done)
+      : (request, done) => http2.send(request, done) ?? http1(request, done)
 
-    const send: Exchange.Wire["send"] = (request) =>
+    const send: TinkerTransport.Service["send"] = (request) =>
       Effect.async((resume) => {
-        const flight = dispatch(
+        const inFlight = unsafeSend(
           request,
-          (result) => resume(result instanceof Exchange.WireError ? Effect.fail(result) : Effect.succeed(result))
+          (result) =>
+            resume(result instanceof TinkerTransport.TransportError ? Effect.fail(result) : Effect.succeed(result))
         )
-        return Effect.sync(() => flight.abandon())
+        return Effect.sync(() => inFlight.cancel())
       })
 
-    const stream = (
-      request: Exchange.Request
-    ): Effect.Effect<
-      Exchange.Head & { readonly body: Stream.Stream<Uint8Array, Exchange.WireError> },
-      Exchange.WireError,
-      Scope.Scope
-    > =>
-      Effect.flatMap(Effect.scope, () => {
-        let opened: Flowing | undefined
-        const head = Effect.async<Exchange.Head, Exchange.WireError>((resume) => {
-          const handler = opened = new Flowing(request, resume)
-          try {
-            dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
-          } catch (error) {
-            resume(Effect.fail(thrown(error, request)))
-          }
-        })
-        return Effect.addFinalizer(() => Effect.sync(() => opened?.abandon())).pipe(
-          Effect.zipRight(head),
-          Effect.map((answer) => ({ ...answer, body: opened === undefined ? Stream.empty : opened.body }))
-        )
+    const stream: TinkerTransport.Service["stream"] = (request) => {
+      let opened: StreamedResponse | undefined
+      const head = Effect.async<TinkerTransport.ResponseHead, TinkerTransport.TransportError>((resume) => {
+        const handler = opened = new StreamedResponse(request, resume)
+        try {
+          dispatchers.get(request.pool).dispatch(dispatchOptions(request), handler)
+        } catch (error) {
+          resume(Effect.fail(thrown(error, request)))
+        }
       })
+      return Effect.addFinalizer(() => Effect.sync(() => opened?.cancel())).pipe(
+        Effect.zipRight(head),
+        Effect.map((answer) => ({ ...answer, body: opened === undefined ? Stream.empty : opened.body }))
+      )
+    }
 
     return {
       send,
-      dispatch,
+      unsafeSend,
       stream,
       reset: (pool) =>
         Effect.sync(() => {

@@ -4,7 +4,6 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as zlib from "node:zlib"
 
 type Compress = (body: Uint8Array, callback: (error: Error | null, packed: Uint8Array) => void) => void
@@ -14,14 +13,13 @@ const isCompress = (u: unknown): u is Compress => typeof u === "function"
 const native: unknown = "zstdCompress" in zlib ? zlib.zstdCompress : undefined
 
 /**
- * A body that cannot be packed is a defect: there is nothing wrong with bytes.
+ * A body that cannot be compressed is a defect: any bytes can be.
  *
  * @internal
  */
-export const compress: Option.Option<(body: Uint8Array) => Effect.Effect<Uint8Array>> = isCompress(native)
-  ? Option.some((body) =>
+export const compress: ((body: Uint8Array) => Effect.Effect<Uint8Array>) | undefined = isCompress(native)
+  ? (body) =>
     Effect.async<Uint8Array>((resume) => {
       native(body, (error, packed) => resume(error === null ? Effect.succeed(packed) : Effect.die(error)))
     })
-  )
-  : Option.none()
+  : undefined

@@ -1,15 +1,15 @@
 /**
- * What follows from an answer to a poll, until there is a result or a final failure.
+ * Polls for a result until there is one or a final failure.
  *
- * | answer | what happens |
+ * | response to a poll | what happens |
  * | --- | --- |
  * | result, protobuf or JSON | decoded: done |
- * | `try_again`, or 408 | the queue state is told; asked again at once, slower when the server does not hold the request |
+ * | `try_again`, or 408 | the queue state is published; polled again at once, slower when the server does not hold requests |
  * | `complete_metadata` | the size is reserved in the byte budget, then the result is fetched |
  * | `error` | `RequestFailed` |
- * | 402 | the billing pause, within its bound |
- * | 429, 5xx, time-out, broken connection | the poll policy, its budget counted in failures in a row |
- * | 400 | three more tries, then `BadRequest` (or `RequestFailed` where the server says it so) |
+ * | 402 | retried by the `billing` policy |
+ * | 400 | retried by the `refusedPoll` policy (`RequestFailed` where the server means that) |
+ * | 429, 5xx, timeout, broken connection | retried by the `poll` policy, its budget counted in failures in a row |
  * | 410 | `FutureExpired` |
  * | anything else | the tagged error |
  *
@@ -19,18 +19,15 @@ import type * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Api from "../../Api.js"
 import { parseJson } from "../../Endpoint.js"
 import * as Future from "../../Future.js"
 import * as TinkerError from "../../TinkerError.js"
-import * as Drive from "../drive.js"
-import type * as Wire from "../exchange.js"
+import type * as TinkerTransport from "../../TinkerTransport.js"
+import type * as Retry from "../transport/retry.js"
 import * as Report from "./report.js"
 import * as Request from "./request.js"
-
-const badRequests = 3
 
 /** Below this a server does not hold our request, and asking at once would be a hot loop. */
 const held = 1_000
@@ -50,11 +47,17 @@ const again = { _tag: "Again" } as const
 
 const isRecord = (u: unknown): u is Readonly<Record<string, unknown>> => typeof u === "object" && u !== null
 
-/** What came of a poll: an answer of some kind, or a failure. */
+/** How a poll went, and when it was sent. */
 interface Outcome {
   readonly sent: number
-  readonly result: Either.Either<Wire.Response, TinkerError.TinkerError>
+  readonly result: Either.Either<TinkerTransport.Response, TinkerError.TinkerError>
 }
+
+/** A poll that the server has responded to, with a result or with news of the queue. */
+type Responded =
+  | { readonly _tag: "Response"; readonly sent: number; readonly response: TinkerTransport.Response }
+  | { readonly _tag: "Held"; readonly sent: number; readonly body: unknown }
+  | { readonly _tag: "Refused"; readonly sent: number; readonly error: TinkerError.TinkerError }
 
 /** @internal */
 export const waitFrom = <A>(
@@ -63,23 +66,15 @@ export const waitFrom = <A>(
   started: number,
   first: Outcome | undefined
 ): Effect.Effect<A, TinkerError.TinkerError> => {
-  const { decoder, from, inflight, onEvent, requestId, requestType, transport } = options
+  const { api, decoder, from, inflight, onEvent, requestId, requestType } = options
   let iteration = (options.iteration ?? 0) + (first === undefined ? 0 : 1)
   let metadata = options.ready === undefined
-  let bad = 0
-  // Answers in a row that came faster than a held request would.
+  // Responses in a row that came faster than from a server that holds requests.
   let fast = 0
-  let failures = 0
-  let policy: Drive.Drive | undefined
 
   const now = () => clock.unsafeCurrentTimeMillis()
   const elapsed = () => Duration.millis(now() - started)
   const report = Report.make(options, () => ({ iteration: iteration - 1, elapsed: now() - started }))
-
-  const answeredByServer = () => {
-    failures = 0
-    policy = undefined
-  }
 
   const malformed = (
     name: string,
@@ -123,15 +118,17 @@ export const waitFrom = <A>(
     const { queueState: state, queueStateReason: reason } = parsed.right
     if (state === "unknown" && reason === undefined) return paced(sent)
     const since = elapsed()
-    transport.emit({ _tag: "QueueState", requestId, requestType, state, reason, elapsed: Duration.toMillis(since) })
+    api.emit({ _tag: "QueueState", requestId, requestType, state, reason, elapsed: Duration.toMillis(since) })
     return Effect.zipRight(
       onEvent({ _tag: "Queued", requestId, requestType, state, reason, elapsed: since }),
       Effect.suspend(() => paced(sent))
     )
   }
 
-  const answered = (response: Wire.Response, sent: number): Effect.Effect<Step<A>, TinkerError.TinkerError> => {
-    answeredByServer()
+  const answered = (
+    response: TinkerTransport.Response,
+    sent: number
+  ): Effect.Effect<Step<A>, TinkerError.TinkerError> => {
     const contentType = response.headers["content-type"] ?? ""
     if (contentType.includes("application/x-protobuf")) {
       return decoder.protobuf === undefined
@@ -166,72 +163,79 @@ export const waitFrom = <A>(
     }
   }
 
-  const fatal = (error: TinkerError.TinkerError): Effect.Effect<never, TinkerError.TinkerError> => {
-    report.status(error, error._tag === "FutureExpired" ? "retryable_exception" : "fatal", { bad, failures })
-    return Effect.fail(error)
-  }
-
-  const billing = (error: TinkerError.TinkerError): Effect.Effect<Step<A>, TinkerError.TinkerError> =>
-    onEvent({ _tag: "BillingPaused", requestId, requestType, error, elapsed: elapsed() }).pipe(
-      Effect.zipRight(transport.pauseForBilling(error, Api.retrieveFuture.name)),
-      Effect.flatMap((waited) => waited ? Effect.succeed(again) : fatal(error))
-    )
-
-  const badRequest = (
-    error: TinkerError.TinkerError,
-    sent: number
-  ): Effect.Effect<Step<A>, TinkerError.TinkerError> => {
-    if (transport.config.compatibility.failedFutureIsBadRequest) {
-      return requestFailed({ error: error.description ?? "" })
+  const decided = () => {
+    let bad = 0
+    let failures = 0
+    return ({ class: decider, delay, error }: Retry.Decision): Effect.Effect<void> => {
+      if (decider === "billing") {
+        if (delay === undefined) report.status(error, "fatal", { bad, failures })
+        return onEvent({ _tag: "BillingPaused", requestId, requestType, error, elapsed: elapsed() })
+      }
+      if (decider === "refusedPoll") {
+        report.status(error, "retry_if_budget", { bad: bad++, failures })
+      } else if (delay === undefined) {
+        report.status(error, error._tag === "FutureExpired" ? "retryable_exception" : "fatal", { bad, failures })
+      } else {
+        const kind = error.status === undefined || error.status === 429 ? "retry_with_backoff" : "retry"
+        report.status(error, kind, { bad, failures: failures++ })
+      }
+      if (delay === undefined) return Effect.void
+      return onEvent({
+        _tag: "Retrying",
+        requestId,
+        requestType,
+        error,
+        attempt: bad + failures,
+        delay: Duration.millis(Math.ceil(delay)),
+        elapsed: elapsed()
+      })
     }
-    answeredByServer()
-    report.status(error, "retry_if_budget", { bad, failures })
-    return bad++ < badRequests ? paced(sent) : Effect.fail(error)
   }
 
-  const retried = Effect.fnUntraced(function*(error: TinkerError.TinkerError) {
-    policy ??= Drive.make((yield* transport.policies).poll)
-    const wait = yield* policy.next(now(), error)
-    if (Option.isNone(wait)) return yield* fatal(error)
-    report.status(error, error.status === undefined || error.status === 429 ? "retry_with_backoff" : "retry", {
-      bad,
-      failures
+  const responded = (
+    self: Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>,
+    sent: number
+  ): Effect.Effect<Responded, TinkerError.TinkerError> =>
+    Effect.matchEffect(self, {
+      onSuccess: (response) => Effect.succeed<Responded>({ _tag: "Response", sent, response }),
+      onFailure: (error): Effect.Effect<Responded, TinkerError.TinkerError> => {
+        // Not a failure: the request was held as long as the server holds one.
+        if (error.status === 408) return Effect.succeed({ _tag: "Held", sent, body: error.body })
+        return error.status === 400 && api.config.compatibility.failedFutureIsBadRequest
+          ? Effect.succeed({ _tag: "Refused", sent, error })
+          : Effect.fail(error)
+      }
     })
-    const delay = Math.ceil(wait.value)
-    const attempt = ++failures
-    transport.emit({ _tag: "RetryScheduled", endpoint: Api.retrieveFuture.name, attempt, delay, error })
-    yield* onEvent({
-      _tag: "Retrying",
-      requestId,
-      requestType,
-      error,
-      attempt,
-      delay: Duration.millis(delay),
-      elapsed: elapsed()
-    })
-    yield* Effect.sleep(delay)
-    return again
-  })
 
-  const failed = (error: TinkerError.TinkerError, sent: number): Effect.Effect<Step<A>, TinkerError.TinkerError> => {
-    if (error._tag === "BillingBlocked") return billing(error)
-    if (error.status === 400) return badRequest(error, sent)
-    if (error.status !== 408) return retried(error)
-    // Not a failure: the request was held as long as the server holds one.
-    answeredByServer()
-    if (error.body !== undefined) bad = 0
-    return queued(error.body, sent)
-  }
-
-  const once: Effect.Effect<Step<A>, TinkerError.TinkerError> = Effect.suspend(() => {
+  const once: Effect.Effect<Responded, TinkerError.TinkerError> = Effect.suspend(() => {
     const sent = now()
     const reason = options.giveUp?.(sent)
-    if (reason !== undefined) return Effect.fail(reason)
-    return Effect.matchEffect(Request.ask(options, iteration++, metadata), {
-      onFailure: (error) => failed(error, sent),
-      onSuccess: (response) => answered(response, sent)
-    })
+    return reason === undefined ? responded(Request.ask(options, iteration++, metadata), sent) : Effect.fail(reason)
   })
+
+  const retried = (self: Effect.Effect<Responded, TinkerError.TinkerError>) =>
+    Effect.catchAll(self, (error) =>
+      api.again({
+        name: Api.retrieveFuture.name,
+        class: Api.retrieveFuture.retry,
+        error,
+        run: () => once,
+        onDecision: decided()
+      }))
+
+  const interpret = (poll: Responded): Effect.Effect<Step<A>, TinkerError.TinkerError> => {
+    switch (poll._tag) {
+      case "Response":
+        return answered(poll.response, poll.sent)
+      case "Held":
+        return queued(poll.body, poll.sent)
+      case "Refused":
+        return requestFailed({ error: poll.error.description ?? "" })
+    }
+  }
+
+  const step = (self: Effect.Effect<Responded, TinkerError.TinkerError>): Effect.Effect<A, TinkerError.TinkerError> =>
+    Effect.flatMap(Effect.flatMap(retried(self), interpret), next)
 
   const next = (step: Step<A>): Effect.Effect<A, TinkerError.TinkerError> => {
     switch (step._tag) {
@@ -244,7 +248,7 @@ export const waitFrom = <A>(
     }
   }
 
-  const loop: Effect.Effect<A, TinkerError.TinkerError> = Effect.suspend(() => Effect.flatMap(once, next))
+  const loop: Effect.Effect<A, TinkerError.TinkerError> = Effect.suspend(() => step(once))
 
   /** The budget is held until the result has been decoded, or given up. */
   const fetch = (bytes: number): Effect.Effect<A, TinkerError.TinkerError> => {
@@ -254,6 +258,5 @@ export const waitFrom = <A>(
 
   if (options.ready !== undefined) return fetch(options.ready)
   if (first === undefined) return loop
-  const { result, sent } = first
-  return Effect.flatMap(Either.isLeft(result) ? failed(result.left, sent) : answered(result.right, sent), next)
+  return step(responded(first.result, first.sent))
 }

@@ -36,12 +36,12 @@ export interface Report {
 
 /** @internal */
 export const make = <A>(
-  { requestId, requestType, transport }: Options<A>,
+  { api, requestId, requestType }: Options<A>,
   progress: () => Progress
 ): Report => {
   const answer: Report["answer"] = (name, severity, error, data) => {
     const { elapsed, iteration } = progress()
-    transport.emit({
+    api.emit({
       _tag: "FutureFailed",
       name,
       severity,

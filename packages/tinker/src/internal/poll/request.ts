@@ -7,14 +7,15 @@ import type * as Effect from "effect/Effect"
 import * as Api from "../../Api.js"
 import type * as QueueState from "../../QueueState.js"
 import type * as TinkerError from "../../TinkerError.js"
+import type * as TinkerTransport from "../../TinkerTransport.js"
 import type * as ByteBudget from "../byteBudget.js"
-import type * as Wire from "../exchange.js"
-import type * as Transport from "../transport.js"
+import type { RequestSlot } from "../call.js"
+import type * as ApiClient from "../transport/apiClient.js"
 import type { Decoder } from "./decoder.js"
 
 /** @internal */
 export interface Options<A> {
-  readonly transport: Transport.Service
+  readonly api: ApiClient.Service
   /** Bytes of large results being fetched at once. */
   readonly inflight: ByteBudget.ByteBudget
   readonly requestId: string
@@ -32,8 +33,8 @@ export interface Options<A> {
   /** Asked before every poll: the reason to stop waiting, if there is one. */
   readonly giveUp?: ((now: number) => TinkerError.TinkerError | undefined) | undefined
   readonly onEvent: (event: QueueState.Event) => Effect.Effect<void>
-  /** See `Transport.CallOptions`. */
-  readonly custody?: Transport.Custody | undefined
+  /** See `CallOptions`. */
+  readonly slot?: RequestSlot | undefined
 }
 
 type Headers = Readonly<Record<string, string>>
@@ -58,15 +59,15 @@ const firstOf = (type: string, accept: string): Headers => {
 
 /** @internal */
 export const ask = <A>(
-  { custody, decoder, from, onIteration, requestId, requestType, roundtrip, transport }: Options<A>,
+  { api, decoder, from, onIteration, requestId, requestType, roundtrip, slot }: Options<A>,
   iteration: number,
   allowMetadataOnly: boolean
-): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
   onIteration?.(iteration + 1)
   const accept = decoder.protobuf === undefined ? "application/json" : "application/x-protobuf, application/json"
-  return transport.attempt(Api.retrieveFuture, { requestId, allowMetadataOnly }, {
+  return api.attempt(Api.retrieveFuture, { requestId, allowMetadataOnly }, {
     from,
-    custody,
+    slot,
     requestId,
     headers: iteration === 0 && roundtrip === 0
       ? firstOf(requestType, accept)

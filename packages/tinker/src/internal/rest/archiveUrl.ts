@@ -3,23 +3,12 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as Schedule from "effect/Schedule"
 import * as Api from "../../Api.js"
 import * as Checkpoint from "../../Checkpoint.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as ErrorChannel from "../errorChannel.js"
 import type { Call, Caller } from "./caller.js"
 import { module } from "./caller.js"
-
-/** An archive that is being built is worth a wait; other failures are tried again sooner. */
-const policy = Schedule.exponential("500 millis", 2).pipe(
-  Schedule.union(Schedule.spaced("10 seconds")),
-  Schedule.jitteredWith({ min: 0.75, max: 1 }),
-  Schedule.whileInput(TinkerError.isRetryable),
-  Schedule.passthrough,
-  Schedule.modifyDelay((error, delay) => error.retryAfter ?? (error.status === 503 ? Duration.seconds(30) : delay)),
-  Schedule.intersect(Schedule.recurs(5))
-)
 
 /** When a redirect does not say how long its address lives. */
 const unsaidLife = Duration.minutes(15)
@@ -36,13 +25,10 @@ export const archiveUrl: (
   function*({ begin, via }, { checkpointId, trainingRunId }) {
     const from = { module, method: "getCheckpointArchiveUrl" }
     yield* begin
-    const answer = yield* Effect.retry(
-      via.attempt(Api.checkpointArchive, { checkpointId, trainingRunId }, {
-        from,
-        headers: { accept: "application/json" }
-      }),
-      policy
-    )
+    const answer = yield* via.response(Api.checkpointArchive, { checkpointId, trainingRunId }, {
+      from,
+      headers: { accept: "application/json" }
+    })
     if (answer.status < 300) {
       return yield* Either.mapLeft(
         Api.checkpointArchive.response.decode(answer.body, answer.headers["content-type"]),

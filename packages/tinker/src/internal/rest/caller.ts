@@ -8,7 +8,7 @@ import * as ErrorChannel from "../errorChannel.js"
 import * as Input from "../input.js"
 import * as Observer from "../observer.js"
 import * as startup from "../startup.js"
-import type * as transport from "../transport.js"
+import type * as ApiClient from "../transport/apiClient.js"
 
 /** @internal */
 export type Call<A> = Effect.Effect<A, TinkerError.RestError>
@@ -41,19 +41,19 @@ export const checkpointPath = (method: string, tinkerPath: string): Call<Checkpo
 
 /** @internal */
 export interface Caller {
-  readonly via: transport.Service
+  readonly via: ApiClient.Service
   /** Reads the server's configuration, once: it decides which credential the calls present. */
   readonly begin: Call<void>
   readonly call: <Request, Response>(
     method: string,
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options?: transport.CallOptions
+    options?: ApiClient.CallOptions
   ) => Call<Response>
 }
 
 /** @internal */
-export const make = (via: transport.Service): Caller => {
+export const make = (via: ApiClient.Service): Caller => {
   let configured = false
   const begin: Call<void> = Effect.suspend(() =>
     configured ?

@@ -18,7 +18,7 @@ import * as Weights from "../../Weights.js"
 import * as Creation from "../creation.js"
 import * as ErrorChannel from "../errorChannel.js"
 import { paginate, paginateByCursor } from "../paging.js"
-import type * as Transport from "../transport.js"
+import type * as ApiClient from "../transport/apiClient.js"
 import { archiveUrl } from "./archiveUrl.js"
 import * as Caller from "./caller.js"
 import { exportTrace } from "./traceExport.js"
@@ -34,7 +34,7 @@ const secondsOf = (method: string, ttl: Duration.DurationInput): Call<number> =>
 }
 
 /** @internal */
-export const make = (via: Transport.Service): Service => {
+export const make = (via: ApiClient.Service): Service => {
   const caller = Caller.make(via)
   const { call } = caller
 
@@ -48,7 +48,7 @@ export const make = (via: Transport.Service): Service => {
       ({ checkpointId, trainingRunId }) => call(method, endpoint, { checkpointId, trainingRunId })
     )
 
-  const getTrainingRun = (method: string, trainingRunId: Id.ModelId, options?: Scoped, from?: Transport.CallOptions) =>
+  const getTrainingRun = (method: string, trainingRunId: Id.ModelId, options?: Scoped, from?: ApiClient.CallOptions) =>
     call(method, Api.getTrainingRun, { trainingRunId, accessScope: options?.accessScope ?? "owned" }, from)
 
   const listTrainingRuns: Service["listTrainingRuns"] = (options = {}) =>

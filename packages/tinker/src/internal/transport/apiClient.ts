@@ -1,12 +1,12 @@
 /**
- * From an endpoint and a request to its answer or a tagged error: encoding, attempts, retries, decoding.
+ * Calls the endpoints of a server: encodes a request, sends it with the tenant's limits and credential, retries it by
+ * its policy, and decodes the response or fails with a tagged error.
  *
- * The happy path is kept short: no schedule is driven, no timer is raced and no span is opened unless something fails
- * or tracing is asked for.
+ * The happy path is short: no schedule is stepped, no timer is raced and no span is opened unless something fails or
+ * tracing is on.
  *
  * @since 0.1.0
  */
-import * as HttpClient from "@effect/platform/HttpClient"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -19,30 +19,28 @@ import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Api from "../Api.js"
-import * as Credentials from "../Credentials.js"
-import type * as Endpoint from "../Endpoint.js"
-import * as RetryPolicy from "../RetryPolicy.js"
-import * as TinkerConfig from "../TinkerConfig.js"
-import * as TinkerError from "../TinkerError.js"
-import * as Answer from "./answer.js"
-import * as Attempts from "./attempts.js"
-import type * as Call from "./call.js"
-import type * as Wire from "./exchange.js"
-import type * as Failure from "./failure.js"
-import * as Meters from "./meters.js"
-import * as Observer from "./observer.js"
-import * as Prepared from "./prepared.js"
-import * as Retrying from "./retrying.js"
-import * as Tenant from "./tenant.js"
-import * as TokenExchange from "./tokenExchange.js"
-import * as Tracing from "./tracing.js"
+import * as Api from "../../Api.js"
+import * as Credentials from "../../Credentials.js"
+import type * as Endpoint from "../../Endpoint.js"
+import * as RetryPolicy from "../../RetryPolicy.js"
+import * as TinkerConfig from "../../TinkerConfig.js"
+import * as TinkerError from "../../TinkerError.js"
+import * as TinkerTransport from "../../TinkerTransport.js"
+import * as Answer from "../answer.js"
+import * as Attempts from "../attempts.js"
+import type * as Call from "../call.js"
+import type * as Failure from "../failure.js"
+import * as Meters from "../meters.js"
+import * as Observer from "../observer.js"
+import * as Prepared from "../prepared.js"
+import * as TokenExchange from "../tokenExchange.js"
+import * as Tracing from "../tracing.js"
+import { logging } from "../wireLog.js"
+import * as Retry from "./retry.js"
+import * as Tenants from "./tenants.js"
 
 /** @internal */
 export type CallOptions = Call.CallOptions
-
-/** @internal */
-export type Custody = Call.Custody
 
 /** @internal */
 export interface Flags {
@@ -58,36 +56,39 @@ export interface Flags {
 export interface Service {
   readonly config: TinkerConfig.Service
   readonly credentials: Credentials.Service
-  /** The answer, after as many attempts as the endpoint's policy allows. */
+  /** The decoded response, after as many attempts as the endpoint's policy allows. */
   readonly call: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
     options?: Call.CallOptions
   ) => Effect.Effect<Response, TinkerError.TinkerError>
-  /** One attempt: the raw 2xx answer (or a redirect where the endpoint returns them), or the tagged error. */
+  /** The raw 2xx response (or a redirect where the endpoint returns them), retried in the same way. */
+  readonly response: <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options?: Call.CallOptions
+  ) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
+  /** One attempt at the same. */
   readonly attempt: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
     options?: Call.CallOptions
-  ) => Effect.Effect<Wire.Response, TinkerError.TinkerError>
-  /** The body of a 2xx answer as it arrives. Retried until the answer begins, not after. */
+  ) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
+  /** The body of a 2xx response as it arrives. Retried until the response begins, not after. */
   readonly stream: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
     options?: Call.CallOptions
   ) => Stream.Stream<Uint8Array, TinkerError.TinkerError>
-  /** For loops of their own: the retry policies in force. */
+  /** The retry policies in force. */
   readonly policies: Effect.Effect<RetryPolicy.Policies>
-  /**
-   * For loops of their own: on a `BillingBlocked` within the bound, waits a little and answers true (try again);
-   * answers false at once for anything else.
-   */
-  readonly pauseForBilling: (error: TinkerError.TinkerError, endpoint: string) => Effect.Effect<boolean>
+  /** Runs a step again that has failed, by the policy of its class. */
+  readonly again: Retry.Retry["again"]
   /** What the server's client configuration asks for. */
   readonly configure: (flags: Flags) => Effect.Effect<void>
   /** The token we hold, where tokens are exchanged: it carries the caller's identity. */
   readonly identityToken: Effect.Effect<Option.Option<Redacted.Redacted>, TinkerError.TinkerError>
-  readonly tenant: Tenant.Tenant
+  readonly tenant: Tenants.Tenant
   readonly tracing: Tracing.Tracing
   /** Listens until the scope closes. */
   readonly observe: (
@@ -98,24 +99,37 @@ export interface Service {
 }
 
 /** @internal */
-export class Transport extends Context.Tag("effect-tinker/internal/Transport")<Transport, Service>() {}
+export class ApiClient extends Context.Tag("effect-tinker/internal/ApiClient")<ApiClient, Service>() {}
+
+/**
+ * Why there is no client: the configuration or the credential is unusable.
+ *
+ * @internal
+ */
+export type StartupError = TinkerError.InvalidInput | TinkerError.MissingCredential | TinkerError.MalformedCredential
 
 /** @internal */
-export const make: Effect.Effect<
-  Service,
-  never,
-  TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient | Scope.Scope
-> = Effect.gen(function*() {
+export type Requirements = TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport
+
+/** @internal */
+export const tenantOf = Effect.fnUntraced(function*(config: TinkerConfig.Service, credentials: Credentials.Service) {
+  const provided = yield* Effect.serviceOption(TinkerTransport.Tenants)
+  const tenants = Option.isSome(provided) ? provided.value : yield* Tenants.make
+  return yield* tenants.acquire(new Tenants.TenantKey(config.baseUrl, credentials.identity, config))
+})
+
+/** @internal */
+export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = Effect.gen(function*() {
   const config = yield* TinkerConfig.TinkerConfig
   const credentials = yield* Credentials.Credentials
-  const client = yield* HttpClient.HttpClient
+  const given = yield* TinkerTransport.TinkerTransport
+  const transport = Option.match(config.log, { onNone: () => given, onSome: (level) => logging(given, level) })
   const policies = yield* RetryPolicy.RetryPolicy
   const observers = Observer.make((yield* Observer.Observer).listener)
   observers.add(Meters.listener, { traffic: false })
   const tracing = yield* Tracing.make(config)
-  const tenant = yield* Tenant.acquire(client, config, credentials)
-  const { wire } = tenant
-  const { again, inForce, pauseForBilling } = Retrying.make({ billing: tenant.billing, observers, policies })
+  const tenant = yield* tenantOf(config, credentials)
+  const retry = Retry.make({ billing: tenant.billing, observers, policies })
   const fixedSecrets = Object.values(config.headers).map(Redacted.value)
   const prepare = Prepared.make(config)
   const idPrefix = `effect-tinker-${
@@ -138,10 +152,11 @@ export const make: Effect.Effect<
     isClosed: () => closed,
     observers,
     tenant,
-    tracing
+    tracing,
+    transport
   })
 
-  const begin = <Request, Response>(
+  const encode = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
     options: Call.CallOptions | undefined
@@ -166,8 +181,8 @@ export const make: Effect.Effect<
 
   const compressed = (call: Call.Call): Effect.Effect<Call.Call> => {
     const { body } = call.encoded
-    return compress && call.endpoint.endpoint.compress && Option.isSome(wire.compress) && body instanceof Uint8Array
-      ? Effect.map(wire.compress.value(body), (packed) => ({
+    return compress && call.endpoint.endpoint.compress && transport.compress !== undefined && body instanceof Uint8Array
+      ? Effect.map(transport.compress(body), (packed) => ({
         ...call,
         encoded: { ...call.encoded, body: packed },
         options: { ...call.options, headers: { ...call.options?.headers, "content-encoding": "zstd" } }
@@ -175,23 +190,38 @@ export const make: Effect.Effect<
       : Effect.succeed(call)
   }
 
-  const told = (call: Call.Call, attempt: number): Effect.Effect<Wire.Response, TinkerError.TinkerError> => {
+  const attemptOnce = (
+    call: Call.Call,
+    attempt: number
+  ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
     const onFailed = call.options?.onFailed
     return onFailed === undefined
       ? once(call, attempt)
       : Effect.tapError(once(call, attempt), (error) => Effect.sync(() => onFailed(error)))
   }
 
-  const retrying = (call: Call.Call) =>
-    Effect.catchAll(
-      told(call, 0),
-      (error) => again(call.endpoint.endpoint, call.options?.retry, error, (attempt) => told(call, attempt))
-    )
+  const retried = <A>(
+    { endpoint: { endpoint }, options }: Call.Call,
+    run: (attempt: number) => Effect.Effect<A, TinkerError.TinkerError>
+  ): Effect.Effect<A, TinkerError.TinkerError> =>
+    Effect.catchAll(run(0), (error) =>
+      retry.again({
+        name: endpoint.name,
+        class: endpoint.retry,
+        error,
+        policy: options?.retry,
+        onDecision: options?.onDecision,
+        run: options?.beforeRetry === undefined
+          ? run
+          : (attempt) => Effect.zipRight(options.beforeRetry ?? Effect.void, run(attempt))
+      }))
+
+  const retrying = (call: Call.Call) => retried(call, (attempt) => attemptOnce(call, attempt))
 
   const decode = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     call: Call.Call,
-    response: Wire.Response
+    response: TinkerTransport.Response
   ): Effect.Effect<Response, TinkerError.MalformedResponse> => {
     const decoded = endpoint.response.decode(response.body, response.headers["content-type"])
     return Either.isRight(decoded)
@@ -206,22 +236,22 @@ export const make: Effect.Effect<
       )
   }
 
-  const begun = <Request, Response>(
+  const encoded = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
     options: Call.CallOptions | undefined
   ) =>
-    Tracing.step("tinker.encode", () => begin(endpoint, request, options), (result) => ({
+    Tracing.step("tinker.encode", () => encode(endpoint, request, options), (result) => ({
       "tinker.endpoint": endpoint.name,
       ...(Either.isRight(result) ? { "tinker.bytes": result.right.encoded.body?.length ?? 0 } : {})
     }))
 
-  const answered = <Request, Response>(
+  const send = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
-    begun: Either.Either<Call.Call, TinkerError.InvalidInput>
+    encoded: Either.Either<Call.Call, TinkerError.InvalidInput>
   ): Effect.Effect<Response, TinkerError.TinkerError> => {
-    if (Either.isLeft(begun)) return Effect.fail(begun.left)
-    const plain = begun.right
+    if (Either.isLeft(encoded)) return Effect.fail(encoded.left)
+    const plain = encoded.right
     if (!endpoint.compress) return Effect.flatMap(retrying(plain), (response) => decode(endpoint, plain, response))
     return Effect.flatMap(
       compressed(plain),
@@ -231,40 +261,48 @@ export const make: Effect.Effect<
 
   const call: Service["call"] = (endpoint, request, options) =>
     tracing.spans
-      ? Effect.flatMap(begun(endpoint, request, options), (result) => answered(endpoint, result))
-      : Effect.suspend(() => answered(endpoint, begin(endpoint, request, options)))
+      ? Effect.flatMap(encoded(endpoint, request, options), (result) => send(endpoint, result))
+      : Effect.suspend(() => send(endpoint, encode(endpoint, request, options)))
+
+  const response: Service["response"] = (endpoint, request, options) =>
+    Effect.suspend(() => {
+      const encoded = encode(endpoint, request, options)
+      return Either.isLeft(encoded) ? Effect.fail(encoded.left) : retrying(encoded.right)
+    })
 
   const attempt: Service["attempt"] = (endpoint, request, options) =>
     Effect.suspend(() => {
-      const begun = begin(endpoint, request, options)
-      return Either.isLeft(begun) ? Effect.fail(begun.left) : once(begun.right, 0)
+      const encoded = encode(endpoint, request, options)
+      return Either.isLeft(encoded) ? Effect.fail(encoded.left) : once(encoded.right, 0)
     })
 
   const stream: Service["stream"] = (endpoint, request, options) =>
     Stream.unwrapScoped(Effect.flatMap(Effect.scope, (scope) => {
-      const begun = begin(endpoint, request, options)
-      if (Either.isLeft(begun)) return Effect.fail(begun.left)
+      const encoded = encode(endpoint, request, options)
+      if (Either.isLeft(encoded)) return Effect.fail(encoded.left)
       // A failed attempt gives back its permit and socket before the next one begins.
-      const run = (attempt: number) =>
-        Effect.flatMap(Scope.fork(scope, ExecutionStrategy.sequential), (own) =>
-          Effect.onExit(
-            Effect.provideService(open(begun.right, attempt), Scope.Scope, own),
-            (exit) => Exit.isFailure(exit) ? Scope.close(own, exit) : Effect.void
-          ))
-      return Effect.catchAll(run(0), (error) => again(endpoint, options?.retry, error, run))
+      return retried(
+        encoded.right,
+        (attempt) =>
+          Effect.flatMap(Scope.fork(scope, ExecutionStrategy.sequential), (own) =>
+            Effect.onExit(
+              Effect.provideService(open(encoded.right, attempt), Scope.Scope, own),
+              (exit) => Exit.isFailure(exit) ? Scope.close(own, exit) : Effect.void
+            ))
+      )
     }))
 
-  // Outside the pools, because those who wait for the token hold their permits; and a single attempt, because the
-  // request that needs the token has a policy of its own.
+  // Outside the pools, because requests that wait for the token hold their permits; and a single attempt, because the
+  // request that needs the token is retried by its own policy.
   const exchangeToken = (
     credential: Effect.Effect<Option.Option<Redacted.Redacted>, TinkerError.TinkerError>
   ): Effect.Effect<Redacted.Redacted, TinkerError.TinkerError> =>
     Effect.suspend(() => {
-      const begun = begin(Api.authToken, {}, { from: { module: "Credentials", method: "exchange" } })
-      if (Either.isLeft(begun)) return Effect.fail(begun.left)
+      const encoded = encode(Api.authToken, {}, { from: { module: "Credentials", method: "exchange" } })
+      if (Either.isLeft(encoded)) return Effect.fail(encoded.left)
       return credential.pipe(
-        Effect.flatMap((held) => exchange(begun.right, 0, Option.getOrUndefined(Option.map(held, Redacted.value)))),
-        Effect.flatMap((response) => decode(Api.authToken, begun.right, response)),
+        Effect.flatMap((held) => exchange(encoded.right, 0, Option.getOrUndefined(Option.map(held, Redacted.value)))),
+        Effect.flatMap((response) => decode(Api.authToken, encoded.right, response)),
         Effect.map((answer) => answer.jwt)
       )
     })
@@ -281,14 +319,15 @@ export const make: Effect.Effect<
       }
     })
 
-  return Transport.of({
+  return ApiClient.of({
     config,
     credentials,
     call,
+    response,
     attempt,
     stream,
-    pauseForBilling,
-    policies: inForce,
+    again: retry.again,
+    policies: retry.policies,
     tenant,
     tracing,
     emit: observers.emit,
@@ -302,8 +341,24 @@ export const make: Effect.Effect<
 })
 
 /** @internal */
-export const layer: Layer.Layer<
-  Transport,
-  never,
-  TinkerConfig.TinkerConfig | Credentials.Credentials | HttpClient.HttpClient
-> = Layer.scoped(Transport, make)
+export const layer: Layer.Layer<ApiClient, never, Requirements> = Layer.scoped(ApiClient, make)
+
+/**
+ * A client with its own configuration and credential. Nothing of it is shared by layer memoisation: two configurations
+ * in one program stay two.
+ *
+ * @internal
+ */
+export const connect = <E, R>(
+  config: Effect.Effect<TinkerConfig.Service, E, R>
+): Effect.Effect<
+  { readonly api: Service; readonly config: TinkerConfig.Service; readonly credentials: Credentials.Service },
+  E | TinkerError.MissingCredential | TinkerError.MalformedCredential,
+  R | TinkerTransport.TinkerTransport | Scope.Scope
+> =>
+  Effect.flatMap(config, (config) =>
+    Effect.gen(function*() {
+      const credentials = yield* Credentials.make
+      const api = yield* Effect.provideService(make, Credentials.Credentials, credentials)
+      return { api, config, credentials }
+    }).pipe(Effect.provideService(TinkerConfig.TinkerConfig, config)))

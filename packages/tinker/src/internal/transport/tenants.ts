@@ -1,0 +1,116 @@
+/**
+ * State that the clients of one tenant share, and different tenants do not: request limits, back-off, tokens.
+ *
+ * A tenant is a base URL and a credential. Its state is created with its first client and dropped with its last.
+ *
+ * @since 0.1.0
+ */
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
+import * as Hash from "effect/Hash"
+import type * as Option from "effect/Option"
+import * as RcMap from "effect/RcMap"
+import type * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import type { Pool } from "../../Endpoint.js"
+import * as Billing from "../billing.js"
+import * as FifoSemaphore from "../fifoSemaphore.js"
+import * as Meters from "../meters.js"
+import type * as TokenExchange from "../tokenExchange.js"
+
+/** A proxy that drops requests (400 with an empty body) is tolerated this often in a row. */
+const maxEmptyResponses = 16
+
+/** @internal */
+export interface PoolState {
+  readonly limit: FifoSemaphore.FifoSemaphore
+  /** How many more empty 400s are treated as a broken connection. */
+  emptyResponsesLeft: number
+}
+
+/** @internal */
+export interface Tenant {
+  readonly pools: Readonly<Record<Pool, PoolState>>
+  readonly billing: Billing.Billing
+  readonly scope: Scope.Scope
+  /** Set once the server has asked for it. */
+  tokens: TokenExchange.TokenExchange | undefined
+  /** State of a client that belongs to the whole tenant, created at first use. */
+  readonly shared: <A>(key: SharedKey<A>) => A
+}
+
+/** @internal */
+export interface SharedKey<A> {
+  readonly make: (tenant: Tenant) => A
+}
+
+/**
+ * Identifies a tenant. The limits are those of the client that comes first; they are not part of the identity.
+ *
+ * @internal
+ */
+export class TenantKey implements Equal.Equal {
+  constructor(
+    readonly baseUrl: string,
+    readonly identity: Option.Option<Redacted.Redacted>,
+    readonly limits: {
+      readonly poolLimits: Readonly<Record<Pool, number>>
+      readonly billingPause: Duration.Duration
+    }
+  ) {}
+
+  [Equal.symbol](that: Equal.Equal): boolean {
+    return that instanceof TenantKey && this.baseUrl === that.baseUrl && Equal.equals(this.identity, that.identity)
+  }
+
+  [Hash.symbol](): number {
+    return Hash.combine(Hash.string(this.baseUrl))(Hash.hash(this.identity))
+  }
+}
+
+/** @internal */
+export interface Tenants {
+  /** The tenant's state, held until the scope closes. */
+  readonly acquire: (key: TenantKey) => Effect.Effect<Tenant, never, Scope.Scope>
+}
+
+/** @internal */
+export const refill = (pool: PoolState): void => {
+  if (pool.emptyResponsesLeft < maxEmptyResponses) pool.emptyResponsesLeft++
+}
+
+const makeTenant = ({ limits }: TenantKey): Effect.Effect<Tenant, never, Scope.Scope> =>
+  Effect.map(Effect.scope, (scope) => {
+    const pool = (name: Pool): PoolState => ({
+      limit: FifoSemaphore.make(limits.poolLimits[name], Meters.inFlight(name)),
+      emptyResponsesLeft: maxEmptyResponses
+    })
+    const slots = new Map<unknown, unknown>()
+    const tenant: Tenant = {
+      scope,
+      billing: Billing.make(limits.billingPause),
+      tokens: undefined,
+      pools: {
+        session: pool("session"),
+        training: pool("training"),
+        sampling: pool("sampling"),
+        futures: pool("futures"),
+        completions: pool("completions"),
+        rest: pool("rest"),
+        telemetry: pool("telemetry")
+      },
+      shared: <A>(key: SharedKey<A>): A => {
+        if (!slots.has(key)) slots.set(key, key.make(tenant))
+        // What is under a key was made by that key.
+        return slots.get(key) as A
+      }
+    }
+    return tenant
+  })
+
+/** @internal */
+export const make: Effect.Effect<Tenants, never, Scope.Scope> = Effect.map(
+  RcMap.make({ lookup: makeTenant }),
+  (tenants) => ({ acquire: (key) => RcMap.get(tenants, key) })
+)
