@@ -9,7 +9,7 @@ import * as stdio from "./fixtures/stdio.js"
 const run = (line: string, options: Parameters<typeof stdio.make>[0] = {}) =>
   Effect.gen(function*() {
     const streams = stdio.make(options)
-    const code = yield* Cli.run(["node", "tinker", ...line.split(" ").filter((word) => word !== "")]).pipe(
+    const code = yield* Cli.runWith(["node", "tinker", ...line.split(" ").filter((word) => word !== "")]).pipe(
       Effect.provide(streams.layer),
       Effect.provide(NodeContext.layer)
     )

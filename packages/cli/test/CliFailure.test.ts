@@ -1,7 +1,7 @@
-import { CliFailure } from "@effect-tinker/cli"
 import { SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import { Archive, TinkerError } from "effect-tinker"
+import * as CliFailure from "../src/internal/CliFailure.js"
 
 const common = { module: "RestClient", method: "getTrainingRun" }
 

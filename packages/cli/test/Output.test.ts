@@ -1,6 +1,6 @@
-import { Output } from "@effect-tinker/cli"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import * as Output from "../src/terminal/Output.js"
 import * as stdio from "./fixtures/stdio.js"
 
 const columns: ReadonlyArray<Output.Column> = [

@@ -6,9 +6,9 @@ import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import { CliFailure } from "../CliFailure.js"
+import { CliFailure } from "../internal/CliFailure.js"
 import * as localBackend from "../internal/localBackend.js"
-import { Output } from "../Output.js"
+import { Output } from "../terminal/Output.js"
 
 /** @internal */
 export const local = Effect.fnUntraced(function*(options: {

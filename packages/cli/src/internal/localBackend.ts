@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { homedir } from "node:os"
 import { join } from "node:path"
-import { CliFailure } from "../CliFailure.js"
+import { CliFailure } from "./CliFailure.js"
 
 /** @internal */
 export const baseUrl = TinkerLocal.baseUrl

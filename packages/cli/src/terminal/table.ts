@@ -1,0 +1,129 @@
+/**
+ * Tables that fit the terminal: columns give way from the widest, names to copy are kept whole. Where that is not
+ * enough, the first column gets a line of its own above the others, and when nothing fits each row becomes a record.
+ *
+ * @since 0.1.0
+ */
+import type { Tone } from "./Output.js"
+import * as text from "./text.js"
+
+/** @internal */
+export interface Column {
+  readonly header: string
+  readonly align?: "left" | "right" | undefined
+  /** Kept whole: an id that is cut cannot be copied. */
+  readonly keep?: boolean | undefined
+  readonly tone?: ((value: string) => Tone | undefined) | undefined
+}
+
+/** @internal */
+export interface Style {
+  readonly header: (text: string) => string
+  readonly key: (text: string) => string
+  readonly tone: (tone: Tone, text: string) => string
+}
+
+/** @internal */
+export const plain: Style = { header: (value) => value, key: (value) => value, tone: (_, value) => value }
+
+const painted = (style: Style, column: Column | undefined, i: number, value: string, shown: string): string => {
+  const tone = column?.tone?.(value)
+  return tone !== undefined ? style.tone(tone, shown) : i === 0 ? style.key(shown) : shown
+}
+
+const gap = "  "
+const indent = "  "
+const least = 8
+
+const fit = (
+  columns: ReadonlyArray<Column>,
+  natural: ReadonlyArray<number>,
+  available: number
+): Array<number> | undefined => {
+  const widths = [...natural]
+  const used = () => widths.reduce((sum, width) => sum + width, 0) + gap.length * (widths.length - 1)
+  while (used() > available) {
+    let widest = -1
+    for (let i = 0; i < widths.length; i++) {
+      const column = columns[i]
+      const width = widths[i] ?? 0
+      if (column?.keep === true || width <= Math.max(least, text.width(column?.header ?? ""))) continue
+      if (widest === -1 || width > (widths[widest] ?? 0)) widest = i
+    }
+    if (widest === -1) return undefined
+    widths[widest] = (widths[widest] ?? 0) - 1
+  }
+  return widths
+}
+
+/**
+ * The lines of a table at most `available` columns wide.
+ *
+ * @internal
+ */
+export const render = (
+  columns: ReadonlyArray<Column>,
+  rows: ReadonlyArray<ReadonlyArray<string>>,
+  available: number,
+  style: Style = plain
+): ReadonlyArray<string> => {
+  const cells = rows.map((row) => columns.map((_, i) => text.printable(row[i] ?? "")))
+  const natural = columns.map((column, i) =>
+    cells.reduce((widest, row) => Math.max(widest, text.width(row[i] ?? "")), text.width(column.header))
+  )
+  const widths = fit(columns, natural, available)
+  if (widths === undefined) {
+    const rest = columns.length > 1 ? fit(columns.slice(1), natural.slice(1), available - indent.length) : undefined
+    return rest === undefined
+      ? records(columns, cells, available, style)
+      : interleave(
+        // Nothing is cut in a line of its own: an id that is longer than the terminal is still to be copied.
+        lines(columns.slice(0, 1), natural.slice(0, 1), cells.map((row) => row.slice(0, 1)), style, 0),
+        lines(columns.slice(1), rest, cells.map((row) => row.slice(1)), style, 1).map((line) => `${indent}${line}`)
+      )
+  }
+  return lines(columns, widths, cells, style, 0)
+}
+
+const interleave = (above: ReadonlyArray<string>, below: ReadonlyArray<string>): ReadonlyArray<string> =>
+  above.flatMap((line, i) => [line, below[i] ?? ""])
+
+/** The header and the rows of columns of these widths, the first of which is column `from` of the whole. */
+const lines = (
+  columns: ReadonlyArray<Column>,
+  widths: ReadonlyArray<number>,
+  cells: ReadonlyArray<ReadonlyArray<string>>,
+  style: Style,
+  from: number
+): ReadonlyArray<string> => {
+  const line = (values: ReadonlyArray<string>, paint: (shown: string, i: number, value: string) => string) =>
+    values.map((value, i) => {
+      const width = widths[i] ?? 0
+      const last = i === values.length - 1 && columns[i]?.align !== "right"
+      const cut = text.truncate(value, width)
+      return paint(last ? cut : text.pad(cut, width, columns[i]?.align), i, value)
+    }).join(gap).trimEnd()
+  return [
+    line(columns.map((column) => column.header.toUpperCase()), (value) => style.header(value)),
+    ...cells.map((row) => line(row, (shown, i, value) => painted(style, columns[i], i + from, value, shown)))
+  ]
+}
+
+const records = (
+  columns: ReadonlyArray<Column>,
+  cells: ReadonlyArray<ReadonlyArray<string>>,
+  available: number,
+  style: Style
+): ReadonlyArray<string> => {
+  const label = Math.max(...columns.map((column) => text.width(column.header)))
+  return cells.flatMap((row, n) => [
+    ...(n === 0 ? [] : [""]),
+    ...columns.map((column, i) => {
+      const value = row[i] ?? ""
+      const cut = column.keep === true ? value : text.truncate(value, Math.max(least, available - label - gap.length))
+      return `${style.header(text.pad(column.header.toUpperCase(), label))}${gap}${
+        painted(style, column, i, value, cut)
+      }`
+    })
+  ])
+}
