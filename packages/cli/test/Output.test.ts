@@ -61,6 +61,25 @@ describe("Output", () => {
       ])
     }))
 
+  it.effect("a column that wraps is broken between words, and within those that are too long", () =>
+    Effect.gen(function*() {
+      const value: Output.Result = {
+        columns: [{ header: "Check", keep: true }, { header: "Detail", wrap: true }],
+        rows: [["server", "http://127.0.0.1:8765/a/long/path does not answer"], ["clock", "agrees"]],
+        json: {}
+      }
+      const { stdout } = yield* print("table", { isTTY: true, columns: 30 }, value)
+      assert.deepStrictEqual(stdout.trimEnd().split("\n"), [
+        "CHECK   DETAIL",
+        "server  http://127.0.0.1:8765/",
+        "        a/long/path",
+        "        does not answer",
+        "clock   agrees"
+      ])
+      assert.include((yield* print("table", { isTTY: true, columns: 12 }, value)).stdout, "answer")
+      assert.include((yield* print("table", {}, value)).stdout, "long/path does not answer\n")
+    }))
+
   it.effect("notes are broken between words, and keep their place", () =>
     Effect.gen(function*() {
       const say = (options: Parameters<typeof stdio.make>[0]) =>

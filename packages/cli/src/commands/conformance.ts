@@ -44,7 +44,7 @@ const conformance = Effect.fnUntraced(function*(
     columns: [{ header: "Check", keep: true }, { header: "Required" }, {
       header: "Answer",
       tone: (answer) => tones[answer]
-    }, { header: "Reason" }],
+    }, { header: "Reason", wrap: true }],
     rows: checks.map(({ check, reason, required, verdict }) => [check, required ? "yes" : "", verdict, reason ?? ""]),
     json: { ...report, total: checks.length },
     items: checks

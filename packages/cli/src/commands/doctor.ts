@@ -149,7 +149,8 @@ const doctor = Effect.fnUntraced(function*() {
   const failed = checks.filter(({ status }) => status === "failed")
   yield* output.print({
     columns: [{ header: "Check", keep: true }, { header: "Status", tone: (status) => tones[status] }, {
-      header: "Detail"
+      header: "Detail",
+      wrap: true
     }],
     rows: checks.map(({ check, detail, status }) => [check, status, detail]),
     json: { ok: failed.length === 0, checks, total: checks.length },

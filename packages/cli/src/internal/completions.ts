@@ -32,17 +32,21 @@ const flagsOf = (options: ReadonlyArray<OptionSpec>): ReadonlyArray<string> => o
 /** A string of a POSIX shell. */
 const quote = (value: string): string => `'${value.replaceAll("'", "'\\''")}'`
 
-const optionsAt = ({ general }: Context, spec: CommandSpec): ReadonlyArray<OptionSpec> =>
-  spec.path.length === 0 ? general : [...spec.options, ...general]
+/** Options of a command alone; those of the program are offered everywhere. */
+const ownOptions = (spec: CommandSpec): ReadonlyArray<OptionSpec> => spec.path.length === 0 ? [] : spec.options
 
-/** Options that take one of a few words, with the command they belong to; `undefined` where they may stand anywhere. */
-const choosing = ({ general, nodes }: Context) =>
+/** Options that take one of a few words, by a pattern of a shell for the command so far and the word before. */
+const choosing = (context: Context) =>
   [
-    ...nodes.filter(({ path }) => path.length > 0).flatMap((spec) =>
-      spec.options.map((option) => ({ at: pathOf(spec), option }))
-    ),
-    ...general.map((option) => ({ at: undefined, option }))
-  ].filter(({ option }) => option.choices.length > 0)
+    ...context.nodes.flatMap((spec) => ownOptions(spec).map((option) => ({ at: `"${pathOf(spec)}"`, option }))),
+    ...context.general.map((option) => ({ at: "*", option }))
+  ].flatMap(({ at, option: { choices, names } }) =>
+    choices.length === 0 ? [] : names.map((name) => ({ pattern: `${at}":${name}"`, choices }))
+  )
+
+/** The names of commands and groups, as alternatives of a shell pattern. */
+const paths = ({ nodes }: Context): string =>
+  nodes.filter(({ path }) => path.length > 0).map((spec) => `"${pathOf(spec)}"`).join("|")
 
 const bash = (context: Context): string =>
   `_tinker() {
@@ -51,19 +55,13 @@ const bash = (context: Context): string =>
     case "$before" in ${context.valued.join("|")}) before=; continue ;; esac
     before=$word
     case "\${at:+$at }$word" in
-      ${
-    context.nodes.filter(({ path }) => path.length > 0).map((spec) => `"${pathOf(spec)}"`).join("|")
-  }) at="\${at:+$at }$word" ;;
+      ${paths(context)}) at="\${at:+$at }$word" ;;
     esac
   done
   case "$at:$prev" in
 ${
-    choosing(context).flatMap(({ at, option }) =>
-      option.names.map((name) =>
-        `    ${at === undefined ? "*" : `"${at}"`}":${name}") COMPREPLY=($(compgen -W "${
-          option.choices.join(" ")
-        }" -- "$cur")); return ;;`
-      )
+    choosing(context).map(({ choices, pattern }) =>
+      `    ${pattern}) COMPREPLY=($(compgen -W "${choices.join(" ")}" -- "$cur")); return ;;`
     ).join("\n")
   }
   esac
@@ -71,19 +69,24 @@ ${
 ${
     context.nodes.map((spec) =>
       `    "${pathOf(spec)}") commands="${sortedNames(spec).join(" ")}" options="${
-        flagsOf(optionsAt(context, spec)).join(" ")
+        flagsOf(ownOptions(spec)).join(" ")
       }" ;;`
     ).join("\n")
   }
   esac
+  options+=" ${flagsOf(context.general).join(" ")}"
   if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$cur"))
   else COMPREPLY=($(compgen -W "$commands" -- "$cur")); fi
 }
 complete -o bashdefault -o default -F _tinker tinker
 `
 
-/** `name:description`, as \`_describe\` reads it. */
-const described = (name: string, description: string): string => quote(`${name}:${description}`)
+/** Words and what they mean, as `_describe` reads them. */
+const described = (entries: ReadonlyArray<readonly [name: string, description: string]>): string =>
+  entries.map(([name, description]) => quote(`${name}:${description}`)).join(" ")
+
+const describedOptions = (options: ReadonlyArray<OptionSpec>): string =>
+  described(options.flatMap(({ description, names }) => names.map((name) => [name, description] as const)))
 
 const zsh = (context: Context): string =>
   `#compdef tinker
@@ -94,34 +97,26 @@ _tinker() {
     case "$before" in (${context.valued.join("|")}) before=; continue ;; esac
     before=$word
     case "\${at:+$at }$word" in
-      (${
-    context.nodes.filter(({ path }) => path.length > 0).map((spec) => `"${pathOf(spec)}"`).join("|")
-  }) at="\${at:+$at }$word" ;;
+      (${paths(context)}) at="\${at:+$at }$word" ;;
     esac
   done
   case "$at:$words[CURRENT-1]" in
 ${
-    choosing(context).flatMap(({ at, option }) =>
-      option.names.map((name) =>
-        `    (${at === undefined ? "*" : `"${at}"`}":${name}") compadd -- ${option.choices.join(" ")}; return ;;`
-      )
-    ).join("\n")
+    choosing(context).map(({ choices, pattern }) => `    (${pattern}) compadd -- ${choices.join(" ")}; return ;;`).join(
+      "\n"
+    )
   }
   esac
   case "$at" in
 ${
     context.nodes.map((spec) =>
       `    ("${pathOf(spec)}")
-      commands=(${
-        sortedNames(spec).map((name) => described(name, spec.commands.get(name)?.description ?? "")).join(" ")
-      })
-      options=(${
-        optionsAt(context, spec).flatMap(({ description, names }) => names.map((name) => described(name, description)))
-          .join(" ")
-      }) ;;`
+      commands=(${described(sortedNames(spec).map((name) => [name, spec.commands.get(name)?.description ?? ""]))})
+      options=(${describedOptions(ownOptions(spec))}) ;;`
     ).join("\n")
   }
   esac
+  options+=(${describedOptions(context.general)})
   if [[ $PREFIX == -* ]]; then _describe -o option options
   elif (( $#commands )); then _describe command commands
   else _files; fi
@@ -173,7 +168,7 @@ ${
             fishQuote(spec.commands.get(name)?.description ?? "")
           }`
         ),
-        ...(spec.path.length === 0 ? [] : spec.options.map((option) => fishOption(condition, option)))
+        ...ownOptions(spec).map((option) => fishOption(condition, option))
       ]
     }).join("\n")
   }

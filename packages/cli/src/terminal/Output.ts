@@ -29,6 +29,8 @@ export interface Column {
   readonly align?: "left" | "right" | undefined
   /** Never cut, even when the terminal is too narrow. */
   readonly keep?: boolean | undefined
+  /** Broken between words where it does not fit, instead of cut. */
+  readonly wrap?: boolean | undefined
   /** How a value is meant, where a terminal has colours. */
   readonly tone?: ((value: string) => Tone | undefined) | undefined
 }

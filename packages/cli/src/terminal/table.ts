@@ -13,6 +13,8 @@ export interface Column {
   readonly align?: "left" | "right" | undefined
   /** Kept whole: an id that is cut cannot be copied. */
   readonly keep?: boolean | undefined
+  /** Broken between words where it does not fit, instead of cut. */
+  readonly wrap?: boolean | undefined
   readonly tone?: ((value: string) => Tone | undefined) | undefined
 }
 
@@ -79,33 +81,43 @@ export const render = (
       : interleave(
         // Nothing is cut in a line of its own: an id that is longer than the terminal is still to be copied.
         lines(columns.slice(0, 1), natural.slice(0, 1), cells.map((row) => row.slice(0, 1)), style, 0),
-        lines(columns.slice(1), rest, cells.map((row) => row.slice(1)), style, 1).map((line) => `${indent}${line}`)
+        lines(columns.slice(1), rest, cells.map((row) => row.slice(1)), style, 1)
       )
   }
-  return lines(columns, widths, cells, style, 0)
+  return lines(columns, widths, cells, style, 0).flat()
 }
 
-const interleave = (above: ReadonlyArray<string>, below: ReadonlyArray<string>): ReadonlyArray<string> =>
-  above.flatMap((line, i) => [line, below[i] ?? ""])
+const interleave = (
+  above: ReadonlyArray<ReadonlyArray<string>>,
+  below: ReadonlyArray<ReadonlyArray<string>>
+): ReadonlyArray<string> => above.flatMap((row, i) => [...row, ...(below[i] ?? []).map((line) => `${indent}${line}`)])
 
-/** The header and the rows of columns of these widths, the first of which is column `from` of the whole. */
+/** The lines of the header and of each row; the first of these columns is column `from` of the whole. */
 const lines = (
   columns: ReadonlyArray<Column>,
   widths: ReadonlyArray<number>,
   cells: ReadonlyArray<ReadonlyArray<string>>,
   style: Style,
   from: number
-): ReadonlyArray<string> => {
-  const line = (values: ReadonlyArray<string>, paint: (shown: string, i: number, value: string) => string) =>
+): ReadonlyArray<ReadonlyArray<string>> => {
+  const line = (values: ReadonlyArray<string>, paint: (shown: string, i: number) => string) =>
     values.map((value, i) => {
       const width = widths[i] ?? 0
       const last = i === values.length - 1 && columns[i]?.align !== "right"
       const cut = text.truncate(value, width)
-      return paint(last ? cut : text.pad(cut, width, columns[i]?.align), i, value)
+      return paint(last ? cut : text.pad(cut, width, columns[i]?.align), i)
     }).join(gap).trimEnd()
   return [
-    line(columns.map((column) => column.header.toUpperCase()), (value) => style.header(value)),
-    ...cells.map((row) => line(row, (shown, i, value) => painted(style, columns[i], i + from, value, shown)))
+    [line(columns.map((column) => column.header.toUpperCase()), (value) => style.header(value))],
+    ...cells.map((row) => {
+      const parts = row.map((value, i) => columns[i]?.wrap === true ? text.breakInto(value, widths[i] ?? 0) : [value])
+      const height = Math.max(...parts.map(({ length }) => length))
+      return Array.from({ length: height }, (_, n) =>
+        line(
+          parts.map((lines) => lines[n] ?? ""),
+          (shown, i) => painted(style, columns[i], i + from, row[i] ?? "", shown)
+        ))
+    })
   ]
 }
 
@@ -120,9 +132,14 @@ const records = (
     ...(n === 0 ? [] : [""]),
     ...columns.map((column, i) => {
       const value = row[i] ?? ""
-      const cut = column.keep === true ? value : text.truncate(value, Math.max(least, available - label - gap.length))
+      const room = Math.max(least, available - label - gap.length)
+      const shown = column.keep === true
+        ? value
+        : column.wrap === true
+        ? text.breakInto(value, room).join(`\n${" ".repeat(label)}${gap}`)
+        : text.truncate(value, room)
       return `${style.header(text.pad(column.header.toUpperCase(), label))}${gap}${
-        painted(style, column, i, value, cut)
+        painted(style, column, i, value, shown)
       }`
     })
   ])

@@ -111,6 +111,25 @@ export const wrap = (value: string, columns: number, indent: string): string => 
   return [...lines, line].join(`\n${indent}`)
 }
 
+/**
+ * Lines of at most so many columns: broken between words, and within words that are longer.
+ *
+ * @internal
+ */
+export const breakInto = (value: string, columns: number): ReadonlyArray<string> =>
+  wrap(value, columns, "").split("\n").flatMap((line) => {
+    const lines: Array<string> = []
+    let current = ""
+    for (const char of line) {
+      if (current !== "" && width(current) + charWidth(char) > columns) {
+        lines.push(current)
+        current = ""
+      }
+      current += char
+    }
+    return [...lines, current]
+  })
+
 /** @internal */
 export const pad = (text: string, columns: number, align: "left" | "right" = "left"): string => {
   const space = " ".repeat(Math.max(0, columns - width(text)))
