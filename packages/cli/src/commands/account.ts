@@ -8,10 +8,7 @@ import * as Options from "@effect/cli/Options"
 import { WhoamiResponse } from "effect-tinker/Account"
 import type { AuditEventType } from "effect-tinker/Audit"
 import { AuditLogEntry } from "effect-tinker/Audit"
-import * as ConsoleUrl from "effect-tinker/ConsoleUrl"
 import * as Credentials from "effect-tinker/Credentials"
-import * as CredentialStore from "effect-tinker/CredentialStore"
-import * as NodeCredentials from "effect-tinker/NodeCredentials"
 import * as RestClient from "effect-tinker/RestClient"
 import * as TinkerConfig from "effect-tinker/TinkerConfig"
 import * as DateTime from "effect/DateTime"
@@ -24,6 +21,8 @@ import { hostname } from "node:os"
 import { CliFailure, usage } from "../internal/CliFailure.js"
 import { Connection } from "../internal/connection.js"
 import * as live from "../internal/connection.js"
+import * as ConsoleUrl from "../internal/consoleUrl.js"
+import * as CredentialStore from "../internal/CredentialStore.js"
 import { Output } from "../terminal/Output.js"
 import * as prompt from "../terminal/prompt.js"
 import { Stdio } from "../terminal/Stdio.js"
@@ -86,7 +85,7 @@ const login = Effect.fnUntraced(function*() {
       ["Stored in", store.path]
     ]
   })
-}, Effect.provide(NodeCredentials.layerStore()))
+}, Effect.provide(CredentialStore.layer))
 
 const logout = Effect.fnUntraced(function*() {
   const store = yield* CredentialStore.CredentialStore
@@ -120,7 +119,7 @@ const logout = Effect.fnUntraced(function*() {
       ["The key", active ? `is still active; delete it at ${url}` : "was deleted on the server"]
     ]
   })
-}, Effect.provide(NodeCredentials.layerStore()))
+}, Effect.provide(CredentialStore.layer))
 
 const status = Effect.fnUntraced(function*() {
   const output = yield* Output

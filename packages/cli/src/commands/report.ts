@@ -5,10 +5,10 @@ import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Path from "@effect/platform/Path"
-import * as Report from "effect-tinker/Report"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { explain } from "../internal/CliFailure.js"
+import * as Report from "../metrics/Report.js"
 import { Output } from "../terminal/Output.js"
 
 const report = Effect.fnUntraced(function*(options: {

@@ -3,14 +3,20 @@
  *
  * @since 0.1.0
  */
+import type { PlatformError } from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import { ApiKeyDetails } from "effect-tinker/Account"
+import * as NodeCredentials from "effect-tinker/NodeCredentials"
+import * as TinkerError from "effect-tinker/TinkerError"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { ApiKeyDetails } from "./Account.js"
-import type * as TinkerError from "./TinkerError.js"
+import { randomUUID } from "node:crypto"
 
-const id = <const Name extends string>(name: Name) => `effect-tinker/CredentialStore/${name}` as const
+const id = <const Name extends string>(name: Name) => `@effect-tinker/cli/CredentialStore/${name}` as const
 
 const nullish = <A, I>(schema: Schema.Schema<A, I>) => Schema.optionalWith(schema, { nullable: true })
 
@@ -19,8 +25,7 @@ const key = { key: Schema.Redacted(Schema.String), name: Schema.String }
 /**
  * A key the user pasted.
  *
- * @since 0.1.0
- * @category schemas
+ * @internal
  */
 export class ManualKey extends Schema.Class<ManualKey>(id("ManualKey"))({
   type: Schema.Literal("manual").pipe(Schema.propertySignature, Schema.withConstructorDefault(() => "manual" as const)),
@@ -32,8 +37,7 @@ export class ManualKey extends Schema.Class<ManualKey>(id("ManualKey"))({
 /**
  * A key that an older version made for this machine alone.
  *
- * @since 0.1.0
- * @category schemas
+ * @internal
  */
 export class GeneratedKey extends Schema.Class<GeneratedKey>(id("GeneratedKey"))({
   type: Schema.Literal("generated").pipe(
@@ -47,24 +51,21 @@ export class GeneratedKey extends Schema.Class<GeneratedKey>(id("GeneratedKey"))
 /**
  * A key in the credentials file.
  *
- * @since 0.1.0
- * @category schemas
+ * @internal
  */
 export const StoredKey: Schema.Union<[typeof ManualKey, typeof GeneratedKey]> = Schema.Union(ManualKey, GeneratedKey)
 
 /**
  * A key in the credentials file.
  *
- * @since 0.1.0
- * @category models
+ * @internal
  */
 export type StoredKey = typeof StoredKey.Type
 
 /**
  * The whole file. Keys are named by the server's numeric id. Without arguments it is what a missing file means.
  *
- * @since 0.1.0
- * @category schemas
+ * @internal
  */
 export class StoredCredentials extends Schema.Class<StoredCredentials>(id("StoredCredentials"))({
   version: Schema.optionalWith(Schema.Literal(1), { default: () => 1 as const }),
@@ -75,8 +76,7 @@ export class StoredCredentials extends Schema.Class<StoredCredentials>(id("Store
 /**
  * Stores a key, replacing one of the same id.
  *
- * @since 0.1.0
- * @category combinators
+ * @internal
  */
 export const add = (self: StoredCredentials, id: string, key: StoredKey): StoredCredentials =>
   new StoredCredentials({ ...self, keys: { ...self.keys, [id]: key } })
@@ -84,8 +84,7 @@ export const add = (self: StoredCredentials, id: string, key: StoredKey): Stored
 /**
  * Makes a stored key the default one; an unknown id leaves things as they are.
  *
- * @since 0.1.0
- * @category combinators
+ * @internal
  */
 export const setDefault = (self: StoredCredentials, id: string): StoredCredentials =>
   Object.hasOwn(self.keys, id) ? new StoredCredentials({ ...self, default: id }) : self
@@ -93,8 +92,7 @@ export const setDefault = (self: StoredCredentials, id: string): StoredCredentia
 /**
  * Removes a key, also as the default.
  *
- * @since 0.1.0
- * @category combinators
+ * @internal
  */
 export const remove = (self: StoredCredentials, id: string): StoredCredentials =>
   new StoredCredentials({
@@ -105,8 +103,7 @@ export const remove = (self: StoredCredentials, id: string): StoredCredentials =
 /**
  * The default key with its id. A default that points nowhere is none.
  *
- * @since 0.1.0
- * @category combinators
+ * @internal
  */
 export const defaultKey = (
   self: StoredCredentials
@@ -120,8 +117,7 @@ export const defaultKey = (
 /**
  * Reads and writes the credentials file.
  *
- * @since 0.1.0
- * @category models
+ * @internal
  */
 export interface Service {
   /** Where it is, for messages. */
@@ -136,7 +132,81 @@ export interface Service {
 /**
  * The credentials file as a service.
  *
- * @since 0.1.0
- * @category services
+ * @internal
  */
-export class CredentialStore extends Context.Tag("effect-tinker/CredentialStore")<CredentialStore, Service>() {}
+export class CredentialStore extends Context.Tag("@effect-tinker/cli/CredentialStore")<CredentialStore, Service>() {}
+
+const decode = Schema.decodeUnknown(Schema.parseJson(StoredCredentials))
+const encode = Schema.encodeSync(StoredCredentials)
+
+// The reason never quotes the file: it is full of keys.
+const malformed = (file: string, description: string, cause?: PlatformError) =>
+  new TinkerError.MalformedCredential({
+    module: "CredentialStore",
+    method: "load",
+    description: `${file}: ${description}`,
+    ...(cause?._tag === "SystemError" ? { cause: cause.reason } : {})
+  })
+
+/**
+ * The credentials file at a path.
+ *
+ * @internal
+ */
+export const make: (
+  file: string
+) => Effect.Effect<Service, never, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(function*(file) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const turn = yield* Effect.makeSemaphore(1)
+
+  const load = fs.readFileString(file).pipe(
+    Effect.matchEffect({
+      onFailure: (error) =>
+        error._tag === "SystemError" && error.reason === "NotFound"
+          ? Effect.succeed(new StoredCredentials())
+          : Effect.fail(malformed(file, "the credentials file cannot be read", error)),
+      onSuccess: (text) =>
+        Effect.mapError(
+          decode(text),
+          () => malformed(file, "not a credentials file of version 1: move it away and log in again")
+        )
+    })
+  )
+
+  // Only the owner may read, and no reader sees half a file: written beside it, then renamed over it.
+  const save = Effect.fnUntraced(function*(credentials: StoredCredentials) {
+    const directory = path.dirname(file)
+    if (!(yield* fs.exists(directory))) {
+      yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
+      yield* fs.chmod(directory, 0o700)
+    }
+    const draft = path.join(directory, `.${path.basename(file)}.${yield* Effect.sync(() => randomUUID())}`)
+    yield* fs.writeFileString(draft, `${JSON.stringify(encode(credentials), null, 2)}\n`, { mode: 0o600, flag: "wx" })
+      .pipe(
+        Effect.zipRight(fs.rename(draft, file)),
+        Effect.tapError(() => Effect.ignore(fs.remove(draft, { force: true })))
+      )
+  }, Effect.mapError((error) => malformed(file, "the credentials file cannot be written", error)))
+
+  return {
+    path: file,
+    load,
+    update: (f) =>
+      load.pipe(
+        Effect.map(f),
+        Effect.tap((next) => Effect.uninterruptible(save(next))),
+        turn.withPermits(1)
+      )
+  }
+})
+
+/**
+ * The credentials file in its usual place.
+ *
+ * @internal
+ */
+export const layer: Layer.Layer<CredentialStore, never, FileSystem.FileSystem | Path.Path> = Layer.effect(
+  CredentialStore,
+  Effect.suspend(() => make(NodeCredentials.defaultPath()))
+)

@@ -2,7 +2,8 @@ import { FileSystem } from "@effect/platform"
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { type MetricsLog, Report } from "../src/index.js"
+import type { MetricsLog } from "effect-tinker"
+import * as Report from "../src/metrics/Report.js"
 
 const entries = (values: Readonly<Record<string, ReadonlyArray<number>>>): ReadonlyArray<MetricsLog.Entry> =>
   Array.from({ length: Math.max(...Object.values(values).map(({ length }) => length)) }, (_, i) => ({

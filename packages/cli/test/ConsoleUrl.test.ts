@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { ConsoleUrl } from "effect-tinker"
+import * as ConsoleUrl from "../src/internal/consoleUrl.js"
 
 describe("ConsoleUrl", () => {
   it("escapes the parts of a checkpoint's address", () => {

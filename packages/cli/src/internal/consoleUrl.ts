@@ -16,32 +16,28 @@ const escapeQuery = (text: string): string => escape(text).replace(/%20/g, "+")
 /**
  * All sessions.
  *
- * @since 0.1.0
- * @category constructors
+ * @internal
  */
 export const sessions: string = `${base}/sessions`
 
 /**
  * One session.
  *
- * @since 0.1.0
- * @category constructors
+ * @internal
  */
 export const session = (sessionId: string): string => `${sessions}/${sessionId}`
 
 /**
  * One training run.
  *
- * @since 0.1.0
- * @category constructors
+ * @internal
  */
 export const trainingRun = (trainingRunId: string): string => `${base}/training_runs/${trainingRunId}`
 
 /**
  * One checkpoint of a run.
  *
- * @since 0.1.0
- * @category constructors
+ * @internal
  */
 export const checkpoint = (trainingRunId: string, checkpointId: string): string =>
   `${base}/checkpoints/${escape(trainingRunId)}/${escape(checkpointId)}`
@@ -49,8 +45,7 @@ export const checkpoint = (trainingRunId: string, checkpointId: string): string 
 /**
  * A sampler checkpoint, ready to talk to.
  *
- * @since 0.1.0
- * @category constructors
+ * @internal
  */
 export const playground = (tinkerPath: string): string =>
   `${base}/playground?mode=checkpoint&checkpoint=${escape(tinkerPath)}`
@@ -58,15 +53,13 @@ export const playground = (tinkerPath: string): string =>
 /**
  * One API key.
  *
- * @since 0.1.0
- * @category constructors
+ * @internal
  */
 export const apiKey = (keyId: string): string => `${base}/keys/${escape(keyId)}`
 
 /**
  * A form for a new API key of that name.
  *
- * @since 0.1.0
- * @category constructors
+ * @internal
  */
 export const newApiKey = (name: string): string => `${base}/keys?new_key=true&key_name=${escapeQuery(name)}`

@@ -1,11 +1,12 @@
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Stream, TestClock } from "effect"
+import { Progress } from "effect-tinker"
 import { mkdtempSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { MetricsWatch, Progress } from "../src/index.js"
-import * as MemoryFile from "./utils/memoryFile.js"
+import * as MetricsWatch from "../src/metrics/MetricsWatch.js"
+import * as MemoryFile from "./fixtures/memoryFile.js"
 
 const line = (fields: object) => `${JSON.stringify(fields)}\n`
 
