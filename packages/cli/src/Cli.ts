@@ -31,7 +31,7 @@ import * as watch from "./commands/watch.js"
 import * as CliFailure from "./internal/CliFailure.js"
 import * as CommandLine from "./internal/commandLine.js"
 import * as completions from "./internal/completions.js"
-import { Connection } from "./internal/connection.js"
+import { Connection, misunderstoodSettings } from "./internal/connection.js"
 import * as Grammar from "./internal/grammar.js"
 import * as help from "./internal/help.js"
 import { root } from "./internal/options.js"
@@ -84,10 +84,19 @@ export const grammar: Grammar.CommandSpec = Grammar.readTree(
   commands.map(({ descriptor }) => descriptor)
 )
 
+const warnOfSettings = Layer.effectDiscard(
+  Effect.flatMap(
+    Output.Output,
+    ({ warn }) => Effect.flatMap(misunderstoodSettings, (settings) => Effect.forEach(settings, warn, { discard: true }))
+  )
+)
+
 const execute = Command.run(
   root.pipe(
     Command.withSubcommands(commands),
-    Command.provide((flags) => Layer.merge(Output.layer(flags.format), Layer.succeed(Connection, flags)))
+    Command.provide((flags) =>
+      Layer.merge(Layer.provideMerge(warnOfSettings, Output.layer(flags.format)), Layer.succeed(Connection, flags))
+    )
   ),
   { name: "tinker", version, executable: "tinker" }
 )
@@ -175,7 +184,8 @@ export const runWith: (
         Option.getOrElse(Cause.failureOption(exit.cause), () => Cause.squash(exit.cause))
       )
       if (LogLevel.lessThanEqual(line.right.logLevel, LogLevel.Debug)) {
-        yield* stderr.write(`${text.safeLines(Cause.pretty(exit.cause))}\n`)
+        // Indented: a line of a server's message must not pass for one of ours.
+        yield* stderr.write(`${text.safeLines(Cause.pretty(exit.cause)).replace(/^/gm, "  | ")}\n`)
       }
       return code
     }

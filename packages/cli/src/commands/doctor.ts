@@ -119,7 +119,8 @@ const doctor = Effect.fnUntraced(function*() {
   const checks: Array<Check> = [
     { check: "version", status: "ok", detail: `tinker ${version}, speaking the wire of ${TinkerConfig.wireVersion}` },
     node(),
-    yield* storedFile()
+    yield* storedFile(),
+    ...(yield* live.misunderstoodSettings).map((detail): Check => ({ check: "settings", status: "warning", detail }))
   ]
   const config = yield* Effect.either(Effect.provide(TinkerConfig.TinkerConfig, live.config))
   if (Either.isLeft(config)) checks.push(failedBy("configuration", config.left))

@@ -7,6 +7,7 @@ import type * as HttpClient from "@effect/platform/HttpClient"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
+import * as text from "../terminal/text.js"
 import { checks } from "./checks.js"
 import * as Probe from "./probe.js"
 import type { Known } from "./support.js"
@@ -98,7 +99,8 @@ export const run: (options: Options) => Effect.Effect<Report, never, HttpClient.
             check: name,
             required,
             verdict: _tag === "No" ? "no" : "unsupported",
-            reason
+            // It may quote the server.
+            reason: text.safe(reason)
           })
         })
       )

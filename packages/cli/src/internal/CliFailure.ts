@@ -8,6 +8,7 @@ import type * as MetricsLog from "effect-tinker/MetricsLog"
 import * as TinkerError from "effect-tinker/TinkerError"
 import * as Data from "effect/Data"
 import * as Predicate from "effect/Predicate"
+import * as text from "../terminal/text.js"
 
 /**
  * A failure of a command, in two lines.
@@ -119,6 +120,11 @@ const oneLine = (value: string): string => value.replace(/\s+/g, " ").trim()
  * @category constructors
  */
 export const report = (error: unknown): Report => {
+  const { advice, exitCode, what } = describe(error)
+  return { what: text.withoutSecrets(what), advice, exitCode }
+}
+
+const describe = (error: unknown): Report => {
   if (error instanceof CliFailure) {
     return { what: error.what, advice: error.advice ?? "See `tinker --help`.", exitCode: error.exitCode ?? 1 }
   }

@@ -80,6 +80,32 @@ export const readSecret = Effect.fnUntraced(function*(option: string, source: st
   )
 })
 
+const onOrOff = ["1", "true", "yes", "on", "0", "false", "no", "off"]
+
+/** Settings that take one of a few words, and what any other word means. */
+const wordSettings = [
+  { name: "TINKER_LOG", words: ["debug", "info"], otherwise: "nothing is logged" },
+  { name: "TINKER_TELEMETRY", words: onOrOff, otherwise: "telemetry is off" },
+  { name: "TINKER_ALLOW_INSECURE", words: onOrOff, otherwise: "insecure addresses are refused" }
+]
+
+/**
+ * What the environment asks for in words that mean nothing.
+ *
+ * @internal
+ */
+export const misunderstoodSettings: Effect.Effect<ReadonlyArray<string>> = Effect.forEach(
+  wordSettings,
+  ({ name, otherwise, words }) =>
+    Effect.map(
+      Effect.orElseSucceed(Config.string(name), () => ""),
+      (value) =>
+        value === "" || words.includes(value.toLowerCase())
+          ? []
+          : [`${name}=${value} is not understood, so ${otherwise}: write ${words.join(", ")}`]
+    )
+).pipe(Effect.map((found) => found.flat()))
+
 const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection> = Effect.gen(function*() {
   const { baseUrl } = yield* Connection
   const fromEnv = yield* Config.string("TINKER_BASE_URL").pipe(Config.withDefault(""))

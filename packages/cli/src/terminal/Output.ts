@@ -107,9 +107,9 @@ export const layer = (format: Format): Layer.Layer<Output, never, Stdio> =>
         tone: (tone, value) => paint(codes[tone], stdout.colour)(value)
       }
       const dim = paint("2", stderr.colour)
-      const json = (value: unknown) => line(JSON.stringify(value, undefined, 2))
+      const json = (value: unknown) => line(text.json(value, 2))
       const ndjson = (values: ReadonlyArray<unknown>) =>
-        stdout.write(values.map((value) => `${JSON.stringify(value)}\n`).join(""))
+        stdout.write(values.map((value) => `${text.json(value)}\n`).join(""))
       const wrapped = (value: string) => text.wrap(text.printable(value), stderr.columns, "")
       const note = (value: string) => stderr.write(`${dim(wrapped(value))}\n`)
       const output: Context.Tag.Service<typeof Output> = {
@@ -141,7 +141,12 @@ export const layer = (format: Format): Layer.Layer<Output, never, Stdio> =>
         note,
         warn: (value) =>
           stderr.write(
-            `${wrapped(`warning: ${value}`).replace("warning:", paint("33", stderr.colour)("warning:"))}\n`
+            `${
+              text.wrap(text.safe(`warning: ${value}`), stderr.columns, "").replace(
+                "warning:",
+                paint("33", stderr.colour)("warning:")
+              )
+            }\n`
           )
       }
       return output

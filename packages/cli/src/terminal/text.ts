@@ -58,10 +58,26 @@ export const printable = (text: string): string =>
 export const printableLines = (text: string): string =>
   text.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, (char) => char === "\t" || char === "\n" ? char : "\ufffd")
 
+/**
+ * JSON with every control character escaped, also those that JSON itself allows.
+ *
+ * @internal
+ */
+export const json = (value: unknown, indent?: number): string =>
+  JSON.stringify(value, undefined, indent).replace(
+    /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`
+  )
+
 /** What looks like a credential: keys of Tinker and of the Hugging Face Hub, JSON web tokens, bearer headers. */
 const secrets = /\b(?:tml-|hf_)[\w-]{6,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\b(Bearer\s+)[\w.~+/-]{8,}=*/gi
 
-const withoutSecrets = (text: string): string =>
+/**
+ * A message without the secrets that a server may have echoed.
+ *
+ * @internal
+ */
+export const withoutSecrets = (text: string): string =>
   text.replace(secrets, (found, bearer: string | undefined) => `${bearer ?? found.slice(0, 3)}***`)
 
 /**
