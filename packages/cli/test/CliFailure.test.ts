@@ -60,6 +60,16 @@ describe("CliFailure", () => {
     assert.match(report.advice, /Nothing was written/)
   })
 
+  it("a secret that was echoed is not repeated", () => {
+    const token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
+    for (const secret of ["tml-AbC_123-xyz", "hf_abcdefghij", token, `Bearer ${token}`, "Bearer abcdefgh12345=="]) {
+      const { what } = CliFailure.report(new Error(`key ${secret} is unknown`))
+      assert.match(what, /^key (?:tml|hf_|eyJ|Bearer )\*\*\* is unknown$/, secret)
+    }
+    const { what } = CliFailure.report(new Error("tinker://run/weights/tml is unknown"))
+    assert.strictEqual(what, "tinker://run/weights/tml is unknown")
+  })
+
   it("anything else still has two lines", () => {
     const report = CliFailure.report(new Error("odd\nthing"))
     assert.strictEqual(report.what, "odd thing")

@@ -156,7 +156,7 @@ describe("HuggingFace", () => {
       )
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("addresses that are good no more begin anew", () =>
+  it.scopedLive("expired URLs are replaced and the upload starts over", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const cache = yield* fs.makeTempDirectoryScoped()

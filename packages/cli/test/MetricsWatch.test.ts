@@ -104,7 +104,7 @@ describe("MetricsWatch", () => {
       yield* Fiber.interrupt(fiber)
     }))
 
-  it.effect("a log that is written anew is read anew, whether it is shorter, longer or gone for a while", () =>
+  it.effect("a log that is replaced is read from its start, whether it is shorter, longer or gone for a while", () =>
     Effect.gen(function*() {
       const { fiber, file, look } = yield* watching()
       file.write(step(1) + step(2))

@@ -158,7 +158,7 @@ describe("tinker watch", () => {
       }
     }))
 
-  it.scoped("a log that is written anew is said to be, an old one how old it is", () =>
+  it.scoped("a log that is replaced is said to be, an old one how old it is", () =>
     Effect.gen(function*() {
       const log = join(yield* place, "m.jsonl")
       writeFileSync(log, step(3))
@@ -168,7 +168,7 @@ describe("tinker watch", () => {
       yield* until(() => written.stderr.includes("The last line was written 1 hour ago; waiting for more"))
       writeFileSync(log, step(1) + end("success"))
       assert.strictEqual(yield* code, 0)
-      assert.include(written.stderr, `${log} was written anew\n`)
+      assert.include(written.stderr, `${log} was replaced; reading it from its start\n`)
       assert.include(written.stdout, "step 1/4")
     }))
 })

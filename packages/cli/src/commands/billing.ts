@@ -1,5 +1,5 @@
 /**
- * Comma-separated values for spreadsheets.
+ * `tinker billing`: usage and costs, as tables, sums and CSV.
  *
  * @since 0.1.0
  */
@@ -61,10 +61,10 @@ const isPriced = (type: string): boolean => tokens.has(type) || type === "storag
 
 const isRow = (value: unknown): value is Row => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** The fields of the event beside those of its envelope, for rectangular output. */
+/** The fields of the event next to those of its envelope: one flat row. */
 const flatten = ({ event_info: info, ...row }: Row): Row => ({ ...row, ...(isRow(info) ? info : {}) })
 
-/** A price that applies and is not known is told apart from one that does not apply. */
+/** A price that is not known yet differs from one that does not apply. */
 const cost = (event: Billing.BillingUsageEvent): string => {
   if (event.estimatedCostUsd !== undefined) return event.estimatedCostUsd.toFixed(4)
   return isPriced(event.eventInfo.type) ? "pending" : "-"

@@ -1,4 +1,6 @@
 /**
+ * `tinker checkpoint`: list, show, publish, expire, delete and copy; downloading and pushing have modules of their own.
+ *
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"
@@ -41,7 +43,7 @@ const list = Effect.fnUntraced(function*(options: {
   const rest = yield* RestClient.RestClient
   const now = yield* Clock.currentTimeMillis
   const { runId } = options
-  // The checkpoints of one run come all at once; of all runs there may be thousands.
+  // The checkpoints of one run come in one page; all runs together may have thousands.
   const limit = Option.getOrElse(options.limit, () => Option.isSome(runId) ? 0 : 20)
   yield* listing.print({
     noun: "checkpoint",
@@ -81,7 +83,7 @@ const info = Effect.fnUntraced(function*({ path }: { readonly path: string }) {
   const rest = yield* RestClient.RestClient
   const output = yield* Output
   const now = yield* Clock.currentTimeMillis
-  // Someone else's run is not listed, but what a public checkpoint was trained from may be asked for.
+  // A public checkpoint of someone else is not listed, but its base model can be looked up.
   const record = yield* live.bounded(rest.getCheckpoint(path)).pipe(
     Effect.asSome,
     Effect.catchTags({ NotFound: () => Effect.succeedNone, PermissionDenied: () => Effect.succeedNone })
@@ -149,7 +151,7 @@ const setTtl = Effect.fnUntraced(function*(options: {
   readonly remove: boolean
 }) {
   if (Option.isSome(options.ttl) === options.remove) {
-    return yield* usage("Give either --ttl or --remove", "For example --ttl 7d, or --remove to keep it for ever.")
+    return yield* usage("Give either --ttl or --remove", "For example --ttl 7d, or --remove to keep it.")
   }
   const rest = yield* RestClient.RestClient
   const ttl = Option.getOrNull(options.ttl)
@@ -211,7 +213,7 @@ const kinds: Readonly<Record<string, string>> = {
   external: "external"
 }
 
-interface Doomed {
+interface Target {
   readonly path: string
   readonly size?: number | undefined
   readonly time?: number | undefined
@@ -242,7 +244,7 @@ const remove = Effect.fnUntraced(function*(options: {
   const rest = yield* RestClient.RestClient
   const now = yield* Clock.currentTimeMillis
   const kind = Option.map(options.type, (type) => kinds[type])
-  const doomed: ReadonlyArray<Doomed> = Option.isNone(options.runId)
+  const targets: ReadonlyArray<Target> = Option.isNone(options.runId)
     ? [...new Set(options.paths)].map((path) => ({ path }))
     : (yield* live.bounded(rest.listCheckpoints(options.runId.value))).checkpoints
       .filter((checkpoint) =>
@@ -255,42 +257,42 @@ const remove = Effect.fnUntraced(function*(options: {
     output.format === "table"
       ? output.note(`Deleted ${text.count(deleted, "checkpoint")}`)
       : output.print({ columns: [], rows: [], json: { deleted_count: deleted, failed } })
-  if (doomed.length === 0) {
+  if (targets.length === 0) {
     yield* output.note("No checkpoint matches")
     return yield* result(0, [])
   }
   if (!options.yes) {
-    const total = doomed.reduce((sum, { size }) => sum + (size ?? 0), 0)
+    const total = targets.reduce((sum, { size }) => sum + (size ?? 0), 0)
     yield* output.note(
-      `This deletes ${text.count(doomed.length, "checkpoint")}${total > 0 ? ` (${text.size(total)})` : ""} for good:`
+      `This deletes ${text.count(targets.length, "checkpoint")}${total > 0 ? ` (${text.size(total)})` : ""} for good:`
     )
-    for (const { path, size, time } of doomed.slice(0, 20)) {
+    for (const { path, size, time } of targets.slice(0, 20)) {
       yield* output.note(
         `  ${path}${size === undefined ? "" : `  ${text.size(size)}`}${
           time === undefined ? "" : `  ${text.ago(time, now)}`
         }`
       )
     }
-    if (doomed.length > 20) yield* output.note(`  and ${text.count(doomed.length - 20, "other")}`)
+    if (targets.length > 20) yield* output.note(`  and ${text.count(targets.length - 20, "other")}`)
     if (!(yield* prompt.confirm("Delete?"))) return yield* output.note("Nothing was deleted")
   }
   const failed: Array<{ readonly tinker_path: string; readonly error: string }> = []
   yield* Effect.scoped(Effect.gen(function*() {
     const progress = yield* Progress.make({ label: "Deleting checkpoints" })
     let done = 0
-    yield* Effect.forEach(doomed, ({ path }) =>
+    yield* Effect.forEach(targets, ({ path }) =>
       Effect.either(rest.deleteCheckpoint(path)).pipe(
         Effect.tap((outcome) => {
           if (Either.isLeft(outcome)) failed.push({ tinker_path: path, error: report(outcome.left).what })
-          return progress.update(++done, doomed.length)
+          return progress.update(++done, targets.length)
         })
       ), { concurrency: 16, discard: true })
   }))
-  yield* result(doomed.length - failed.length, failed)
+  yield* result(targets.length - failed.length, failed)
   if (failed.length === 0) return
   for (const { error, tinker_path } of failed.slice(0, 10)) yield* output.warn(`${tinker_path}: ${error}`)
   return yield* new CliFailure({
-    what: `${text.count(failed.length, "checkpoint")} of ${doomed.length} could not be deleted`,
+    what: `${text.count(failed.length, "checkpoint")} of ${targets.length} could not be deleted`,
     advice: "Run the command again for those listed above."
   })
 }, Effect.provide(live.rest))
@@ -312,11 +314,11 @@ const infoCommand = Command.make("info", path, info).pipe(
 )
 
 const publishCommand = Command.make("publish", path, publish).pipe(
-  Command.withDescription("Let everyone read a checkpoint.")
+  Command.withDescription("Make a checkpoint public.")
 )
 
 const unpublishCommand = Command.make("unpublish", path, unpublish).pipe(
-  Command.withDescription("Take a public checkpoint back.")
+  Command.withDescription("Make a public checkpoint private again.")
 )
 
 const setTtlCommand = Command.make("set-ttl", {

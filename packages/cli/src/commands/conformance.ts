@@ -1,4 +1,6 @@
 /**
+ * `tinker conformance`: checks whether a server is Tinker-compatible.
+ *
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"

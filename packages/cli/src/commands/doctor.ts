@@ -1,4 +1,6 @@
 /**
+ * `tinker doctor`: version, configuration, key, server and clock, with advice.
+ *
  * @since 0.1.0
  */
 import * as Command from "@effect/cli/Command"

@@ -1,6 +1,6 @@
 /**
- * A training checkpoint as files others can read, where the server offers no archive of it: loaded into a model of its
- * own, saved once more as external weights that expire soon, and deleted after use.
+ * `tinker checkpoint download`. Where the server has no archive of a training checkpoint, it is loaded into a new model, saved
+ * once more as external weights that expire soon, and deleted after the download.
  *
  * @since 0.1.0
  */
@@ -29,7 +29,7 @@ import { Output } from "../terminal/Output.js"
 import * as Progress from "../terminal/Progress.js"
 import * as text from "../terminal/text.js"
 
-/** Long enough for a large download, short enough to be forgotten. */
+/** Long enough for a large download. */
 const ttlSeconds = 3600 * 6
 
 const exportExternal: Effect.Effect<
@@ -42,13 +42,15 @@ const exportExternal: Effect.Effect<
   const output = yield* Output
   const context = yield* Effect.context<HttpClient.HttpClient>()
   return Effect.fnUntraced(function*(tinkerPath) {
-    yield* output.note("The server offers no archive of it: exporting it through a training session of its base model")
+    yield* output.note(
+      "The server has no archive of this checkpoint: exporting it through a training session of its base model"
+    )
     const service = yield* Layer.build(
       ServiceClient.layerEnv({
         baseUrl: config.baseUrl,
         apiKey: Option.getOrUndefined(config.apiKey),
         projectId: Option.getOrUndefined(config.projectId),
-        // The address has been judged when the configuration was read.
+        // The URL was checked when the configuration was read.
         allowInsecure: true,
         tags: config.tags
       }).pipe(Layer.provide(NodeCredentials.layer))
@@ -146,5 +148,5 @@ export const command = Command.make("download", {
   ),
   force: Options.boolean("force").pipe(Options.withDescription("Replace what is there, once everything is fetched."))
 }, download).pipe(
-  Command.withDescription("Download a checkpoint; run it again to go on where it broke off.")
+  Command.withDescription("Download a checkpoint; run it again to resume.")
 )

@@ -1,4 +1,6 @@
 /**
+ * `tinker models`, `model list` and `sampler info`: what there is to train and to sample from.
+ *
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"

@@ -1,4 +1,6 @@
 /**
+ * `tinker report`: the curves of a metrics log as one HTML file.
+ *
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"

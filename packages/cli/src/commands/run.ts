@@ -1,4 +1,6 @@
 /**
+ * `tinker run`: training runs.
+ *
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"

@@ -1,4 +1,6 @@
 /**
+ * `tinker sample` and `tinker chat`: text from a model, streamed where the server can.
+ *
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"
@@ -123,7 +125,8 @@ const runSample = Effect.fnUntraced(function*(
   })
 }, Effect.provide(live.sampling))
 
-const help = "/reset begins anew, /system TEXT changes the instructions, Ctrl-C ends a reply, /exit or Ctrl-D the chat"
+const help =
+  "/reset starts over, /system TEXT changes the instructions, Ctrl-C stops a reply, /exit or Ctrl-D ends the chat"
 
 /** What is typed line by line at a terminal, or the lines of a pipe. */
 const turns = Effect.map(Stdio, ({ stdin }): Stream.Stream<string> =>
@@ -162,7 +165,7 @@ const runChat = Effect.fnUntraced(
         Effect.fnUntraced(function*(delta) {
           const thought = delta?.reasoning_content ?? ""
           const piece = delta?.content ?? ""
-          // Thoughts are not the answer: they are for people, beside it.
+          // Reasoning is not part of the reply: it goes to stderr, and only for people.
           if (thought !== "" && stderr.isTTY) {
             thinking = true
             yield* stderr.write(
@@ -178,7 +181,7 @@ const runChat = Effect.fnUntraced(
       )
     })
 
-    /** At a terminal the conversation outlives a reply that is cut short or fails for the time being. */
+    /** At a terminal, the conversation survives a reply that is interrupted or fails with a retryable error. */
     const listen = stdin.isTTY
       ? Effect.catchIf(breakable(reply), TinkerError.isRetryable, (error) => {
         const { advice, what } = report(error)
@@ -207,14 +210,14 @@ const runChat = Effect.fnUntraced(
         }
         if (said === "/reset" || said.startsWith("/system ")) {
           messages = opening(said === "/reset" ? options.system : Option.some(said.slice("/system ".length)))
-          yield* output.note("The conversation begins anew")
+          yield* output.note("The conversation starts over")
           return true
         }
         const asked: OpenAiCompat.Message = { role: "user", content: said }
         messages.push(asked)
         if (output.format === "ndjson") yield* output.printItem(asked)
         yield* answer
-        // A question nothing was said to is taken back: a conversation alternates.
+        // A question without a reply is removed: roles must alternate.
         if (content === "" && stdin.isTTY) {
           messages.pop()
           return true

@@ -1,4 +1,6 @@
 /**
+ * `tinker session`: sessions, their runs, project and timeline.
+ *
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"
@@ -135,11 +137,11 @@ const exportTrace = Effect.fnUntraced(function*(options: {
   const output = yield* Output
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  let told = false
+  let noted = false
   const url = yield* rest.exportSessionTrace(options.sessionId, {
     onPending: () => {
-      if (told) return Effect.void
-      told = true
+      if (noted) return Effect.void
+      noted = true
       return output.note("The server is building the trace")
     }
   })

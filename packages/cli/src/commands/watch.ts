@@ -1,5 +1,5 @@
 /**
- * A run in one line that fits the terminal: bar, steps, curve, and what `Progress` has to say.
+ * `tinker watch`: a training run followed by its metrics log, as one line that moves, lines of text, or JSON.
  *
  * @since 0.1.0
  */
@@ -97,8 +97,8 @@ export const renderLine = (
   const others = Object.entries(standing.metrics).filter(([name]) => name !== main)
   const first = Object.entries(standing.metrics).filter(([name]) => name === main)
   const line = (metrics: number, curved: boolean, barred: boolean) => {
-    const said = { ...standing, metrics: Object.fromEntries([...first, ...others.slice(0, metrics)]) }
-    const note = text.printable(Progress.note(said))
+    const shown = { ...standing, metrics: Object.fromEntries([...first, ...others.slice(0, metrics)]) }
+    const note = text.printable(Progress.note(shown))
     const bar = (full: (value: string) => string, empty: (value: string) => string) =>
       barred && totalSteps !== undefined && totalSteps > 0
         ? [drawBar(step / totalSteps, barWidth, { full, empty })]
@@ -127,10 +127,10 @@ const tick = Duration.millis(200)
 /** How someone is shown a run. */
 interface View {
   readonly show: (standing: MetricsWatch.Standing) => Effect.Effect<void>
-  /** What was seen before no longer counts. */
+  /** Forgets what was shown. */
   readonly reset: Effect.Effect<void>
-  /** Makes room for a line on stderr. */
-  readonly aside: Effect.Effect<void>
+  /** Clears the line for a note on stderr. */
+  readonly clear: Effect.Effect<void>
   readonly end: Effect.Effect<void>
 }
 
@@ -170,7 +170,7 @@ const nothing: MetricsWatch.Standing = {
 const items = (output: Output["Type"]): View => ({
   show: (standing) => output.printItem(encode(standing)),
   reset: Effect.void,
-  aside: Effect.void,
+  clear: Effect.void,
   end: Effect.void
 })
 
@@ -185,7 +185,7 @@ const value = (output: Output["Type"]): View => {
     reset: Effect.sync(() => {
       last = nothing
     }),
-    aside: Effect.void,
+    clear: Effect.void,
     end: Effect.suspend(() => output.print({ columns: [], rows: [], json: encode(last) }))
   }
 }
@@ -201,7 +201,7 @@ const lines = (output: Output["Type"]): View => {
       return output.write(`${next}\n`)
     },
     reset: Effect.void,
-    aside: Effect.void,
+    clear: Effect.void,
     end: Effect.void
   }
 }
@@ -217,7 +217,7 @@ const lastLine = (output: Output["Type"]): View => {
     reset: Effect.sync(() => {
       last = undefined
     }),
-    aside: Effect.void,
+    clear: Effect.void,
     end: Effect.suspend(() =>
       last === undefined ? Effect.void : output.write(`${text.printable(Progress.describe(last))}\n`)
     )
@@ -250,7 +250,7 @@ const live = ({ stdout }: Stdio["Type"], metric: string | undefined): View => {
       curve.clear()
       last = undefined
     }),
-    aside: Effect.suspend(() => shown ? stdout.write("\r\u001b[K") : Effect.void),
+    clear: Effect.suspend(() => shown ? stdout.write("\r\u001b[K") : Effect.void),
     end: Effect.suspend(() => last === undefined ? Effect.void : Effect.zipRight(draw, stdout.write("\n")))
   }
 }
@@ -266,7 +266,7 @@ const ending = (last: MetricsWatch.Standing) => {
     case "interrupted":
       return new CliFailure({
         what: `The run was interrupted after ${steps}`,
-        advice: "`tinker checkpoint list` shows what it saved, to go on from."
+        advice: "Resume from a checkpoint: `tinker checkpoint list` shows what it saved."
       })
     default:
       return undefined
@@ -297,13 +297,13 @@ const watch = Effect.fnUntraced(function*(options: {
     : moves
     ? live(stdio, Option.getOrUndefined(options.metric))
     : lines(output)
-  const say = (note: string) => Effect.zipRight(view.aside, output.note(note))
+  const say = (note: string) => Effect.zipRight(view.clear, output.note(note))
   let last: MetricsWatch.Standing | undefined
   /** The newest line, before the view has it. */
   let newest: MetricsLog.Line | undefined
   let quiet = true
 
-  const aside = (event: MetricsWatch.Event) =>
+  const comment = (event: MetricsWatch.Event) =>
     Effect.gen(function*() {
       switch (event._tag) {
         case "Step":
@@ -325,7 +325,7 @@ const watch = Effect.fnUntraced(function*(options: {
           newest = undefined
           quiet = true
           yield* view.reset
-          return yield* say(`${log} was written anew`)
+          return yield* say(`${log} was replaced; reading it from its start`)
         case "CaughtUp": {
           if (once) return event.torn === undefined ? undefined : yield* say(event.torn.message)
           if (!quiet) return
@@ -341,7 +341,7 @@ const watch = Effect.fnUntraced(function*(options: {
     })
 
   yield* MetricsWatch.events(log, { once }).pipe(
-    Stream.mapEffect((event) => Effect.as(aside(event), event)),
+    Stream.mapEffect((event) => Effect.as(comment(event), event)),
     MetricsWatch.standings({
       totalSteps: Option.getOrUndefined(options.steps),
       every: moves ? tick : undefined
@@ -371,9 +371,9 @@ const watch = Effect.fnUntraced(function*(options: {
 /** @internal */
 export const command = Command.make("watch", {
   log: Args.text({ name: "log" }).pipe(
-    Args.withDescription("A metrics log: one JSON object a line, as MetricsLog writes it. It need not be there yet.")
+    Args.withDescription("A metrics log: one JSON object a line, as MetricsLog writes it. It need not exist yet.")
   ),
-  once: Options.boolean("once").pipe(Options.withDescription("Say where the run stands, and end.")),
+  once: Options.boolean("once").pipe(Options.withDescription("Print where the run stands, and exit.")),
   steps: Options.integer("steps").pipe(
     Options.withDescription("How many steps the run has, where its log does not say."),
     Options.optional

@@ -1,5 +1,5 @@
 /**
- * Whether a server is one that Tinker's clients can work with: every part of the service, asked over its own wire.
+ * Checks whether Tinker clients can work with a server, by calling every part of the service.
  *
  * @since 0.1.0
  */
@@ -94,7 +94,12 @@ export const run: (options: Options) => Effect.Effect<Report, never, HttpClient.
     for (const { name, required, run } of checks) {
       const check = yield* run(probe, known).pipe(
         Effect.match({
-          onSuccess: (said): Check => ({ check: name, required, verdict: "yes", reason: said ?? undefined }),
+          onSuccess: (said): Check => ({
+            check: name,
+            required,
+            verdict: "yes",
+            reason: typeof said === "string" ? text.safe(said) : undefined
+          }),
           onFailure: ({ _tag, reason }): Check => ({
             check: name,
             required,

@@ -1,5 +1,5 @@
 /**
- * How a client begins.
+ * What a Tinker-compatible server must do, and what it may. The checks run in this order and build on each other.
  *
  * @since 0.1.0
  */

@@ -1,5 +1,5 @@
 /**
- * One server seen from outside: requests as the SDK writes them, without its retries, and answers read by its schemas.
+ * Requests as the SDK writes them, without its retries, and responses decoded with its schemas.
  *
  * @since 0.1.0
  */

@@ -1,5 +1,5 @@
 /**
- * What checks are made of.
+ * Building blocks of the checks.
  *
  * @since 0.1.0
  */

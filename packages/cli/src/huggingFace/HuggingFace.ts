@@ -1,5 +1,5 @@
 /**
- * The part of the Hugging Face Hub's API that an upload needs: who am I, repositories, branches, large files, commits.
+ * The part of the Hugging Face Hub API that an upload needs: account, repositories, branches, large files, commits.
  *
  * @since 0.1.0
  */

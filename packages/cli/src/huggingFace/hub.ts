@@ -1,5 +1,5 @@
 /**
- * Requests to the Hugging Face Hub: who asks, what is repeated, and how a refusal is told.
+ * Requests to the Hugging Face Hub: authorization, retries, and errors as users read them.
  *
  * @since 0.1.0
  */

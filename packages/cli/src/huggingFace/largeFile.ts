@@ -1,6 +1,6 @@
 /**
- * What is known of an upload in parts that has not been completed: where its parts go, and which are there. It lets a
- * later run of the command go on where this one broke off.
+ * Uploads large files to the Hugging Face Hub by their digest, whole or in parts. The state of an upload in parts is kept on
+ * disk, so that a later run of the command resumes it.
  *
  * @since 0.1.0
  */
@@ -35,7 +35,7 @@ const encode = Schema.encodeSync(Json)
 /** @internal */
 export interface UploadStates {
   readonly load: Effect.Effect<Option.Option<UploadState>>
-  /** Best effort: an upload that cannot be remembered is still an upload. */
+  /** Best effort: without it the upload cannot be resumed, but it still works. */
   readonly save: (state: UploadState) => Effect.Effect<void>
   readonly forget: Effect.Effect<void>
 }
@@ -59,7 +59,7 @@ const uploadStates: (
     save: (state) =>
       Effect.gen(function*() {
         yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
-        // Whoever has these addresses may write to them.
+        // Anyone with these URLs can write to them.
         yield* fs.writeFileString(`${file}.new`, encode(state), { mode: 0o600 })
         yield* fs.rename(`${file}.new`, file)
       }).pipe(turn.withPermits(1), Effect.uninterruptible, Effect.ignore),
@@ -181,8 +181,8 @@ export const upload = Effect.fnUntraced(function*(
     yield* client.call(hub.post(start.href, { oid, parts }, lfsJson))
   })
 
-  /** Addresses of an earlier run that are good no more: all begins anew, with the new ones. */
-  const anew = (plan: UploadState) =>
+  /** The URLs of an earlier run have expired: start over with the new ones. */
+  const startOver = (plan: UploadState) =>
     Effect.suspend(() => {
       const withdrawn = counted
       counted = 0
@@ -196,7 +196,7 @@ export const upload = Effect.fnUntraced(function*(
     const sending = Option.match(left, {
       onNone: () => inParts(plan),
       onSome: (state) =>
-        Effect.catchAll(inParts(state), (refusal) => hub.isTransient(refusal) ? Effect.fail(refusal) : anew(plan))
+        Effect.catchAll(inParts(state), (refusal) => hub.isTransient(refusal) ? Effect.fail(refusal) : startOver(plan))
     })
     yield* Effect.mapError(sending, hub.failure(doing))
   }

@@ -1,5 +1,5 @@
 /**
- * Failures as people read them: what happened, what to do, and the exit code.
+ * Errors as users read them: what happened, what to do, and the exit code.
  *
  * @since 0.1.0
  */

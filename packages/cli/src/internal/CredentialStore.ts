@@ -1,5 +1,5 @@
 /**
- * The stored API keys of `tinker auth login`, in the file format that the Python SDK reads and writes as well.
+ * The API keys stored by `tinker auth login`, in the file format of the Python SDK.
  *
  * @since 0.1.0
  */

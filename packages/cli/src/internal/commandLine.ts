@@ -55,7 +55,7 @@ const shells = ["bash", "zsh", "fish"] as const
 const completions = builtIn("--completions", ["--completions"], "Print a completion script.", shells)
 
 /**
- * Options that every line may have beside those of the tree.
+ * Options that every line may have in addition to those of the tree.
  *
  * @internal
  */

@@ -1,5 +1,5 @@
 /**
- * The connection flags of a command line: which server, which key, which project, how patient.
+ * The clients behind a command: configuration from flags and environment, credentials, transport.
  *
  * @since 0.1.0
  */
@@ -112,7 +112,7 @@ const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection> = Eff
   return Option.getOrElse(baseUrl, () => fromEnv) === "local"
 })
 
-/** Loaded only when it is asked for: it brings the engine along. */
+/** Loaded on demand: it brings in the engine. */
 const embedded = Effect.promise(() => import("./localBackend.js"))
 
 const given = Effect.gen(function*() {
@@ -129,7 +129,7 @@ const given = Effect.gen(function*() {
     timeout: Option.getOrElse(flags.timeout, () => defaultTimeout),
     // `--log-level debug` asks what the command does, which is what it sends.
     log: LogLevel.lessThanEqual(level, LogLevel.Debug) ? "debug" as const : undefined,
-    // A person waits: an account that cannot pay is told so at once.
+    // A person is waiting: report an account without credit immediately.
     billingPause: Duration.zero,
     tags: ["tinker-cli"]
   } satisfies TinkerConfig.Options
@@ -148,8 +148,8 @@ export const http: Layer.Layer<HttpClient.HttpClient, Failure, Environment> = La
   })
 )
 
-/** A person waits: a server that does not answer is given a few seconds, not minutes. */
-const impatient = (timeout: Duration.Duration): Partial<RetryPolicy.Policies> => {
+/** A person is waiting: give up on a server that does not respond after seconds, not minutes. */
+const interactive = (timeout: Duration.Duration): Partial<RetryPolicy.Policies> => {
   const policy = RetryPolicy.backoff({ budget: Duration.min(timeout, Duration.seconds(8)), times: 3 })
   return { restRead: policy, restWrite: policy, startup: policy }
 }
@@ -159,7 +159,7 @@ export const policies: Layer.Layer<RetryPolicy.RetryPolicy, never, Connection> =
   RetryPolicy.RetryPolicy,
   Effect.map(Connection, ({ timeout }) => ({
     ...RetryPolicy.defaults,
-    ...impatient(Option.getOrElse(timeout, () => defaultTimeout))
+    ...interactive(Option.getOrElse(timeout, () => defaultTimeout))
   }))
 )
 
@@ -193,7 +193,7 @@ export const rest: Layer.Layer<
 > = RestClient.layer.pipe(Layer.provideMerge(base))
 
 /**
- * Sampling takes its time, and has an entry of its own; credentials are found as for everything else.
+ * Sampling goes through the OpenAI-compatible endpoint, with the same credentials.
  *
  * @internal
  */
@@ -202,7 +202,7 @@ export const sampling: Layer.Layer<OpenAiCompat.OpenAiCompat | RestClient.RestCl
     OpenAiCompat.layerEnv({
       baseUrl: config.baseUrl,
       apiKey: Option.getOrUndefined(config.apiKey),
-      // The address has been judged when the configuration was read.
+      // The URL was checked when the configuration was read.
       allowInsecure: true
     }))).pipe(
     Layer.provide(NodeCredentials.layer),
@@ -210,7 +210,7 @@ export const sampling: Layer.Layer<OpenAiCompat.OpenAiCompat | RestClient.RestCl
   )
 
 /**
- * A question to the service that a person waits for: bounded by `--timeout`, whatever the reasons for waiting.
+ * A request that a person is waiting for: bounded by `--timeout`, whatever it waits for.
  *
  * @internal
  */

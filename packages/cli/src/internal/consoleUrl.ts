@@ -1,5 +1,5 @@
 /**
- * Where things are shown in the web console.
+ * Links into the web console.
  *
  * @since 0.1.0
  */

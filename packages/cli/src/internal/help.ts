@@ -9,7 +9,7 @@ import type { ArgumentSpec, CommandSpec, OptionSpec } from "./grammar.js"
 import { commandsIn } from "./grammar.js"
 import { version } from "./version.js"
 
-/** Names have a column of their own, unless they are longer than this. */
+/** Longer names get a line to themselves. */
 const longestName = 30
 
 type Entry = readonly [name: string, description: string]

@@ -1,8 +1,10 @@
 /**
- * The embedded backend for `--base-url local`: in this process, with its data where `tinker local` keeps it.
+ * The embedded backend, for `--base-url local` in this process and for `tinker local` behind a port. Imported on demand,
+ * because it brings in the engine.
  *
  * @since 0.1.0
  */
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as HttpClient from "@effect/platform/HttpClient"
@@ -21,6 +23,9 @@ export const baseUrl = TinkerLocal.baseUrl
 export const apiKey = TinkerLocal.apiKey
 
 /** @internal */
+export const serve = NodeTinkerLocal.serve
+
+/** @internal */
 export const directory: Effect.Effect<string> = Config.string("TINKER_LOCAL_DIR").pipe(
   Config.withDefault(join(homedir(), ".tinker", "local")),
   Effect.orDie
@@ -34,7 +39,7 @@ export const layer: Layer.Layer<HttpClient.HttpClient, CliFailure, FileSystem.Fi
         Layer.fail(
           new CliFailure({
             what: `The data of the embedded backend in ${root} cannot be opened`,
-            advice: "Move it away, or choose another place with TINKER_LOCAL_DIR.",
+            advice: "Move it away, or choose another directory with TINKER_LOCAL_DIR.",
             cause
           })
         )

@@ -1,5 +1,5 @@
 /**
- * The root of the command tree: the options every command has.
+ * The options of the program, and those that several commands share.
  *
  * @since 0.1.0
  */

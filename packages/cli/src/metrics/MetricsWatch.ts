@@ -1,8 +1,8 @@
 /**
- * A run watched from outside, by the log it writes (`MetricsLog`): where it stands, live, until it ends.
+ * Follows a training run by the log it writes (`MetricsLog`) until the run ends.
  *
- * The file is looked at again and again, which works on every file system. It need not be there yet; a last line that is
- * not whole is left until it is; a file that was written anew is read anew.
+ * The file is polled, which works on every file system. It need not exist yet; an incomplete last line is read once it is
+ * complete; a file that was replaced or truncated is read from its start.
  *
  * @since 0.1.0
  */
@@ -22,8 +22,8 @@ import * as Stream from "effect/Stream"
 /**
  * What there is to see of a log.
  *
- * - `Missing`: there is no such file; we wait for it.
- * - `Restarted`: the file was written anew, or cut; what was read of it before no longer counts.
+ * - `Missing`: the file does not exist yet.
+ * - `Restarted`: the file was replaced or truncated; discard what was read before.
  * - `CaughtUp`: everything there is has been read, but for a `torn` last line.
  *
  * @internal
@@ -40,7 +40,7 @@ export type Event =
  * @internal
  */
 export interface Standing extends Progress.Standing {
-  /** Milliseconds since 1970 of what is told, as far as the log has times. */
+  /** When, in milliseconds since 1970; as far as the log has times. */
   readonly time: number
   readonly ended: MetricsLog.Outcome | undefined
 }
@@ -278,7 +278,7 @@ const makeRun = (totalSteps: number | undefined) => {
     /** Where it stands now, once there is something to say. */
     tick: (now: number): Option.Option<Standing> =>
       entry === undefined && reason === undefined ? Option.none() : Option.some(at(now)),
-    tell: (event: Event, now: number): Option.Option<Standing> => {
+    apply: (event: Event, now: number): Option.Option<Standing> => {
       switch (event._tag) {
         case "Step":
           return Option.some(step(event.entry, now))
@@ -318,13 +318,17 @@ export const standings = (options?: {
 <E, R>(events: Stream.Stream<Event, E, R>): Stream.Stream<Standing, E, R> =>
   Stream.suspend(() => {
     const run = makeRun(options?.totalSteps)
-    const told = Stream.mapEffect(events, (event) => Effect.map(Clock.currentTimeMillis, (now) => run.tell(event, now)))
-    if (options?.every === undefined) return Stream.filterMap(told, (standing) => standing)
+    const reported = Stream.mapEffect(events, (event) =>
+      Effect.map(Clock.currentTimeMillis, (now) => run.apply(event, now)))
+    if (options?.every === undefined) {
+      return Stream.filterMap(reported, (standing) =>
+        standing)
+    }
     const ticks = Stream.mapEffect(
       Stream.fromSchedule(Schedule.spaced(options.every)),
       () => Effect.map(Clock.currentTimeMillis, run.tick)
     )
-    return Stream.filterMap(Stream.merge(told, ticks, { haltStrategy: "left" }), (standing) => standing)
+    return Stream.filterMap(Stream.merge(reported, ticks, { haltStrategy: "left" }), (standing) => standing)
   })
 
 /**

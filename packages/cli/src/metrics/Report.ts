@@ -1,6 +1,6 @@
 /**
- * A run as a page: its curves as inline SVG in one HTML file that needs no network, no script and no server. It follows
- * the reader's light or dark setting, and prints.
+ * A training run as one HTML file: its curves as inline SVG, without scripts or network access. It follows the light or dark
+ * setting of the browser, and prints.
  *
  * @since 0.1.0
  */

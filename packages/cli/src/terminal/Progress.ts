@@ -1,5 +1,5 @@
 /**
- * Bars, as the quickstart draws them.
+ * Progress bars on stderr, shown only to a person at a terminal.
  *
  * @since 0.1.0
  */

@@ -1,5 +1,5 @@
 /**
- * The three standard streams, as the commands see them: what is a terminal, how wide it is, and whether it has colour.
+ * The standard streams as commands see them: whether one is a terminal, its width, and its colours.
  *
  * @since 0.1.0
  */
@@ -17,7 +17,7 @@ import * as Option from "effect/Option"
  */
 export interface OutputStream {
   readonly isTTY: boolean
-  /** Infinite when it is not a terminal: nothing has to fit into a file. */
+  /** Infinite when it is not a terminal. */
   readonly columns: number
   readonly colour: boolean
   readonly write: (text: string) => Effect.Effect<void>
@@ -37,15 +37,15 @@ export class Stdio extends Context.Tag("@effect-tinker/cli/Stdio")<Stdio, {
   }
   readonly stdout: OutputStream
   readonly stderr: OutputStream
-  /** Runs something that Ctrl-C ends alone, without the program; `None` when it did. */
+  /** Runs an effect that Ctrl-C interrupts instead of the program; `None` when it did. */
   readonly breakable: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<Option.Option<A>, E, R>
 }>() {}
 
-/** Who takes the next interrupt of this process; the last comes first. */
+/** Handlers of the next interrupt, innermost last. */
 const takers: Array<() => void> = []
 
 /**
- * Hands an interrupt of this process to whoever asked for it, once; false when nobody did.
+ * Passes an interrupt of the process to the innermost `breakable`; false when there is none.
  *
  * @internal
  */

@@ -1,5 +1,5 @@
 /**
- * Lists of the service on a terminal, in a pipe and as JSON, read page by page.
+ * Prints lists of the service page by page: as a table, JSON, or one value per line.
  *
  * @since 0.1.0
  */

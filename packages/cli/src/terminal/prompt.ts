@@ -23,7 +23,7 @@ export const line = (
   Effect.async((resume) => {
     let muted = false
     const output = new Writable({
-      // Passed on at once: what waited in a buffer would be judged by a later `muted`.
+      // Written immediately: in a buffer it would be subject to a later `muted`.
       write: (chunk, encoding, done) => {
         if (!muted) process.stderr.write(chunk, encoding)
         done()
@@ -37,7 +37,7 @@ export const line = (
       answered = true
       muted = false
       reader.close()
-      // Whoever types unseen, or ends the input, has not moved on to the next line.
+      // Hidden input, and the end of input, leave the cursor on the same line.
       if (terminal && (options.hidden || Option.isNone(value))) process.stderr.write("\n")
       resume(Effect.succeed(value))
     }

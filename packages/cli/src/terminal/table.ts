@@ -1,6 +1,6 @@
 /**
- * Tables that fit the terminal: columns give way from the widest, names to copy are kept whole. Where that is not
- * enough, the first column gets a line of its own above the others, and when nothing fits each row becomes a record.
+ * Tables that fit the terminal: the widest columns shrink first, ids stay whole. Where that is not enough, the first column
+ * moves to a separate line above the others; as a last resort each row becomes a record.
  *
  * @since 0.1.0
  */
@@ -11,7 +11,7 @@ import * as text from "./text.js"
 export interface Column {
   readonly header: string
   readonly align?: "left" | "right" | undefined
-  /** Kept whole: an id that is cut cannot be copied. */
+  /** Never cut: an id must stay copyable. */
   readonly keep?: boolean | undefined
   /** Broken between words where it does not fit, instead of cut. */
   readonly wrap?: boolean | undefined
@@ -79,7 +79,7 @@ export const render = (
     return rest === undefined
       ? records(columns, cells, available, style)
       : interleave(
-        // Nothing is cut in a line of its own: an id that is longer than the terminal is still to be copied.
+        // Alone on its line, an id is never cut: it must stay copyable.
         lines(columns.slice(0, 1), natural.slice(0, 1), cells.map((row) => row.slice(0, 1)), style, 0),
         lines(columns.slice(1), rest, cells.map((row) => row.slice(1)), style, 1)
       )
