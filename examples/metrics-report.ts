@@ -1,18 +1,18 @@
 /**
- * Keeps the metrics of a run in a log and draws its curves as one HTML file, to look at in any browser.
+ * Keeps the metrics of a run in a log, from which `tinker report` draws its curves and `tinker watch` follows it.
  */
 import { FileSystem } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
-import { Datum, MetricsLog, Progress, Report, TrainingClient } from "effect-tinker"
+import { Datum, MetricsLog, Progress, TrainingClient } from "effect-tinker"
 import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
 
 const steps = 60
 
 const program = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
-  const directory = yield* fs.makeTempDirectory({ prefix: "tinker-" })
-  const log = yield* MetricsLog.open(`${directory}/metrics.jsonl`)
+  const path = `${yield* fs.makeTempDirectory({ prefix: "tinker-" })}/metrics.jsonl`
+  const log = yield* MetricsLog.open(path)
   const progress = yield* Progress.make({ totalSteps: steps })
 
   const training = yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 16, seed: 1 })
@@ -31,10 +31,8 @@ const program = Effect.gen(function*() {
     yield* log.append(yield* progress.step({ loss, "reward/likelihood": Math.exp(-loss) }, { tokens }))
   }
 
-  const output = `${directory}/report.html`
-  yield* Report.write({ log: `${directory}/metrics.jsonl`, output, title: "Four numbers in Spanish" })
   yield* Console.log(Progress.describe(yield* progress.current))
-  yield* Console.log(`the curves: ${output}`)
+  yield* Console.log(`for the curves: tinker report ${path}`)
 })
 
 NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend), Effect.provide(NodeContext.layer)))

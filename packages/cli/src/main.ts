@@ -9,19 +9,16 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Cli from "./Cli.js"
-import * as Stdio from "./Stdio.js"
+import * as Stdio from "./terminal/Stdio.js"
 
 /** @internal */
 export const main = (argv: ReadonlyArray<string>): void => {
   const fiber = Effect.runFork(
-    Cli.run(argv).pipe(
-      Effect.provide(NodeContext.layer),
-      Effect.provide(Stdio.layer)
-    )
+    Effect.provide(Cli.run(argv), NodeContext.layer)
   )
   let signals = 0
   const onSignal = (code: number) => () => {
-    // Asked twice: whoever asks does not want to wait for anything to be tidied up.
+    // A second signal means: do not wait for cleaning up.
     if (++signals > 1) process.exit(code)
     fiber.unsafeInterruptAsFork(Fiber.id(fiber))
   }

@@ -2,14 +2,14 @@ import { Cli } from "@effect-tinker/cli"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
+import { commandsIn } from "../src/internal/grammar.js"
 import * as stdio from "./fixtures/stdio.js"
 
 const run = (line: string, options: Parameters<typeof stdio.make>[0] = {}) =>
   Effect.gen(function*() {
     const streams = stdio.make(options)
-    const code = yield* Cli.run(["node", "tinker", ...line.split(" ").filter((word) => word !== "")]).pipe(
+    const code = yield* Cli.runWith(["node", "tinker", ...line.split(" ").filter((word) => word !== "")]).pipe(
       Effect.provide(streams.layer),
       Effect.provide(NodeContext.layer)
     )
@@ -53,12 +53,13 @@ describe("Cli", () => {
           ["verzion", "Did you mean `tinker version`?"],
           ["nonsense", "There is no command `tinker nonsense`"],
           ["version --bogus", "--bogus"],
-          ["--format xml version", "table, json, ndjson"],
+          ["--format xml version", "--format must be table, json or ndjson, not \"xml\""],
           ["--timeout soon version", "'soon' is not a duration"],
-          ["run list --format", "--format lacks its value"],
-          ["run list --log-level loud", "--log-level cannot be loud"],
-          ["run list --limit x", "'x' is not a whole number"],
-          ["--completions cmd", "sh, bash, fish or zsh"],
+          ["run list --format", "--format requires a value"],
+          ["run list --log-level loud", "--log-level must be all, trace, debug"],
+          ["run list --limit x", "--limit must be an integer, not \"x\""],
+          ["run list --limit -1", "--limit must not be negative"],
+          ["--completions cmd", "bash, zsh or fish"],
           ["--verbose", "There is no option --verbose"]
         ] as const
       ) {
@@ -88,31 +89,21 @@ describe("Cli", () => {
       assert.match(deletion, /\n {2}-y, --yes {6}Do not ask[^\n]*\n\nOptions of `tinker` itself/)
     }))
 
-  it.effect("completions know the commands of groups, their options and the words these take", () =>
-    Effect.gen(function*() {
-      const { stdout: script } = yield* run("--completions bash")
-      const complete = (...words: ReadonlyArray<string>) => {
-        const line = `${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tinker; echo "\${COMPREPLY[*]}"`
-        const { stderr, stdout } = spawnSync("bash", ["-c", line, "bash", "tinker", ...words], { encoding: "utf8" })
-        assert.strictEqual(stderr, "")
-        return stdout.trim()
-      }
-      assert.strictEqual(complete("ch"), "chat checkpoint")
-      assert.strictEqual(complete("run", ""), "info list")
-      assert.match(complete("run", "list", "--"), /^--limit --offset --scope --columns --format/)
-      assert.strictEqual(complete("run", "list", "--scope", ""), "owned accessible")
-      assert.strictEqual(complete("checkpoint", "delete", "-f", "n"), "ndjson")
-      assert.strictEqual(complete("--base-url", "local", "sampler", ""), "info")
-      // Files are the shell's to offer.
-      assert.strictEqual(complete("watch", ""), "")
-      assert.include((yield* run("--completions fish")).stdout, "complete -c tinker")
-    }))
-
   it.effect("what people type in other programs is understood", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* run("help")).stdout, (yield* run("--help")).stdout)
       assert.strictEqual((yield* run("help run list")).stdout, (yield* run("run list --help")).stdout)
       assert.strictEqual((yield* run("-V")).stdout, (yield* run("--version")).stdout)
+    }))
+
+  it.effect("every command, option and argument says what it is", () =>
+    Effect.sync(() => {
+      for (const { arguments: args, description, options, path } of commandsIn(Cli.grammar)) {
+        assert.notStrictEqual(description, "", path.join(" "))
+        for (const part of [...args, ...options, ...Cli.grammar.options]) {
+          assert.match(part.description, /\.$/, `${path.join(" ")} ${part.name}`)
+        }
+      }
     }))
 
   it.effect("on a terminal, help and errors are broken between words", () =>

@@ -1,7 +1,7 @@
-import { CliFailure } from "@effect-tinker/cli"
 import { SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import { Archive, TinkerError } from "effect-tinker"
+import * as CliFailure from "../src/internal/CliFailure.js"
 
 const common = { module: "RestClient", method: "getTrainingRun" }
 
@@ -58,6 +58,16 @@ describe("CliFailure", () => {
     )
     assert.strictEqual(report.what, "Archive refused: a member is a link (\"x\")")
     assert.match(report.advice, /Nothing was written/)
+  })
+
+  it("a secret that was echoed is not repeated", () => {
+    const token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
+    for (const secret of ["tml-AbC_123-xyz", "hf_abcdefghij", token, `Bearer ${token}`, "Bearer abcdefgh12345=="]) {
+      const { what } = CliFailure.report(new Error(`key ${secret} is unknown`))
+      assert.match(what, /^key (?:tml|hf_|eyJ|Bearer )\*\*\* is unknown$/, secret)
+    }
+    const { what } = CliFailure.report(new Error("tinker://run/weights/tml is unknown"))
+    assert.strictEqual(what, "tinker://run/weights/tml is unknown")
   })
 
   it("anything else still has two lines", () => {

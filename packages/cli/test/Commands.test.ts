@@ -371,6 +371,64 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
       assert.strictEqual((yield* json(["whoami"])).email, "ada@example.org")
     }))
 
+  it.scoped(
+    "what a server says is shown without control characters and without an echoed key",
+    () =>
+      Effect.gen(function*() {
+        const hostile = yield* Effect.acquireRelease(
+          Effect.async<{ readonly url: string; readonly close: () => void }>((resume) => {
+            const service = createServer((request, response) => {
+              const key = request.headers["x-api-key"] ?? request.headers.authorization ?? ""
+              response.writeHead(422, { "content-type": "application/json" })
+              response.end(JSON.stringify({ detail: `\u001b[2J\u009b1m ${String(key)} is wrong\nerror: forged\u202e` }))
+            })
+            service.listen(0, "127.0.0.1", () => {
+              const address = service.address()
+              const port = typeof address === "object" && address !== null ? address.port : 0
+              resume(Effect.succeed({ url: `http://127.0.0.1:${port}`, close: () => void service.close() }))
+            })
+          }),
+          ({ close }) => Effect.sync(close)
+        )
+        const env = { TINKER_API_KEY: "tml-very-secret-key" }
+        for (
+          const line of [
+            ["models"],
+            ["models", "--log-level", "debug"],
+            ["run", "info", "x"],
+            ["doctor"],
+            ["doctor", "-f", "json"],
+            ["conformance"],
+            ["sample", "x", "--model", "m"]
+          ]
+        ) {
+          const { code, stderr, stdout } = yield* tinker([...line, "--base-url", hostile.url], { env })
+          assert.notStrictEqual(code, 0)
+          assert.notInclude(stdout + stderr, "very-secret", line.join(" "))
+          assert.notMatch(stdout + stderr, /[\u001b\u0080-\u009f\u202e]|^error: forged/m, line.join(" "))
+        }
+        assert.match((yield* tinker(["models", "--base-url", hostile.url], { env })).stderr, /is wrong error: forged/)
+      }),
+    60_000
+  )
+
+  it.effect("a setting that means nothing is said, not ignored", () =>
+    Effect.gen(function*() {
+      const env = { TINKER_LOG: "loud" }
+      const { code, stderr } = yield* tinker(["models"], { env })
+      assert.strictEqual(code, 0)
+      assert.include(stderr, "warning: TINKER_LOG=loud is not understood, so nothing is logged: write debug, info\n")
+      const { stdout } = yield* tinker(["doctor", "-f", "json"], { env })
+      assert.include(
+        JSON.parse(stdout).checks.map(({ check, status }: Record<string, string>) => `${check} ${status}`),
+        "settings warning"
+      )
+      assert.notInclude(
+        (yield* tinker(["models"], { env: { TINKER_LOG: "INFO", TINKER_TELEMETRY: "0" } })).stderr,
+        "warning"
+      )
+    }))
+
   it.scoped("--base-url local works without a server", () =>
     Effect.gen(function*() {
       const { root } = yield* directory

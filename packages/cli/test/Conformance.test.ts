@@ -1,9 +1,9 @@
-import { Conformance } from "@effect-tinker/cli"
 import { Faults, LocalServer, TinkerLocal } from "@effect-tinker/local"
 import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Api } from "effect-tinker"
+import * as Conformance from "../src/conformance/Conformance.js"
 import { layer as server, Server, tinker } from "./fixtures/server.js"
 
 const check = (rules: ReadonlyArray<Faults.Rule> = []) =>

@@ -1,9 +1,9 @@
-import { HuggingFace } from "@effect-tinker/cli"
 import { FileSystem, Path } from "@effect/platform"
 import { NodeContext, NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Exit, Layer, Option } from "effect"
 import { createHash } from "node:crypto"
+import * as HuggingFace from "../src/huggingFace/HuggingFace.js"
 import { hub } from "./fixtures/hub.js"
 
 const weights = Buffer.from(Uint8Array.from({ length: 100_000 }, (_, i) => i % 251))
@@ -156,7 +156,7 @@ describe("HuggingFace", () => {
       )
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("addresses that are good no more begin anew", () =>
+  it.scopedLive("expired URLs are replaced and the upload starts over", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const cache = yield* fs.makeTempDirectoryScoped()

@@ -1,6 +1,6 @@
-import { Output } from "@effect-tinker/cli"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import * as Output from "../src/terminal/Output.js"
 import * as stdio from "./fixtures/stdio.js"
 
 const columns: ReadonlyArray<Output.Column> = [
@@ -59,6 +59,25 @@ describe("Output", () => {
         "0f0f0f0f-0000-4000-8000-000000000001:train:0",
         "  Qwen/Qwen3-8B-with-a-rather-l…  1.0 GB"
       ])
+    }))
+
+  it.effect("a column that wraps is broken between words, and within those that are too long", () =>
+    Effect.gen(function*() {
+      const value: Output.Result = {
+        columns: [{ header: "Check", keep: true }, { header: "Detail", wrap: true }],
+        rows: [["server", "http://127.0.0.1:8765/a/long/path does not answer"], ["clock", "agrees"]],
+        json: {}
+      }
+      const { stdout } = yield* print("table", { isTTY: true, columns: 30 }, value)
+      assert.deepStrictEqual(stdout.trimEnd().split("\n"), [
+        "CHECK   DETAIL",
+        "server  http://127.0.0.1:8765/",
+        "        a/long/path",
+        "        does not answer",
+        "clock   agrees"
+      ])
+      assert.include((yield* print("table", { isTTY: true, columns: 12 }, value)).stdout, "answer")
+      assert.include((yield* print("table", {}, value)).stdout, "long/path does not answer\n")
     }))
 
   it.effect("notes are broken between words, and keep their place", () =>

@@ -1,6 +1,6 @@
-import { Progress } from "@effect-tinker/cli"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, TestClock } from "effect"
+import * as Progress from "../src/terminal/Progress.js"
 import * as stdio from "./fixtures/stdio.js"
 
 const run = (isTTY: boolean) =>

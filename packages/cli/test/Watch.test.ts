@@ -5,7 +5,7 @@ import { Duration, Effect, Fiber, TestClock } from "effect"
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { curve, mainMetric, render } from "../src/internal/watchLine.js"
+import { mainMetric, makeCurve, renderLine } from "../src/commands/watch.js"
 import * as stdio from "./fixtures/stdio.js"
 
 const line = (fields: object) => `${JSON.stringify(fields)}\n`
@@ -26,7 +26,7 @@ const watch = Effect.fnUntraced(function*(
   options: Parameters<typeof stdio.make>[0] = {}
 ) {
   const streams = stdio.make(options)
-  const fiber = yield* Cli.run(["node", "tinker", "watch", ...words]).pipe(
+  const fiber = yield* Cli.runWith(["node", "tinker", "watch", ...words]).pipe(
     Effect.provide(streams.layer),
     Effect.provide(NodeContext.layer),
     Effect.fork
@@ -158,7 +158,7 @@ describe("tinker watch", () => {
       }
     }))
 
-  it.scoped("a log that is written anew is said to be, an old one how old it is", () =>
+  it.scoped("a log that is replaced is said to be, an old one how old it is", () =>
     Effect.gen(function*() {
       const log = join(yield* place, "m.jsonl")
       writeFileSync(log, step(3))
@@ -168,7 +168,7 @@ describe("tinker watch", () => {
       yield* until(() => written.stderr.includes("The last line was written 1 hour ago; waiting for more"))
       writeFileSync(log, step(1) + end("success"))
       assert.strictEqual(yield* code, 0)
-      assert.include(written.stderr, `${log} was written anew\n`)
+      assert.include(written.stderr, `${log} was replaced; reading it from its start\n`)
       assert.include(written.stdout, "step 1/4")
     }))
 })
@@ -187,7 +187,7 @@ describe("the line of a run", () => {
   })
 
   it("gives way from what matters least", () => {
-    const at = (columns: number) => render(standing({ kl: 1, loss: 2 }), "█▁", "loss", { columns, colour: false })
+    const at = (columns: number) => renderLine(standing({ kl: 1, loss: 2 }), "█▁", "loss", { columns, colour: false })
     assert.strictEqual(at(80), "████████░░░░░░░░  1/2  █▁  loss 2, kl 1")
     assert.strictEqual(at(38), "████████░░░░░░░░  1/2  █▁  loss 2")
     assert.strictEqual(at(33), "████████░░░░░░░░  1/2  loss 2")
@@ -203,7 +203,7 @@ describe("the line of a run", () => {
   })
 
   it("a curve of a hundred thousand numbers has its shape, and not their size", () => {
-    const course = curve()
+    const course = makeCurve()
     for (let i = 0; i < 100_000; i++) course.add(i < 50_000 ? 0 : 1)
     course.add(NaN)
     assert.match(course.draw(16), /^▁{8}█{8}$/)

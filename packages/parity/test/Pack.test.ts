@@ -37,7 +37,10 @@ const tsconfig = {
   files: ["program.ts"]
 }
 
-const Packed = Schema.parseJson(Schema.Tuple(Schema.Struct({ filename: Schema.String })))
+const Packed = Schema.parseJson(Schema.Tuple(Schema.Struct({
+  filename: Schema.String,
+  files: Schema.Array(Schema.Struct({ path: Schema.String }))
+})))
 
 const run = (cwd: string, command: string, ...args: ReadonlyArray<string>) =>
   Command.make(command, ...args).pipe(
@@ -56,9 +59,14 @@ describe("npm pack", () => {
       const tarballs = yield* Effect.forEach(packages, (name) =>
         run(path.join(root, "packages", name), "npm", "pack", "--json", "--pack-destination", folder).pipe(
           Effect.flatMap(Schema.decode(Packed)),
-          Effect.map(([{ filename }]) =>
-            path.join(folder, filename)
-          )
+          Effect.map(([{ filename, files }]) => {
+            const names = files.map((file) =>
+              file.path
+            )
+            assert.includeMembers(names, ["LICENSE", "README.md", "package.json"])
+            assert.deepStrictEqual(names.filter((file) => file.endsWith(".tsbuildinfo")), [])
+            return path.join(folder, filename)
+          })
         ))
       yield* fs.writeFileString(path.join(folder, "package.json"), `{ "private": true, "type": "module" }`)
       yield* fs.writeFileString(path.join(folder, "program.ts"), program)

@@ -243,6 +243,14 @@ export const stream = (
   }))
 
 /**
+ * What one line of a log says, or why it says nothing; `index` counts where it does not say its step.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const parseLine: (text: string, index: number) => Either.Either<Line, string> = MetricsLine.parse
+
+/**
  * A whole log, and the torn line at its end, if there is one.
  *
  * @since 0.1.0

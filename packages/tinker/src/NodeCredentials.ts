@@ -6,14 +6,13 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Random from "effect/Random"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
 import * as Credentials from "./Credentials.js"
-import * as CredentialStore from "./CredentialStore.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
@@ -24,80 +23,59 @@ import * as TinkerError from "./TinkerError.js"
  */
 export const defaultPath = (): string => path.join(os.homedir(), ".tinker", "credentials.json")
 
-const decode = Schema.decodeUnknown(Schema.parseJson(CredentialStore.StoredCredentials))
-const encode = Schema.encodeSync(CredentialStore.StoredCredentials)
+/** What is read of the file; `tinker auth login` and the Python SDK write more. */
+const CredentialsFile = Schema.parseJson(Schema.Struct({
+  version: Schema.optionalWith(Schema.Literal(1), { default: () => 1 as const }),
+  default: Schema.optionalWith(Schema.String, { nullable: true }),
+  keys: Schema.optionalWith(
+    Schema.Record({ key: Schema.String, value: Schema.Struct({ key: Schema.Redacted(Schema.String) }) }),
+    { default: () => ({}) }
+  )
+}))
+
+const decode = Schema.decodeUnknown(CredentialsFile)
 
 // The reason never quotes the file: it is full of keys.
 const malformed = (file: string, description: string, cause?: unknown) =>
   new TinkerError.MalformedCredential({
-    module: "CredentialStore",
-    method: "load",
+    module: "NodeCredentials",
+    method: "read",
     description: `${file}: ${description}`,
     ...(cause instanceof Error && "code" in cause ? { cause: String(cause.code) } : {})
   })
 
 const isMissing = (error: unknown): boolean => error instanceof Error && "code" in error && error.code === "ENOENT"
 
-const load = (file: string): Effect.Effect<CredentialStore.StoredCredentials, TinkerError.MalformedCredential> =>
+/** Says that a file of secrets can be read by other users of the machine. */
+const warnIfExposed = (file: string): Effect.Effect<void> =>
+  Effect.promise(() => fs.stat(file).then(({ mode }) => mode & 0o077, () => 0)).pipe(
+    Effect.flatMap((others) =>
+      others === 0 || process.platform === "win32"
+        ? Effect.void
+        : Effect.logWarning(`${file} can be read by other users: run chmod 600 ${file}`)
+    )
+  )
+
+/** The default key. One that points nowhere is none. */
+const readDefaultKey = (
+  file: string
+): Effect.Effect<Option.Option<Redacted.Redacted>, TinkerError.MalformedCredential> =>
   Effect.tryPromise({ try: () => fs.readFile(file, "utf8"), catch: (error) => error }).pipe(
     Effect.matchEffect({
       onFailure: (error) =>
         isMissing(error)
-          ? Effect.succeed(new CredentialStore.StoredCredentials())
+          ? Effect.succeedNone
           : Effect.fail(malformed(file, "the credentials file cannot be read", error)),
       onSuccess: (text) =>
-        Effect.mapError(
-          decode(text),
-          () => malformed(file, "not a credentials file of version 1: move it away and log in again")
+        decode(text).pipe(
+          Effect.mapError(() => malformed(file, "not a credentials file of version 1: move it away and log in again")),
+          Effect.zipLeft(warnIfExposed(file)),
+          Effect.map(({ default: id = "", keys }) =>
+            Object.hasOwn(keys, id) ? Option.fromNullable(keys[id]?.key) : Option.none()
+          )
         )
     })
   )
-
-const isDirectory = (directory: string) => fs.stat(directory).then((stat) => stat.isDirectory(), () => false)
-
-// Only the owner may read, and no reader sees half a file: written beside it, then renamed over it.
-const save = (file: string, text: string, mark: number) =>
-  Effect.tryPromise({
-    try: async () => {
-      const directory = path.dirname(file)
-      if (!(await isDirectory(directory))) {
-        await fs.mkdir(directory, { recursive: true, mode: 0o700 })
-        await fs.chmod(directory, 0o700)
-      }
-      const draft = path.join(directory, `.${path.basename(file)}.${process.pid}-${mark}`)
-      try {
-        await fs.writeFile(draft, text, { mode: 0o600, flag: "wx" })
-        await fs.rename(draft, file)
-      } catch (error) {
-        await fs.rm(draft, { force: true })
-        throw error
-      }
-    },
-    catch: (error) => malformed(file, "the credentials file cannot be written", error)
-  })
-
-/**
- * The credentials file.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const makeStore = (file: string = defaultPath()): CredentialStore.Service => {
-  const turn = Effect.unsafeMakeSemaphore(1)
-  return {
-    path: file,
-    load: load(file),
-    update: (f) =>
-      load(file).pipe(
-        Effect.map(f),
-        Effect.tap((next) =>
-          Effect.flatMap(Random.nextIntBetween(0, 2 ** 32), (mark) =>
-            Effect.uninterruptible(save(file, `${JSON.stringify(encode(next), null, 2)}\n`, mark)))
-        ),
-        turn.withPermits(1)
-      )
-  }
-}
 
 const commandFailed = (description: string) =>
   new TinkerError.CredentialCommandFailed({ module: "Credentials", method: "command", description })
@@ -169,20 +147,5 @@ export const runCommand = (command: string): Effect.Effect<string, TinkerError.C
  */
 export const layer: Layer.Layer<Credentials.CommandRunner | Credentials.StoredKey> = Layer.mergeAll(
   Layer.succeed(Credentials.CommandRunner, { run: runCommand }),
-  Layer.succeed(Credentials.StoredKey, {
-    read: (file) =>
-      Effect.map(
-        load(Option.getOrElse(file, defaultPath)),
-        (file) => Option.map(CredentialStore.defaultKey(file), ({ stored }) => stored.key)
-      )
-  })
+  Layer.succeed(Credentials.StoredKey, { read: (file) => readDefaultKey(Option.getOrElse(file, defaultPath)) })
 )
-
-/**
- * The credentials file as a service, for those who change it.
- *
- * @since 0.1.0
- * @category layers
- */
-export const layerStore = (file?: string): Layer.Layer<CredentialStore.CredentialStore> =>
-  Layer.sync(CredentialStore.CredentialStore, () => makeStore(file))

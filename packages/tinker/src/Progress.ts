@@ -13,7 +13,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Latest from "./internal/latest.js"
 import * as Logs from "./internal/logs.js"
-import * as Pace from "./internal/pace.js"
+import * as Pacing from "./internal/pace.js"
 import * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
 import type * as TinkerFuture from "./TinkerFuture.js"
@@ -128,7 +128,7 @@ export const make: (options?: Options) => Effect.Effect<Progress, TinkerError.In
     }
     const started = yield* Clock.currentTimeMillis
     const readers = Latest.make<Snapshot>()
-    const pace = Pace.make({ at: started, step: startStep })
+    const pace = Pacing.make({ at: started, step: startStep })
     const held = new Map<object, QueueState.Event>()
     let step = startStep
     let tokens = 0
@@ -220,6 +220,22 @@ const noticeable = Duration.seconds(10)
 const overdue = ({ sinceStep, stepTime }: Standing): boolean =>
   sinceStep !== undefined && Duration.greaterThan(sinceStep, noticeable) &&
   (stepTime === undefined || Duration.greaterThan(sinceStep, Duration.times(stepTime, slow)))
+
+/**
+ * How fast steps follow each other: a mark for each step, and readings of rate and time left.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Pace extends Pacing.Pace {}
+
+/**
+ * The pace of steps that are not those of a `Progress`, such as those of a log.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const makePace: (start?: { readonly at: number; readonly step: number }) => Pace = Pacing.make
 
 /**
  * What comes beside a bar: metrics, speed, time left, and what is waited for.

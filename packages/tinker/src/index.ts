@@ -85,13 +85,6 @@ export * as CheckpointDownload from "./CheckpointDownload.js"
 export * as ClientConfig from "./ClientConfig.js"
 
 /**
- * Where things are shown in the web console.
- *
- * @since 0.1.0
- */
-export * as ConsoleUrl from "./ConsoleUrl.js"
-
-/**
  * What training and sampling cost: tokens of each model and kind times the prices you give, and a budget that refuses
  * an operation before it could overspend.
  *
@@ -102,13 +95,6 @@ export * as ConsoleUrl from "./ConsoleUrl.js"
  * @since 0.1.0
  */
 export * as CostLedger from "./CostLedger.js"
-
-/**
- * The stored API keys of `tinker auth login`, in the file format that the Python SDK reads and writes as well.
- *
- * @since 0.1.0
- */
-export * as CredentialStore from "./CredentialStore.js"
 
 /**
  * Which credential we present, and where it comes from: the configured key, a command that prints one, or the stored
@@ -225,16 +211,6 @@ export * as Metrics from "./Metrics.js"
 export * as MetricsLog from "./MetricsLog.js"
 
 /**
- * A run watched from outside, by the log it writes (`MetricsLog`): where it stands, live, until it ends.
- *
- * The file is looked at again and again, which works on every file system. It need not be there yet; a last line that is
- * not whole is left until it is; a file that was written anew is read anew.
- *
- * @since 0.1.0
- */
-export * as MetricsWatch from "./MetricsWatch.js"
-
-/**
  * Models in training: creating one, asking about it, unloading it.
  *
  * @since 0.1.0
@@ -290,14 +266,6 @@ export * as Progress from "./Progress.js"
  * @since 0.1.0
  */
 export * as QueueState from "./QueueState.js"
-
-/**
- * A run as a page: its curves as inline SVG in one HTML file that needs no network, no script and no server. It follows
- * the reader's light or dark setting, and prints.
- *
- * @since 0.1.0
- */
-export * as Report from "./Report.js"
 
 /**
  * What the service knows: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option, Redacted } from "effect"
-import { Credentials, CredentialStore, TinkerConfig } from "effect-tinker"
+import { Effect, Layer, Logger, Option, Redacted } from "effect"
+import { Credentials, TinkerConfig } from "effect-tinker"
 import * as NodeCredentials from "effect-tinker/NodeCredentials"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
@@ -11,79 +11,62 @@ const directory = Effect.acquireRelease(
   (dir) => Effect.promise(() => fs.rm(dir, { recursive: true, force: true }))
 )
 
-const mode = (file: string) => Effect.promise(async () => ((await fs.stat(file)).mode & 0o777).toString(8))
+const write = (file: string, text: string) => Effect.promise(() => fs.writeFile(file, text, { mode: 0o600 }))
 
-const manual = (key: string) => new CredentialStore.ManualKey({ key: Redacted.make(key), name: "laptop" })
+const readKey = (file: string) =>
+  Effect.flatMap(Credentials.StoredKey, ({ read }) => read(Option.some(file))).pipe(
+    Effect.provide(NodeCredentials.layer)
+  )
 
 describe("NodeCredentials", () => {
-  it.scoped("keeps keys in a file that only the owner reads, replaced as a whole", () =>
-    Effect.gen(function*() {
-      const file = path.join(yield* directory, "deep", ".tinker", "credentials.json")
-      const store = NodeCredentials.makeStore(file)
-      assert.deepStrictEqual(CredentialStore.defaultKey(yield* store.load), Option.none())
-      yield* store.update((all) => CredentialStore.setDefault(CredentialStore.add(all, "42", manual("tml-1")), "42"))
-      assert.strictEqual(yield* mode(file), "600")
-      assert.strictEqual(yield* mode(path.dirname(file)), "700")
-      assert.deepStrictEqual(yield* Effect.promise(() => fs.readdir(path.dirname(file))), ["credentials.json"])
-      assert.deepStrictEqual(JSON.parse(yield* Effect.promise(() => fs.readFile(file, "utf8"))), {
-        version: 1,
-        default: "42",
-        keys: { "42": { type: "manual", key: "tml-1", name: "laptop" } }
-      })
-      yield* store.update((all) => CredentialStore.remove(all, "42"))
-      assert.deepStrictEqual(CredentialStore.defaultKey(yield* store.load), Option.none())
-    }))
-
-  it.scoped("concurrent updates do not lose each other", () =>
-    Effect.gen(function*() {
-      const store = NodeCredentials.makeStore(path.join(yield* directory, "credentials.json"))
-      const ids = Array.from({ length: 20 }, (_, i) => String(i))
-      yield* Effect.forEach(ids, (id) => store.update((all) => CredentialStore.add(all, id, manual(`tml-${id}`))), {
-        concurrency: "unbounded"
-      })
-      assert.sameMembers(Object.keys((yield* store.load).keys), ids)
-    }))
-
-  it.scoped("reads what the Python SDK writes, and says when a file is none of ours without quoting it", () =>
+  it.scoped("the layer feeds Credentials from the file", () =>
     Effect.gen(function*() {
       const file = path.join(yield* directory, "credentials.json")
-      const store = NodeCredentials.makeStore(file)
-      const details = { org_details: { name: "o" }, user_details: { email: "e" } }
-      yield* Effect.promise(() =>
-        fs.writeFile(
-          file,
-          JSON.stringify({
-            version: 1,
-            default: "7",
-            keys: {
-              "7": { type: "generated", key: "tml-gen", name: "n", details },
-              "8": { type: "manual", key: "k", name: "m", note: null }
-            }
-          })
-        )
+      const read = Effect.provide(
+        Credentials.make,
+        Layer.merge(NodeCredentials.layer, TinkerConfig.layer({ credentialsPath: file }))
       )
-      const stored = Option.getOrThrow(CredentialStore.defaultKey(yield* store.load))
-      assert.strictEqual(Redacted.value(stored.stored.key), "tml-gen")
-      for (const text of ["{\"version\":2,\"keys\":{}}", "tml-secret", "{\"keys\":{\"1\":{\"key\":\"tml-secret\"}}}"]) {
-        yield* Effect.promise(() => fs.writeFile(file, text))
-        const error = yield* Effect.flip(store.load)
+      yield* write(file, JSON.stringify({ version: 1, default: "1", keys: { "1": { key: "tml-file", name: "x" } } }))
+      const credentials = yield* read
+      assert.strictEqual(credentials.source, "stored")
+      assert.deepStrictEqual(Option.map(yield* credentials.current, Redacted.value), Option.some("tml-file"))
+    }))
+
+  it.scoped("a file that is not one of ours is an error that does not quote it", () =>
+    Effect.gen(function*() {
+      const file = path.join(yield* directory, "credentials.json")
+      for (
+        const text of ["{\"version\":2,\"keys\":{}}", "tml-secret", "{\"keys\":{\"1\":{\"name\":\"tml-secret\"}}}"]
+      ) {
+        yield* write(file, text)
+        const error = yield* Effect.flip(readKey(file))
         assert.strictEqual(error._tag, "MalformedCredential")
         assert.notInclude(JSON.stringify(error) + error.message, "tml-secret")
       }
     }))
 
-  it.scoped("the layer feeds Credentials from the file", () =>
+  it.scoped("a missing file, and a default that points nowhere, are no credential", () =>
     Effect.gen(function*() {
       const file = path.join(yield* directory, "credentials.json")
-      yield* NodeCredentials.makeStore(file).update((all) =>
-        CredentialStore.setDefault(CredentialStore.add(all, "1", manual("tml-file")), "1")
+      assert.deepStrictEqual(yield* readKey(file), Option.none())
+      yield* write(file, JSON.stringify({ default: "toString", keys: {} }))
+      assert.deepStrictEqual(yield* readKey(file), Option.none())
+    }))
+
+  it.scoped("a file that others can read is said, not ignored", () =>
+    Effect.gen(function*() {
+      const file = path.join(yield* directory, "credentials.json")
+      const lines: Array<string> = []
+      const logger = Logger.replace(
+        Logger.defaultLogger,
+        Logger.make(({ message }) => void lines.push(String(message)))
       )
-      const credentials = yield* Effect.provide(
-        Credentials.make,
-        Layer.merge(NodeCredentials.layer, TinkerConfig.layer({ credentialsPath: file }))
-      )
-      assert.strictEqual(credentials.source, "stored")
-      assert.deepStrictEqual(Option.map(yield* credentials.current, Redacted.value), Option.some("tml-file"))
+      yield* write(file, JSON.stringify({ default: "1", keys: { "1": { key: "tml-1" } } }))
+      yield* Effect.provide(readKey(file), logger)
+      assert.deepStrictEqual(lines, [])
+      yield* Effect.promise(() => fs.chmod(file, 0o644))
+      assert.isTrue(Option.isSome(yield* Effect.provide(readKey(file), logger)))
+      assert.deepStrictEqual(lines, [`${file} can be read by other users: run chmod 600 ${file}`])
     }))
 
   it.live("runs commands: output, exit code, and neither output in an error", () =>

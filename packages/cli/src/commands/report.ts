@@ -1,10 +1,37 @@
 /**
+ * `tinker report`: the curves of a metrics log as one HTML file.
+ *
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import { lazily } from "../internal/lazily.js"
+import * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { explain } from "../internal/CliFailure.js"
+import * as Report from "../metrics/Report.js"
+import { Output } from "../terminal/Output.js"
+
+const report = Effect.fnUntraced(function*(options: {
+  readonly log: string
+  readonly output: Option.Option<string>
+  readonly title: Option.Option<string>
+}) {
+  const printer = yield* Output
+  const path = yield* Path.Path
+  const output = Option.getOrElse(options.output, () => `${options.log}.html`)
+  const { steps, torn } = yield* Report.write({
+    log: options.log,
+    output,
+    title: Option.getOrElse(options.title, () => path.basename(options.log))
+  }).pipe(Effect.mapError(explain(options.log, "Check the path: it is the log that a run writes with MetricsLog.")))
+  if (torn !== undefined) yield* printer.note(torn.message)
+  yield* printer.printRecord({
+    json: { report: output, steps },
+    properties: [["Report", output], ["Steps", `${steps}`]]
+  })
+})
 
 /** @internal */
 export const command = Command.make("report", {
@@ -20,6 +47,6 @@ export const command = Command.make("report", {
     Options.withDescription("The heading of the page. Default: the name of the log."),
     Options.optional
   )
-}, lazily(() => import("../actions/report.js"), ({ report }) => report)).pipe(
+}, report).pipe(
   Command.withDescription("Draw the curves of a metrics log as one HTML file.")
 )

@@ -1,10 +1,239 @@
 /**
+ * `tinker sample` and `tinker chat`: text from a model, streamed where the server can.
+ *
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import { lazily } from "../internal/lazily.js"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
+import * as RestClient from "effect-tinker/RestClient"
+import * as TinkerError from "effect-tinker/TinkerError"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { CliFailure, report, usage } from "../internal/CliFailure.js"
+import * as live from "../internal/connection.js"
+import { texts } from "../internal/options.js"
+import { Output } from "../terminal/Output.js"
+import * as prompt from "../terminal/prompt.js"
+import { Stdio } from "../terminal/Stdio.js"
+import * as text from "../terminal/text.js"
+
+interface Sampling {
+  readonly model: Option.Option<string>
+  readonly checkpoint: Option.Option<string>
+  readonly maxTokens: Option.Option<number>
+  readonly temperature: Option.Option<number>
+  readonly topP: Option.Option<number>
+  readonly seed: Option.Option<number>
+  readonly stop: ReadonlyArray<string>
+}
+
+/** The fields of a request, only those that were asked for. */
+const parameters = (options: Sampling) => ({
+  ...(Option.isSome(options.maxTokens) ? { max_tokens: options.maxTokens.value } : {}),
+  ...(Option.isSome(options.temperature) ? { temperature: options.temperature.value } : {}),
+  ...(Option.isSome(options.topP) ? { top_p: options.topP.value } : {}),
+  ...(Option.isSome(options.seed) ? { seed: options.seed.value } : {}),
+  ...(options.stop.length === 0 ? {} : { stop: options.stop })
+})
+
+/** The model asked for, or the first the server can sample from. */
+const chooseModel = Effect.fnUntraced(function*(options: Sampling) {
+  const output = yield* Output
+  if (Option.isSome(options.model) && Option.isSome(options.checkpoint)) {
+    return yield* usage("Give either --model or --checkpoint", "A checkpoint knows its model.")
+  }
+  const given = Option.orElse(options.checkpoint, () => options.model)
+  if (Option.isSome(given)) return given.value
+  const rest = yield* RestClient.RestClient
+  const { supportedModels } = yield* live.bounded(rest.getServerCapabilities)
+  const first = supportedModels.find(({ modelName, sampleable }) => modelName !== undefined && sampleable !== false)
+  if (first?.modelName === undefined) {
+    return yield* new CliFailure({
+      what: "The server offers no model to sample from",
+      advice: "Give one with --checkpoint."
+    })
+  }
+  yield* output.note(`Sampling from ${first.modelName}; choose another with --model or --checkpoint`)
+  return first.modelName
+})
+
+/** Answers of servers that will not stream. */
+const refusesStreams = (error: TinkerError.TinkerError): boolean =>
+  error._tag === "MalformedResponse" || error.status === 400 || error.status === 422 || error.status === 501
+
+/** A stream of pieces, or all in one piece from a server that cannot stream. */
+const piecesOr = <A>(
+  pieces: Stream.Stream<A, TinkerError.TinkerError>,
+  whole: Effect.Effect<A, TinkerError.TinkerError>
+): Stream.Stream<A, TinkerError.TinkerError> =>
+  Stream.suspend(() => {
+    let some = false
+    return Stream.tap(pieces, () => Effect.sync(() => some = true)).pipe(
+      Stream.catchAll((error) => some || !refusesStreams(error) ? Stream.fail(error) : Stream.empty),
+      Stream.concat(Stream.suspend(() => some ? Stream.empty : Stream.fromEffect(whole)))
+    )
+  })
+
+const noPrompt = (what: string) => usage(what, "Write tinker sample \"Once upon a time\", or pipe a prompt in.")
+
+const readPrompt = Effect.fnUntraced(function*(given: Option.Option<string>) {
+  const fs = yield* FileSystem.FileSystem
+  const { stdin } = yield* Stdio
+  if (Option.isSome(given) && given.value !== "-") {
+    return given.value.startsWith("@") ? yield* fs.readFileString(given.value.slice(1)) : given.value
+  }
+  if (Option.isNone(given) && stdin.isTTY) {
+    return yield* noPrompt("There is no prompt")
+  }
+  return yield* stdin.text
+})
+
+const runSample = Effect.fnUntraced(function*(
+  options: Sampling & { readonly prompt: Option.Option<string>; readonly count: number }
+) {
+  if (options.count < 1) return yield* usage("-n must be at least 1", "It is the number of samples.")
+  const output = yield* Output
+  const prompt = yield* readPrompt(options.prompt)
+  if (prompt === "") return yield* noPrompt("The prompt is empty")
+  const model = yield* chooseModel(options)
+  const oai = yield* OpenAiCompat.OpenAiCompat
+  const request = { model, prompt, ...parameters(options) }
+  if (output.format === "table" && options.count === 1) {
+    let ended = true
+    yield* Stream.runForEach(piecesOr(oai.completeStream(request), oai.complete(request)), ({ choices }) => {
+      const piece = choices[0]?.text ?? ""
+      if (piece !== "") ended = piece.endsWith("\n")
+      return output.write(text.printableLines(piece))
+    })
+    return ended ? undefined : yield* output.write("\n")
+  }
+  const answer = yield* oai.complete({ ...request, n: options.count })
+  const items = answer.choices.map((choice, index) => ({
+    index: choice.index ?? index,
+    text: choice.text,
+    finish_reason: choice.finish_reason ?? null
+  }))
+  yield* output.print({
+    columns: [{ header: "#", align: "right" }, { header: "Text", keep: true }, { header: "Finish" }],
+    rows: items.map((item) => [String(item.index), item.text, item.finish_reason ?? "-"]),
+    json: { model, samples: items, total: items.length, usage: answer.usage ?? null },
+    items
+  })
+}, Effect.provide(live.sampling))
+
+const help =
+  "/reset starts over, /system TEXT changes the instructions, Ctrl-C stops a reply, /exit or Ctrl-D ends the chat"
+
+/** What is typed line by line at a terminal, or the lines of a pipe. */
+const turns = Effect.map(Stdio, ({ stdin }): Stream.Stream<string> =>
+  stdin.isTTY
+    ? Stream.repeatEffectOption(
+      Effect.flatMap(
+        prompt.line("you> ", { hidden: false, discards: true }),
+        Option.match({
+          onNone: () => Effect.fail(Option.none()),
+          onSome: Effect.succeed
+        })
+      )
+    )
+    : Stream.unwrap(Effect.map(stdin.text, (all) => Stream.fromIterable(all.split("\n")))))
+
+const runChat = Effect.fnUntraced(
+  function*(options: Sampling & { readonly system: Option.Option<string> }) {
+    const output = yield* Output
+    const { breakable, stderr, stdin } = yield* Stdio
+    const model = yield* chooseModel(options)
+    const oai = yield* OpenAiCompat.OpenAiCompat
+    const opening = (system: Option.Option<string>): Array<OpenAiCompat.Message> =>
+      Option.isSome(system) ? [{ role: "system", content: system.value }] : []
+    let messages = opening(options.system)
+    if (stdin.isTTY) yield* output.note(`Chatting with ${model}. ${help}.`)
+
+    /** The reply so far. It stays when the rest is cut off. */
+    let content = ""
+    let thinking = false
+    const reply = Effect.gen(function*() {
+      const request = { model, messages, ...parameters(options) }
+      const pieces = Stream.map(oai.chatStream(request), ({ choices }) => choices[0]?.delta)
+      const whole = Effect.map(oai.chat(request), ({ choices }) => choices[0]?.message)
+      yield* Stream.runForEach(
+        piecesOr(pieces, whole),
+        Effect.fnUntraced(function*(delta) {
+          const thought = delta?.reasoning_content ?? ""
+          const piece = delta?.content ?? ""
+          // Reasoning is not part of the reply: it goes to stderr, and only for people.
+          if (thought !== "" && stderr.isTTY) {
+            thinking = true
+            yield* stderr.write(
+              stderr.colour ? `\u001b[2m${text.printableLines(thought)}\u001b[0m` : text.printableLines(thought)
+            )
+          }
+          if (piece === "") return
+          if (thinking) yield* stderr.write("\n")
+          thinking = false
+          content += piece
+          if (output.format === "table") yield* output.write(text.printableLines(piece))
+        })
+      )
+    })
+
+    /** At a terminal, the conversation survives a reply that is interrupted or fails with a retryable error. */
+    const listen = stdin.isTTY
+      ? Effect.catchIf(breakable(reply), TinkerError.isRetryable, (error) => {
+        const { advice, what } = report(error)
+        return Effect.as(output.warn(`${what}. ${advice}`), Option.none())
+      })
+      : Effect.asSome(reply)
+
+    const answer = Effect.gen(function*() {
+      content = ""
+      thinking = false
+      const ended = yield* listen
+      if (thinking) yield* stderr.write("\n")
+      if (output.format === "table") yield* output.write("\n")
+      if (Option.isNone(ended)) yield* output.note("The reply was cut short")
+    })
+
+    yield* Stream.runForEachWhile(
+      yield* turns,
+      Effect.fnUntraced(function*(line) {
+        const said = line.trim()
+        if (said === "") return true
+        if (said === "/exit" || said === "/quit") return false
+        if (said === "/help") {
+          yield* output.note(help)
+          return true
+        }
+        if (said === "/reset" || said.startsWith("/system ")) {
+          messages = opening(said === "/reset" ? options.system : Option.some(said.slice("/system ".length)))
+          yield* output.note("The conversation starts over")
+          return true
+        }
+        const asked: OpenAiCompat.Message = { role: "user", content: said }
+        messages.push(asked)
+        if (output.format === "ndjson") yield* output.printItem(asked)
+        yield* answer
+        // A question without a reply is removed: roles must alternate.
+        if (content === "" && stdin.isTTY) {
+          messages.pop()
+          return true
+        }
+        const answered: OpenAiCompat.Message = { role: "assistant", content }
+        messages.push(answered)
+        if (output.format === "ndjson") yield* output.printItem(answered)
+        return true
+      })
+    )
+    if (output.format === "json") {
+      yield* output.print({ columns: [], rows: [], json: { model, messages, total: messages.length } })
+    }
+  },
+  Effect.provide(live.sampling)
+)
 
 const sampling = {
   model: Options.text("model").pipe(
@@ -29,7 +258,7 @@ const sampling = {
     Options.optional
   ),
   seed: Options.integer("seed").pipe(Options.withDescription("The same seed gives the same sample."), Options.optional),
-  stop: Options.text("stop").pipe(Options.withDescription("End at this text; may be repeated."), Options.repeated)
+  stop: texts("stop", "End at this text")
 }
 
 /** @internal */
@@ -44,7 +273,7 @@ export const sample = Command.make("sample", {
     Args.withDescription("The text to continue: itself, @FILE, or - for stdin."),
     Args.optional
   )
-}, lazily(() => import("../actions/sample.js"), ({ sample }) => sample)).pipe(
+}, runSample).pipe(
   Command.withDescription("Let a model continue a text.")
 )
 
@@ -52,6 +281,6 @@ export const sample = Command.make("sample", {
 export const chat = Command.make("chat", {
   ...sampling,
   system: Options.text("system").pipe(Options.withDescription("Instructions for the model."), Options.optional)
-}, lazily(() => import("../actions/chat.js"), ({ chat }) => chat)).pipe(
+}, runChat).pipe(
   Command.withDescription("Talk with a model; a pipe gives one turn a line.")
 )

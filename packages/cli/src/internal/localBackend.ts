@@ -1,8 +1,10 @@
 /**
- * The embedded backend for `--base-url local`: in this process, with its data where `tinker local` keeps it.
+ * The embedded backend, for `--base-url local` in this process and for `tinker local` behind a port. Imported on demand,
+ * because it brings in the engine.
  *
  * @since 0.1.0
  */
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
@@ -11,13 +13,16 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { homedir } from "node:os"
 import { join } from "node:path"
-import { CliFailure } from "../CliFailure.js"
+import { CliFailure } from "./CliFailure.js"
 
 /** @internal */
 export const baseUrl = TinkerLocal.baseUrl
 
 /** @internal */
 export const apiKey = TinkerLocal.apiKey
+
+/** @internal */
+export const serve = NodeTinkerLocal.serve
 
 /** @internal */
 export const directory: Effect.Effect<string> = Config.string("TINKER_LOCAL_DIR").pipe(
@@ -33,7 +38,7 @@ export const layer: Layer.Layer<TinkerLocal.Provided, CliFailure, FileSystem.Fil
         Layer.fail(
           new CliFailure({
             what: `The data of the embedded backend in ${root} cannot be opened`,
-            advice: "Move it away, or choose another place with TINKER_LOCAL_DIR.",
+            advice: "Move it away, or choose another directory with TINKER_LOCAL_DIR.",
             cause
           })
         )

@@ -1,4 +1,6 @@
 /**
+ * The version alone, so that `tinker version` loads nothing else.
+ *
  * @since 0.1.0
  */
 

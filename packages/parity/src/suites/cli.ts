@@ -1,10 +1,10 @@
 /**
  * `--cli`: the official command line and ours ask the same server the same questions, and get the same data.
  */
-import { Cli, Stdio } from "@effect-tinker/cli"
+import { Cli } from "@effect-tinker/cli"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeContext } from "@effect/platform-node"
-import { ConfigProvider, Console, Effect, Layer, Schema } from "effect"
+import { ConfigProvider, Console, Effect, Schema } from "effect"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
 import { Differs } from "../Suite.js"
@@ -41,22 +41,14 @@ const normal = (value: unknown, top = true): unknown => {
 
 const tinker = Effect.fnUntraced(function*(baseUrl: string, command: ReadonlyArray<string>) {
   let stdout = ""
-  const stream = (keep: boolean) => ({
-    isTTY: false,
-    columns: Number.POSITIVE_INFINITY,
-    colour: false,
-    write: (text: string) =>
+  const code = yield* Cli.run(["node", "tinker", ...command, "--format", "json"], {
+    stdin: "",
+    stdout: (text) =>
       Effect.sync(() => {
-        if (keep) stdout += text
-      })
-  })
-  const code = yield* Cli.run(["node", "tinker", ...command, "--format", "json"]).pipe(
-    Effect.provide(Layer.succeed(Stdio.Stdio, {
-      stdin: { isTTY: false, text: Effect.succeed("") },
-      stdout: stream(true),
-      stderr: stream(false),
-      breakable: Effect.asSome
-    })),
+        stdout += text
+      }),
+    stderr: () => Effect.void
+  }).pipe(
     Effect.provide(NodeContext.layer),
     Effect.withConfigProvider(
       ConfigProvider.fromMap(new Map([["TINKER_BASE_URL", baseUrl], ["TINKER_API_KEY", "tml-parity"]]))

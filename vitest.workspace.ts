@@ -1,0 +1,21 @@
+import { readdirSync } from "node:fs"
+
+// Workspace packages are tested from source: the condition their `exports` name for it.
+const conditions = ["@effect-tinker/source", "module", "node", "import", "default"]
+
+const folders = [...readdirSync(new URL("packages", import.meta.url)).map((name) => `packages/${name}`), "examples"]
+
+/** The test projects: every package, and the examples. */
+export default folders.map((folder) => ({
+  root: new URL(folder, import.meta.url).pathname,
+  resolve: { conditions },
+  ssr: { resolve: { conditions } },
+  test: {
+    name: folder.replace("packages/", ""),
+    include: ["test/**/*.test.ts"],
+    // Loading the modules again for every file would take longer than the tests themselves.
+    isolate: false,
+    sequence: { concurrent: true },
+    testTimeout: 30_000
+  }
+}))
