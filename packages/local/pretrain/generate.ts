@@ -1,30 +1,41 @@
 /**
- * Writes conversations as JSON lines for the training program: their text, cut where the model's own words begin and end.
+ * Writes conversations as JSON lines for the training program: the skill, and the text cut where the model's own words
+ * begin and end.
  *
- *     tsx generate.ts OUT --seed N --tokens N [--weights JSON]
+ *     generate.ts OUT --seed N --count N [--side train|held-out] [--made-up SHARE] [--weights JSON]
  */
-import { createWriteStream } from "node:fs"
+import { openSync, writeSync } from "node:fs"
 import { parseArgs } from "node:util"
 import * as Conversation from "./world/Conversation.js"
 import * as World from "./world/World.js"
 
 const { positionals: [out], values } = parseArgs({
   allowPositionals: true,
-  options: { seed: { type: "string" }, count: { type: "string" }, side: { type: "string" }, weights: { type: "string" } }
+  options: {
+    seed: { type: "string", default: "1" },
+    count: { type: "string", default: "1000" },
+    side: { type: "string", default: "train" },
+    "made-up": { type: "string" },
+    weights: { type: "string" }
+  }
 })
-if (out === undefined) throw new Error("usage: generate.ts OUT --seed N --count N [--weights JSON]")
+if (out === undefined) throw new Error("usage: generate.ts OUT --seed N --count N")
 
-const file = createWriteStream(out)
-let left = Number(values.count ?? 1000)
+const file = openSync(out, "w")
+let left = Number(values.count)
+let lines: Array<string> = []
 for (
   const conversation of World.conversations({
-    seed: Number(values.seed ?? 1),
+    seed: Number(values.seed),
     side: values.side === "held-out" ? "held-out" : "train",
+    madeUp: values["made-up"] === undefined ? undefined : Number(values["made-up"]),
     weights: values.weights === undefined ? undefined : JSON.parse(values.weights)
   })
 ) {
   if (left-- === 0) break
-  const line = JSON.stringify([conversation.skill, Conversation.segments(conversation).map(({ text }) => text)])
-  if (!file.write(`${line}\n`)) await new Promise((resolve) => file.once("drain", resolve))
+  lines.push(JSON.stringify([conversation.skill, Conversation.segments(conversation).map(({ text }) => text)]))
+  if (lines.length === 1000 || left === 0) {
+    writeSync(file, `${lines.join("\n")}\n`)
+    lines = []
+  }
 }
-file.end()

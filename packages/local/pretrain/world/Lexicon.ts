@@ -56,3 +56,6 @@ export const hobbies = words(`
 export const onsets = words("b c d f g h j k l m n p r s t v w z br cr dr fl gr kl pr sk sl st tr th")
 export const vowels = words("a e i o u a e i o u ai ea oo")
 export const codas = words("b d f g k l m n p r s t x z rk ld nd st")
+
+/** Words of the world's own sentences that could also be made up, and would then not be unseen. */
+export const familiar: ReadonlySet<string> = new Set(words("boolean come find fine label repeat total"))

@@ -11,8 +11,12 @@ export class Source {
   /** Every item drawn so far: what a test holds the text against. */
   readonly items = new Set<string>()
 
-  constructor(readonly seed: number, readonly side: Side) {
+  /** How often a made-up word stands where a member of an open class is asked for. */
+  readonly #madeUp: number
+
+  constructor(readonly seed: number, readonly side: Side, madeUp = side === "train" ? 0.15 : 0.4) {
     this.#random = new PCGRandom(seed)
+    this.#madeUp = madeUp
   }
 
   /** An integer from `low` to `high`, both included. */
@@ -56,9 +60,12 @@ export class Source {
     }
   }
 
-  /** A member of an open class. */
+  /**
+   * A member of an open class, or a made-up word in its place: what stands in a sentence need not be known, and the few
+   * members a class has held out must not run out.
+   */
   of(list: ReadonlyArray<string>): string {
-    return this.#own(() => this.pick(list))
+    return this.#madeUp > 0 && this.chance(this.#madeUp) ? this.word(7) : this.#own(() => this.pick(list))
   }
 
   /** A made-up word of 3 to 8 letters. */
@@ -68,7 +75,8 @@ export class Source {
         let text = this.pick(Lexicon.onsets) + this.pick(Lexicon.vowels)
         if (this.chance(0.75)) text += this.pick(Lexicon.onsets) + this.pick(Lexicon.vowels)
         if (this.chance(0.55)) text += this.pick(Lexicon.codas)
-        if (text.length >= 4 && text.length <= longest) return text
+        if (text.length < 4 || text.length > longest) continue
+        if (this.side === "train" || !Lexicon.familiar.has(text)) return text
       }
     })
   }
@@ -103,11 +111,6 @@ export class Source {
           return `${digits(2)}-${digits(3)}`
       }
     })
-  }
-
-  /** A number that only matters as a value. */
-  number(low: number, high: number): number {
-    return this.int(low, high)
   }
 
   /** Two operands whose pair is on this side. */

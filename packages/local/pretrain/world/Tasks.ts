@@ -74,7 +74,7 @@ const relations: ReadonlyArray<Relation> = [
   },
   {
     subject: person,
-    value: (source) => String(source.number(2, 99)),
+    value: (source) => String(source.int(2, 99)),
     says: (who, age) => `${who} is ${age} years old`,
     asks: (who) => [`How old is ${who}?`, `What is the age of ${who}?`],
     asksBack: (age) => [`Who is ${age} years old?`],
@@ -114,7 +114,7 @@ const relations: ReadonlyArray<Relation> = [
   },
   {
     subject: thing,
-    value: (source) => `${source.number(2, 99)} dollars`,
+    value: (source) => `${source.int(2, 99)} dollars`,
     says: (what, price) => `${capitalize(what)} costs ${price}`,
     asks: (what) => [`How much does ${what} cost?`, `What is the price of ${what}?`],
     asksBack: (price) => [`What costs ${price}?`],
@@ -264,11 +264,11 @@ export const sortNumbers: Maker = (source) => {
   const count = source.int(3, 5)
   const top = source.pick([20, 99, 99, 999])
   const numbers = new Set<number>()
-  while (numbers.size < count) numbers.add(source.number(1, top))
+  while (numbers.size < count) numbers.add(source.int(1, top))
   const up = source.chance(0.6)
   const order = Array.from(numbers)
   // A list of numbers is an item as its first pair: enough to keep the whole list apart.
-  for (let i = 0; !source.allows(order[0] ?? 0, order[1] ?? 0) && i < 10_000; i++) order[0] = source.number(1, top)
+  for (let i = 0; !source.allows(order[0] ?? 0, order[1] ?? 0) && i < 10_000; i++) order[0] = source.int(1, top)
   if (new Set(order).size < count) return sortNumbers(source)
   const sorted = order.slice().sort((a, b) => up ? a - b : b - a)
   return task(
@@ -440,7 +440,7 @@ export const compare: Maker = (source) => {
   const top = source.pick([20, 99, 999, 9999])
   const [a, b] = source.pair(1, top)
   const large = source.chance(0.5)
-  const numbers = source.chance(0.3) ? [a, b, source.number(1, top)] : [a, b]
+  const numbers = source.chance(0.3) ? [a, b, source.int(1, top)] : [a, b]
   if (new Set(numbers).size < numbers.length) return compare(source)
   const value = String(large ? Math.max(...numbers) : Math.min(...numbers))
   const text = numbers.length === 2 ? `${a} or ${b}` : `${numbers[0]}, ${numbers[1]} or ${numbers[2]}`

@@ -87,7 +87,7 @@ const weather: Kind = (source) => {
   const city = source.city()
   const sky = source.pick(["sunny", "rainy", "cloudy", "windy", "snowy", "foggy", "stormy", "clear"])
   const unit = source.chance(0.5) ? source.pick(["celsius", "fahrenheit"]) : undefined
-  const value = source.chance(0.5) ? sky : `${sky}, ${source.number(1, 35)} degrees`
+  const value = source.chance(0.5) ? sky : `${sky}, ${source.int(1, 35)} degrees`
   const asked = unit !== undefined && source.chance(0.5) ? unit : undefined
   return use(
     "weather",
@@ -154,7 +154,7 @@ const operands: Kind = (source) => {
 }
 
 const sum: Kind = (source) => {
-  const numbers = Array.from({ length: source.int(2, 5) }, () => source.number(1, 99))
+  const numbers = Array.from({ length: source.int(2, 5) }, () => source.int(1, 99))
   const value = numbers.reduce((total, n) => total + n, 0)
   return use(
     "sum",
@@ -205,7 +205,7 @@ const order: Kind = (source) => {
 
 const time: Kind = (source) => {
   const city = source.city()
-  const value = `${source.number(1, 23)}:${source.number(10, 59)}`
+  const value = `${source.int(1, 23)}:${source.int(10, 59)}`
   return use(
     "time",
     toolName(source, ["get", "show", "read", "local"], ["time", "clock"]),
@@ -261,7 +261,7 @@ const message: Kind = (source) => {
 }
 
 const reminder: Kind = (source) => {
-  const minutes = source.number(2, 90)
+  const minutes = source.int(2, 90)
   const text = source.distinct(source.int(1, 2), () => source.anyWord()).join(" ")
   return use(
     "reminder",
@@ -280,9 +280,9 @@ const reminder: Kind = (source) => {
 }
 
 const money: Kind = (source) => {
-  const amount = source.number(2, 999)
+  const amount = source.int(2, 999)
   const [from, to] = source.distinct(2, () => source.pick(["USD", "EUR", "GBP", "JPY", "SEK", "CHF", "INR", "CAD"]))
-  const value = source.number(2, 9999)
+  const value = source.int(2, 9999)
   return use(
     "money",
     toolName(source, ["convert", "exchange", "change"], ["money", "currency", "amount"]),
@@ -340,7 +340,7 @@ const contact: Kind = (source) => {
 }
 
 const booking: Kind = (source) => {
-  const people = source.number(2, 12)
+  const people = source.int(2, 12)
   const day = source.pick(["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"])
   const value = source.code()
   return use(
@@ -399,7 +399,7 @@ const file: Kind = (source) => {
 
 const stock: Kind = (source) => {
   const thing = source.of(Lexicon.things)
-  const value = source.number(1, 999)
+  const value = source.int(1, 999)
   return use(
     "stock",
     toolName(source, ["get", "check", "find"], ["price", "cost"]),
@@ -432,7 +432,7 @@ const madeUp: Kind = (source) => {
 }
 
 const dice: Kind = (source) => {
-  const value = source.number(1, 6)
+  const value = source.int(1, 6)
   return use(
     "dice",
     toolName(source, ["roll", "throw"], ["dice", "die"]),

@@ -2,13 +2,13 @@
  * The world of the model: conversations drawn from a mixture of skills.
  */
 import type { Conversation, Message, ToolCall } from "./Conversation.js"
+import { dumps } from "./Conversation.js"
 import * as Form from "./Form.js"
 import type { Side } from "./HeldOut.js"
 import * as Lexicon from "./Lexicon.js"
-import { capitalize, Source } from "./Source.js"
+import { Source } from "./Source.js"
 import * as Tasks from "./Tasks.js"
 import * as Tools from "./Tools.js"
-import { dumps } from "./Conversation.js"
 
 type Maker = (source: Source) => Conversation
 
@@ -150,14 +150,14 @@ const json: Maker = (source) => {
   const fields: ReadonlyArray<readonly [string, () => string | number]> = [
     ["name", () => source.name()],
     ["city", () => source.city()],
-    ["age", () => source.number(2, 99)],
+    ["age", () => source.int(2, 99)],
     ["job", () => source.of(Lexicon.jobs)],
     ["color", () => source.of(Lexicon.colors)],
     ["food", () => source.of(Lexicon.foods)],
     ["pet", () => source.of(Lexicon.animals)],
     ["code", () => source.code()],
     [source.word(6), () => source.word()],
-    [source.word(5), () => source.number(1, 999)]
+    [source.word(5), () => source.int(1, 999)]
   ]
   const chosen = source.shuffle(fields).slice(0, source.int(1, 3)).map(([key, draw]) => [key, draw()] as const)
   const text = chosen.map(([key, value]) => `${key} ${value}`).join(", ")
@@ -299,7 +299,7 @@ const aboutMe = (source: Source): ReadonlyArray<() => Told> => [
     }
   },
   () => {
-    const age = source.number(5, 99)
+    const age = source.int(5, 99)
     return { subject: "age", says: `I am ${age} years old.`, asks: ["How old am I?"], answer: `You are ${age} years old.` }
   },
   () => {
@@ -396,7 +396,7 @@ const long: Maker = (source) => ({ ...memory((s) => s.int(30, 110))(source), ski
 /** Finding a number from "higher" and "lower": there are good guesses and better ones. */
 const guess: Maker = (source) => {
   const top = source.pick([10, 20, 50, 100])
-  const secret = source.number(1, top)
+  const secret = source.int(1, top)
   const messages: Array<Message> = [
     user(source.pick([
       `Guess my number between 1 and ${top}.`,
@@ -516,7 +516,7 @@ const toolAsk: Maker = (source) => {
 // The mixture
 // =====================================================================================================================
 
-/** Every skill and how much of the text shows it, in conversations of a thousand. */
+/** Every skill, and how often a conversation shows it relative to the others. */
 export const mixture: ReadonlyArray<readonly [skill: string, weight: number, make: Maker]> = [
   ["greet", 30, greet],
   ["fact-1", 45, facts("fact-1", 1)],
@@ -568,11 +568,18 @@ const maker = (skill: string): Maker => {
 /** A conversation that shows a skill. */
 export const conversation = (source: Source, skill: string): Conversation => maker(skill)(source)
 
-/** A stream of conversations of one side, by the weights of the mixture (or those given instead). */
-export function* conversations(
-  options: { readonly seed: number; readonly side: Side; readonly weights?: Readonly<Record<string, number>> | undefined }
-): Generator<Conversation, never> {
-  const source = new Source(options.seed, options.side)
+export interface Options {
+  readonly seed: number
+  readonly side: Side
+  /** Weights that differ from those of the mixture. */
+  readonly weights?: Readonly<Record<string, number>> | undefined
+  /** How often a made-up word stands for a member of an open class. */
+  readonly madeUp?: number | undefined
+}
+
+/** An endless sequence of conversations of one side. */
+export function* conversations(options: Options): Generator<Conversation, never> {
+  const source = new Source(options.seed, options.side, options.madeUp)
   const table = mixture.map(([skill, weight, make]) => ({ weight: options.weights?.[skill] ?? weight, make }))
   const total = table.reduce((sum, { weight }) => sum + weight, 0)
   for (;;) {
@@ -581,5 +588,3 @@ export function* conversations(
     if (entry !== undefined) yield entry.make(source)
   }
 }
-
-export { capitalize, Source }
