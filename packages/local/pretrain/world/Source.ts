@@ -10,6 +10,8 @@ export class Source {
   readonly #random: PCGRandom
   /** Every item drawn so far: what a test holds the text against. */
   readonly items = new Set<string>()
+  /** Every tool name drawn so far. The words they are made of are no items: a name is held out as a whole. */
+  readonly toolNames = new Set<string>()
 
   /** How often a made-up word stands where a member of an open class is asked for. */
   readonly #madeUp: number
@@ -51,11 +53,11 @@ export class Source {
   }
 
   /** The first value of `draw` whose item is on this side. */
-  #own(draw: () => string): string {
+  #own(draw: () => string, drawn = this.items): string {
     for (;;) {
       const value = draw()
       if (sideOf(value) !== this.side) continue
-      this.items.add(value)
+      drawn.add(value)
       return value
     }
   }
@@ -133,7 +135,7 @@ export class Source {
 
   /** A tool name made by `draw` that is on this side. */
   toolName(draw: () => string): string {
-    return this.#own(draw)
+    return this.#own(draw, this.toolNames)
   }
 }
 
