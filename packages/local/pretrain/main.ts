@@ -33,6 +33,7 @@ const Text = Schema.Struct({ seed: Schema.Int, count: Schema.Int })
 const Plan = Schema.parseJson(Schema.Struct({
   vocabulary: Text,
   text: Schema.Array(Text),
+  long: Text,
   dev: Text,
   lengths: Schema.Record({ key: Schema.String, value: Schema.Int })
 }))
@@ -49,7 +50,16 @@ const run = (step: string, program: string, ...args: ReadonlyArray<string>) =>
   )
 
 const generate = (out: string, ...args: ReadonlyArray<string>) =>
-  run("generate", process.execPath, "--conditions=@effect-tinker/source", "--import", "tsx", "generate.ts", out, ...args)
+  run(
+    "generate",
+    process.execPath,
+    "--conditions=@effect-tinker/source",
+    "--import",
+    "tsx",
+    "generate.ts",
+    out,
+    ...args
+  )
 
 /** The environment of `requirements.txt`, made at the first use and again when a pin changes. */
 const environment = Effect.gen(function*() {
@@ -63,7 +73,17 @@ const environment = Effect.gen(function*() {
   if ((yield* fs.readFileString(installed).pipe(Effect.orElseSucceed(() => ""))) !== wanted) {
     yield* Console.log(`installing ${wanted.trim().split("\n").join(", ")}`)
     yield* run("venv", interpreter, "-m", "venv", "--clear", venv)
-    yield* run("pip", python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt")
+    yield* run(
+      "pip",
+      python,
+      "-m",
+      "pip",
+      "install",
+      "--quiet",
+      "--disable-pip-version-check",
+      "-r",
+      "requirements.txt"
+    )
     yield* fs.writeFileString(installed, wanted)
   }
   return python
@@ -93,10 +113,11 @@ const text = Effect.fnUntraced(function*(plan: typeof Plan.Type, work: string) {
   const vocabulary = yield* write("vocabulary", plan.vocabulary, "--made-up", "0")
   const dev = yield* write("dev", plan.dev, "--side", "held-out")
   const files = yield* Effect.forEach(plan.text, (entry, i) => write(`text-${i + 1}`, entry))
-  const hashes = yield* Effect.forEach([vocabulary, ...files], sha256)
+  const long = yield* write("long", plan.long, "--skill", "long")
+  const hashes = yield* Effect.forEach([vocabulary, ...files, long], sha256)
   const hash = createHash("sha256").update(hashes.join("\n")).digest("hex")
   yield* Console.log(`text: sha256 ${hash}`)
-  return { vocabulary, dev, files, hash }
+  return { vocabulary, dev, files, long, hash }
 })
 
 const evaluate = (python: string, out: string) => run("evaluate", python, "evaluate.py", model, heldOut, out)
@@ -124,17 +145,20 @@ const program = Effect.gen(function*() {
     yield* fs.makeDirectory(work, { recursive: true })
     return yield* evaluate(yield* interpreter, inWork("evaluation.json"))
   }
-  const { dev, files, hash, vocabulary } = yield* text(plan, work)
+  const { dev, files, hash, long, vocabulary } = yield* text(plan, work)
   if (values.data) return
   const python = yield* interpreter
   const tokenizer = path.join(model, "tokenizer.json")
   yield* run("tokenizer", python, "tokenizer.py", vocabulary, model)
   for (const [i, file] of files.entries()) {
     const targets = Object.entries(plan.lengths).map(([name, length]) => `${length}=${inWork(`${name}-${i + 1}.npz`)}`)
-    const missing = yield* Effect.exists(Object.keys(plan.lengths), (name) =>
-      Effect.negate(fs.exists(inWork(`${name}-${i + 1}.npz`))))
+    const missing = yield* Effect.exists(
+      Object.keys(plan.lengths),
+      (name) => Effect.negate(fs.exists(inWork(`${name}-${i + 1}.npz`)))
+    )
     if (missing) yield* run("prepare", python, "prepare.py", tokenizer, file, ...targets)
   }
+  yield* run("prepare", python, "prepare.py", tokenizer, long, `4096=${inWork("d-1.npz")}`)
   const longest = Math.max(...Object.values(plan.lengths))
   yield* run("prepare", python, "prepare.py", tokenizer, dev, `${longest}=${inWork("dev.npz")}`, "--last")
   const settings = values.steps === undefined

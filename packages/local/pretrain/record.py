@@ -14,6 +14,31 @@ import tokenizers
 import torch
 import transformers
 
+TARGETS = {
+    "ends its turn": ">= 99 %",
+    "valid tool calls": ">= 95 %",
+    "two or three facts": ">= 85 %",
+    "three-digit addition": "30 to 70 %",
+    "two steps": "30 to 70 %",
+}
+
+
+def table(record: dict) -> str:
+    percent = lambda share: f"{100 * share:.1f} %"
+    measured = record["held_out"]
+    lines = [
+        f"{record['parameters']:,} parameters, {record['tokens'] / 1e6:.1f} million tokens, {record['steps']:,} steps.",
+        "",
+        "| target | wanted | measured |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {TARGETS[name]} | {percent(share)} |" for name, share in measured["targets"].items()),
+        "",
+        "| skill | prompts | right |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {row['prompts']} | {percent(row['right'])} |" for name, row in measured["skills"].items()),
+    ]
+    return "\n".join(lines)
+
 
 def main() -> None:
     work, model, text_hash = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -42,6 +67,10 @@ def main() -> None:
         "held_out": json.loads((work / "evaluation.json").read_text())["report"],
     }
     (model / "record.json").write_text(json.dumps(record, indent=1) + "\n")
+    readme = model / "README.md"
+    before, rest = readme.read_text().split("<!-- measured -->")
+    after = rest.split("<!-- /measured -->")[1]
+    readme.write_text(f"{before}<!-- measured -->\n\n{table(record)}\n\n<!-- /measured -->{after}")
 
 
 if __name__ == "__main__":

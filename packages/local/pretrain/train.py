@@ -3,7 +3,8 @@
 Processes that wait for each other only once a step lose far less to whatever else runs on the machine than threads that
 meet after every operation. Matrices are trained with Muon, the rest with Adam; the rate warms up, stays, and falls to
 zero over the last steps. A run continues from its last checkpoint; a file `decay` in its directory (a number of steps)
-makes it finish early.
+makes it finish early. The state before the rate fell is kept as `stable.pt`: with more `stable_steps` in the plan than
+that state has, training goes on from there.
 
     python train.py DIRECTORY PLAN.json
 """
@@ -162,6 +163,9 @@ def run(rank: int, directory: Path, plan: dict):
     state = {"step": 0, "tokens": 0, "seconds": 0.0, "rows": {}, "decay_from": None, "decay": None}
     if checkpoint.exists():
         saved = torch.load(checkpoint)
+        stable = directory / "stable.pt"
+        if saved["state"]["decay_from"] is not None and saved["state"]["decay_from"] < plan["stable_steps"] and stable.exists():
+            saved = torch.load(stable)
         model.load_state_dict(saved["model"])
         optimizer.load(saved["optimizer"])
         state = saved["state"]
@@ -173,10 +177,10 @@ def run(rank: int, directory: Path, plan: dict):
     parameters = list(model.parameters())
     last, losses = time.time(), []
 
-    def save():
+    def save(target: Path = checkpoint):
         if rank == 0:
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state(), "state": state}, directory / "new.pt")
-            (directory / "new.pt").rename(checkpoint)
+            (directory / "new.pt").rename(target)
 
     while True:
         step = state["step"]
@@ -191,6 +195,7 @@ def run(rank: int, directory: Path, plan: dict):
                     wish[0] = plan["decay_steps"]
             dist.broadcast(wish, 0)
             if wish.item() > 0:
+                save(directory / "stable.pt")
                 state["decay_from"], state["decay"] = step, int(wish.item())
                 save()
         scale = min(1.0, (step + 1) / plan["warmup_steps"])

@@ -28,8 +28,11 @@ const fixed: ReadonlyArray<Form> = [
   form("Be brief.", "Be brief.", bare),
   form("Put the answer in quotes.", "Always put the answer in quotes.", (task) => `"${bare(task)}"`),
   form("Put the answer in brackets.", "Always put the answer in brackets.", (task) => `[${bare(task)}]`),
-  form("End with an exclamation mark.", "End every answer with an exclamation mark.", (task) =>
-    `${withoutPeriod(task.answer)}!`),
+  form(
+    "End with an exclamation mark.",
+    "End every answer with an exclamation mark.",
+    (task) => `${withoutPeriod(task.answer)}!`
+  ),
   form("Do not end with a period.", "Never end with a period.", (task) => withoutPeriod(task.answer)),
   form("End with a period.", "End every answer with a period.", (task) => `${withoutPeriod(task.answer)}.`),
   form("Say it twice.", "Say every answer twice.", (task) => `${task.answer} ${task.answer}`)
@@ -47,7 +50,11 @@ const key = (source: Source): Form => {
 const around = (source: Source): Form => {
   const word = source.word(7)
   return source.chance(0.5)
-    ? form(`Begin with the word ${word}.`, `Begin every answer with the word ${word}.`, (task) => `${word} ${task.answer}`)
+    ? form(
+      `Begin with the word ${word}.`,
+      `Begin every answer with the word ${word}.`,
+      (task) => `${word} ${task.answer}`
+    )
     : form(`End with the word ${word}.`, `End every answer with the word ${word}.`, (task) => `${task.answer} ${word}`)
 }
 

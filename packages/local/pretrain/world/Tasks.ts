@@ -173,7 +173,9 @@ const facts = (skill: string, count: number, kind: "value" | "subject" | "whethe
         skill,
         relation.asksWhether(subject, yes ? value : wrong),
         yes ? "Yes" : "No",
-        yes ? `Yes, ${decapitalize(relation.says(subject, value))}.` : `No, ${decapitalize(relation.says(subject, value))}.`,
+        yes
+          ? `Yes, ${decapitalize(relation.says(subject, value))}.`
+          : `No, ${decapitalize(relation.says(subject, value))}.`,
         given
       )
     }
@@ -245,7 +247,10 @@ export const pickWord: Maker = (source) => {
   const word = (last ? words.at(-1) : words[0]) ?? ""
   return task(
     "pick",
-    source.pick([`What is the ${which} word: ${list(words)}`, `Give me the ${which} item of this list: ${list(words)}`]),
+    source.pick([
+      `What is the ${which} word: ${list(words)}`,
+      `Give me the ${which} item of this list: ${list(words)}`
+    ]),
     word
   )
 }
@@ -424,7 +429,9 @@ export const twoStep: Maker = (source) => {
     const who = source.name()
     const goods = source.of(Lexicon.countable)
     const change = (sign: string, n: number) =>
-      sign === "+" ? `${source.pick(["gets", "buys", "finds"])} ${n} more` : `${source.pick(["eats", "sells", "loses"])} ${n}`
+      sign === "+"
+        ? `${source.pick(["gets", "buys", "finds"])} ${n} more`
+        : `${source.pick(["eats", "sells", "loses"])} ${n}`
     return task(
       "two-step",
       `How many ${goods} does ${who} have now?`,

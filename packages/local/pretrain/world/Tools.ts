@@ -272,7 +272,10 @@ const reminder: Kind = (source) => {
       { name: source.pick(["text", "note", "label", "title"]), type: "string", value: text }
     ],
     {
-      request: source.pick([`Remind me of ${text} in ${minutes} minutes.`, `In ${minutes} minutes, remind me of ${text}.`]),
+      request: source.pick([
+        `Remind me of ${text} in ${minutes} minutes.`,
+        `In ${minutes} minutes, remind me of ${text}.`
+      ]),
       result: returned(source, source.pick(["ok", "set", "done"]), ["status", "result"]),
       answer: `I will remind you of ${text} in ${minutes} minutes.`
     }
@@ -422,7 +425,11 @@ const madeUp: Kind = (source) => {
     verb,
     source.toolName(() => source.chance(0.5) ? source.word(7) : `${source.word(6)}_${source.word(6)}`),
     source.pick([`${capitalize(verb)} a word.`, `Use this to ${verb}.`, `${capitalize(verb)} something.`]),
-    [{ name: source.chance(0.5) ? source.word(6) : source.pick(["input", "word", "value", "x"]), type: "string", value: word }],
+    [{
+      name: source.chance(0.5) ? source.word(6) : source.pick(["input", "word", "value", "x"]),
+      type: "string",
+      value: word
+    }],
     {
       request: source.pick([`${capitalize(verb)} ${word}.`, `Please ${verb} ${word}.`, `Can you ${verb} ${word}?`]),
       result: returned(source, value, ["result", "output", "value"]),
@@ -477,7 +484,8 @@ export const draw = (source: Source, count: number): Array<Use> => {
     const next = source.pick(kinds)(source)
     const clash = uses.some(({ kind, tool }) => kind === next.kind || tool.name === next.tool.name) ||
       // The calculator serves what these serve: which one to call would be a matter of taste.
-      uses.concat(next).filter(({ kind }) => ["calculator", "add", "multiply", "subtract", "sum"].includes(kind)).length > 1
+      uses.concat(next).filter(({ kind }) => ["calculator", "add", "multiply", "subtract", "sum"].includes(kind))
+          .length > 1
     if (!clash) uses.push(next)
   }
   return uses

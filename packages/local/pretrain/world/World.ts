@@ -300,7 +300,12 @@ const aboutMe = (source: Source): ReadonlyArray<() => Told> => [
   },
   () => {
     const age = source.int(5, 99)
-    return { subject: "age", says: `I am ${age} years old.`, asks: ["How old am I?"], answer: `You are ${age} years old.` }
+    return {
+      subject: "age",
+      says: `I am ${age} years old.`,
+      asks: ["How old am I?"],
+      answer: `You are ${age} years old.`
+    }
   },
   () => {
     const code = source.code()
@@ -497,7 +502,9 @@ const toolIdle: Maker = (source) => {
     const [asked, answer] = greeting(source)
     return { skill: "tool-idle", system, tools, messages: [user(asked), says(answer)] }
   }
-  const task = source.pick([Tasks.fact("", 1), Tasks.fact("", 2), Tasks.copy, Tasks.reverseWord, Tasks.pickWord])(source)
+  const task = source.pick([Tasks.fact("", 1), Tasks.fact("", 2), Tasks.copy, Tasks.reverseWord, Tasks.pickWord])(
+    source
+  )
   return { skill: "tool-idle", system, tools, messages: [user(ask(source, task)), says(task.answer)] }
 }
 
@@ -539,7 +546,12 @@ export const mixture: ReadonlyArray<readonly [skill: string, weight: number, mak
   ["subtract", 30, single(Tasks.subtract)],
   ["multiply", 25, single(Tasks.multiply)],
   ["two-step", 30, single(Tasks.twoStep)],
-  ["reason", 40, (source) => thoughtful(source.pick([Tasks.twoStep, Tasks.twoStep, Tasks.add("", 100, 999), Tasks.reverseWord]))(source)],
+  [
+    "reason",
+    40,
+    (source) =>
+      thoughtful(source.pick([Tasks.twoStep, Tasks.twoStep, Tasks.add("", 100, 999), Tasks.reverseWord]))(source)
+  ],
   ["yes-no", 40, single(Tasks.yesNo)],
   ["form", 70, formed],
   ["upper", 25, upper],

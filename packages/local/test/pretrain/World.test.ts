@@ -35,7 +35,9 @@ const fits = (tools: ReadonlyArray<ToolSpec>, call: Conversation.ToolCall): bool
   const tool = tools.find(({ name }) => name === call.name)
   return tool !== undefined &&
     tool.parameters.required.every((name) => name in call.arguments) &&
-    Object.entries(call.arguments).every(([name, value]) => isA(tool.parameters.properties[name]?.type ?? "none", value))
+    Object.entries(call.arguments).every(([name, value]) =>
+      isA(tool.parameters.properties[name]?.type ?? "none", value)
+    )
 }
 
 describe("World", () => {
