@@ -9,7 +9,8 @@ const programs = {
   parity: ["packages/parity/src/main.ts", "the comparison with the Python SDK"],
   chaos: ["packages/parity/src/chaos.ts", "the chaos run"],
   example: ["examples/shared/run.ts", "the examples"],
-  docs: [".ci/docs.mjs", "the API reference"]
+  docs: [".ci/docs.mjs", "the API reference"],
+  pretrain: ["packages/local/pretrain/main.ts", "the pretraining of local/chat"]
 }
 
 const [name, ...args] = process.argv.slice(2)

@@ -1,0 +1,174 @@
+/**
+ * Pretrains `local/chat` from a seed: text, vocabulary, training, weights, evaluation, record.
+ *
+ *     npm run pretrain                    everything; continues where an earlier run was stopped
+ *     npm run pretrain -- --steps N       ends the stable phase of the learning rate after N steps
+ *     npm run pretrain -- --data          generates the text and prints its hash, nothing else
+ *     npm run pretrain -- --evaluate      measures the weights in the package, nothing else
+ *
+ * `--work DIR` names where text, checkpoints and the log are kept (`node_modules/.cache/pretrain`). `PYTHON` names the
+ * interpreter (3.11 or newer) the environment is made with, `--python PATH` one that has the packages already.
+ */
+import { Command, FileSystem, Path } from "@effect/platform"
+import { NodeContext, NodeRuntime } from "@effect/platform-node"
+import { Config, Console, Data, Effect, Schema } from "effect"
+import { createHash } from "node:crypto"
+import { fileURLToPath } from "node:url"
+import { parseArgs } from "node:util"
+
+const here = fileURLToPath(new URL(".", import.meta.url))
+const model = fileURLToPath(new URL("../models/chat", import.meta.url))
+const heldOut = fileURLToPath(new URL("../test/fixtures/chat-held-out.jsonl", import.meta.url))
+const cache = fileURLToPath(new URL("../../../node_modules/.cache/pretrain", import.meta.url))
+
+class StepFailed extends Data.TaggedError("StepFailed")<{ readonly step: string; readonly code: number }> {
+  override get message(): string {
+    return `${this.step} ended with ${this.code}`
+  }
+}
+
+const Text = Schema.Struct({ seed: Schema.Int, count: Schema.Int })
+
+/** What of the plan concerns the text; the rest is read by the training program. */
+const Plan = Schema.parseJson(Schema.Struct({
+  vocabulary: Text,
+  text: Schema.Array(Text),
+  long: Text,
+  dev: Text,
+  lengths: Schema.Record({ key: Schema.String, value: Schema.Int })
+}))
+
+/** Runs a program with its output shown; anything but success ends the run. */
+const run = (step: string, program: string, ...args: ReadonlyArray<string>) =>
+  Command.make(program, ...args).pipe(
+    Command.workingDirectory(here),
+    Command.env({ PYTHONDONTWRITEBYTECODE: "1", OMP_WAIT_POLICY: "PASSIVE" }),
+    Command.stdout("inherit"),
+    Command.stderr("inherit"),
+    Command.exitCode,
+    Effect.flatMap((code) => code === 0 ? Effect.void : new StepFailed({ step, code }))
+  )
+
+const generate = (out: string, ...args: ReadonlyArray<string>) =>
+  run(
+    "generate",
+    process.execPath,
+    "--conditions=@effect-tinker/source",
+    "--import",
+    "tsx",
+    "generate.ts",
+    out,
+    ...args
+  )
+
+/** The environment of `requirements.txt`, made at the first use and again when a pin changes. */
+const environment = Effect.gen(function*() {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const interpreter = yield* Config.string("PYTHON").pipe(Config.withDefault("python3"))
+  const venv = path.join(here, ".venv")
+  const python = path.join(venv, "bin", "python")
+  const wanted = yield* fs.readFileString(path.join(here, "requirements.txt"))
+  const installed = path.join(venv, "installed.txt")
+  if ((yield* fs.readFileString(installed).pipe(Effect.orElseSucceed(() => ""))) !== wanted) {
+    yield* Console.log(`installing ${wanted.trim().split("\n").join(", ")}`)
+    yield* run("venv", interpreter, "-m", "venv", "--clear", venv)
+    yield* run(
+      "pip",
+      python,
+      "-m",
+      "pip",
+      "install",
+      "--quiet",
+      "--disable-pip-version-check",
+      "-r",
+      "requirements.txt"
+    )
+    yield* fs.writeFileString(installed, wanted)
+  }
+  return python
+})
+
+const sha256 = (file: string) =>
+  Effect.map(
+    Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFile(file)),
+    (bytes) => createHash("sha256").update(bytes).digest("hex")
+  )
+
+/** The text of the plan and its hash. Files that are there already are not written again. */
+const text = Effect.fnUntraced(function*(plan: typeof Plan.Type, work: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  yield* fs.makeDirectory(work, { recursive: true })
+  const write = Effect.fnUntraced(
+    function*(name: string, { count, seed }: typeof Text.Type, ...args: ReadonlyArray<string>) {
+      const file = path.join(work, `${name}.jsonl`)
+      if (!(yield* fs.exists(file))) {
+        yield* generate(`${file}.new`, "--seed", String(seed), "--count", String(count), ...args)
+        yield* fs.rename(`${file}.new`, file)
+      }
+      return file
+    }
+  )
+  const vocabulary = yield* write("vocabulary", plan.vocabulary, "--made-up", "0")
+  const dev = yield* write("dev", plan.dev, "--side", "held-out")
+  const files = yield* Effect.forEach(plan.text, (entry, i) => write(`text-${i + 1}`, entry))
+  const long = yield* write("long", plan.long, "--skill", "long")
+  const hashes = yield* Effect.forEach([vocabulary, ...files, long], sha256)
+  const hash = createHash("sha256").update(hashes.join("\n")).digest("hex")
+  yield* Console.log(`text: sha256 ${hash}`)
+  return { vocabulary, dev, files, long, hash }
+})
+
+const evaluate = (python: string, out: string) => run("evaluate", python, "evaluate.py", model, heldOut, out)
+
+const program = Effect.gen(function*() {
+  const { values } = parseArgs({
+    options: {
+      work: { type: "string", default: cache },
+      python: { type: "string" },
+      steps: { type: "string" },
+      data: { type: "boolean", default: false },
+      evaluate: { type: "boolean", default: false }
+    }
+  })
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const work = path.resolve(values.work)
+  const inWork = (name: string) => path.join(work, name)
+  const planFile = path.join(here, "plan.json")
+  const source = yield* fs.readFileString(planFile)
+  const plan = yield* Schema.decode(Plan)(source)
+  const interpreter = values.python === undefined ? environment : Effect.succeed(path.resolve(values.python))
+
+  if (values.evaluate) {
+    yield* fs.makeDirectory(work, { recursive: true })
+    return yield* evaluate(yield* interpreter, inWork("evaluation.json"))
+  }
+  const { dev, files, hash, long, vocabulary } = yield* text(plan, work)
+  if (values.data) return
+  const python = yield* interpreter
+  const tokenizer = path.join(model, "tokenizer.json")
+  yield* run("tokenizer", python, "tokenizer.py", vocabulary, model)
+  for (const [i, file] of files.entries()) {
+    const targets = Object.entries(plan.lengths).map(([name, length]) => `${length}=${inWork(`${name}-${i + 1}.npz`)}`)
+    const missing = yield* Effect.exists(
+      Object.keys(plan.lengths),
+      (name) => Effect.negate(fs.exists(inWork(`${name}-${i + 1}.npz`)))
+    )
+    if (missing) yield* run("prepare", python, "prepare.py", tokenizer, file, ...targets)
+  }
+  yield* run("prepare", python, "prepare.py", tokenizer, long, `4096=${inWork("d-1.npz")}`)
+  const longest = Math.max(...Object.values(plan.lengths))
+  yield* run("prepare", python, "prepare.py", tokenizer, dev, `${longest}=${inWork("dev.npz")}`, "--last")
+  const settings = values.steps === undefined
+    ? source
+    : JSON.stringify({ ...JSON.parse(source), stable_steps: Number(values.steps) })
+  yield* fs.writeFileString(inWork("plan.json"), settings)
+  yield* run("train", python, "train.py", work, inWork("plan.json"))
+  yield* run("export", python, "export.py", inWork("checkpoint.pt"), inWork("plan.json"), model)
+  yield* evaluate(python, inWork("evaluation.json"))
+  yield* run("record", python, "record.py", work, model, hash)
+})
+
+program.pipe(Effect.provide(NodeContext.layer), NodeRuntime.runMain)

@@ -1,0 +1,77 @@
+"""Writes the record of a run beside the weights: how long, on what, how the loss fell, and what was measured.
+
+    python record.py WORK_DIRECTORY MODEL_DIRECTORY TEXT_HASH
+"""
+
+import hashlib
+import json
+import platform
+import sys
+from pathlib import Path
+
+import numpy
+import tokenizers
+import torch
+import transformers
+
+TARGETS = {
+    "ends its turn": ">= 99 %",
+    "valid tool calls": ">= 95 %",
+    "two or three facts": ">= 85 %",
+    "three-digit addition": "30 to 70 %",
+    "two steps": "30 to 70 %",
+}
+
+
+def table(record: dict) -> str:
+    percent = lambda share: f"{100 * share:.1f} %"
+    measured = record["held_out"]
+    lines = [
+        f"{record['parameters']:,} parameters, {record['tokens'] / 1e6:.1f} million tokens, {record['steps']:,} steps.",
+        "",
+        "| target | wanted | measured |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {TARGETS[name]} | {percent(share)} |" for name, share in measured["targets"].items()),
+        "",
+        "| skill | prompts | right |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {row['prompts']} | {percent(row['right'])} |" for name, row in measured["skills"].items()),
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    work, model, text_hash = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    plan = json.loads((work / "plan.json").read_text())
+    state = torch.load(work / "checkpoint.pt")["state"]
+    log = [json.loads(line) for line in (work / "log.jsonl").read_text().splitlines()]
+    curve = [entry for entry in log if "loss" in entry]
+    sha = lambda name: hashlib.sha256((model / name).read_bytes()).hexdigest()
+    record = {
+        "plan": plan,
+        "text_sha256": text_hash,
+        "steps": state["step"],
+        "tokens": state["tokens"],
+        "minutes": round(state["seconds"] / 60, 1),
+        "decay": {"from": state["decay_from"], "steps": state["decay"]},
+        "parameters": sum(v.numel() for v in torch.load(work / "checkpoint.pt")["model"].values()),
+        "sha256": {name: sha(name) for name in ("model.safetensors", "tokenizer.json", "chat_template.jinja")},
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "tokenizers": tokenizers.__version__,
+            "numpy": numpy.__version__,
+        },
+        "curve": [[e["step"], e["tokens"], e["loss"]] for e in curve[:: max(1, len(curve) // 60)]],
+        "held_out": json.loads((work / "evaluation.json").read_text())["report"],
+    }
+    (model / "record.json").write_text(json.dumps(record, indent=1) + "\n")
+    readme = model / "README.md"
+    before, rest = readme.read_text().split("<!-- measured -->")
+    after = rest.split("<!-- /measured -->")[1]
+    readme.write_text(f"{before}<!-- measured -->\n\n{table(record)}\n\n<!-- /measured -->{after}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""Pretrains local/chat: two processes of one thread each, which add up their gradients once a step.
+
+Processes that wait for each other only once a step lose far less to whatever else runs on the machine than threads that
+meet after every operation. Matrices are trained with Muon, the rest with Adam; the rate warms up, stays, and falls to
+zero over the last steps. A run continues from its last checkpoint; a file `decay` in its directory (a number of steps)
+makes it finish early. The state before the rate fell is kept as `stable.pt`: with more `stable_steps` in the plan than
+that state has, training goes on from there.
+
+    python train.py DIRECTORY PLAN.json
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+
+from model import Model, Shape
+
+WORLD = 2
+GIVEN = 0.1  # weight of text that is not the model's own
+
+
+def orthogonal(g: torch.Tensor) -> torch.Tensor:
+    """Newton-Schulz iteration toward the nearest orthogonal matrix, for a stack of wide matrices."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = g / (g.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(5):
+        s = x @ x.mT
+        x = a * x + (b * s + c * s @ s) @ x
+    return x
+
+
+class Optimizer:
+    """Muon for the matrices of the layers, each process orthogonalising half of every stack; Adam for the rest."""
+
+    def __init__(self, model: Model, rank: int, plan: dict):
+        self.rank, self.plan = rank, plan
+        stacks: dict[tuple, list] = {}
+        self.rest = []
+        for name, p in model.named_parameters():
+            if p.ndim == 2 and "embed" not in name:
+                stacks.setdefault(tuple(sorted(p.shape)), []).append(p)
+            else:
+                self.rest.append(p)
+        self.stacks = list(stacks.values())
+        self.momentum = [torch.zeros(len(s), *sorted(s[0].shape)) for s in self.stacks]
+        self.m = [torch.zeros_like(p) for p in self.rest]
+        self.v = [torch.zeros_like(p) for p in self.rest]
+        self.steps = 0
+
+    def state(self):
+        return {"momentum": self.momentum, "m": self.m, "v": self.v, "steps": self.steps}
+
+    def load(self, state):
+        self.momentum, self.m, self.v, self.steps = state["momentum"], state["m"], state["v"], state["steps"]
+
+    @torch.no_grad()
+    def step(self, scale: float):
+        self.steps += 1
+        beta = 0.95
+        rate = self.plan["matrix_rate"] * scale
+        for stack, buffer in zip(self.stacks, self.momentum):
+            wide = [p.shape[0] <= p.shape[1] for p in stack]
+            grads = torch.stack([p.grad if w else p.grad.mT for p, w in zip(stack, wide)])
+            buffer.lerp_(grads, 1 - beta)
+            update = torch.empty_like(grads)
+            half = len(stack) // WORLD
+            own = slice(self.rank * half, (self.rank + 1) * half if self.rank < WORLD - 1 else len(stack))
+            update[own] = orthogonal(grads[own].lerp(buffer[own], beta))
+            for r in range(WORLD):
+                part = update[r * half : (r + 1) * half if r < WORLD - 1 else len(stack)]
+                dist.broadcast(part, r)
+            for p, w, u in zip(stack, wide, update):
+                u = u if w else u.mT
+                p.mul_(1 - rate * self.plan["weight_decay"])
+                p.add_(u, alpha=-rate * max(1.0, p.shape[0] / p.shape[1]) ** 0.5)
+        rate = self.plan["other_rate"] * scale
+        b1, b2 = 0.9, 0.98
+        for p, m, v in zip(self.rest, self.m, self.v):
+            m.lerp_(p.grad, 1 - b1)
+            v.lerp_(p.grad.square(), 1 - b2)
+            p.addcdiv_(m / (1 - b1**self.steps), (v / (1 - b2**self.steps)).sqrt().add_(1e-8), value=-rate)
+
+
+class Rows:
+    """Rows of the prepared files, each file shuffled by the seed, one file after the other and then again."""
+
+    def __init__(self, files: list[str], seed: int):
+        self.files, self.seed, self.loaded = files, seed, {}
+
+    def order(self, n: int):
+        file = self.files[n % len(self.files)]
+        if file not in self.loaded:
+            self.loaded = {file: dict(np.load(file))}
+        data = self.loaded[file]
+        return data, np.random.default_rng([self.seed, n]).permutation(len(data["inputs"]))
+
+    def at(self, start: int, count: int):
+        """`count` rows from position `start` of the endless sequence."""
+        n, left, parts = 0, start, []
+        sizes = self.sizes()
+        while left >= sizes[n % len(sizes)]:
+            left -= sizes[n % len(sizes)]
+            n += 1
+        while count > 0:
+            data, order = self.order(n)
+            take = order[left : left + count]
+            parts.append({k: data[k][take] for k in ("inputs", "targets", "own", "document")})
+            count -= len(take)
+            n, left = n + 1, 0
+        return {k: torch.from_numpy(np.concatenate([p[k] for p in parts]).astype(np.int64)) for k in parts[0]}
+
+    def sizes(self):
+        if not hasattr(self, "_sizes"):
+            self._sizes = [np.load(file, mmap_mode="r")["inputs"].shape[0] for file in self.files]
+        return self._sizes
+
+
+def loss_of(forward, batch, masked: bool):
+    logits = forward(batch["inputs"], batch["document"] if masked else None)
+    weight = torch.where(batch["own"] == 1, 1.0, torch.where(batch["own"] == 0, GIVEN, 0.0)).flatten()
+    each = F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten(), reduction="none")
+    return (each * weight).sum() / weight.sum()
+
+
+@torch.no_grad()
+def accuracy(model: Model, data: dict) -> dict[str, tuple[int, int]]:
+    """Per skill: answers whose every token is the likeliest one, which is when greedy decoding gives them exactly."""
+    model.eval()
+    right = []
+    for at in range(0, len(data["inputs"]), 16):
+        rows = {k: torch.from_numpy(data[k][at : at + 16].astype(np.int64)) for k in ("inputs", "targets", "own", "document")}
+        best = model(rows["inputs"], rows["document"]).argmax(-1)
+        right.append(((best == rows["targets"]) | (rows["own"] != 1)).numpy())
+    model.train()
+    right = np.concatenate(right)
+    result: dict[str, list[int]] = {}
+    for entry in data["skills"]:
+        r, d, skill = str(entry).split(" ")
+        here = data["document"][int(r)] == int(d)
+        count = result.setdefault(skill, [0, 0])
+        count[0] += bool(right[int(r)][here].all())
+        count[1] += 1
+    return {skill: tuple(count) for skill, count in sorted(result.items())}
+
+
+def run(rank: int, directory: Path, plan: dict):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{directory}/rendezvous", rank=rank, world_size=WORLD)
+    torch.manual_seed(plan["seed"])
+    model = Model(Shape(**plan.get("shape", {})))
+    optimizer = Optimizer(model, rank, plan)
+    checkpoint, log = directory / "checkpoint.pt", directory / "log.jsonl"
+    state = {"step": 0, "tokens": 0, "seconds": 0.0, "rows": {}, "decay_from": None, "decay": None}
+    if checkpoint.exists():
+        saved = torch.load(checkpoint)
+        stable = directory / "stable.pt"
+        if saved["state"]["decay_from"] is not None and saved["state"]["decay_from"] < plan["stable_steps"] and stable.exists():
+            saved = torch.load(stable)
+        model.load_state_dict(saved["model"])
+        optimizer.load(saved["optimizer"])
+        state = saved["state"]
+    elif rank == 0:
+        log.unlink(missing_ok=True)
+    forward = torch.compile(model, dynamic=False) if plan.get("compile", True) else model
+    streams = {s["name"]: (Rows([str(directory / f) for f in s["files"]], plan["seed"]), s) for s in plan["streams"]}
+    dev = dict(np.load(directory / "dev.npz"))
+    parameters = list(model.parameters())
+    last, losses = time.time(), []
+
+    def save(target: Path = checkpoint):
+        if rank == 0:
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state(), "state": state}, directory / "new.pt")
+            (directory / "new.pt").rename(target)
+
+    while True:
+        step = state["step"]
+        # Both processes must read the same file in the same step.
+        if step % 10 == 0 and state["decay_from"] is None:
+            wish = torch.zeros(1)
+            if rank == 0:
+                asked = directory / "decay"
+                if asked.exists():
+                    wish[0] = int(asked.read_text())
+                elif step >= plan["stable_steps"]:
+                    wish[0] = plan["decay_steps"]
+            dist.broadcast(wish, 0)
+            if wish.item() > 0:
+                save(directory / "stable.pt")
+                state["decay_from"], state["decay"] = step, int(wish.item())
+                save()
+        scale = min(1.0, (step + 1) / plan["warmup_steps"])
+        progress = 0.0
+        if state["decay_from"] is not None:
+            progress = (step - state["decay_from"]) / state["decay"]
+            if progress >= 1:
+                break
+            scale *= 1 - progress
+        # Rows of another length in their share of the steps, some of them only while the rate falls.
+        name = plan["streams"][0]["name"]
+        for stream in plan["streams"][1:]:
+            due = int((step + 1) * stream["share"]) > int(step * stream["share"])
+            if due and (state["decay_from"] is not None or not stream.get("late", False)):
+                name = stream["name"]
+        rows, stream = streams[name]
+        at = state["rows"].get(name, 0)
+        batch = rows.at(at + rank * stream["batch"], stream["batch"])
+        loss = loss_of(forward if stream.get("compiled", True) else model, batch, stream.get("masked", True))
+        loss.backward()
+        flat = torch.cat([p.grad.flatten() for p in parameters] + [loss.detach().view(1)])
+        dist.all_reduce(flat)
+        flat /= WORLD
+        offset = 0
+        norm = flat[:-1].norm()
+        flat[:-1] *= min(1.0, 1.0 / (norm.item() + 1e-6))
+        for p in parameters:
+            p.grad = flat[offset : offset + p.numel()].view_as(p)
+            offset += p.numel()
+        optimizer.step(scale)
+        for p in parameters:
+            p.grad = None
+        losses.append(flat[-1].item())
+        now = time.time()
+        state["step"] += 1
+        state["rows"][name] = at + WORLD * stream["batch"]
+        state["tokens"] += WORLD * batch["inputs"].numel()
+        state["seconds"] += now - last
+        last = now
+        if rank == 0 and state["step"] % 25 == 0:
+            entry = {"step": state["step"], "tokens": state["tokens"], "seconds": round(state["seconds"], 1)}
+            entry |= {"loss": round(float(np.mean(losses)), 4), "scale": round(scale, 3)}
+            losses.clear()
+            print(json.dumps(entry), flush=True)
+            with log.open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+        if state["step"] % plan["save_every"] == 0:
+            save()
+        if rank == 0 and state["step"] % plan["test_every"] == 0:
+            entry = {"step": state["step"], "accuracy": {k: round(a / b, 2) for k, (a, b) in accuracy(model, dev).items()}}
+            print(json.dumps(entry), flush=True)
+            with log.open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+    save()
+    dist.barrier()
+
+
+def main() -> None:
+    directory, plan = Path(sys.argv[1]).resolve(), json.loads(Path(sys.argv[2]).read_text())
+    (directory / "rendezvous").unlink(missing_ok=True)
+    mp.spawn(run, (directory, plan), WORLD)
+
+
+if __name__ == "__main__":
+    main()
