@@ -7,6 +7,16 @@
 export * as Adapter from "./Adapter.js"
 
 /**
+ * GGUF files for llama.cpp and what is built on it (Ollama, LM Studio): a model with its vocabulary and chat template,
+ * or a LoRA adapter to load beside one. Llama and Qwen3, dense and mixture of experts.
+ *
+ * Smaller formats than q8_0 are made from these files by llama.cpp itself: `llama-quantize model-f16.gguf Q4_K_M`.
+ *
+ * @since 0.1.0
+ */
+export * as Gguf from "./Gguf.js"
+
+/**
  * A base model and an adapter written as one model, in the layout every Hugging Face compatible server loads.
  *
  * It streams: memory does not grow with the model. The result appears under its name only when it is complete; what is

@@ -70,7 +70,8 @@ export const writeWhole = <E, R>(
       Effect.gen(function*() {
         const file = yield* fs.open(`${target}.tmp`, { flag: "w" })
         // The next block is read and computed while this one is written.
-        yield* Stream.runForEach(Stream.buffer(content, { capacity: 1 }), (bytes) => file.writeAll(bytes))
+        yield* Stream.runForEach(Stream.buffer(content, { capacity: 1 }), (bytes) =>
+          bytes.length === 0 ? Effect.void : file.writeAll(bytes))
         yield* file.sync
       })
     ).pipe(Effect.zipRight(fs.rename(`${target}.tmp`, target))))
