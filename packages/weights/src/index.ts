@@ -61,6 +61,14 @@ export * as Peft from "./Peft.js"
 export * as Safetensors from "./Safetensors.js"
 
 /**
+ * Everything an inference server needs, in one directory: weights in the form it takes, a model card that says what they
+ * were made from, and the command that serves them.
+ *
+ * @since 0.1.0
+ */
+export * as ServingKit from "./ServingKit.js"
+
+/**
  * Why weights cannot be read, combined or written.
  *
  * @since 0.1.0
