@@ -49,7 +49,9 @@ const model = Effect.fnUntraced(function*(directory: string, count: number) {
 })
 
 export const bench: Bench = {
-  summary: `${Math.round(matrices * width * width * 2 / 1e6)} MB of bfloat16 weights, rank ${rank}, a tenth of them changed`,
+  summary: `${
+    Math.round(matrices * width * width * 2 / 1e6)
+  } MB of bfloat16 weights, rank ${rank}, a tenth of them changed`,
   run: Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
@@ -95,7 +97,10 @@ export const bench: Bench = {
     return {
       table: [
         ["variant", "seconds", "GB/s"],
-        ...variants.map(({ name }, i) => [name, (seconds[i] ?? NaN).toFixed(2), (gigabytes / (seconds[i] ?? NaN)).toFixed(2)])
+        ...variants.map((
+          { name },
+          i
+        ) => [name, (seconds[i] ?? NaN).toFixed(2), (gigabytes / (seconds[i] ?? NaN)).toFixed(2)])
       ],
       ratios: { to_copy: round(to(1)), to_python: round(to(2)), memory: round(grown) },
       notes: [

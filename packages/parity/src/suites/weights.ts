@@ -84,7 +84,9 @@ export const weights: Suite = {
       const fs = yield* FileSystem.FileSystem
       const path = yield* Path.Path
       const directory = yield* fs.makeTempDirectoryScoped({ prefix: "weights-" })
-      const made = yield* Schema.decode(Made)((yield* python.run("weights_vectors", directory)).trim().split("\n").at(-1) ?? "")
+      const made = yield* Schema.decode(Made)(
+        (yield* python.run("weights_vectors", directory)).trim().split("\n").at(-1) ?? ""
+      )
       const differences: Array<string> = []
       const merged: Tally = { tensors: 0, values: 0, rounded: 0, worst: 0 }
       const peft: Tally = { tensors: 0, values: 0, rounded: 0, worst: 0 }
@@ -100,12 +102,18 @@ export const weights: Suite = {
           differences.push(...yield* compare(`${family} peft`, at("our-peft"), at("peft"), peft, 0))
           const configs = yield* Effect.forEach(["our-peft", "peft"], (kind) =>
             Effect.map(fs.readFileString(path.join(at(kind), "adapter_config.json")), (text) =>
-              JSON.stringify(Object.entries(JSON.parse(text)).sort(([a], [b]) => a < b ? -1 : 1))))
+              JSON.stringify(
+                Object.entries(JSON.parse(text)).sort(([a], [b]) =>
+                  a < b ? -1 : 1
+                )
+              )))
           if (configs[0] !== configs[1]) differences.push(`${family} peft: adapter_config.json\n${configs.join("\n")}`)
         }
         yield* Adapter.open(at("adapter"))
       }
-      yield* Console.log(JSON.stringify({ suite: name, families: Object.keys(made).length, merged, peft, different: differences.length }))
+      yield* Console.log(
+        JSON.stringify({ suite: name, families: Object.keys(made).length, merged, peft, different: differences.length })
+      )
       if (differences.length > 0) return yield* new Differs({ suite: name, differences })
     }).pipe(
       Effect.scoped,
