@@ -17,6 +17,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["startup", () => import("./startup.js")],
   ["telemetry", () => import("./telemetry.js")],
   ["training", () => import("./training.js")],
+  ["weights", () => import("./weights.js")],
   ["wire", () => import("./wire.js")]
 ])
 

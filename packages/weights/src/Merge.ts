@@ -1,0 +1,192 @@
+/**
+ * A base model and an adapter written as one model, in the layout every Hugging Face compatible server loads.
+ *
+ * It streams: memory does not grow with the model. The result appears under its name only when it is complete; what is
+ * there before lies in `OUTPUT.partial`, and a second call with the same input goes on with the first file that is
+ * missing.
+ *
+ * @since 0.1.0
+ */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as files from "./internal/files.js"
+import * as numbers from "./internal/numbers.js"
+import * as MergedModel from "./MergedModel.js"
+import * as Safetensors from "./Safetensors.js"
+import type { AdapterMismatch } from "./WeightsError.js"
+import { OutputExists, Unsupported } from "./WeightsError.js"
+
+/**
+ * What to merge, and where to.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface Options extends Omit<MergedModel.Options, "adapter"> {
+  readonly adapter: string
+  /** Directory to write; must not exist. */
+  readonly output: string
+  /** Type of the floats written. Defaults to that of each tensor in the base model. */
+  readonly dtype?: "F32" | "F16" | "BF16" | undefined
+}
+
+/**
+ * How far a merge is.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Event =
+  | { readonly _tag: "Planned"; readonly tensors: number; readonly changed: number; readonly bytes: number }
+  | { readonly _tag: "Progress"; readonly written: number; readonly bytes: number; readonly tensor: string }
+  | { readonly _tag: "Completed"; readonly directory: string; readonly bytes: number }
+
+/**
+ * What a merge can fail with.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type Failure = MergedModel.ReadError | AdapterMismatch | Unsupported | OutputExists
+
+type Services = FileSystem.FileSystem | Path.Path
+
+/** Values in one block. Two blocks are in memory at a time: one is read while the other is written. */
+const blockValues = 1 << 20
+
+/** Files beside the weights that a server needs to load the model. */
+const isCompanion = (name: string): boolean =>
+  /^(generation_config|tokenizer(_config)?|special_tokens_map|added_tokens|vocab|chat_template|preprocessor_config|processor_config|video_preprocessor_config)\.json$/
+    .test(name) ||
+  /^(tokenizer\.model|tiktoken\.model|merges\.txt|chat_template\.jinja)$/.test(name) || name.endsWith(".py")
+
+const outputType = (tensor: MergedModel.Tensor, dtype: Options["dtype"]): string =>
+  dtype !== undefined && numbers.isFloatType(tensor.dtype) ? dtype : tensor.dtype
+
+const blocks = (tensor: MergedModel.Tensor): ReadonlyArray<readonly [firstRow: number, rows: number]> => {
+  const step = Math.max(1, Math.floor(blockValues / Math.max(1, tensor.columns)))
+  return Array.from(
+    { length: Math.ceil(tensor.rows / step) },
+    (_, i) => [i * step, Math.min(step, tensor.rows - i * step)]
+  )
+}
+
+const encode = Effect.fnUntraced(function*(tensor: MergedModel.Tensor, dtype: string, firstRow: number, rows: number) {
+  if (!tensor.changed && dtype === tensor.dtype) return yield* tensor.bytes(firstRow, rows)
+  if (!numbers.isFloatType(dtype)) {
+    return yield* new Unsupported({ description: `${tensor.name} is ${dtype}: a delta cannot be added to it` })
+  }
+  return numbers.fromFloat32(dtype, yield* tensor.floats(firstRow, rows))
+})
+
+const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event) => Effect.Effect<void>) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const output = path.resolve(options.output)
+  if (yield* fs.exists(output)) return yield* new OutputExists({ path: output })
+  const model = yield* MergedModel.open(options)
+  const plan = model.tensors.map((tensor) => ({ tensor, dtype: outputType(tensor, options.dtype) }))
+  const size = ({ dtype, tensor }: (typeof plan)[number]) =>
+    Safetensors.elements(tensor.shape) * (Safetensors.dtypeBytes[dtype] ?? 0)
+  const total = plan.reduce((sum, entry) => sum + size(entry), 0)
+  yield* emit({
+    _tag: "Planned",
+    tensors: plan.length,
+    changed: plan.filter(({ tensor }) => tensor.changed).length,
+    bytes: total
+  })
+
+  const partial = `${output}.partial`
+  yield* files.claim(
+    partial,
+    yield* files.fingerprint([options.base, options.adapter], {
+      dtype: options.dtype ?? "same",
+      tiedEmbeddings: options.tiedEmbeddings ?? "untie"
+    })
+  )
+  const names = [...new Set(plan.map(({ tensor }) => tensor.shard))]
+  let written = 0
+  for (const shard of names) {
+    const own = plan.filter(({ tensor }) => tensor.shard === shard)
+    const target = path.join(partial, shard)
+    if (yield* fs.exists(target)) {
+      written += own.reduce((sum, entry) => sum + size(entry), 0)
+      continue
+    }
+    const header = Safetensors.encodeHeader(
+      own.map(({ dtype, tensor }) => ({ name: tensor.name, dtype, shape: tensor.shape })),
+      { format: "pt" }
+    )
+    const content = Stream.make(header).pipe(
+      Stream.concat(
+        Stream.fromIterable(own).pipe(
+          Stream.flatMap(({ dtype, tensor }) =>
+            Stream.fromIterable(blocks(tensor)).pipe(
+              Stream.mapEffect(([firstRow, rows]) => encode(tensor, dtype, firstRow, rows)),
+              Stream.tap((bytes) => {
+                written += bytes.length
+                return emit({ _tag: "Progress", written, bytes: total, tensor: tensor.name })
+              })
+            )
+          )
+        )
+      )
+    )
+    yield* files.writeWhole(target, content)
+  }
+
+  const weightMap = Object.fromEntries(plan.map(({ tensor }) => [tensor.name, tensor.shard]))
+  if (names.length > 1) {
+    yield* fs.writeFileString(
+      path.join(partial, "model.safetensors.index.json"),
+      `${JSON.stringify({ metadata: { total_size: total }, weight_map: weightMap }, null, 2)}\n`
+    )
+  }
+  for (const name of yield* fs.readDirectory(options.base)) {
+    if (isCompanion(name)) yield* fs.copyFile(path.join(options.base, name), path.join(partial, name))
+  }
+  const { config } = model
+  const names16 = { F32: "float32", F16: "float16", BF16: "bfloat16" }
+  yield* fs.writeFileString(
+    path.join(partial, "config.json"),
+    `${
+      JSON.stringify(
+        {
+          ...config,
+          ...(model.untied ? { tie_word_embeddings: false } : {}),
+          ...(options.dtype !== undefined && "torch_dtype" in config ? { torch_dtype: names16[options.dtype] } : {}),
+          ...(options.dtype !== undefined && "dtype" in config ? { dtype: names16[options.dtype] } : {})
+        },
+        null,
+        2
+      )
+    }\n`
+  )
+  yield* files.publish(partial, output)
+  yield* emit({ _tag: "Completed", directory: output, bytes: total })
+}, Effect.scoped)
+
+/**
+ * Merges, and reports how far it is. The last event is `Completed`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const stream = (options: Options): Stream.Stream<Event, Failure, Services> =>
+  files.events<Event, Failure, Services>((emit) => merge(options, emit))
+
+/**
+ * Merges; yields the directory that was written.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const run = (options: Options): Effect.Effect<string, Failure, Services> =>
+  Effect.map(Stream.runLast(stream(options)), (last) =>
+    Option.match(last, {
+      onNone: () => options.output,
+      onSome: (event) => event._tag === "Completed" ? event.directory : options.output
+    }))

@@ -1,0 +1,351 @@
+/**
+ * A base model with an adapter applied, as a view: tensors are read by blocks of rows, and the adapter's delta is added
+ * to a block when it is read. Nothing larger than a block and one pair of LoRA matrices is ever in memory.
+ *
+ * @since 0.1.0
+ */
+import type * as PlatformError from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as ParseResult from "effect/ParseResult"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Adapter from "./Adapter.js"
+import * as numbers from "./internal/numbers.js"
+import * as product from "./internal/product.js"
+import * as ModelFamily from "./ModelFamily.js"
+import * as Safetensors from "./Safetensors.js"
+import { AdapterMismatch, InvalidFile, Unsupported } from "./WeightsError.js"
+
+/**
+ * What reading a model can fail with.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type ReadError = PlatformError.PlatformError | InvalidFile
+
+/**
+ * A tensor of the merged model.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Tensor {
+  readonly name: string
+  readonly dtype: string
+  readonly shape: ReadonlyArray<number>
+  /** Product of all dimensions but the last; 1 for a vector. */
+  readonly rows: number
+  /** The last dimension. */
+  readonly columns: number
+  /** Whether the adapter changes it. */
+  readonly changed: boolean
+  /** Name of the file it comes from. */
+  readonly shard: string
+  /** Rows as they are stored; only for tensors that are not changed. */
+  readonly bytes: (firstRow: number, rows: number) => Effect.Effect<Uint8Array, ReadError>
+  /** Rows as float32, the adapter's delta added. */
+  readonly floats: (firstRow: number, rows: number) => Effect.Effect<Float32Array, ReadError>
+}
+
+/**
+ * A base model, and the adapter that is applied to it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface MergedModel {
+  readonly directory: string
+  readonly config: Readonly<Record<string, unknown>>
+  readonly family: ModelFamily.ModelFamily
+  /** In the order of the files and of their bytes. */
+  readonly tensors: ReadonlyArray<Tensor>
+  /** True where the output head had to be separated from the input embedding, which it shares in the base model. */
+  readonly untied: boolean
+}
+
+/**
+ * Which model, and which adapter.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface Options {
+  /** Directory of the base model: `config.json` and safetensors files. */
+  readonly base: string
+  /** Directory of the adapter. Without one, the model is read as it is. */
+  readonly adapter?: string | undefined
+  /**
+   * What to do when the adapter changes the output head and the model shares it with its input embedding: `untie` gives
+   * the head a weight of its own (the model computes what was trained), `merge` changes the shared weight (what the
+   * Python cookbook does). Defaults to `untie`.
+   */
+  readonly tiedEmbeddings?: "untie" | "merge" | undefined
+}
+
+/** Where a delta goes: rows of the target, and within them columns. `transposed`: target rows run over inputs. */
+interface Patch {
+  readonly pair: Adapter.Pair
+  readonly expert: number | undefined
+  readonly transposed: boolean
+  readonly firstRow: number
+  readonly rows: number
+  readonly firstColumn: number
+  readonly columnStride: number
+  readonly columns: number
+}
+
+const decodeConfig = ParseResult.decodeUnknownEither(
+  Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
+)
+
+const show = (shape: ReadonlyArray<number>): string => `[${shape.join(", ")}]`
+
+interface Planned {
+  readonly target: string
+  readonly patch: Patch
+}
+
+type Shapes = ReadonlyMap<string, ReadonlyArray<number>>
+
+/** The patches of one LoRA pair. */
+const plan = (
+  pair: Adapter.Pair,
+  pairs: ReadonlyMap<string, Adapter.Pair>,
+  family: ModelFamily.ModelFamily,
+  shapes: Shapes
+): Either.Either<ReadonlyArray<Planned>, AdapterMismatch> => {
+  const mismatch = (description: string) => Either.left(new AdapterMismatch({ tensor: pair.name, description }))
+  const shapeOf = (target: string) => shapes.get(target)
+  const missing = (target: string) => mismatch(`it changes ${target}, which the base model does not have`)
+  const inputs = pair.a.shape.at(-1) ?? 0
+  const outputs = pair.b.shape.at(-2) ?? 0
+  const plain = { pair, expert: undefined, transposed: false, firstColumn: 0, columnStride: 1, columns: inputs }
+  const unfit = (target: string, shape: ReadonlyArray<number>) =>
+    mismatch(`its delta of ${show([outputs, inputs])} does not fit ${target} of ${show(shape)}`)
+
+  if (!pair.name.includes(".experts")) {
+    const target = family.rename(pair.name)
+    const leaf = target.replace(/\.weight$/, "").split(".").at(-1) ?? ""
+    for (const [fused, components] of Object.entries(family.fused)) {
+      const index = components.indexOf(leaf)
+      const fusedTarget = target.replace(new RegExp(`\\.${leaf}\\.weight$`), `.${fused}.weight`)
+      const shape = shapeOf(fusedTarget)
+      if (index < 0 || shape === undefined) continue
+      let firstRow = 0
+      for (const sibling of components.slice(0, index)) {
+        const before = pairs.get(pair.name.replace(`.${leaf}.weight`, `.${sibling}.weight`))
+        if (before === undefined) return mismatch(`${fused} needs its sibling ${sibling}, which the adapter lacks`)
+        firstRow += before.b.shape.at(-2) ?? 0
+      }
+      if (shape.at(-1) !== inputs || firstRow + outputs > (shape[0] ?? 0)) return unfit(fusedTarget, shape)
+      return Either.right([{ target: fusedTarget, patch: { ...plain, firstRow, rows: outputs } }])
+    }
+    const shape = shapeOf(target)
+    if (shape === undefined) return missing(target)
+    return shape.length === 2 && shape[0] === outputs && shape[1] === inputs
+      ? Either.right([{ target, patch: { ...plain, firstRow: 0, rows: outputs } }])
+      : unfit(target, shape)
+  }
+
+  // A placeholder for a projection the model does not have.
+  if (pair.a.bytes === 0 && pair.b.bytes === 0) return Either.right([])
+  const [expertsA = 0] = pair.a.shape
+  const [expertsB = 0] = pair.b.shape
+  if (pair.a.shape.length !== 3) return mismatch("matrices of experts need three dimensions")
+  if (expertsA !== expertsB && expertsA !== 1 && expertsB !== 1) {
+    return mismatch(`${expertsA} experts in lora_A and ${expertsB} in lora_B`)
+  }
+  const experts = Math.max(expertsA, expertsB)
+  const renamed = family.renameExpert(family.rename(pair.name))
+  const each = (make: (expert: number) => Planned): ReadonlyArray<Planned> =>
+    Array.from({ length: experts }, (_, i) => make(i))
+  if (family.experts === "separate") {
+    const planned = each((expert) => ({
+      target: renamed.replaceAll(".experts", `.experts.${expert}`),
+      patch: { ...plain, expert, firstRow: 0, rows: outputs }
+    }))
+    for (const { target } of planned) {
+      const shape = shapeOf(target)
+      if (shape === undefined) return missing(target)
+      if (shape[0] !== outputs || shape[1] !== inputs) return unfit(target, shape)
+    }
+    return Either.right(planned)
+  }
+  const half = renamed.endsWith(".gate_proj.weight") ? 0 : renamed.endsWith(".up_proj.weight") ? 1 : undefined
+  const target = half === undefined
+    ? renamed.replace(".down_proj.weight", ".down_proj")
+    : renamed.replace(/\.(gate|up)_proj\.weight$/, ".gate_up_proj")
+  const shape = shapeOf(target)
+  if (shape === undefined) return missing(target)
+  const [count = 0, d1 = 0, d2 = 0] = shape
+  const parts = half === undefined ? 1 : 2
+  if (count !== experts) return unfit(target, shape)
+  // Stacked experts are kept either as [experts, out, in] or, transposed, as [experts, in, out].
+  if (d1 === inputs && d2 === outputs * parts) {
+    const interleaved = family.experts === "interleaved" && half !== undefined
+    return Either.right(each((expert) => ({
+      target,
+      patch: {
+        pair,
+        expert,
+        transposed: true,
+        firstRow: expert * d1,
+        rows: inputs,
+        firstColumn: interleaved ? half : (half ?? 0) * outputs,
+        columnStride: interleaved ? 2 : 1,
+        columns: outputs
+      }
+    })))
+  }
+  if (d1 === outputs * parts && d2 === inputs) {
+    return Either.right(each((expert) => ({
+      target,
+      patch: { ...plain, expert, firstRow: expert * d1 + (half ?? 0) * outputs, rows: outputs }
+    })))
+  }
+  return unfit(target, shape)
+}
+
+const transpose = (matrix: Float32Array, rows: number, columns: number): Float32Array => {
+  const out = new Float32Array(matrix.length)
+  for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) out[j * rows + i] = matrix[i * columns + j] ?? 0
+  return out
+}
+
+/** Adds deltas to rows of one tensor. Keeps the matrices of the last patch, which the next block most likely needs. */
+const patcher = (adapter: Adapter.Adapter) => {
+  const multiply = product.make()
+  const scale = Math.fround(adapter.alpha / adapter.rank)
+  let current: { readonly patch: Patch; readonly left: Float32Array; readonly rank: number } | undefined
+  const load = Effect.fnUntraced(function*(patch: Patch) {
+    if (current?.patch === patch) return current
+    const { expert, pair, transposed } = patch
+    const rank = pair.a.shape.at(-2) ?? 1
+    const a = yield* adapter.matrix(pair.a, expert)
+    const b = Float32Array.from(yield* adapter.matrix(pair.b, expert), (value) => Math.fround(value * scale))
+    multiply.use(transposed ? transpose(b, b.length / rank, rank) : a, rank)
+    return (current = { patch, rank, left: transposed ? transpose(a, rank, a.length / rank) : b })
+  })
+  return Effect.fnUntraced(
+    function*(patches: ReadonlyArray<Patch>, values: Float32Array, firstRow: number, rows: number, width: number) {
+      for (const patch of patches) {
+        const from = Math.max(firstRow, patch.firstRow)
+        const to = Math.min(firstRow + rows, patch.firstRow + patch.rows)
+        if (from >= to) continue
+        const { left, rank } = yield* load(patch)
+        const own = left.subarray((from - patch.firstRow) * rank, (to - patch.firstRow) * rank)
+        const delta = multiply.multiply(own, to - from)
+        const { columnStride, columns, firstColumn } = patch
+        for (let row = 0; row < to - from; row++) {
+          const target = (from - firstRow + row) * width + firstColumn
+          for (let i = 0; i < columns; i++) {
+            values[target + i * columnStride] = (values[target + i * columnStride] ?? 0) +
+              (delta[row * columns + i] ?? 0)
+          }
+        }
+      }
+    }
+  )
+}
+
+const headNames = ["lm_head.weight", "language_model.lm_head.weight"]
+
+/**
+ * Opens a model, with an adapter applied if one is given, for as long as the scope lasts. The adapter is checked against
+ * the model here: what does not fit is found before anything is written.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const open: (
+  options: Options
+) => Effect.Effect<
+  MergedModel,
+  ReadError | AdapterMismatch | Unsupported,
+  FileSystem.FileSystem | Path.Path | Scope.Scope
+> = Effect.fnUntraced(function*(options) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const configPath = path.join(options.base, "config.json")
+  const config = yield* Either.mapLeft(
+    decodeConfig(yield* fs.readFileString(configPath)),
+    () => new InvalidFile({ path: configPath, description: "not a JSON object" })
+  )
+  if (options.adapter !== undefined && ModelFamily.isQuantized(config)) {
+    return yield* new Unsupported({
+      description: "the base model's weights are quantized (quantization_config in config.json); " +
+        "merge into its 16-bit original, or serve the PEFT adapter beside the quantized model"
+    })
+  }
+  const shards = yield* Effect.forEach(
+    yield* Safetensors.shardNames(options.base),
+    (name) => Effect.map(Safetensors.open(path.join(options.base, name)), (file) => ({ name, file }))
+  )
+  const shapes = new Map(shards.flatMap(({ file }) => file.tensors.map(({ name, shape }) => [name, shape] as const)))
+  const family = ModelFamily.detect(config, new Set(shapes.keys()))
+
+  const patches = new Map<string, Array<Patch>>()
+  let untieFrom: string | undefined
+  const adapter = options.adapter === undefined ? undefined : yield* Adapter.open(options.adapter)
+  if (adapter !== undefined) {
+    const hasHead = headNames.some((name) => shapes.has(name))
+    const pairs = new Map(adapter.pairs.map((pair) => [pair.name, pair]))
+    for (const pair of adapter.pairs) {
+      const embedding = family.rename("base_model.model.model.embed_tokens.weight")
+      const changesHead = /(^|\.)(unembed_tokens|lm_head)\.weight$/.test(pair.name)
+      if (changesHead && !hasHead) {
+        const shape = shapes.get(embedding)
+        if (shape === undefined) {
+          return yield* new AdapterMismatch({ tensor: pair.name, description: "the base model has no output head" })
+        }
+        if (options.tiedEmbeddings !== "merge") untieFrom = embedding
+      }
+      const renamed = changesHead && !hasHead ? { ...pair, name: "base_model.model.model.embed_tokens.weight" } : pair
+      for (const { patch, target } of yield* plan(renamed, pairs, family, shapes)) {
+        const key = changesHead && untieFrom !== undefined ? "lm_head.weight" : target
+        const list = patches.get(key) ?? []
+        list.push(patch)
+        patches.set(key, list)
+      }
+    }
+  }
+  const apply = adapter === undefined ? undefined : patcher(adapter)
+  // One block at a time: the product keeps its matrices in memory of its own.
+  const lock = yield* Effect.makeSemaphore(1)
+
+  const tensor = (
+    file: Safetensors.SafetensorsFile,
+    shard: string,
+    info: Safetensors.TensorInfo,
+    name = info.name
+  ): Tensor => {
+    const columns = info.shape.at(-1) ?? 1
+    const rows = info.shape.length < 2 ? 1 : Safetensors.elements(info.shape) / Math.max(columns, 1)
+    const rowBytes = rows === 0 ? 0 : info.bytes / rows
+    const own = patches.get(name) ?? []
+    const bytes: Tensor["bytes"] = (firstRow, count) => file.read(info.start + firstRow * rowBytes, count * rowBytes)
+    const floats: Tensor["floats"] = Effect.fnUntraced(function*(firstRow, count) {
+      const values = numbers.toFloat32(info.dtype, yield* bytes(firstRow, count))
+      if (values === undefined) {
+        return yield* new InvalidFile({ path: file.path, description: `${name} is ${info.dtype}, not a float` })
+      }
+      if (apply !== undefined && own.length > 0) {
+        yield* lock.withPermits(1)(apply(own, values, firstRow, count, columns))
+      }
+      return values
+    })
+    return { name, dtype: info.dtype, shape: info.shape, rows, columns, changed: own.length > 0, shard, bytes, floats }
+  }
+
+  const tensors = shards.flatMap(({ file, name }) =>
+    file.tensors.flatMap((info) => {
+      const own = tensor(file, name, info)
+      return info.name === untieFrom ? [own, tensor(file, name, info, "lm_head.weight")] : [own]
+    })
+  )
+  return { directory: options.base, config, family, tensors, untied: untieFrom !== undefined }
+})

@@ -1,0 +1,76 @@
+/**
+ * A trained LoRA adapter on disk, as a checkpoint download leaves it: `adapter_config.json` beside
+ * `adapter_model.safetensors`. Its matrices are read when they are needed, not before.
+ *
+ * @since 0.1.0
+ */
+export * as Adapter from "./Adapter.js"
+
+/**
+ * GGUF files for llama.cpp and what is built on it (Ollama, LM Studio): a model with its vocabulary and chat template,
+ * or a LoRA adapter to load beside one. Llama and Qwen3, dense and mixture of experts.
+ *
+ * Smaller formats than q8_0 are made from these files by llama.cpp itself: `llama-quantize model-f16.gguf Q4_K_M`.
+ *
+ * @since 0.1.0
+ */
+export * as Gguf from "./Gguf.js"
+
+/**
+ * A base model and an adapter written as one model, in the layout every Hugging Face compatible server loads.
+ *
+ * It streams: memory does not grow with the model. The result appears under its name only when it is complete; what is
+ * there before lies in `OUTPUT.partial`, and a second call with the same input goes on with the first file that is
+ * missing.
+ *
+ * @since 0.1.0
+ */
+export * as Merge from "./Merge.js"
+
+/**
+ * A base model with an adapter applied, as a view: tensors are read by blocks of rows, and the adapter's delta is added
+ * to a block when it is read. Nothing larger than a block and one pair of LoRA matrices is ever in memory.
+ *
+ * @since 0.1.0
+ */
+export * as MergedModel from "./MergedModel.js"
+
+/**
+ * How families of models name and lay out what an adapter changes. An adapter names weights as the training service
+ * does (`unembed_tokens`, experts `w1` `w2` `w3`, separate projections); a model on disk may have other prefixes, fused
+ * projections and stacked experts.
+ *
+ * @since 0.1.0
+ */
+export * as ModelFamily from "./ModelFamily.js"
+
+/**
+ * A trained adapter in the form inference servers take beside a base model (vLLM `--lora-modules`, SGLang
+ * `--lora-paths`, PEFT's `from_pretrained`): names of the served model, one pair of matrices per expert.
+ *
+ * @since 0.1.0
+ */
+export * as Peft from "./Peft.js"
+
+/**
+ * Safetensors files and directories of them, read by ranges: opening one reads headers only, so a model of any size
+ * costs a few kilobytes until its tensors are asked for.
+ *
+ * @since 0.1.0
+ */
+export * as Safetensors from "./Safetensors.js"
+
+/**
+ * Everything an inference server needs, in one directory: weights in the form it takes, a model card that says what they
+ * were made from, and the command that serves them.
+ *
+ * @since 0.1.0
+ */
+export * as ServingKit from "./ServingKit.js"
+
+/**
+ * Why weights cannot be read, combined or written.
+ *
+ * @since 0.1.0
+ */
+export * as WeightsError from "./WeightsError.js"

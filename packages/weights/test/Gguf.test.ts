@@ -1,0 +1,100 @@
+import { Gguf } from "@effect-tinker/weights"
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { GGMLQuantizationType, gguf } from "@huggingface/gguf"
+import { Effect } from "effect"
+import { readFileSync } from "node:fs"
+import * as fixtures from "./fixtures.js"
+
+/** The file as a reader that is not ours sees it. */
+const inspect = (path: string) =>
+  Effect.map(Effect.promise(() => gguf(path, { allowLocalFile: true })), ({ metadata, ...rest }) => ({
+    ...rest,
+    metadata: new Map<string, unknown>(Object.entries(metadata))
+  }))
+
+const floats = (path: string, from: bigint, count: number): Float32Array => {
+  const bytes = new Uint8Array(readFileSync(path))
+  return new Float32Array(bytes.slice(Number(from), Number(from) + count * 4).buffer)
+}
+
+describe("Gguf", () => {
+  it.scoped("is read by another implementation: shape, vocabulary, template, numbers", () =>
+    Effect.gen(function*() {
+      const model = yield* fixtures.qwen3(1)
+      const file = yield* Gguf.writeModel({ ...model, output: model.at("model.gguf"), format: "f32", name: "tiny" })
+      const { metadata, tensorDataOffset, tensorInfos } = yield* inspect(file)
+      assert.strictEqual(metadata.get("general.architecture"), "qwen3")
+      assert.strictEqual(metadata.get("general.name"), "tiny")
+      assert.strictEqual(metadata.get("qwen3.attention.head_count_kv"), 1)
+      assert.strictEqual(metadata.get("qwen3.attention.key_length"), 16)
+      assert.strictEqual(metadata.get("tokenizer.ggml.pre"), "qwen2")
+      assert.strictEqual(metadata.get("tokenizer.ggml.eos_token_id"), 94)
+      assert.strictEqual(metadata.get("tokenizer.chat_template"), "{{ messages }}")
+      const tokens = metadata.get("tokenizer.ggml.tokens")
+      assert.strictEqual(Array.isArray(tokens) ? tokens.length : 0, fixtures.vocabulary)
+      const down = tensorInfos.find(({ name }) => name === "blk.1.ffn_down.weight")
+      assert(down !== undefined)
+      // GGUF counts dimensions from the fastest one.
+      assert.deepStrictEqual(down.shape, [BigInt(fixtures.inner), BigInt(fixtures.hidden)])
+      const weight = model.weights["model.layers.1.mlp.down_proj.weight"]
+      const a = model.matrices["base_model.model.model.layers.1.mlp.down_proj.lora_A.weight"]
+      const b = model.matrices["base_model.model.model.layers.1.mlp.down_proj.lora_B.weight"]
+      assert(weight !== undefined && a !== undefined && b !== undefined)
+      const written = floats(file, tensorDataOffset + down.offset, fixtures.inner * fixtures.hidden)
+      fixtures.merged(weight, a, b).forEach((value, i) => assert.closeTo(written[i] ?? NaN, value, 1e-6))
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("keeps vectors in float32 and matrices in the format asked for", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(2)
+      const sizes: Array<number> = []
+      for (
+        const [format, type] of [
+          ["f16", GGMLQuantizationType.F16],
+          ["bf16", GGMLQuantizationType.BF16],
+          ["q8_0", GGMLQuantizationType.Q8_0]
+        ] as const
+      ) {
+        const file = yield* Gguf.writeModel({ ...model, output: model.at(`${format}.gguf`), format })
+        const { tensorInfos } = yield* inspect(file)
+        for (const { dtype, name, shape } of tensorInfos) {
+          assert.strictEqual(dtype, shape.length === 1 ? GGMLQuantizationType.F32 : type, name)
+        }
+        sizes.push(Number((yield* fs.stat(file)).size))
+      }
+      assert.isBelow(sizes[2] ?? 0, sizes[0] ?? 0)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("writes adapters to load beside a base model", () =>
+    Effect.gen(function*() {
+      const model = yield* fixtures.qwen3(3)
+      const file = yield* Gguf.writeAdapter({ ...model, output: model.at("adapter.gguf") })
+      const { metadata, tensorInfos } = yield* inspect(file)
+      assert.strictEqual(metadata.get("general.type"), "adapter")
+      assert.strictEqual(metadata.get("adapter.type"), "lora")
+      assert.strictEqual(metadata.get("adapter.lora.alpha"), fixtures.alpha)
+      const names = tensorInfos.map(({ name }) => name)
+      assert.include(names, "blk.0.attn_q.weight.lora_a")
+      assert.include(names, "output.weight.lora_b")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("refuses architectures and tokenizers it does not know, and says what to do", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(4)
+      const fails = Effect.flip(Gguf.writeModel({ ...model, output: model.at("model.gguf") }))
+      yield* fs.writeFileString(`${model.base}/tokenizer.json`, fixtures.tokenizerJson.replace("{L}", "{Lu}"))
+      assert.include((yield* fails).message, "preTokenizer")
+      yield* fs.writeFileString(
+        `${model.base}/config.json`,
+        JSON.stringify({ ...fixtures.qwen3Config, model_type: "gemma" })
+      )
+      const unknown = yield* fails
+      assert.strictEqual(unknown._tag, "Unsupported")
+      assert.include(unknown.message, "convert_hf_to_gguf")
+      assert.isFalse(yield* fs.exists(model.at("model.gguf")))
+    }).pipe(Effect.provide(NodeContext.layer)))
+})

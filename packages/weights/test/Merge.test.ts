@@ -1,0 +1,221 @@
+import { Merge, Peft, Safetensors } from "@effect-tinker/weights"
+import { FileSystem, Path } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Chunk, Effect, Stream } from "effect"
+import * as fixtures from "./fixtures.js"
+
+const close = (actual: Float32Array | undefined, expected: Float64Array | Float32Array): void => {
+  assert.strictEqual(actual?.length, expected.length)
+  expected.forEach((value, i) => assert.closeTo(actual?.[i] ?? NaN, value, 1e-6))
+}
+
+const pairOf = (model: fixtures.Written, name: string) => {
+  const a = model.matrices[`base_model.model.${name}.lora_A.weight`]
+  const b = model.matrices[`base_model.model.${name}.lora_B.weight`]
+  assert(a !== undefined && b !== undefined)
+  return [a, b] as const
+}
+
+describe("Merge", () => {
+  it.scoped("adds the scaled product of the LoRA matrices to each weight, and copies the rest bit by bit", () =>
+    Effect.gen(function*() {
+      const model = yield* fixtures.qwen3(1)
+      yield* Merge.run({ ...model, output: model.at("merged") })
+      const result = yield* fixtures.read(model.at("merged"))
+      for (const name of ["model.layers.0.self_attn.q_proj", "model.layers.1.mlp.down_proj"]) {
+        const weight = model.weights[`${name}.weight`]
+        assert(weight !== undefined)
+        close(result.get(`${name}.weight`), fixtures.merged(weight, ...pairOf(model, name)))
+      }
+      const head = model.weights["lm_head.weight"]
+      assert(head !== undefined)
+      close(result.get("lm_head.weight"), fixtures.merged(head, ...pairOf(model, "model.unembed_tokens")))
+      for (const name of ["model.norm.weight", "model.embed_tokens.weight", "model.layers.0.self_attn.q_norm.weight"]) {
+        assert.deepStrictEqual(result.get(name), model.weights[name]?.values)
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("brings the files a server needs, and keeps shards and index", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(2)
+      yield* Merge.run({ ...model, output: model.at("merged") })
+      assert.deepStrictEqual((yield* fs.readDirectory(model.at("merged"))).sort(), [
+        "chat_template.jinja",
+        "config.json",
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+        "tokenizer.json",
+        "tokenizer_config.json"
+      ])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("gives a trained output head a weight of its own where the model shares it with the embedding", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(3, { head: false })
+      yield* Merge.run({ ...model, output: model.at("merged") })
+      const result = yield* fixtures.read(model.at("merged"))
+      const embedding = model.weights["model.embed_tokens.weight"]
+      assert(embedding !== undefined)
+      assert.deepStrictEqual(result.get("model.embed_tokens.weight"), embedding.values)
+      close(result.get("lm_head.weight"), fixtures.merged(embedding, ...pairOf(model, "model.unembed_tokens")))
+      const config = JSON.parse(yield* fs.readFileString(`${model.at("merged")}/config.json`))
+      assert.isFalse(config.tie_word_embeddings)
+
+      yield* Merge.run({ ...model, output: model.at("shared"), tiedEmbeddings: "merge" })
+      const shared = yield* fixtures.read(model.at("shared"))
+      assert.isFalse(shared.has("lm_head.weight"))
+      close(
+        shared.get("model.embed_tokens.weight"),
+        fixtures.merged(embedding, ...pairOf(model, "model.unembed_tokens"))
+      )
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("writes another type on request", () =>
+    Effect.gen(function*() {
+      const path = yield* Path.Path
+      const model = yield* fixtures.qwen3(4)
+      yield* Merge.run({ ...model, output: model.at("merged"), dtype: "BF16" })
+      const [shard = ""] = yield* Safetensors.shardNames(model.at("merged"))
+      const file = yield* Safetensors.open(path.join(model.at("merged"), shard))
+      assert.deepStrictEqual([...new Set(file.tensors.map(({ dtype }) => dtype))], ["BF16"])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("reports progress up to the last byte, and is only visible when complete", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(5)
+      const output = model.at("merged")
+      const events = yield* Merge.stream({ ...model, output }).pipe(
+        Stream.tap((event) =>
+          event._tag === "Progress"
+            ? Effect.map(fs.exists(output), (visible) => assert.isFalse(visible))
+            : Effect.void
+        ),
+        Stream.runCollect,
+        Effect.map(Chunk.toReadonlyArray)
+      )
+      const [planned, last] = [events[0], events.at(-2)]
+      assert(planned?._tag === "Planned" && last?._tag === "Progress")
+      assert.strictEqual(last.written, planned.bytes)
+      assert.strictEqual(events.at(-1)?._tag, "Completed")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("goes on with the first missing file after an interruption, with the same result", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(6)
+      yield* Merge.run({ ...model, output: model.at("whole") })
+      const output = model.at("merged")
+      const first = "model-00001-of-00002.safetensors"
+      // Stops with the first file complete.
+      yield* Merge.stream({ ...model, output }).pipe(
+        Stream.takeUntilEffect(() => fs.exists(`${output}.partial/${first}`)),
+        Stream.runDrain
+      )
+      assert.isFalse(yield* fs.exists(output))
+      const before = yield* fs.stat(`${output}.partial/${first}`)
+      yield* Merge.run({ ...model, output })
+      const after = yield* fs.stat(`${output}/${first}`)
+      assert.deepStrictEqual(after.ino, before.ino)
+      for (const name of yield* fs.readDirectory(output)) {
+        assert.deepStrictEqual(
+          yield* fs.readFile(`${output}/${name}`),
+          yield* fs.readFile(`${model.at("whole")}/${name}`)
+        )
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("starts again when the inputs have changed since", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(7)
+      const output = model.at("merged")
+      yield* fs.makeDirectory(`${output}.partial`)
+      yield* fs.writeFileString(`${output}.partial/model-00001-of-00002.safetensors`, "of other inputs")
+      yield* Merge.run({ ...model, output })
+      assert.isAbove((yield* fixtures.read(output)).size, 10)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("refuses what cannot work before it writes anything", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(8)
+      const fails = (options: Partial<Merge.Options>) =>
+        Effect.flip(Merge.run({ ...model, output: model.at("merged"), ...options }))
+
+      yield* fs.makeDirectory(model.at("taken"))
+      assert.strictEqual((yield* fails({ output: model.at("taken") }))._tag, "OutputExists")
+
+      yield* fixtures.write(model.at("other"), {
+        "adapter_config.json": JSON.stringify({ r: 4, lora_alpha: 8 }),
+        "adapter_model.safetensors": fixtures.safetensors({
+          "base_model.model.model.layers.7.self_attn.q_proj.lora_A.weight": fixtures.random(1, 4, 32),
+          "base_model.model.model.layers.7.self_attn.q_proj.lora_B.weight": fixtures.random(2, 32, 4)
+        })
+      })
+      const missing = yield* fails({ adapter: model.at("other") })
+      assert.strictEqual(missing._tag, "AdapterMismatch")
+      assert.include(missing.message, "model.layers.7.self_attn.q_proj.weight")
+
+      yield* fixtures.write(model.at("misshapen"), {
+        "adapter_config.json": JSON.stringify({ r: 4, lora_alpha: 8 }),
+        "adapter_model.safetensors": fixtures.safetensors({
+          "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight": fixtures.random(1, 4, 48),
+          "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight": fixtures.random(2, 32, 4)
+        })
+      })
+      assert.include((yield* fails({ adapter: model.at("misshapen") })).message, "[32, 48]")
+
+      yield* fs.writeFileString(`${model.at("base")}/config.json`, JSON.stringify({ quantization_config: {} }))
+      assert.strictEqual((yield* fails({}))._tag, "Unsupported")
+      assert.isFalse(yield* fs.exists(`${model.at("merged")}.partial`))
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("says which file is damaged", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(9)
+      const shard = `${model.base}/model-00002-of-00002.safetensors`
+      const bytes = yield* fs.readFile(shard)
+      const fails = Effect.flip(Merge.run({ ...model, output: model.at("merged") }))
+      yield* fs.writeFile(shard, bytes.subarray(0, bytes.length - 100))
+      const cut = yield* fails
+      assert.strictEqual(cut._tag, "InvalidFile")
+      assert.include(cut.message, "cut off")
+      yield* fs.writeFile(shard, new Uint8Array(200).fill(0xff))
+      assert.include((yield* fails).message, "header length")
+    }).pipe(Effect.provide(NodeContext.layer)))
+})
+
+describe("Peft", () => {
+  it.scoped("names matrices as servers expect them, and leaves their numbers alone", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(10)
+      const summary = yield* Peft.convert({ ...model, output: model.at("peft"), baseModelName: "Qwen/Qwen3-8B" })
+      assert.deepStrictEqual(summary.targetModules, [
+        "down_proj",
+        "gate_proj",
+        "k_proj",
+        "lm_head",
+        "o_proj",
+        "q_proj",
+        "up_proj",
+        "v_proj"
+      ])
+      assert.deepStrictEqual(summary.warnings, [])
+      const file = yield* Safetensors.open(`${model.at("peft")}/adapter_model.safetensors`)
+      const head = file.tensors.find(({ name }) => name === "base_model.model.lm_head.lora_B.weight")
+      assert(head !== undefined)
+      assert.deepStrictEqual(
+        new Float32Array((yield* file.read(head.start, head.bytes)).buffer),
+        model.matrices["base_model.model.model.unembed_tokens.lora_B.weight"]?.values
+      )
+      const config = JSON.parse(yield* fs.readFileString(`${model.at("peft")}/adapter_config.json`))
+      assert.strictEqual(config.base_model_name_or_path, "Qwen/Qwen3-8B")
+    }).pipe(Effect.provide(NodeContext.layer)))
+})

@@ -1,0 +1,48 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as numbers from "../src/internal/numbers.js"
+
+const bits = (value: number): number => new Uint32Array(Float32Array.of(value).buffer)[0] ?? 0
+
+describe("16-bit floats", () => {
+  it("every half survives the way to float32 and back", () => {
+    for (let half = 0; half < 65_536; half++) {
+      const [value = 0] = numbers.toFloat32("F16", new Uint8Array(Uint16Array.of(half).buffer)) ?? []
+      if (Number.isNaN(value)) continue
+      assert.strictEqual(numbers.toHalf(bits(value)), half)
+    }
+  })
+
+  it("halves round to nearest even, overflow to infinity, and keep the smallest values", () => {
+    assert.strictEqual(numbers.toHalf(bits(1 + 2 ** -11)), 0x3c00)
+    assert.strictEqual(numbers.toHalf(bits(1 + 3 * 2 ** -11)), 0x3c02)
+    assert.strictEqual(numbers.toHalf(bits(65_519)), 0x7bff)
+    assert.strictEqual(numbers.toHalf(bits(65_520)), 0x7c00)
+    assert.strictEqual(numbers.toHalf(bits(2 ** -24)), 1)
+    assert.strictEqual(numbers.toHalf(bits(2 ** -25)), 0)
+    assert.strictEqual(numbers.toHalf(bits(NaN)), 0x7e00)
+    assert.strictEqual(numbers.toHalf(bits(-0)), 0x8000)
+  })
+
+  it("bfloat16s round to nearest even", () => {
+    assert.strictEqual(numbers.toBrain(0x3f808000), 0x3f80)
+    assert.strictEqual(numbers.toBrain(0x3f818000), 0x3f82)
+    assert.strictEqual(numbers.toBrain(0x3f808001), 0x3f81)
+    assert.strictEqual(numbers.toBrain(bits(Infinity)), 0x7f80)
+    assert.strictEqual(numbers.toBrain(0x7f800001) & 0x7fff, 0x7fc0)
+  })
+
+  it("q8_0 keeps the largest value of a block exactly and the others within half a step", () => {
+    const values = Float32Array.from({ length: 64 }, (_, i) => Math.sin(i) * (i < 32 ? 1 : 100))
+    const packed = new DataView(numbers.toQ8(values).buffer)
+    for (let block = 0; block < 2; block++) {
+      const [scale = 0] = numbers.toFloat32(
+        "F16",
+        new Uint8Array(Uint16Array.of(packed.getUint16(block * 34, true)).buffer)
+      ) ?? []
+      for (let i = 0; i < 32; i++) {
+        const value = values[block * 32 + i] ?? 0
+        assert.closeTo(packed.getInt8(block * 34 + 2 + i) * scale, value, scale * 0.56)
+      }
+    }
+  })
+})
