@@ -191,15 +191,16 @@ export const defaults: Policies = {
   startup: backoff({ budget: "5 minutes" }),
   heartbeat: never,
   telemetry: backoff({ base: "1 second", budget: "15 seconds", times: 3 }),
-  rateLimit: spaced("1 second", { while: (error) => error.shouldRetry !== false }),
-  billing: spaced("5 seconds", { while: (error) => error.shouldRetry !== false }),
+  rateLimit: spaced("1 second", { while: (error) => error._tag === "RateLimited" && error.shouldRetry !== false }),
+  billing: spaced("5 seconds", { while: (error) => error._tag === "BillingBlocked" && error.shouldRetry !== false }),
   refusedPoll: backoff({ base: "250 millis", cap: "1 second", times: 3, while: (error) => error.status === 400 }),
   resubmit: backoff({ budget: "2 hours", while: (error) => error._tag === "FutureExpired" }),
   archive: backoff({
+    budget: "5 minutes",
     times: 5,
     delay: (error) => error.retryAfter ?? (error.status === 503 ? Duration.seconds(30) : undefined)
   }),
-  download: backoff({ times: 5 })
+  download: backoff({ budget: "5 minutes", times: 5 })
 }
 
 /**

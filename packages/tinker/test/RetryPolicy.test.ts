@@ -28,13 +28,21 @@ const bounds: Record<RetryPolicy.Class, number> = {
   startup: 300_000,
   heartbeat: 0,
   telemetry: 15_000,
-  rateLimit: Number.POSITIVE_INFINITY,
-  billing: Number.POSITIVE_INFINITY,
+  // for their own kind of failure only, and bounded by progressTimeout and billingPause
+  rateLimit: 0,
+  billing: 0,
   refusedPoll: 0,
   resubmit: 7_200_000,
-  archive: 150_000,
-  download: 60_000
+  archive: 300_000,
+  download: 300_000
 }
+
+/** The failure a class is for. */
+const typical = (name: RetryPolicy.Class): TinkerError.TinkerError =>
+  name === "resubmit" ? new TinkerError.FutureExpired({ ...base, status: 410 }) : unavailable
+
+/** Bounded by a number of attempts before the time is up. */
+const counted = new Set<RetryPolicy.Class>(["heartbeat", "telemetry", "archive", "download"])
 
 const classes = Struct.keys(RetryPolicy.defaults)
 
@@ -42,9 +50,9 @@ describe("RetryPolicy", () => {
   for (const name of classes) {
     it.effect(`${name}: the total wait is bounded (G7)`, () =>
       Effect.gen(function*() {
-        const times = yield* attempts(RetryPolicy.defaults[name], unavailable)
+        const times = yield* attempts(RetryPolicy.defaults[name], typical(name))
         assert.isAtMost(times.at(-1) ?? 0, bounds[name])
-        if (name !== "heartbeat" && name !== "telemetry") assert.strictEqual(times.at(-1), bounds[name])
+        if (!counted.has(name)) assert.strictEqual(times.at(-1), bounds[name])
       }))
 
     it.effect(`${name}: a hint of a minute cannot stretch the bound`, () =>
@@ -115,8 +123,13 @@ describe("RetryPolicy", () => {
     Effect.gen(function*() {
       const limited = new TinkerError.RateLimited({ ...base, status: 429 })
       const expired = new TinkerError.FutureExpired({ ...base, status: 410 })
-      assert.deepStrictEqual(yield* attempts(RetryPolicy.defaults.sample, limited), [0])
-      assert.deepStrictEqual(yield* attempts(RetryPolicy.defaults.poll, expired), [0])
+      const { billing, poll, rateLimit, refusedPoll, resubmit } = RetryPolicy.defaults
+      for (const policy of [billing, refusedPoll, resubmit]) {
+        assert.deepStrictEqual(yield* attempts(policy, limited), [0])
+      }
+      for (const policy of [billing, poll, rateLimit, refusedPoll]) {
+        assert.deepStrictEqual(yield* attempts(policy, expired), [0])
+      }
       assert.deepStrictEqual(yield* attempts(RetryPolicy.defaults.heartbeat, unavailable), [0])
     }))
 

@@ -59,14 +59,14 @@ describe("logs", () => {
       assert.deepInclude(said(/^hello/), { module: "ServiceClient", sessionId: "session-1" })
       assert.deepInclude(said(/^careful/), { module: "ServiceClient" })
       assert.deepInclude(said(/optimStep: trying again in/), {
-        module: "Transport",
+        module: "ApiClient",
         endpoint: "optimStep",
         attempt: 0,
         error: "Unavailable",
         status: 503
       })
       assert.deepInclude(said(/^Paused because of billing/), {
-        module: "Transport",
+        module: "ApiClient",
         endpoint: "optimStep",
         status: 402
       })
