@@ -1,0 +1,77 @@
+/**
+ * The engine on Node: on worker threads, with the models whose files are on this machine.
+ *
+ * @since 0.1.0
+ */
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as NodeWorker from "@effect/platform-node/NodeWorker"
+import type { WorkerError } from "@effect/platform/WorkerError"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { availableParallelism, freemem } from "node:os"
+import { fileURLToPath } from "node:url"
+import { Worker } from "node:worker_threads"
+import * as Engine from "./Engine.js"
+import type { ModelUnavailable } from "./EngineError.js"
+import * as LocalCheckpoint from "./LocalCheckpoint.js"
+import * as LocalModel from "./LocalModel.js"
+
+/**
+ * How the engine computes, and what it serves; all of it may be left out.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface Options extends Omit<Engine.Options, "mode"> {
+  /** How many threads. Defaults to one for each core. */
+  readonly threads?: number | undefined
+  /** Directories of Hugging Face models to serve beside the others, under their names. */
+  readonly directories?: ReadonlyArray<string> | undefined
+}
+
+// A part of the memory is left to everything else.
+const usable = 0.9
+
+/**
+ * The models that come with the package: the random ones, and `local/chat` where its files are installed.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const bundledModels: Effect.Effect<ReadonlyArray<LocalModel.LocalModel>, ModelUnavailable> = Effect.gen(
+  function*() {
+    const chat = yield* LocalCheckpoint.bundledChat
+    return [...LocalModel.all, ...chat]
+  }
+).pipe(Effect.provide(NodeContext.layer))
+
+// Sources are not what Node runs; a loader is there wherever they are used.
+const isSource = import.meta.url.endsWith(".ts")
+const program = fileURLToPath(
+  new URL(`./internal/engine/nodeWorker.${isSource ? "ts" : "js"}`, import.meta.url)
+)
+
+const spawn = (): Worker =>
+  new Worker(program, isSource ? { execArgv: ["--conditions=@effect-tinker/source", "--import", "tsx"] } : {})
+
+/**
+ * An engine on this machine's cores, which computes what the in-process engine computes, bit for bit. The threads end
+ * with the layer.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (options: Options = {}): Layer.Layer<Engine.Engine, ModelUnavailable | WorkerError> =>
+  Layer.unwrapEffect(Effect.gen(function*() {
+    const models = options.models ?? (yield* bundledModels)
+    const loaded = yield* Effect.forEach(
+      options.directories ?? [],
+      (directory) => Effect.provide(LocalCheckpoint.fromDirectory(directory), NodeContext.layer)
+    )
+    return Engine.layerThreads({
+      ...options,
+      models: [...models, ...loaded],
+      threads: options.threads ?? availableParallelism(),
+      memoryBytes: options.memoryBytes ?? Math.floor(freemem() * usable)
+    })
+  })).pipe(Layer.provide(NodeWorker.layer(spawn)))
