@@ -48,7 +48,7 @@ export const bundledModels: Effect.Effect<ReadonlyArray<LocalModel.LocalModel>, 
 // Sources are not what Node runs; a loader is there wherever they are used.
 const isSource = import.meta.url.endsWith(".ts")
 const program = fileURLToPath(
-  new URL(`./internal/engine/nodeWorker.${isSource ? "ts" : "js"}`, import.meta.url)
+  new URL(`./internal/engine/NodeEngineWorker.${isSource ? "ts" : "js"}`, import.meta.url)
 )
 
 const spawn = (): Worker =>

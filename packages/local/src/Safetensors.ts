@@ -29,6 +29,8 @@ export interface File {
   readonly tensors: ReadonlyArray<Tensor>
   /** Texts of the writer's own. Defaults to none. */
   readonly metadata?: Readonly<Record<string, string>> | undefined
+  /** How values are stored. Defaults to `F32`; `BF16` halves the size and keeps three digits. */
+  readonly dtype?: "F32" | "BF16" | undefined
 }
 
 /**
@@ -95,6 +97,17 @@ const toLittleEndian = (numbers: Float32Array): Uint8Array => {
   return new Uint8Array(view.buffer)
 }
 
+/** The upper halves of floats, rounded to the nearest, ties to even. */
+const toBfloat16 = (numbers: Float32Array): Uint8Array => {
+  const bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length)
+  const view = new DataView(new ArrayBuffer(numbers.length * 2))
+  for (let i = 0; i < bits.length; i++) {
+    const value = bits[i] ?? 0
+    view.setUint16(2 * i, Number.isNaN(numbers[i]) ? 0x7fc0 : (value + 0x7fff + ((value >>> 16) & 1)) >>> 16, true)
+  }
+  return new Uint8Array(view.buffer)
+}
+
 const fromLittleEndian = (bytes: Uint8Array): Float32Array => {
   // not `slice`, which does not copy where the bytes are a Node buffer
   const copy = new Uint8Array(bytes)
@@ -111,10 +124,11 @@ const fromLittleEndian = (bytes: Uint8Array): Float32Array => {
  */
 export const encode = (file: File): Uint8Array => {
   const header: Record<string, unknown> = file.metadata === undefined ? {} : { [metadataKey]: file.metadata }
+  const { dtype = "F32" } = file
   let offset = 0
   for (const { data, name, shape } of file.tensors) {
-    const end = offset + data.length * 4
-    header[name] = { dtype: "F32", shape, data_offsets: [offset, end] }
+    const end = offset + data.length * (dtype === "F32" ? 4 : 2)
+    header[name] = { dtype, shape, data_offsets: [offset, end] }
     offset = end
   }
   const json = new TextEncoder().encode(JSON.stringify(header))
@@ -126,8 +140,9 @@ export const encode = (file: File): Uint8Array => {
   bytes.set(json, prefixBytes)
   let at = prefixBytes + headerBytes
   for (const { data } of file.tensors) {
-    bytes.set(toLittleEndian(data), at)
-    at += data.byteLength
+    const values = dtype === "F32" ? toLittleEndian(data) : toBfloat16(data)
+    bytes.set(values, at)
+    at += values.byteLength
   }
   return bytes
 }
