@@ -9,7 +9,6 @@ import type { WorkerError } from "@effect/platform/WorkerError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { availableParallelism, freemem } from "node:os"
-import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
 import * as Engine from "./Engine.js"
 import type { ModelUnavailable } from "./EngineError.js"
@@ -45,14 +44,17 @@ export const bundledModels: Effect.Effect<ReadonlyArray<LocalModel.LocalModel>, 
   }
 ).pipe(Effect.provide(NodeContext.layer))
 
-// Sources are not what Node runs; a loader is there wherever they are used.
+// Node runs no TypeScript: where the sources themselves are used, the loader that runs them is started in the thread too.
 const isSource = import.meta.url.endsWith(".ts")
-const program = fileURLToPath(
-  new URL(`./internal/engine/NodeEngineWorker.${isSource ? "ts" : "js"}`, import.meta.url)
-)
+const program = new URL(`./internal/engine/NodeEngineWorker.${isSource ? "ts" : "js"}`, import.meta.url)
 
 const spawn = (): Worker =>
-  new Worker(program, isSource ? { execArgv: ["--conditions=@effect-tinker/source", "--import", "tsx"] } : {})
+  isSource
+    ? new Worker(
+      `import("tsx/esm/api").then(({ register }) => { register(); return import(${JSON.stringify(program.href)}) })`,
+      { eval: true, execArgv: ["--conditions=@effect-tinker/source"] }
+    )
+    : new Worker(program)
 
 /**
  * An engine on this machine's cores, which computes what the in-process engine computes, bit for bit. The threads end

@@ -98,8 +98,15 @@ def make(root):
         prompt = torch.randint(0, vocabulary, (70,), generator=generator).tolist()
         base = logprobs(model, prompt)
         with torch.no_grad():
+            start = torch.tensor([prompt[:9]])
+            # the mask is said: a prompt may contain the token that pads
             greedy = model.generate(
-                torch.tensor([prompt[:9]]), max_new_tokens=24, do_sample=False, eos_token_id=None, pad_token_id=0
+                start,
+                attention_mask=torch.ones_like(start),
+                max_new_tokens=24,
+                do_sample=False,
+                eos_token_id=None,
+                pad_token_id=0,
             )[0, 9:].tolist()
         small = LoraConfig(
             r=RANK, lora_alpha=181, use_rslora=True, target_modules=TARGETS, bias="none", task_type="CAUSAL_LM"

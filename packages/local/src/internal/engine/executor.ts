@@ -4,7 +4,7 @@
  */
 import type * as PlatformWorker from "@effect/platform/Worker"
 import { WorkerManager } from "@effect/platform/Worker"
-import type { WorkerError } from "@effect/platform/WorkerError"
+import { WorkerError } from "@effect/platform/WorkerError"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -157,6 +157,9 @@ export const makeWorkerHandler = (core: Core): (message: Message) => Stream.Stre
   }
 }
 
+// Loading the modules takes a second; much longer on a busy machine.
+const startTimeout = "60 seconds"
+
 /** Computes on `threads` workers for as long as the scope is open. @internal */
 export const makeThreads: (
   core: Core,
@@ -171,10 +174,17 @@ export const makeThreads: (
   const workers = yield* Effect.forEach(
     Array.from({ length: threads }, (_, thread) => thread),
     (thread) =>
-      Effect.map(
-        manager.spawn<Message, Answer, never>({ initialMessage: () => ({ _tag: "Thread", thread }) }),
-        (worker) => ({ worker, passes: 0, samples: 0 })
-      ),
+      Effect.gen(function*() {
+        const worker = yield* manager.spawn<Message, Answer, never>({})
+        // a thread whose program cannot start is started again for ever, so the first answer has to come in time
+        yield* worker.executeEffect({ _tag: "Thread", thread }).pipe(
+          Effect.timeoutFail({
+            duration: startTimeout,
+            onTimeout: () => new WorkerError({ reason: "spawn", cause: "the engine's thread did not start in time" })
+          })
+        )
+        return { worker, passes: 0, samples: 0 }
+      }),
     { concurrency: "unbounded" }
   )
   type Load = "passes" | "samples"
