@@ -6,7 +6,6 @@
  * @since 0.1.0
  */
 import type * as Worker from "@effect/platform/Worker"
-import type { WorkerError } from "@effect/platform/WorkerError"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -163,7 +162,7 @@ export const make: (options?: Options) => Effect.Effect<Service> = Effect.fnUntr
  */
 export const makeThreaded: (
   options: ThreadsOptions
-) => Effect.Effect<Service, WorkerError, Worker.WorkerManager | Worker.Spawner | Scope.Scope> = Effect.fnUntraced(
+) => Effect.Effect<Service, never, Worker.WorkerManager | Worker.Spawner | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
     const executor = yield* makeThreads(yield* coreOf(options), options.threads, executorOptions(options))
     return yield* fromExecutor(executor, options.models ?? LocalModel.all)
@@ -179,12 +178,11 @@ export const makeThreaded: (
 export const layer = (options?: Options): Layer.Layer<Engine> => Layer.effect(Engine, make(options))
 
 /**
- * An engine on worker threads, which end with the layer.
+ * An engine on worker threads, which start with the first model and end with the layer.
  *
  * @since 0.1.0
  * @category layers
  */
 export const layerThreads = (
   options: ThreadsOptions
-): Layer.Layer<Engine, WorkerError, Worker.WorkerManager | Worker.Spawner> =>
-  Layer.scoped(Engine, makeThreaded(options))
+): Layer.Layer<Engine, never, Worker.WorkerManager | Worker.Spawner> => Layer.scoped(Engine, makeThreaded(options))

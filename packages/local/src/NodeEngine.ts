@@ -5,7 +5,6 @@
  */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as NodeWorker from "@effect/platform-node/NodeWorker"
-import type { WorkerError } from "@effect/platform/WorkerError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { availableParallelism, freemem } from "node:os"
@@ -56,24 +55,44 @@ const spawn = (): Worker =>
     )
     : new Worker(program)
 
+const modelsOf = Effect.fnUntraced(function*(options: Pick<Options, "models" | "directories">) {
+  const models = options.models ?? (yield* bundledModels)
+  const loaded = yield* Effect.forEach(
+    options.directories ?? [],
+    (directory) => Effect.provide(LocalCheckpoint.fromDirectory(directory), NodeContext.layer)
+  )
+  return [...models, ...loaded]
+})
+
+const memoryOf = (options: Pick<Options, "memoryBytes">) =>
+  Effect.sync(() => options.memoryBytes ?? Math.floor(freemem() * usable))
+
 /**
- * An engine on this machine's cores, which computes what the in-process engine computes, bit for bit. The threads end
- * with the layer.
+ * An engine on this machine's cores, which computes what the in-process engine computes, bit for bit. The threads start
+ * with the first model and end with the layer.
  *
  * @since 0.1.0
  * @category layers
  */
-export const layer = (options: Options = {}): Layer.Layer<Engine.Engine, ModelUnavailable | WorkerError> =>
+export const layer = (options: Options = {}): Layer.Layer<Engine.Engine, ModelUnavailable> =>
   Layer.unwrapEffect(Effect.gen(function*() {
-    const models = options.models ?? (yield* bundledModels)
-    const loaded = yield* Effect.forEach(
-      options.directories ?? [],
-      (directory) => Effect.provide(LocalCheckpoint.fromDirectory(directory), NodeContext.layer)
-    )
     return Engine.layerThreads({
       ...options,
-      models: [...models, ...loaded],
+      models: yield* modelsOf(options),
       threads: options.threads ?? availableParallelism(),
-      memoryBytes: options.memoryBytes ?? Math.floor(freemem() * usable)
+      memoryBytes: yield* memoryOf(options)
     })
   })).pipe(Layer.provide(NodeWorker.layer(spawn)))
+
+/**
+ * The same models on worker threads if a number of them is given, and in the calling thread if not.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerFor = (
+  options: Options & Pick<Engine.Options, "mode">
+): Layer.Layer<Engine.Engine, ModelUnavailable> =>
+  options.threads !== undefined ? layer(options) : Layer.unwrapEffect(Effect.gen(function*() {
+    return Engine.layer({ ...options, models: yield* modelsOf(options), memoryBytes: yield* memoryOf(options) })
+  }))

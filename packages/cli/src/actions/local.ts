@@ -6,6 +6,7 @@ import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import { availableParallelism } from "node:os"
 import { CliFailure } from "../CliFailure.js"
 import * as localBackend from "../internal/localBackend.js"
 import { Output } from "../Output.js"
@@ -15,6 +16,8 @@ export const local = Effect.fnUntraced(function*(options: {
   readonly port: number
   readonly host: string
   readonly directory: Option.Option<string>
+  readonly models: ReadonlyArray<string>
+  readonly threads: Option.Option<number>
   readonly memory: boolean
 }) {
   const output = yield* Output
@@ -23,7 +26,19 @@ export const local = Effect.fnUntraced(function*(options: {
     : Option.isSome(options.directory)
     ? options.directory.value
     : yield* localBackend.directory
-  const running = yield* NodeTinkerLocal.serve({ port: options.port, host: options.host, directory }).pipe(
+  const running = yield* NodeTinkerLocal.serve({
+    port: options.port,
+    host: options.host,
+    directory,
+    threads: Option.getOrElse(options.threads, availableParallelism),
+    modelDirectories: options.models
+  }).pipe(
+    Effect.catchTag("ModelUnavailable", (cause) =>
+      new CliFailure({
+        what: `The model cannot be served: ${cause.message}`,
+        advice: "--model takes a directory with config.json, tokenizer.json and safetensors.",
+        cause
+      })),
     Effect.catchTag("ServeError", (cause) =>
       new CliFailure({
         what: `Port ${options.port} of ${options.host} cannot be opened`,

@@ -19,6 +19,14 @@ export const command = Command.make("local", {
     Options.withDescription("Where to keep checkpoints and records. Default: TINKER_LOCAL_DIR, then ~/.tinker/local."),
     Options.optional
   ),
+  models: Options.text("model").pipe(
+    Options.withDescription("Directory of a Hugging Face model (Llama or Qwen3) to serve too. May be repeated."),
+    Options.repeated
+  ),
+  threads: Options.integer("threads").pipe(
+    Options.withDescription("Threads that train and sample. Default: one for each core."),
+    Options.optional
+  ),
   memory: Options.boolean("memory").pipe(Options.withDescription("Keep nothing."))
 }, lazily(() => import("../actions/local.js"), ({ local }) => local)).pipe(
   Command.withDescription("Start the embedded backend: training and sampling of small models on this machine.")

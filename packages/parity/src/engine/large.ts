@@ -117,7 +117,6 @@ export const largeModel = Effect.gen(function*() {
   Effect.scoped,
   Effect.catchTags({
     BadArgument: (error) => new PythonFailed({ program: "engine large", reason: error.message }),
-    SystemError: (error) => new PythonFailed({ program: "engine large", reason: error.message }),
-    WorkerError: (error) => new PythonFailed({ program: "engine large", reason: error.message })
+    SystemError: (error) => new PythonFailed({ program: "engine large", reason: error.message })
   })
 )

@@ -6,7 +6,7 @@ import type * as PlatformWorker from "@effect/platform/Worker"
 import { WorkerManager } from "@effect/platform/Worker"
 import { WorkerError } from "@effect/platform/WorkerError"
 import * as Effect from "effect/Effect"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as EngineError from "../../EngineError.js"
 import type { LocalModel } from "../../LocalModel.js"
@@ -167,36 +167,43 @@ export const makeThreads: (
   options: ExecutorOptions
 ) => Effect.Effect<
   Executor,
-  WorkerError,
+  never,
   PlatformWorker.WorkerManager | PlatformWorker.Spawner | Scope.Scope
 > = Effect.fnUntraced(function*(core, threads, options) {
   const manager = yield* WorkerManager
-  const workers = yield* Effect.forEach(
-    Array.from({ length: threads }, (_, thread) => thread),
-    (thread) =>
-      Effect.gen(function*() {
-        const worker = yield* manager.spawn<Message, Answer, never>({})
-        // a thread whose program cannot start is started again for ever, so the first answer has to come in time
-        yield* worker.executeEffect({ _tag: "Thread", thread }).pipe(
-          Effect.timeoutFail({
-            duration: startTimeout,
-            onTimeout: () => new WorkerError({ reason: "spawn", cause: "the engine's thread did not start in time" })
-          })
-        )
-        return { worker, passes: 0, samples: 0 }
-      }),
-    { concurrency: "unbounded" }
+  const scope = yield* Effect.scope
+  const context = yield* Effect.context<PlatformWorker.Spawner>()
+  // started with the first model: a server that nobody uses has no threads
+  const start = yield* Effect.cached(
+    Effect.forEach(
+      Array.from({ length: threads }, (_, thread) => thread),
+      (thread) =>
+        Effect.gen(function*() {
+          const worker = yield* manager.spawn<Message, Answer, never>({})
+          // a thread whose program cannot start is started again for ever, so the first answer has to come in time
+          yield* worker.executeEffect({ _tag: "Thread", thread }).pipe(
+            Effect.timeoutFail({
+              duration: startTimeout,
+              onTimeout: () => new WorkerError({ reason: "spawn", cause: "the engine's thread did not start in time" })
+            })
+          )
+          return { worker, passes: 0, samples: 0 }
+        }),
+      { concurrency: "unbounded" }
+    ).pipe(Scope.extend(scope), Effect.provide(context))
   )
+  type Workers = Effect.Effect.Success<typeof start>
   type Load = "passes" | "samples"
   /** The thread with the least to do: passes weigh on passes, and samples on samples. */
-  const idlest = (load: Load) => workers.reduce((best, worker) => worker[load] < best[load] ? worker : best)
+  const idlest = (workers: Workers, load: Load) =>
+    workers.reduce((best, worker) => worker[load] < best[load] ? worker : best)
   /** Counts what a thread is busy with while the stream is read. */
-  const dispatch = (load: Load, message: Message): Stream.Stream<Answer> =>
+  const dispatch = (workers: Workers, load: Load, message: Message): Stream.Stream<Answer> =>
     Stream.unwrapScoped(
       Effect.map(
         Effect.acquireRelease(
           Effect.sync(() => {
-            const chosen = idlest(load)
+            const chosen = idlest(workers, load)
             chosen[load]++
             return chosen
           }),
@@ -213,6 +220,10 @@ export const makeThreads: (
     floats: (length) => new Float32Array(new SharedArrayBuffer(length * 4)),
     open: Effect.fnUntraced(function*(model) {
       const { architecture, layout } = yield* checkedLayout(model, { ...options, threads })
+      const workers = yield* Effect.mapError(
+        start,
+        (error) => new EngineError.ModelUnavailable({ model: model.name, description: `no threads: ${error.message}` })
+      )
       const memory = yield* allocate(model, () => sharedMemory(layout.floats))
       yield* writeWeights(architecture, layout, new Float32Array(memory.buffer), core.drive)
       const { tokenizer: _, weights: __, ...plain } = model
@@ -226,7 +237,7 @@ export const makeThreads: (
         architecture,
         layout,
         pass: (job) =>
-          Stream.runLast(dispatch("passes", { _tag: "Pass", model: model.name, job })).pipe(
+          Stream.runLast(dispatch(workers, "passes", { _tag: "Pass", model: model.name, job })).pipe(
             Effect.flatMap((answer) =>
               answer._tag === "Some" && answer.value._tag === "Passed"
                 ? Effect.succeed(answer.value.results)
@@ -235,7 +246,7 @@ export const makeThreads: (
           ),
         sample: (job) =>
           Stream.mapEffect(
-            dispatch("samples", { _tag: "Sample", model: model.name, job }),
+            dispatch(workers, "samples", { _tag: "Sample", model: model.name, job }),
             (answer): Effect.Effect<SampleEvent> =>
               answer._tag === "Ready" || answer._tag === "Passed" || answer._tag === "Reused"
                 ? Effect.dieMessage("a thread gave an answer to something else")
