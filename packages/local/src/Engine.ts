@@ -1,16 +1,23 @@
 /**
- * The engine of the embedded backend: small transformers that train and sample on the CPU. It knows nothing of HTTP,
- * files or Node; it computes in short slices so that whatever shares the event loop with it stays responsive.
+ * The engine of the embedded backend: transformers that train and sample on the CPU. It knows nothing of HTTP, files or
+ * Node. By default it computes in the calling thread, in short slices so that everything else on the event loop stays
+ * responsive; `layerThreads` computes on worker threads, with the same results.
  *
  * @since 0.1.0
  */
+import type * as Worker from "@effect/platform/Worker"
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type * as EngineError from "./EngineError.js"
-import { makeAdapters } from "./internal/engine/adapters.js"
-import { makeMachines } from "./internal/engine/machine.js"
-import { makeSamplers } from "./internal/engine/samplers.js"
+import type * as Scope from "effect/Scope"
+import * as EngineError from "./EngineError.js"
+import { createAdapter, restoreAdapter } from "./internal/engine/adapters.js"
+import { makeCore } from "./internal/engine/core.js"
+import type { Executor, Machine } from "./internal/engine/executor.js"
+import { makeInProcess, makeThreads } from "./internal/engine/executor.js"
+import { makeSampler } from "./internal/engine/samplers.js"
+import { defaultLayout } from "./internal/engine/space.js"
 import type * as LocalAdapter from "./LocalAdapter.js"
 import * as LocalModel from "./LocalModel.js"
 import type * as LocalSampler from "./LocalSampler.js"
@@ -26,6 +33,8 @@ export interface Service {
   readonly models: ReadonlyArray<LocalModel.LocalModel>
   /** Whether the SIMD kernels run here, or the slower JavaScript ones. */
   readonly mode: "wasm" | "js"
+  /** How many threads compute; 1 without worker threads. */
+  readonly threads: number
   /** A new adapter; it changes nothing until it is trained. */
   readonly createAdapter: (
     config: LocalAdapter.Config
@@ -39,6 +48,10 @@ export interface Service {
   readonly sampler: (
     source: LocalAdapter.Snapshot | string
   ) => Effect.Effect<LocalSampler.Sampler, EngineError.EngineError>
+  /** Loads a model's weights now instead of with its first use. */
+  readonly load: (name: string) => Effect.Effect<void, EngineError.EngineError>
+  /** Prompt tokens of a model that did not have to be computed because an earlier sequence began with them. */
+  readonly reusedTokens: (name: string) => Effect.Effect<number, EngineError.EngineError>
   /** Lets other work in if it is due, as the engine does between its own slices: for what shares the thread with it. */
   readonly breathe: Effect.Effect<void>
 }
@@ -64,40 +77,112 @@ export interface Options {
   readonly sliceMillis?: number | undefined
   /** How to let other work in. Defaults to yielding to other fibers and then to the event loop. */
   readonly pause?: Effect.Effect<void> | undefined
-  /** The models to offer. Defaults to all. */
+  /** The models to offer. Defaults to the random ones. */
   readonly models?: ReadonlyArray<LocalModel.LocalModel> | undefined
+  /** What a pass may keep for its way back, in bytes per thread, before it computes it again. Defaults to 512 MiB. */
+  readonly activationBytes?: number | undefined
+  /** Tokens of one part of a batch; parts are computed one by one on each thread. Defaults to 512. */
+  readonly partTokens?: number | undefined
+  /** The most memory one model may need, in bytes; larger ones are refused. Defaults to 4 GiB, the most there can be. */
+  readonly memoryBytes?: number | undefined
 }
 
 /**
- * An engine of its own; memory for a model is taken when the model is first used.
+ * How an engine computes on worker threads.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface ThreadsOptions extends Omit<Options, "mode"> {
+  /** How many threads. */
+  readonly threads: number
+}
+
+const defaultPause = Effect.zipRight(Effect.yieldNow(), Effect.sleep(0))
+
+const coreOf = (options: Options | undefined) =>
+  makeCore({ sliceMillis: options?.sliceMillis ?? 10, pause: options?.pause ?? defaultPause })
+
+const executorOptions = (options: Options | undefined) => ({
+  activationBytes: options?.activationBytes ?? defaultLayout.activationBytes,
+  partTokens: options?.partTokens ?? defaultLayout.partTokens,
+  memoryBytes: options?.memoryBytes ?? Infinity
+})
+
+const fromExecutor = Effect.fnUntraced(function*(
+  executor: Executor,
+  models: ReadonlyArray<LocalModel.LocalModel>
+): Effect.fn.Return<Service> {
+  const machines = new Map<string, Effect.Effect<Machine, EngineError.ModelUnavailable>>()
+  for (const model of models) {
+    // a load that fails may succeed the next time
+    const [cached, forget] = yield* Effect.cachedInvalidateWithTTL(executor.open(model), Duration.infinity)
+    machines.set(model.name, Effect.tapErrorCause(cached, () => forget))
+  }
+  const machine = (name: string): Effect.Effect<Machine, EngineError.EngineError> =>
+    machines.get(name) ?? new EngineError.UnknownModel({ name, known: Array.from(machines.keys()) })
+  return Engine.of({
+    models,
+    mode: executor.mode,
+    threads: executor.threads,
+    createAdapter: (config) =>
+      Effect.flatMap(machine(config.baseModel), (machine) => createAdapter(executor, machine, config)),
+    restoreAdapter: (snapshot, options) =>
+      Effect.flatMap(
+        machine(snapshot.baseModel),
+        (machine) => restoreAdapter(executor, machine, snapshot, options?.optimizer ?? false)
+      ),
+    sampler: (source) =>
+      Effect.flatMap(
+        machine(typeof source === "string" ? source : source.baseModel),
+        (machine) => makeSampler(executor, machine, typeof source === "string" ? undefined : source)
+      ),
+    load: (name) => Effect.asVoid(machine(name)),
+    reusedTokens: (name) => Effect.flatMap(machine(name), ({ reused }) => reused),
+    breathe: executor.core.breathe
+  })
+})
+
+/**
+ * An engine in the calling thread; memory for a model is taken when the model is first used.
  *
  * @since 0.1.0
  * @category constructors
  */
 export const make: (options?: Options) => Effect.Effect<Service> = Effect.fnUntraced(function*(options) {
-  const models = options?.models ?? LocalModel.all
-  const machines = yield* makeMachines({
-    models,
-    mode: options?.mode ?? "wasm",
-    sliceMillis: options?.sliceMillis ?? 10,
-    pause: options?.pause ?? Effect.zipRight(Effect.yieldNow(), Effect.sleep(0))
-  })
-  const adapters = makeAdapters(machines)
-  const samplers = makeSamplers(machines)
-  return Engine.of({
-    models,
-    mode: machines.mode,
-    createAdapter: adapters.create,
-    restoreAdapter: adapters.restore,
-    sampler: samplers.make,
-    breathe: machines.breathe
-  })
+  const executor = makeInProcess(yield* coreOf(options), options?.mode ?? "wasm", executorOptions(options))
+  return yield* fromExecutor(executor, options?.models ?? LocalModel.all)
 })
 
 /**
- * An engine for everything that is provided with the layer.
+ * An engine on worker threads that run the engine's worker program; `NodeEngine` knows how to start them on Node.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const makeThreaded: (
+  options: ThreadsOptions
+) => Effect.Effect<Service, never, Worker.WorkerManager | Worker.Spawner | Scope.Scope> = Effect.fnUntraced(
+  function*(options) {
+    const executor = yield* makeThreads(yield* coreOf(options), options.threads, executorOptions(options))
+    return yield* fromExecutor(executor, options.models ?? LocalModel.all)
+  }
+)
+
+/**
+ * An engine in the calling thread for everything that is provided with the layer.
  *
  * @since 0.1.0
  * @category layers
  */
 export const layer = (options?: Options): Layer.Layer<Engine> => Layer.effect(Engine, make(options))
+
+/**
+ * An engine on worker threads, which start with the first model and end with the layer.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerThreads = (
+  options: ThreadsOptions
+): Layer.Layer<Engine, never, Worker.WorkerManager | Worker.Spawner> => Layer.scoped(Engine, makeThreaded(options))

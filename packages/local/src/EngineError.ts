@@ -54,6 +54,23 @@ export class Unsupported extends Schema.TaggedError<Unsupported>("@effect-tinker
 }
 
 /**
+ * The files of a model are missing, damaged, of a kind the engine does not know, or too large for this machine.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ModelUnavailable
+  extends Schema.TaggedError<ModelUnavailable>("@effect-tinker/local/EngineError/ModelUnavailable")(
+    "ModelUnavailable",
+    { model: Schema.String, description: Schema.String }
+  )
+{
+  override get message(): string {
+    return `${this.model}: ${this.description}`
+  }
+}
+
+/**
  * The numbers left the range of floats, usually after steps that were too large. Nothing was changed by the request.
  *
  * @since 0.1.0
@@ -74,7 +91,7 @@ export class NotFinite extends Schema.TaggedError<NotFinite>("@effect-tinker/loc
  * @since 0.1.0
  * @category errors
  */
-export type EngineError = InvalidRequest | UnknownModel | Unsupported | NotFinite
+export type EngineError = InvalidRequest | UnknownModel | Unsupported | ModelUnavailable | NotFinite
 
 /**
  * The same as a schema.
@@ -83,5 +100,5 @@ export type EngineError = InvalidRequest | UnknownModel | Unsupported | NotFinit
  * @category schemas
  */
 export const EngineError: Schema.Union<
-  [typeof InvalidRequest, typeof UnknownModel, typeof Unsupported, typeof NotFinite]
-> = Schema.Union(InvalidRequest, UnknownModel, Unsupported, NotFinite)
+  [typeof InvalidRequest, typeof UnknownModel, typeof Unsupported, typeof ModelUnavailable, typeof NotFinite]
+> = Schema.Union(InvalidRequest, UnknownModel, Unsupported, ModelUnavailable, NotFinite)

@@ -134,10 +134,12 @@ export interface NamedTensor extends FloatTensor {
 export interface Snapshot {
   readonly baseModel: string
   readonly rank: number
+  /** What the product of the factors is multiplied by: PEFT's `lora_alpha` over the rank. */
+  readonly scale: number
   readonly trainAttn: boolean
   readonly trainMlp: boolean
   readonly trainUnembed: boolean
-  /** The factors: `<matrix>.lora_A` and `<matrix>.lora_B`. */
+  /** The factors under PEFT's names: `base_model.model.<module>.lora_A.weight` and `….lora_B.weight`. */
   readonly weights: ReadonlyArray<NamedTensor>
   /** The state of the optimizer, with the names of the factors it belongs to. */
   readonly optimizer?: {

@@ -1,10 +1,45 @@
 /**
- * The models the embedded backend can train. They are small decoder-only transformers with frozen random weights and
- * the letter statistics of a page of English: enough to learn a task in seconds, not enough to know anything.
+ * The models the embedded backend can train: two tiny ones with frozen random weights for tests, and any checkpoint of
+ * the Llama or Qwen3 family that `LocalCheckpoint` reads.
  *
  * @since 0.1.0
  */
+import type * as Tokenizer from "@effect-tinker/tokenizer/Tokenizer"
+import type * as Effect from "effect/Effect"
+import type * as EngineError from "./EngineError.js"
 import * as LocalTokenizer from "./LocalTokenizer.js"
+
+/**
+ * How positions turn queries and keys.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Rotation {
+  /** Base of the frequencies. */
+  readonly theta: number
+  /** Llama 3's scaling: low frequencies are divided by `factor`, high ones kept, those between interpolated. */
+  readonly scaling?: {
+    readonly factor: number
+    readonly lowFrequencyFactor: number
+    readonly highFrequencyFactor: number
+    readonly originalContext: number
+  } | undefined
+}
+
+/**
+ * The weights of a checkpoint.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Weights {
+  /** Gives the values of a tensor in order, in pieces of bounded size. */
+  readonly read: (
+    tensor: string,
+    receive: (values: Float32Array, offset: number) => void
+  ) => Effect.Effect<void, EngineError.ModelUnavailable>
+}
 
 /**
  * A model by its measurements.
@@ -15,6 +50,8 @@ import * as LocalTokenizer from "./LocalTokenizer.js"
 export interface LocalModel {
   /** The name clients ask for. */
   readonly name: string
+  /** What kind of model it is: `local` for the random ones, else the family of the checkpoint. */
+  readonly family: "local" | "llama" | "qwen3"
   /** The longest sequence, prompt and completion together, in tokens. */
   readonly contextLength: number
   readonly vocabularySize: number
@@ -22,9 +59,52 @@ export interface LocalModel {
   readonly width: number
   readonly layers: number
   readonly heads: number
+  /** Heads of keys and values; each serves the same number of query heads. */
+  readonly keyValueHeads: number
+  readonly headSize: number
   /** Width of the hidden layer of each block. */
   readonly hidden: number
+  readonly activation: "swiglu" | "relu2"
+  /** Whether queries and keys are normalized per head. */
+  readonly queryKeyNorms: boolean
+  readonly normEpsilon: number
+  readonly rotation: Rotation
+  /** Whether the unembedding is the embedding table. */
+  readonly tiedEmbeddings: boolean
+  /** The scale of adapters: alpha over the rank, or over its square root. */
+  readonly lora: { readonly alpha: number; readonly rankStabilized: boolean }
+  /** The tokens that end a sequence when a request names no stops. */
+  readonly endTokens: ReadonlyArray<number>
+  /** The tokenizer; absent for the models that read bytes, whose tokenizer is `LocalTokenizer`. */
+  readonly tokenizer?: Tokenizer.Tokenizer | undefined
+  /** Where the weights come from; absent for random ones. */
+  readonly weights?: Weights | undefined
 }
+
+/**
+ * A model with random weights that reads bytes. The same measurements always give the same weights.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const random = (
+  measures: Pick<LocalModel, "name" | "contextLength" | "width" | "layers" | "heads" | "hidden">
+): LocalModel => ({
+  ...measures,
+  family: "local",
+  vocabularySize: LocalTokenizer.vocabularySize,
+  keyValueHeads: measures.heads,
+  headSize: measures.width / measures.heads,
+  activation: "relu2",
+  queryKeyNorms: false,
+  normEpsilon: 1e-5,
+  rotation: { theta: 10000 },
+  tiedEmbeddings: false,
+  // The square root keeps the size of a step the same for every rank; the constant makes the learning rates of large
+  // models (1e-4 and up) work for small ones.
+  lora: { alpha: 181, rankStabilized: true },
+  endTokens: LocalTokenizer.endTokens
+})
 
 /**
  * The smallest model: for tests and for a first try of a training loop.
@@ -32,34 +112,32 @@ export interface LocalModel {
  * @since 0.1.0
  * @category models
  */
-export const tiny: LocalModel = {
+export const tiny: LocalModel = random({
   name: "local/tiny",
   contextLength: 1024,
-  vocabularySize: LocalTokenizer.vocabularySize,
   width: 64,
   layers: 2,
   heads: 2,
   hidden: 256
-}
+})
 
 /**
- * The larger model, about three times slower than `tiny`: learns faster and remembers more.
+ * The larger random model, about three times slower than `tiny`: learns faster and remembers more.
  *
  * @since 0.1.0
  * @category models
  */
-export const small: LocalModel = {
+export const small: LocalModel = random({
   name: "local/small",
   contextLength: 1024,
-  vocabularySize: LocalTokenizer.vocabularySize,
   width: 96,
   layers: 3,
   heads: 3,
   hidden: 384
-}
+})
 
 /**
- * All models, smallest first.
+ * The models that need no files, smallest first.
  *
  * @since 0.1.0
  * @category models
@@ -72,6 +150,9 @@ export const all: ReadonlyArray<LocalModel> = [tiny, small]
  * @since 0.1.0
  * @category combinators
  */
-export const parameterCount = (model: LocalModel): number =>
-  2 * model.vocabularySize * model.width +
-  model.layers * (4 * model.width * model.width + 2 * model.width * model.hidden)
+export const parameterCount = (model: LocalModel): number => {
+  const { activation, headSize, heads, hidden, keyValueHeads, layers, tiedEmbeddings, vocabularySize, width } = model
+  const attention = 2 * width * headSize * (heads + keyValueHeads)
+  return (tiedEmbeddings ? 1 : 2) * vocabularySize * width +
+    layers * (attention + (activation === "swiglu" ? 3 : 2) * width * hidden)
+}

@@ -17,8 +17,9 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Http from "node:http"
-import * as Engine from "./Engine.js"
+import type { ModelUnavailable } from "./EngineError.js"
 import * as LocalServer from "./LocalServer.js"
+import * as NodeEngine from "./NodeEngine.js"
 import * as Storage from "./Storage.js"
 import type * as TinkerLocal from "./TinkerLocal.js"
 
@@ -33,6 +34,10 @@ export interface Options extends TinkerLocal.Options {
   readonly port?: number | undefined
   /** Defaults to `127.0.0.1`, which other machines cannot reach. */
   readonly host?: string | undefined
+  /** Compute on this many worker threads. Defaults to none: in short slices of the server's own thread. */
+  readonly threads?: number | undefined
+  /** Directories of Hugging Face models (Llama or Qwen3) to serve beside the package's own. Defaults to none. */
+  readonly modelDirectories?: ReadonlyArray<string> | undefined
   /** Where to keep checkpoints and records. Defaults to memory. */
   readonly directory?: string | undefined
   /** Which web pages may call: an origin, or `*`. Defaults to `*`. */
@@ -129,17 +134,27 @@ export const listen: (
  */
 export const serve: (
   options?: Options
-) => Effect.Effect<Running, HttpServerError.ServeError | Storage.StorageFailed, Scope.Scope> = Effect.fnUntraced(
-  function*(options = {}) {
-    const storage = options.directory === undefined
-      ? Storage.layerMemory
-      : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)
-    const context = yield* Layer.build(
-      LocalServer.layer(options).pipe(Layer.provide([Engine.layer(options.engine), storage]))
-    )
-    return yield* listen(Context.get(context, LocalServer.LocalServer), options)
-  }
-)
+) => Effect.Effect<Running, HttpServerError.ServeError | ModelUnavailable | Storage.StorageFailed, Scope.Scope> = Effect
+  .fnUntraced(
+    function*(options = {}) {
+      const storage = options.directory === undefined
+        ? Storage.layerMemory
+        : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)
+      const context = yield* Layer.build(
+        LocalServer.layer(options).pipe(
+          Layer.provide([
+            NodeEngine.layerFor({
+              ...options.engine,
+              threads: options.threads,
+              directories: options.modelDirectories
+            }),
+            storage
+          ])
+        )
+      )
+      return yield* listen(Context.get(context, LocalServer.LocalServer), options)
+    }
+  )
 
 /**
  * A server for as long as the layer lives.
@@ -149,7 +164,7 @@ export const serve: (
  */
 export const layer = (
   options?: Options
-): Layer.Layer<LocalServerAddress, HttpServerError.ServeError | Storage.StorageFailed> =>
+): Layer.Layer<LocalServerAddress, HttpServerError.ServeError | ModelUnavailable | Storage.StorageFailed> =>
   Layer.scoped(LocalServerAddress, serve(options))
 
 /**

@@ -1,6 +1,7 @@
 /**
- * The engine of the embedded backend: small transformers that train and sample on the CPU. It knows nothing of HTTP,
- * files or Node; it computes in short slices so that whatever shares the event loop with it stays responsive.
+ * The engine of the embedded backend: transformers that train and sample on the CPU. It knows nothing of HTTP, files or
+ * Node. By default it computes in the calling thread, in short slices so that everything else on the event loop stays
+ * responsive; `layerThreads` computes on worker threads, with the same results.
  *
  * @since 0.1.0
  */
@@ -29,8 +30,16 @@ export * as Faults from "./Faults.js"
 export * as LocalAdapter from "./LocalAdapter.js"
 
 /**
- * The models the embedded backend can train. They are small decoder-only transformers with frozen random weights and
- * the letter statistics of a page of English: enough to learn a task in seconds, not enough to know anything.
+ * Models from the files of a Hugging Face directory: `config.json`, safetensors in 16 or 32 bits, `tokenizer.json` and a
+ * chat template. The families are Llama and Qwen3.
+ *
+ * @since 0.1.0
+ */
+export * as LocalCheckpoint from "./LocalCheckpoint.js"
+
+/**
+ * The models the embedded backend can train: two tiny ones with frozen random weights for tests, and any checkpoint of
+ * the Llama or Qwen3 family that `LocalCheckpoint` reads.
  *
  * @since 0.1.0
  */

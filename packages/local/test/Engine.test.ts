@@ -229,7 +229,7 @@ describe("Engine", () => {
       assert.include((yield* Effect.flip(other.load(snapshot))).message, "rank 4")
       assert.include(
         (yield* Effect.flip(resumed.load({ ...snapshot, weights: snapshot.weights.slice(1) }))).message,
-        "layers.0.attn.qkv.lora_A"
+        "layers.0.self_attn.q_proj.lora_A"
       )
       assert.deepStrictEqual(yield* other.snapshot(), before)
     }))

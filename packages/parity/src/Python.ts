@@ -32,7 +32,7 @@ const text = <E, R>(stream: Stream.Stream<Uint8Array, E, R>) =>
   stream.pipe(Stream.decodeText(), Stream.runCollect, Effect.map(Chunk.join("")))
 
 /** Output of a command that succeeds, or the end of what it complained about. */
-const output = (command: Command.Command) =>
+export const output = (command: Command.Command) =>
   Effect.scoped(
     Effect.gen(function*() {
       const process = yield* Command.start(command)

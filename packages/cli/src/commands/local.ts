@@ -8,31 +8,82 @@ import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import { availableParallelism } from "node:os"
 import { CliFailure } from "../internal/CliFailure.js"
+import { Connection, readSecret } from "../internal/connection.js"
 import { Output } from "../terminal/Output.js"
+
+/** Lines such as `tml-KEY ada@example.org`; without an e-mail all keys belong to one user. */
+const parseKeys = (text: string) => {
+  const keys = text.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"))
+  return keys.length > 0 && keys.every((line) => /^tml-\S+( \S+@\S+)?$/.test(line))
+    ? Effect.succeed(keys.map((line) => {
+      const [key = "", email] = line.split(" ")
+      return { key: Redacted.make(key), email }
+    }))
+    : new CliFailure({
+      what: "The keys for the server cannot be read",
+      advice: "Write one key per line, which starts with `tml-` and may be followed by a space and an e-mail address."
+    })
+}
 
 const local = Effect.fnUntraced(function*(options: {
   readonly port: number
   readonly host: string
   readonly directory: Option.Option<string>
+  readonly models: ReadonlyArray<string>
+  readonly threads: Option.Option<number>
   readonly memory: boolean
+  readonly jwt: boolean
+  readonly allowHost: ReadonlyArray<string>
+  readonly allowOrigin: Option.Option<string>
+  readonly open: boolean
 }) {
   const output = yield* Output
+  const connection = yield* Connection
   const backend = yield* Effect.promise(() => import("../internal/localBackend.js"))
   const directory = options.memory
     ? undefined
     : Option.isSome(options.directory)
     ? options.directory.value
     : yield* backend.directory
-  const running = yield* backend.serve({ port: options.port, host: options.host, directory }).pipe(
-    Effect.catchTag("ServeError", (cause) =>
-      new CliFailure({
-        what: `Port ${options.port} of ${options.host} cannot be opened`,
-        advice: "Another program may be using it: choose another with --port, or 0 for any free one.",
-        cause
-      }))
+  const apiKeys = Option.isNone(connection.apiKey)
+    ? undefined
+    : yield* Effect.flatMap(readSecret("--api-key", connection.apiKey.value), parseKeys)
+  const running = yield* backend.serve({
+    port: options.port,
+    host: options.host,
+    directory,
+    threads: Option.getOrElse(options.threads, availableParallelism),
+    modelDirectories: options.models,
+    apiKeys,
+    open: options.open,
+    allowHosts: options.allowHost,
+    allowOrigin: Option.getOrUndefined(options.allowOrigin),
+    clientConfig: options.jwt ? { pjwtAuthEnabled: true } : undefined
+  }).pipe(
+    Effect.catchTags({
+      ServeError: (cause) =>
+        new CliFailure({
+          what: `Port ${options.port} of ${options.host} cannot be opened`,
+          advice: "Another program may be using it: choose another with --port, or 0 for any free one.",
+          cause
+        }),
+      StorageFailed: (cause) =>
+        new CliFailure({
+          what: `The data directory ${directory} cannot be used: ${cause.message}`,
+          advice: "Choose another with --dir, or keep everything in memory with --memory.",
+          cause
+        }),
+      ModelUnavailable: (cause) =>
+        new CliFailure({
+          what: `The model cannot be served: ${cause.message}`,
+          advice: "--model takes a directory with config.json, tokenizer.json and safetensors.",
+          cause
+        })
+    })
   )
-  const apiKey = Redacted.value(backend.apiKey)
+  const apiKey = Redacted.value(running.apiKey)
   yield* output.printRecord({
     json: { base_url: running.baseUrl, api_key: apiKey, directory: directory ?? null },
     properties: [
@@ -42,6 +93,9 @@ const local = Effect.fnUntraced(function*(options: {
     ]
   })
   yield* output.note(`export TINKER_BASE_URL=${running.baseUrl} TINKER_API_KEY=${apiKey}`)
+  if (options.open) {
+    yield* output.note("Warning: with --open, anyone who reaches this port, web pages included, can do everything")
+  }
   yield* output.note("Ctrl-C stops it")
   return yield* Effect.never
 }, Effect.scoped)
@@ -60,7 +114,35 @@ export const command = Command.make("local", {
     Options.withDescription("Where to keep checkpoints and records. Default: TINKER_LOCAL_DIR, then ~/.tinker/local."),
     Options.optional
   ),
-  memory: Options.boolean("memory").pipe(Options.withDescription("Keep everything in memory."))
+  models: Options.text("model").pipe(
+    Options.withDescription("Directory of a Hugging Face model (Llama or Qwen3) to serve too. May be repeated."),
+    Options.repeated
+  ),
+  threads: Options.integer("threads").pipe(
+    Options.withDescription("Threads that train and sample. Default: one for each core."),
+    Options.optional
+  ),
+  memory: Options.boolean("memory").pipe(Options.withDescription("Keep everything in memory.")),
+  jwt: Options.boolean("jwt").pipe(
+    Options.withDescription("Have clients exchange their API key for a token, as the hosted service does.")
+  ),
+  allowHost: Options.text("allow-host").pipe(
+    Options.withDescription("A further name under which clients reach the server. May be repeated."),
+    Options.repeated
+  ),
+  allowOrigin: Options.text("allow-origin").pipe(
+    Options.withDescription("Web pages that may call: an origin such as https://example.org, or *. Default: none."),
+    Options.optional
+  ),
+  open: Options.boolean("open").pipe(
+    Options.withDescription(
+      "Accept any key, any host name and any web page. Anyone who reaches the port can do everything."
+    )
+  )
 }, local).pipe(
-  Command.withDescription("Start the embedded backend: training and sampling of small models on this machine.")
+  Command.withDescription(
+    "Start the embedded backend: training and sampling of small models on this machine. It accepts the key it prints, " +
+      "which is kept in its directory; with --api-key @FILE the keys in that file, one per line, each with the e-mail " +
+      "of its user if there are several users."
+  )
 )

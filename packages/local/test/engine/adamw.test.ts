@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { adamStep, globalNorm } from "../../src/internal/engine/adamw.js"
+import { adamStep, squares } from "../../src/internal/engine/adamw.js"
 import type { AdamSettings } from "../../src/internal/engine/adamw.js"
 
 const settings: AdamSettings = {
@@ -16,7 +16,7 @@ const run = (change: Partial<AdamSettings>, gradients: ReadonlyArray<ReadonlyArr
   const moments = { first: new Float32Array(2), second: new Float32Array(2), steps: 0 }
   for (const gradient of gradients) {
     const slopes = Float32Array.from(gradient)
-    adamStep(values, slopes, moments, { ...settings, ...change }, globalNorm(slopes))
+    adamStep(values, slopes, moments, { ...settings, ...change }, Math.sqrt(squares(slopes, 0, 2)))(0, 2)
   }
   return Array.from(values)
 }

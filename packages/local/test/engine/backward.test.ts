@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Example, Task } from "../../src/internal/engine/examples.js"
-import { initialFactors, makeLora, namedPieces } from "../../src/internal/engine/lora.js"
+import { makeLora, namedPieces } from "../../src/internal/engine/architecture.js"
 import type { LossName } from "../../src/internal/engine/losses.js"
 import { lossDefaults } from "../../src/internal/engine/losses.js"
-import { merge } from "../../src/internal/engine/merge.js"
+import { makeRandom } from "../../src/internal/engine/numbers.js"
 import { pass } from "../../src/internal/engine/pass.js"
-import { makeRandom } from "../../src/internal/engine/random.js"
-import { drain, micro, microWorkspace, randomArray } from "./support.js"
+import type { Example, Task } from "../../src/internal/engine/requests.js"
+import type { LocalModel } from "../../src/LocalModel.js"
+import { drain, makeTestSpace, micro, microQwen, randomArray } from "./support.js"
 
 const dot = (left: Float32Array, right: Float32Array): number => {
   let sum = 0
@@ -15,9 +15,14 @@ const dot = (left: Float32Array, right: Float32Array): number => {
 }
 
 /** Ragged lengths: within a block of rows, exactly one, more than one. */
-const makeExamples = (loss: LossName, width: number, sampled: (index: number) => number): ReadonlyArray<Example> => {
+const makeExamples = (
+  vocabulary: number,
+  loss: LossName,
+  width: number,
+  sampled: (index: number) => number
+): ReadonlyArray<Example> => {
   const random = makeRandom(5)
-  const token = (): number => Math.floor(random.next() * micro.vocabularySize)
+  const token = (): number => Math.floor(random.next() * vocabulary)
   return [5, 32, 41, 1].map((length): Example => {
     const cells = length * width
     return {
@@ -34,42 +39,45 @@ const makeExamples = (loss: LossName, width: number, sampled: (index: number) =>
   })
 }
 
-const settings = { rank: 5, seed: 3, groups: new Set(["attn", "mlp", "unembed"] as const) }
+const settings = { rank: 5, groups: ["attn", "mlp", "unembed"] as const }
 
-const makeSubject = (mode: "wasm" | "js", loss: LossName, config = lossDefaults[loss]) => {
-  const workspace = microWorkspace(mode)
-  const lora = makeLora(workspace.shape, settings)
-  const values = initialFactors(lora)
-  // Away from the starting point, where half of the gradient is zero.
+const makeSubject = (
+  model: LocalModel,
+  mode: "wasm" | "js",
+  loss: LossName,
+  options: Parameters<typeof makeTestSpace>[2] = {}
+) => {
+  const space = makeTestSpace(model, mode, options)
+  const lora = makeLora(space.architecture, settings)
+  const values = new Float32Array(lora.size)
+  // Away from the starting point, where B is zero and so is the gradient of A.
   const random = makeRandom(9)
-  for (const { b, matrix } of lora.factors) {
-    values.set(randomArray(settings.rank * matrix.columns, random.next, 0.002), b)
+  for (const { a, b, part } of lora.factors.values()) {
+    values.set(randomArray(settings.rank * part.inputs, random.next, 1 / Math.sqrt(part.inputs)), a)
+    values.set(randomArray(settings.rank * part.outputs, random.next, 0.002), b)
   }
   const run = (at: Float32Array, gradient: Float32Array | undefined, examples: ReadonlyArray<Example>) => {
     const task: Task = {
       examples,
       loss,
-      config: new Map(Object.entries(config)),
+      config: new Map(Object.entries(lossDefaults[loss])),
       forwardOnly: gradient === undefined
     }
-    drain(merge(workspace, { lora, values: at }, true))
-    const results = drain(
-      pass(workspace, { lora, values: at, gradient: gradient ?? new Float32Array(0) }, task, examples)
-    )
+    const results = drain(pass(space, { lora, values: at }, task, examples, gradient ?? new Float32Array(0)))
     assert.isDefined(results)
     return results ?? []
   }
-  return { lora, values, run }
+  return { lora, run, space, values }
 }
 
 const total = (results: ReadonlyArray<{ readonly loss: number }>): number =>
   results.reduce((sum, { loss }) => sum + loss, 0)
 
 /** Compares the gradient of every factor with central differences of the loss, along several directions. */
-const checkByDifferences = (mode: "wasm" | "js", loss: LossName, width: number): void => {
-  const { lora, run, values } = makeSubject(mode, loss)
+const checkByDifferences = (model: LocalModel, mode: "wasm" | "js", loss: LossName, width: number): void => {
+  const { lora, run, values } = makeSubject(model, mode, loss)
   // Near the logprobs themselves, so that ratios are near 1 and some clip while others do not.
-  const plain = makeExamples(loss, width, () => -5.5)
+  const plain = makeExamples(model.vocabularySize, loss, width, () => -5.5)
   const gradient = new Float32Array(lora.size)
   run(values, gradient, plain)
   const random = makeRandom(11)
@@ -83,7 +91,7 @@ const checkByDifferences = (mode: "wasm" | "js", loss: LossName, width: number):
     for (const direction of [along, mixed]) {
       const expected = dot(own, direction)
       // A change of the loss well above the noise of floats, well below the curvature.
-      const step = 0.15 / length
+      const step = 0.015 / length
       const moved = (sign: number): number => {
         const shifted = values.slice()
         direction.forEach((value, i) => shifted[piece.from + i] = (shifted[piece.from + i] ?? 0) + sign * step * value)
@@ -97,16 +105,19 @@ const checkByDifferences = (mode: "wasm" | "js", loss: LossName, width: number):
 
 describe("backward", () => {
   for (const mode of ["wasm", "js"] as const) {
-    it(`${mode}: cross entropy, one target per token`, () => checkByDifferences(mode, "cross_entropy", 1))
+    for (const model of [micro, microQwen]) {
+      it(`${mode}: cross entropy, ${model.name}, one target per token`, () =>
+        checkByDifferences(model, mode, "cross_entropy", 1))
+    }
   }
-  it("cross entropy, three targets per token", () => checkByDifferences("wasm", "cross_entropy", 3))
-  it("importance sampling", () => checkByDifferences("wasm", "importance_sampling", 1))
-  it("ppo", () => checkByDifferences("wasm", "ppo", 1))
-  it("dro", () => checkByDifferences("wasm", "dro", 1))
+  it("cross entropy, three targets per token", () => checkByDifferences(micro, "wasm", "cross_entropy", 3))
+  it("importance sampling", () => checkByDifferences(micro, "wasm", "importance_sampling", 1))
+  it("ppo", () => checkByDifferences(micro, "wasm", "ppo", 1))
+  it("dro", () => checkByDifferences(micro, "wasm", "dro", 1))
 
   it("cispo is cross entropy weighted by the clipped ratio, which counts as a constant", () => {
-    const { lora, run, values } = makeSubject("wasm", "cispo")
-    const examples = makeExamples("cispo", 1, (i) => -5.5 - (i % 4))
+    const { lora, run, values } = makeSubject(micro, "wasm", "cispo")
+    const examples = makeExamples(micro.vocabularySize, "cispo", 1, (i) => -5.5 - (i % 4))
     const gradient = new Float32Array(lora.size)
     const results = run(values, gradient, examples)
     const weighted = examples.map((example, index): Example => ({
@@ -118,7 +129,7 @@ describe("backward", () => {
         )
       }
     }))
-    const other = makeSubject("wasm", "cross_entropy")
+    const other = makeSubject(micro, "wasm", "cross_entropy")
     const expected = new Float32Array(lora.size)
     other.run(values, expected, weighted)
     const size = Math.sqrt(dot(expected, expected))
@@ -128,9 +139,9 @@ describe("backward", () => {
   })
 
   it("both kernels give the same logprobs and the same gradient", () => {
-    const examples = makeExamples("cross_entropy", 1, () => 0)
+    const examples = makeExamples(micro.vocabularySize, "cross_entropy", 1, () => 0)
     const [left, right] = (["wasm", "js"] as const).map((mode) => {
-      const { lora, run, values } = makeSubject(mode, "cross_entropy")
+      const { lora, run, values } = makeSubject(micro, mode, "cross_entropy")
       const gradient = new Float32Array(lora.size)
       return { results: run(values, gradient, examples), gradient }
     })
@@ -142,9 +153,21 @@ describe("backward", () => {
     assert.isBelow(dot(difference, difference) / dot(left.gradient, left.gradient), 1e-8)
   })
 
+  it("blocks computed again on the way back give the same bits as blocks that were kept", () => {
+    const examples = makeExamples(microQwen.vocabularySize, "cross_entropy", 1, () => 0)
+    const [kept, again] = [{}, { activationBytes: 1 }].map((options) => {
+      const { lora, run, space, values } = makeSubject(microQwen, "wasm", "cross_entropy", options)
+      const gradient = new Float32Array(lora.size)
+      return { recompute: space.training.recompute, results: run(values, gradient, examples), gradient }
+    })
+    assert.deepStrictEqual([kept?.recompute, again?.recompute], [false, true])
+    assert.deepStrictEqual(again?.results, kept?.results)
+    assert.deepStrictEqual(again?.gradient, kept?.gradient)
+  })
+
   it("a batch gives what its sequences give one by one", () => {
-    const examples = makeExamples("cross_entropy", 1, () => 0)
-    const { lora, run, values } = makeSubject("wasm", "cross_entropy")
+    const examples = makeExamples(micro.vocabularySize, "cross_entropy", 1, () => 0)
+    const { lora, run, values } = makeSubject(micro, "wasm", "cross_entropy")
     const together = new Float32Array(lora.size)
     const results = run(values, together, examples)
     const apart = new Float32Array(lora.size)

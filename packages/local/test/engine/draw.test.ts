@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { draw } from "../../src/internal/engine/draw.js"
 import type { DrawSettings } from "../../src/internal/engine/draw.js"
-import { makeRandom } from "../../src/internal/engine/random.js"
+import { makeRandom } from "../../src/internal/engine/numbers.js"
 
 const probabilities = [0.1, 0.4, 0.2, 0.3]
 const logprobs = Float32Array.from(probabilities, Math.log)

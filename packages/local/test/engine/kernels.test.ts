@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Kernels } from "../../src/internal/engine/kernels.js"
 import { makeKernels } from "../../src/internal/engine/kernels.js"
-import { makeRandom } from "../../src/internal/engine/random.js"
+import { makeRandom } from "../../src/internal/engine/numbers.js"
 
 const element = (memory: Float32Array, offset: number, row: number, column: number, i: number, j: number): number =>
   memory[offset + i * row + j * column] ?? NaN
@@ -18,7 +18,13 @@ describe("kernels", () => {
       const { memory } = kernels
       const wrong: Array<ReadonlyArray<number>> = []
       const [b, packed, c] = [10_000, 20_000, 30_000]
-      for (const [m, n, k] of [[1, 8, 1], [4, 8, 3], [5, 16, 7], [7, 24, 33], [13, 8, 5], [32, 40, 16]] as const) {
+      for (
+        const [m, n, k] of [[1, 8, 1], [4, 8, 3], [5, 16, 7], [7, 24, 33], [13, 8, 5], [32, 40, 16], [1, 72, 9], [
+          3,
+          40,
+          6
+        ]] as const
+      ) {
         for (const transposed of [false, true]) {
           for (const accumulate of [false, true]) {
             for (let i = 0; i < memory.length; i++) memory[i] = random.next() - 0.5
@@ -61,17 +67,19 @@ describe("kernels", () => {
     expSum: (kernels) => kernels.expSum(8, 36, 1.5),
     expScale: (kernels) => kernels.expScale(8, 36, 0.5, -2),
     addRow: (kernels) => kernels.addRow(8, 100, 24),
-    normalise: (kernels) => kernels.normalise(0, 200, 400, 16, 5),
-    normaliseBackward: (kernels) => kernels.normaliseBackward(0, 100, 200, 300, 16, 5),
-    activate: (kernels) => kernels.activate(0, 100, 64),
-    activateBackward: (kernels) => kernels.activateBackward(0, 100, 200, 64),
+    normalize: (kernels) => kernels.normalize(0, 200, 400, 16, 5, 1e-5),
+    normalizeBackward: (kernels) => kernels.normalizeBackward(0, 100, 400, 200, 16, 5, 1e-5, 1),
+    "normalizeBackward in place": (kernels) => kernels.normalizeBackward(0, 100, 400, 0, 16, 5, 1e-5, 0),
+    swiglu: (kernels) => kernels.swiglu(0, 200, 12, 5),
+    swigluBackward: (kernels) => kernels.swigluBackward(0, 200, 300, 12, 5),
+    relu2: (kernels) => kernels.relu2(0, 200, 16, 4),
+    relu2Backward: (kernels) => kernels.relu2Backward(0, 200, 300, 16, 4),
+    turn: (kernels) => kernels.turn(0, 16, 1000, 24, 24 * 8),
     "rotate forwards": (kernels) => kernels.rotate(0, 300, 320, 4, 8, 1),
     "rotate backwards": (kernels) => kernels.rotate(0, 300, 320, 4, 8, -1),
     "softmax from the first column": (kernels) => kernels.softmax(0, 16, 11, 1, 0.7),
     "softmax further on": (kernels) => kernels.softmax(0, 48, 9, 33, 0.2),
-    softmaxBackward: (kernels) => kernels.softmaxBackward(0, 300, 16, 11, 0.7),
-    "attendRow without a prompt": (kernels) => kernels.attendRow(0, 40, 100, 0, 200, 3, 1900, 2, 8, 0.35),
-    attendRow: (kernels) => kernels.attendRow(0, 40, 100, 9, 500, 6, 1900, 2, 8, 0.35)
+    softmaxBackward: (kernels) => kernels.softmaxBackward(0, 300, 16, 11, 0.7)
   }
   for (const [name, operate] of Object.entries(operations)) {
     it(`${name}: wasm and js agree everywhere in memory`, () => {
@@ -94,6 +102,19 @@ describe("kernels", () => {
       assert.deepStrictEqual(differing, [])
     })
   }
+
+  it("a row's sums are the same bits in every tile", () => {
+    const random = makeRandom(3)
+    const kernels = makeKernels(40_000, "wasm")
+    for (let i = 0; i < 20_000; i++) kernels.memory[i] = random.next() - 0.5
+    kernels.pack(5000, 40, 1, 37, 40, 12_000)
+    const rows = (m: number): Float32Array => {
+      kernels.gemm(0, 37, 1, 12_000, 37 * 8, 20_000, 40, m, 40, 37, 0)
+      return kernels.memory.slice(20_000, 20_000 + m * 40)
+    }
+    const all = rows(7)
+    for (const m of [1, 2, 3, 4, 5]) assert.deepStrictEqual(rows(m), all.slice(0, m * 40))
+  })
 
   it("the exponential is exact to the last bits over its range, and vanishes below it", () => {
     const kernels = makeKernels(1024, "wasm")

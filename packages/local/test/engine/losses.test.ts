@@ -11,7 +11,7 @@ const evaluate = (loss: LossName, logprob: number, sampled: number, advantage: n
     advantages: Float32Array.of(advantage)
   }
   const logprobs = Float32Array.of(logprob)
-  const value = evaluateLoss(loss, new Map(Object.entries(config)), logprobs, inputs, elementwise, derivative)
+  const value = evaluateLoss(loss, new Map(Object.entries(config)), logprobs, inputs, elementwise, derivative, 0, 1)
   return { value, elementwise: elementwise[0] ?? NaN, derivative: derivative[0] ?? NaN }
 }
 

@@ -1,22 +1,72 @@
-import { makeShape } from "../../src/internal/engine/shape.js"
-import type { Work } from "../../src/internal/engine/work.js"
-import type { Workspace } from "../../src/internal/engine/workspace.js"
-import { makeWorkspace } from "../../src/internal/engine/workspace.js"
-import type { LocalModel } from "../../src/LocalModel.js"
-import * as LocalTokenizer from "../../src/LocalTokenizer.js"
+import { Effect } from "effect"
+import { makeArchitecture } from "../../src/internal/engine/architecture.js"
+import { makeKernels } from "../../src/internal/engine/kernels.js"
+import type { Space, Work } from "../../src/internal/engine/space.js"
+import { defaultLayout, makeLayout, makeSpace } from "../../src/internal/engine/space.js"
+import { writeWeights } from "../../src/internal/engine/weights.js"
+import * as LocalModel from "../../src/LocalModel.js"
 
 /** Small enough that a check by differences over all its parts takes milliseconds. */
-export const micro: LocalModel = {
+export const micro: LocalModel.LocalModel = LocalModel.random({
   name: "local/micro",
   contextLength: 96,
-  vocabularySize: LocalTokenizer.vocabularySize,
   width: 16,
   layers: 2,
   heads: 2,
   hidden: 24
+})
+
+/** Grouped queries, norms, gates and tied embeddings, over a vocabulary that does not fill its last panel. */
+export const microQwen: LocalModel.LocalModel = {
+  ...micro,
+  name: "local/micro-qwen",
+  family: "qwen3",
+  vocabularySize: 61,
+  heads: 4,
+  keyValueHeads: 2,
+  headSize: 8,
+  hidden: 40,
+  activation: "swiglu",
+  queryKeyNorms: true,
+  tiedEmbeddings: true,
+  rotation: { theta: 1000 },
+  weights: {
+    // small numbers that differ from tensor to tensor and from place to place
+    read: (tensor, receive) =>
+      Effect.sync(() => {
+        const norm = /norm/.test(tensor)
+        const seed = Array.from(tensor).reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 9973, 7)
+        const values = Float32Array.from(
+          { length: sizeOf(tensor) },
+          (_, i) => norm ? 1 + 0.3 * Math.sin(seed + i) : 0.5 * Math.sin(seed + i * 12.9898 + (i % 7))
+        )
+        receive(values, 0)
+      })
+  }
 }
 
-export const microWorkspace = (mode: "wasm" | "js"): Workspace => drain(makeWorkspace(makeShape(micro), mode))
+const sizeOf = (tensor: string): number => {
+  const architecture = makeArchitecture(microQwen)
+  for (const { parts } of architecture.projections) {
+    for (const part of parts) if (tensor === `${part.name}.weight`) return part.inputs * part.outputs
+  }
+  for (const gain of architecture.gains) if (tensor === `${gain.name}.weight`) return gain.length
+  return microQwen.vocabularySize * microQwen.width
+}
+
+export const makeTestSpace = (
+  model: LocalModel.LocalModel,
+  mode: "wasm" | "js",
+  options: Partial<typeof defaultLayout> | { readonly activationBytes: number } = {}
+): Space => {
+  const architecture = makeArchitecture(model)
+  const layout = makeLayout(architecture, { ...defaultLayout, ...options, threads: 1 })
+  const kernels = makeKernels(layout.floats, mode)
+  Effect.runSync(writeWeights(architecture, layout, kernels.memory, (work) => Effect.sync(() => drain(work()))))
+  const space = makeSpace(architecture, layout, kernels, 0)
+  if (space === undefined) throw new Error("no space")
+  return space
+}
 
 /** Drives work to its end without pauses. */
 export const drain = <A>(work: Work<A>): A => {

@@ -18,6 +18,7 @@ const snapshot = (value: number): Snapshot => {
   return {
     baseModel: "local/tiny",
     rank: 1,
+    scale: 181,
     trainAttn: true,
     trainMlp: true,
     trainUnembed: true,

@@ -1,7 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, FastCheck } from "effect"
-import { checkStops, makeStopWatch } from "../../src/internal/engine/stops.js"
+import { checkStops } from "../../src/internal/engine/requests.js"
+import { makeStopWatch } from "../../src/internal/engine/sampling.js"
+import { tokenBytesOf } from "../../src/internal/engine/weights.js"
 import { makeText } from "../../src/internal/server/openai.js"
+import * as LocalModel from "../../src/LocalModel.js"
 import * as LocalTokenizer from "../../src/LocalTokenizer.js"
 
 const word = FastCheck.string({ unit: FastCheck.constantFrom("a", "b", "é", "€", "😀"), minLength: 1, maxLength: 4 })
@@ -19,9 +22,9 @@ describe("openai", () => {
       FastCheck.integer({ min: 1, max: 5 })
     ],
     ([pieces, stop, size]) => {
-      const watch = makeStopWatch(Either.getOrThrow(checkStops(stop)))
+      const watch = makeStopWatch(Either.getOrThrow(checkStops(LocalModel.tiny, stop)), tokenBytesOf(LocalModel.tiny))
       const drawn = pieces.flat()
-      const end = drawn.findIndex((token) => watch.push(token))
+      const end = drawn.findIndex((token) => watch(token))
       const tokens = end === -1 ? drawn : drawn.slice(0, end + 1)
       const stopReason = end === -1 ? "length" : "stop"
       const all = LocalTokenizer.decode(tokens, { skipSpecials: true })

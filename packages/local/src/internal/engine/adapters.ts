@@ -5,21 +5,17 @@ import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as EngineError from "../../EngineError.js"
 import type { Adapter, Config, NamedTensor, PassResult, Snapshot, StepParams } from "../../LocalAdapter.js"
-import { adamStep, globalNorm } from "./adamw.js"
+import { adamStep, squares } from "./adamw.js"
 import type { AdamSettings, Moments } from "./adamw.js"
-import { planBatches } from "./batch.js"
-import { checkTask } from "./examples.js"
-import type { Task } from "./examples.js"
-import { add, at } from "./floats.js"
-import { initialFactors, makeLora, namedPieces } from "./lora.js"
-import type { Lora } from "./lora.js"
-import type { Machine, Machines } from "./machine.js"
-import { load, merge } from "./merge.js"
-import type { Packed } from "./merge.js"
-import { pass } from "./pass.js"
+import type { Group, Lora } from "./architecture.js"
+import { makeLora, namedPieces } from "./architecture.js"
+import type { Executor, Machine } from "./executor.js"
+import { add, at, fillRandom, makeRandom } from "./numbers.js"
 import type { ExampleResult } from "./pass.js"
-import type { Group } from "./shape.js"
-import { maxRank } from "./workspace.js"
+import { planParts } from "./pass.js"
+import { checkTask } from "./requests.js"
+import type { Task } from "./requests.js"
+import type { Work } from "./space.js"
 
 const notFinite = (what: string): EngineError.NotFinite =>
   new EngineError.NotFinite({
@@ -70,8 +66,16 @@ const result = (task: Task, examples: ReadonlyArray<ExampleResult>): PassResult 
 const named = (lora: Lora, values: Float32Array): ReadonlyArray<NamedTensor> =>
   namedPieces(lora).map(({ from, name, shape, to }) => ({ name, shape, data: values.slice(from, to) }))
 
-/** Copies named tensors into a flat array; says what is missing or does not fit. */
-const fill = (lora: Lora, target: Float32Array, tensors: ReadonlyArray<NamedTensor>): string | undefined => {
+/**
+ * Copies named tensors into a flat array; says what is missing or does not fit. An adapter made with another scale is
+ * brought to ours by its factors B.
+ */
+const fill = (
+  lora: Lora,
+  target: Float32Array,
+  tensors: ReadonlyArray<NamedTensor>,
+  scale: number
+): string | undefined => {
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]))
   for (const piece of namedPieces(lora)) {
     const tensor = byName.get(piece.name)
@@ -80,52 +84,110 @@ const fill = (lora: Lora, target: Float32Array, tensors: ReadonlyArray<NamedTens
       return `${piece.name} of the snapshot has ${tensor.data.length} values, the adapter ${piece.to - piece.from}`
     }
     target.set(tensor.data, piece.from)
+    if (scale === lora.scale || !piece.name.endsWith(".lora_B.weight")) continue
+    for (let i = piece.from; i < piece.to; i++) target[i] = at(target, i) * (scale / lora.scale)
   }
   return undefined
 }
 
-const makeAdapter = (machine: Machine, lora: Lora, initial: Float32Array): Adapter => {
-  const { model } = machine.shape
-  const { groups, rank } = lora.settings
+/** A random, B zero: a new adapter changes nothing. */
+const initialize = (lora: Lora, values: Float32Array, seed: number): void => {
+  const random = makeRandom(seed, 1)
+  for (const { a, b, part } of lora.factors.values()) {
+    fillRandom(values.subarray(a, b), 1 / Math.sqrt(part.inputs), random)
+  }
+}
+
+// Numbers handled between two pauses.
+const stride = 1 << 18
+
+/** Runs a loop over many numbers in pieces. */
+function* inPieces(length: number, body: (from: number, to: number) => void): Work<void> {
+  for (let from = 0; from < length; from += stride) {
+    body(from, Math.min(length, from + stride))
+    yield
+  }
+}
+
+/** The norm of a gradient. */
+function* norm(gradient: Float32Array): Work<number> {
+  let sum = 0
+  yield* inPieces(gradient.length, (from, to) => sum += squares(gradient, from, to))
+  return Math.sqrt(sum)
+}
+
+const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: Float32Array): Adapter => {
+  const { architecture: { model }, layout } = machine
+  const { core } = executor
+  const { settings } = lora
+  const { groups, rank } = settings
   const turn = Effect.unsafeMakeSemaphore(1)
   const values = initial
   const gradient = new Float32Array(lora.size)
-  let moments: Moments = { first: new Float32Array(lora.size), second: new Float32Array(lora.size), steps: 0 }
-  let packed: Packed | undefined
+  const freshMoments = (): Moments => ({
+    first: new Float32Array(lora.size),
+    second: new Float32Array(lora.size),
+    steps: 0
+  })
+  let moments = freshMoments()
   const flags = {
-    trainAttn: groups.has("attn"),
-    trainMlp: groups.has("mlp"),
-    trainUnembed: groups.has("unembed")
+    trainAttn: groups.includes("attn"),
+    trainMlp: groups.includes("mlp"),
+    trainUnembed: groups.includes("unembed")
   }
 
   const runPass = Effect.fnUntraced(function*(task: Task) {
-    // The gradient of this call, added to the adapter's only when all of it went well.
-    const fresh = new Float32Array(task.forwardOnly ? 0 : lora.size)
-    const trainable = { lora, values, gradient: fresh }
+    // The gradient of this call, added to the adapter's only when all of it went well. Its parts are computed side by
+    // side and added in their order, so that the sum does not depend on how many threads there are.
+    const { config, forwardOnly, loss } = task
+    const size = forwardOnly ? 0 : lora.size
+    const fresh = new Float32Array(size)
+    const parts = planParts(task.examples.map(({ tokens }) => tokens.length), layout.partTokens)
     const results: Array<ExampleResult> = []
-    for (const { from, to } of planBatches(task.examples.map(({ tokens }) => tokens.length), model.contextLength)) {
-      const done = yield* machine.run(function*(workspace) {
-        if (packed === undefined) packed = yield* merge(workspace, { lora, values }, true)
-        else load(workspace, packed)
-        return yield* pass(workspace, trainable, task, task.examples.slice(from, to))
-      })
-      if (done === undefined) return yield* notFinite("the loss")
-      results.push(...done)
+    for (let from = 0; from < parts.length; from += executor.threads) {
+      const answers = yield* Effect.forEach(parts.slice(from, from + executor.threads), ({ from, to }) => {
+        const own = executor.floats(size)
+        return Effect.map(
+          machine.pass({
+            lora: settings,
+            values,
+            task: { config, forwardOnly, loss },
+            examples: task.examples.slice(from, to),
+            gradient: own
+          }),
+          (done) => ({ done, own })
+        )
+      }, { concurrency: "unbounded" })
+      for (const { done, own } of answers) {
+        if (done === undefined) return yield* notFinite("the loss")
+        results.push(...done)
+        yield* core.drive(() =>
+          inPieces(size, (from, to) => {
+            for (let i = from; i < to; i++) add(fresh, i, at(own, i))
+          })
+        )
+      }
     }
-    if (!Number.isFinite(globalNorm(fresh))) return yield* notFinite("the gradient")
-    for (let i = 0; i < fresh.length; i++) add(gradient, i, at(fresh, i))
+    if (!Number.isFinite(yield* core.drive(() => norm(fresh)))) return yield* notFinite("the gradient")
+    yield* Effect.uninterruptible(core.drive(() =>
+      inPieces(size, (from, to) => {
+        for (let i = from; i < to; i++) add(gradient, i, at(fresh, i))
+      })
+    ))
     return result(task, results)
   })
 
   const step = Effect.fnUntraced(function*(params: StepParams) {
     const settings = yield* checkStep(params)
-    yield* machine.breathe
-    const norm = globalNorm(gradient)
-    if (!Number.isFinite(norm)) return yield* notFinite("the gradient")
-    adamStep(values, gradient, moments, settings, norm)
+    const size = yield* core.drive(() => norm(gradient))
+    if (!Number.isFinite(size)) return yield* notFinite("the gradient")
+    // a step is whole or did not happen
+    yield* Effect.uninterruptible(core.drive(() => {
+      const advance = adamStep(values, gradient, moments, settings, size)
+      return inPieces(values.length, advance)
+    }))
     gradient.fill(0)
-    packed = undefined
-    return { metrics: { grad_norm: norm } }
+    return { metrics: { grad_norm: size } }
   })
 
   const restore = Effect.fnUntraced(function*(snapshot: Snapshot, optimizer: boolean) {
@@ -135,20 +197,19 @@ const makeAdapter = (machine: Machine, lora: Lora, initial: Float32Array): Adapt
     }
     if (snapshot.rank !== rank) return yield* mismatch(`the snapshot has rank ${snapshot.rank}, the adapter ${rank}`)
     const next = new Float32Array(lora.size)
-    const fresh: Moments = { first: new Float32Array(lora.size), second: new Float32Array(lora.size), steps: 0 }
-    const problem = fill(lora, next, snapshot.weights)
+    const fresh = freshMoments()
+    const problem = fill(lora, next, snapshot.weights, snapshot.scale)
     if (problem !== undefined) return yield* mismatch(problem)
     if (optimizer) {
       if (snapshot.optimizer === undefined) return yield* mismatch("the snapshot was saved without optimizer state")
-      const trouble = fill(lora, fresh.first, snapshot.optimizer.first) ??
-        fill(lora, fresh.second, snapshot.optimizer.second)
+      const trouble = fill(lora, fresh.first, snapshot.optimizer.first, lora.scale) ??
+        fill(lora, fresh.second, snapshot.optimizer.second, lora.scale)
       if (trouble !== undefined) return yield* mismatch(`optimizer state: ${trouble}`)
       fresh.steps = snapshot.optimizer.steps
     }
     values.set(next)
     gradient.fill(0)
     moments = fresh
-    packed = undefined
   })
 
   return {
@@ -161,6 +222,7 @@ const makeAdapter = (machine: Machine, lora: Lora, initial: Float32Array): Adapt
       turn.withPermits(1)(Effect.sync((): Snapshot => ({
         baseModel: model.name,
         rank,
+        scale: lora.scale,
         ...flags,
         weights: named(lora, values),
         ...(options?.optimizer === false ? {} : {
@@ -175,62 +237,59 @@ const makeAdapter = (machine: Machine, lora: Lora, initial: Float32Array): Adapt
   }
 }
 
-/** The layout of an adapter with these settings, or why there is none. @internal */
-export const checkLora = (
-  machine: Machine,
-  config: Omit<Config, "baseModel" | "optimizer">,
-  seed: number
+const checkLora = (
+  { architecture, layout: { maxRank } }: Machine,
+  config: Omit<Config, "baseModel" | "optimizer">
 ): Effect.Effect<Lora, EngineError.EngineError> => {
   const rank = config.rank ?? 32
   if (!Number.isInteger(rank) || rank < 1 || rank > maxRank) {
     return new EngineError.InvalidRequest({ description: `rank is ${rank}, expected 1 to ${maxRank}` })
   }
-  const groups = new Set<Group>()
-  if (config.trainAttn ?? true) groups.add("attn")
-  if (config.trainMlp ?? true) groups.add("mlp")
-  if (config.trainUnembed ?? true) groups.add("unembed")
-  if (groups.size === 0) {
+  const groups: Array<Group> = []
+  if (config.trainAttn ?? true) groups.push("attn")
+  if (config.trainMlp ?? true) groups.push("mlp")
+  if (config.trainUnembed ?? true) groups.push("unembed")
+  if (groups.length === 0) {
     return new EngineError.InvalidRequest({
       description: "nothing to train: at least one of train_attn, train_mlp and train_unembed must be true"
     })
   }
-  return Effect.succeed(makeLora(machine.shape, { rank, seed, groups }))
+  return Effect.succeed(makeLora(architecture, { rank, groups }))
 }
 
 /** The factors of a snapshot in one array. @internal */
-export const snapshotFactors = Effect.fnUntraced(function*(machine: Machine, snapshot: Snapshot) {
-  const lora = yield* checkLora(machine, snapshot, 0)
-  const values = new Float32Array(lora.size)
-  const problem = fill(lora, values, snapshot.weights)
+export const snapshotFactors = Effect.fnUntraced(function*(executor: Executor, machine: Machine, snapshot: Snapshot) {
+  const lora = yield* checkLora(machine, snapshot)
+  const values = executor.floats(lora.size)
+  const problem = fill(lora, values, snapshot.weights, snapshot.scale)
   if (problem !== undefined) return yield* new EngineError.InvalidRequest({ description: problem })
   return { lora, values }
 })
 
 /** @internal */
-export const makeAdapters = (machines: Machines): {
-  readonly create: (config: Config) => Effect.Effect<Adapter, EngineError.EngineError>
-  readonly restore: (
-    snapshot: Snapshot,
-    options?: { readonly optimizer?: boolean | undefined }
-  ) => Effect.Effect<Adapter, EngineError.EngineError>
-} => ({
-  create: Effect.fnUntraced(function*(config) {
-    const machine = yield* machines.get(config.baseModel)
-    if (config.optimizer !== undefined && config.optimizer !== "adamw") {
-      return yield* unsupportedOptimizer(config.optimizer)
-    }
-    const seed = config.seed ?? (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER))
-    if (!Number.isSafeInteger(seed)) {
-      return yield* new EngineError.InvalidRequest({ description: `seed is ${seed}, expected an integer` })
-    }
-    const lora = yield* checkLora(machine, config, seed)
-    return makeAdapter(machine, lora, initialFactors(lora))
-  }),
-  restore: Effect.fnUntraced(function*(snapshot, options) {
-    const machine = yield* machines.get(snapshot.baseModel)
-    const { lora, values } = yield* snapshotFactors(machine, snapshot)
-    const adapter = makeAdapter(machine, lora, values)
-    if (options?.optimizer === true) yield* adapter.load(snapshot, options)
-    return adapter
-  })
+export const createAdapter = Effect.fnUntraced(function*(executor: Executor, machine: Machine, config: Config) {
+  if (config.optimizer !== undefined && config.optimizer !== "adamw") {
+    return yield* unsupportedOptimizer(config.optimizer)
+  }
+  const seed = config.seed ?? (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER))
+  if (!Number.isSafeInteger(seed)) {
+    return yield* new EngineError.InvalidRequest({ description: `seed is ${seed}, expected an integer` })
+  }
+  const lora = yield* checkLora(machine, config)
+  const values = executor.floats(lora.size)
+  initialize(lora, values, seed)
+  return makeAdapter(executor, machine, lora, values)
+})
+
+/** @internal */
+export const restoreAdapter = Effect.fnUntraced(function*(
+  executor: Executor,
+  machine: Machine,
+  snapshot: Snapshot,
+  optimizer: boolean
+) {
+  const { lora, values } = yield* snapshotFactors(executor, machine, snapshot)
+  const adapter = makeAdapter(executor, machine, lora, values)
+  if (optimizer) yield* adapter.load(snapshot, { optimizer })
+  return adapter
 })

@@ -1,59 +1,64 @@
 /**
- * Causal attention of one head over one sequence, forwards and backwards, as products of small matrices. Rows are
- * taken in blocks: a block needs only the columns up to its own last row, which saves half of the work.
+ * Causal attention over one sequence, forwards and backwards, as products of small matrices. Rows are taken in blocks: a
+ * block needs only the columns up to its own last row, which saves half of the work, and its probabilities are used at
+ * once and computed again on the way back, so that nothing grows with the square of the length.
  */
-import type { Sequence } from "./batch.js"
-import { ceil8 } from "./floats.js"
-import type { Work } from "./work.js"
-import type { Saved, Workspace } from "./workspace.js"
-import { blockRows } from "./workspace.js"
+import { ceil8 } from "./numbers.js"
+import type { Saved, Space, Work } from "./space.js"
+import { blockRows } from "./space.js"
+import type { Sequence } from "./transformer.js"
 
 interface RowBlock {
   readonly from: number
   readonly rows: number
-  /** Columns kept, a multiple of eight. */
-  readonly width: number
+  /** Columns computed, a multiple of eight. */
+  readonly wide: number
   /** Columns that exist. */
   readonly columns: number
-  /** Where its probabilities are. */
-  readonly scores: number
 }
 
-/** The blocks of a sequence, from its beginning. */
-const blocksOf = (sequence: Sequence, scores: number): ReadonlyArray<RowBlock> => {
-  const blocks: Array<RowBlock> = []
-  let offset = scores + sequence.scores
-  for (let from = 0; from < sequence.length; from += blockRows) {
-    const rows = Math.min(blockRows, sequence.length - from)
-    const width = Math.min(ceil8(sequence.length), from + blockRows)
-    blocks.push({ from, rows, width, columns: Math.min(width, sequence.length), scores: offset })
-    offset += rows * width
-  }
-  return blocks
-}
+/** The blocks of rows of a sequence, from its beginning. */
+const blocksOf = (length: number): ReadonlyArray<RowBlock> =>
+  Array.from({ length: Math.ceil(length / blockRows) }, (_, index): RowBlock => {
+    const from = index * blockRows
+    const rows = Math.min(blockRows, length - from)
+    return { from, rows, wide: ceil8(from + rows), columns: from + rows }
+  })
 
 /** Long sequences are not done in one go. */
 const pausesAfter = (block: RowBlock): boolean => block.from % (4 * blockRows) === 0 && block.from > 0
 
-/** Reads `saved.qkv`, writes `saved.attended`. @internal */
-export function* attend(workspace: Workspace, saved: Saved, head: number, sequence: Sequence): Work<void> {
-  const { headPacks: [keysPacked, valuesPacked], headScores, kernels, shape } = workspace
-  const { headSize, model: { width } } = shape
+/** Reads queries, keys and values, writes `saved.attended`. @internal */
+export function* attend(space: Space, saved: Saved, sequence: Sequence): Work<void> {
+  const { architecture: { group, keyWidth, model, queryWidth }, kernels, training } = space
+  const { headSize, keyValueHeads } = model
+  const { keys, scores, values } = training
   const { length, start } = sequence
-  const row = 3 * width
-  const queries = saved.qkv + start * row + head * headSize
-  const attended = saved.attended + start * width + head * headSize
+  const { rotatedRow } = saved
+  const qkvRow = queryWidth + 2 * keyWidth
   const scale = 1 / Math.sqrt(headSize)
-  kernels.pack(queries + width, 1, row, headSize, length, keysPacked)
-  kernels.pack(queries + 2 * width, row, 1, length, headSize, valuesPacked)
-  for (const block of blocksOf(sequence, saved.probabilities + head * headScores)) {
-    const { columns, from, rows, scores, width: wide } = block
-    kernels.gemm(queries + from * row, row, 1, keysPacked, headSize * 8, scores, wide, rows, wide, headSize, 0)
-    kernels.softmax(scores, wide, rows, from + 1, scale)
-    kernels.gemm(scores, wide, 1, valuesPacked, length * 8, attended + from * width, width, rows, headSize, columns, 0)
-    if (pausesAfter(block)) yield
+  const rotated = saved.rotated + start * rotatedRow
+  const valuesAt = saved.qkv + start * qkvRow + queryWidth + keyWidth
+  const attended = saved.attended + start * queryWidth
+  const blocks = blocksOf(length)
+  for (let head = 0; head < keyValueHeads; head++) {
+    const shift = head * headSize
+    kernels.pack(rotated + queryWidth + shift, 1, rotatedRow, headSize, length, keys)
+    kernels.pack(valuesAt + shift, qkvRow, 1, length, headSize, values)
+    for (let member = 0; member < group; member++) {
+      const column = (head * group + member) * headSize
+      for (const block of blocks) {
+        const { columns, from, rows, wide } = block
+        const query = rotated + from * rotatedRow + column
+        const out = attended + from * queryWidth + column
+        kernels.gemm(query, rotatedRow, 1, keys, headSize * 8, scores, wide, rows, wide, headSize, 0)
+        kernels.softmax(scores, wide, rows, from + 1, scale)
+        kernels.gemm(scores, wide, 1, values, length * 8, out, queryWidth, rows, headSize, columns, 0)
+        if (pausesAfter(block)) yield
+      }
+      yield
+    }
   }
-  yield
 }
 
 /**
@@ -61,34 +66,50 @@ export function* attend(workspace: Workspace, saved: Saved, head: number, sequen
  *
  * @internal
  */
-export function* attendBackward(workspace: Workspace, saved: Saved, head: number, sequence: Sequence): Work<void> {
-  const { dNormed, dQkv, dScores, headPacks, headScores, kernels, shape } = workspace
-  const { headSize, model: { width } } = shape
-  const [keysPacked, valuesPacked, queriesPacked, outPacked] = headPacks
+export function* attendBackward(space: Space, saved: Saved, sequence: Sequence): Work<void> {
+  const { architecture: { group, keyWidth, model, queryWidth }, kernels, training } = space
+  const { headSize, keyValueHeads } = model
+  const { dNormed, dQkv, dScores, scores } = training
   const { length, start } = sequence
-  const row = 3 * width
-  const queries = saved.qkv + start * row + head * headSize
-  const dQueries = dQkv + start * row + head * headSize
-  const dKeys = dQueries + width
-  const dValues = dKeys + width
-  const out = dNormed + start * width + head * headSize
-  const panel = length * 8
+  const { rotatedRow } = saved
+  const qkvRow = queryWidth + 2 * keyWidth
   const scale = 1 / Math.sqrt(headSize)
-  kernels.pack(queries, row, 1, length, headSize, queriesPacked)
-  kernels.pack(queries + width, row, 1, length, headSize, keysPacked)
-  kernels.pack(queries + 2 * width, 1, row, headSize, length, valuesPacked)
-  kernels.pack(out, width, 1, length, headSize, outPacked)
-  // The last block has all columns, so that it sets what the others add to.
-  let adds: 0 | 1 = 0
-  for (const block of [...blocksOf(sequence, saved.probabilities + head * headScores)].reverse()) {
-    const { columns, from, rows, scores, width: wide } = block
-    kernels.gemm(out + from * width, width, 1, valuesPacked, headSize * 8, dScores, wide, rows, wide, headSize, 0)
-    kernels.gemm(scores, 1, wide, outPacked + from * 8, panel, dValues, row, columns, headSize, rows, adds)
-    kernels.softmaxBackward(scores, dScores, wide, rows, scale)
-    kernels.gemm(dScores, wide, 1, keysPacked, panel, dQueries + from * row, row, rows, headSize, columns, 0)
-    kernels.gemm(dScores, 1, wide, queriesPacked + from * 8, panel, dKeys, row, columns, headSize, rows, adds)
-    adds = 1
-    if (pausesAfter(block)) yield
+  const panel = length * 8
+  const rotated = saved.rotated + start * rotatedRow
+  const valuesAt = saved.qkv + start * qkvRow + queryWidth + keyWidth
+  const gradients = dQkv + start * qkvRow
+  const dAttended = dNormed + start * queryWidth
+  const blocks = blocksOf(length).slice().reverse()
+  for (let head = 0; head < keyValueHeads; head++) {
+    const shift = head * headSize
+    const dKeys = gradients + queryWidth + shift
+    const dValues = dKeys + keyWidth
+    const keysAt = rotated + queryWidth + shift
+    kernels.pack(keysAt, 1, rotatedRow, headSize, length, training.keys)
+    kernels.pack(keysAt, rotatedRow, 1, length, headSize, training.keyRows)
+    kernels.pack(valuesAt + shift, 1, qkvRow, headSize, length, training.values)
+    // The last block has all columns, so that with the first query head it sets what all others add to.
+    let adds: 0 | 1 = 0
+    for (let member = 0; member < group; member++) {
+      const column = (head * group + member) * headSize
+      kernels.pack(rotated + column, rotatedRow, 1, length, headSize, training.queries)
+      kernels.pack(dAttended + column, queryWidth, 1, length, headSize, training.dOut)
+      for (const block of blocks) {
+        const { columns, from, rows, wide } = block
+        const query = rotated + from * rotatedRow + column
+        const out = dAttended + from * queryWidth + column
+        const dQueries = gradients + from * qkvRow + column
+        kernels.gemm(query, rotatedRow, 1, training.keys, headSize * 8, scores, wide, rows, wide, headSize, 0)
+        kernels.softmax(scores, wide, rows, from + 1, scale)
+        kernels.gemm(out, queryWidth, 1, training.values, headSize * 8, dScores, wide, rows, wide, headSize, 0)
+        kernels.gemm(scores, 1, wide, training.dOut + from * 8, panel, dValues, qkvRow, columns, headSize, rows, adds)
+        kernels.softmaxBackward(scores, dScores, wide, rows, scale)
+        kernels.gemm(dScores, wide, 1, training.keyRows, panel, dQueries, qkvRow, rows, headSize, columns, 0)
+        kernels.gemm(dScores, 1, wide, training.queries + from * 8, panel, dKeys, qkvRow, columns, headSize, rows, adds)
+        adds = 1
+        if (pausesAfter(block)) yield
+      }
+      yield
+    }
   }
-  yield
 }

@@ -1,8 +1,8 @@
 /**
  * Choosing tokens from a row of log probabilities.
  */
-import { at, intAt } from "./floats.js"
-import type { Random } from "./random.js"
+import { at, intAt } from "./numbers.js"
+import type { Random } from "./numbers.js"
 
 /** @internal */
 export interface DrawSettings {

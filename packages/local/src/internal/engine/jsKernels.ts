@@ -1,10 +1,10 @@
 /**
  * The kernels in plain JavaScript.
  */
-import { add, at } from "./floats.js"
 import type { Operations } from "./kernels.js"
+import { add, at } from "./numbers.js"
 
-const matrixKernels = (memory: Float32Array): Pick<Operations, "gemm" | "pack"> => ({
+const matrixKernels = (memory: Float32Array): Pick<Operations, "gemm" | "pack" | "turn"> => ({
   gemm: (a, aRow, aColumn, b, panel, c, cRow, m, n, k, accumulate) => {
     for (let j = 0; j < n; j += 8) {
       const start = b + (j >> 3) * panel
@@ -55,6 +55,16 @@ const matrixKernels = (memory: Float32Array): Pick<Operations, "gemm" | "pack"> 
         to += 8
       }
     }
+  },
+  turn: (source, inputs, target, outputs, targetPanel) => {
+    for (let output = 0; output < outputs; output++) {
+      for (let input = 0; input < inputs; input++) {
+        memory[target + (input >> 3) * targetPanel + output * 8 + (input & 7)] = at(
+          memory,
+          source + (output >> 3) * inputs * 8 + input * 8 + (output & 7)
+        )
+      }
+    }
   }
 })
 
@@ -64,7 +74,7 @@ const dot = (memory: Float32Array, left: number, right: number, n: number): numb
   return sum
 }
 
-const rowKernels = (memory: Float32Array): Omit<Operations, "gemm" | "pack" | "attendRow" | "softmax"> => ({
+const rowKernels = (memory: Float32Array): Omit<Operations, "gemm" | "pack" | "turn" | "softmax"> => ({
   rowMax: (row, n) => {
     let top = -Infinity
     for (let i = row; i < row + n; i++) top = Math.max(top, at(memory, i))
@@ -81,37 +91,63 @@ const rowKernels = (memory: Float32Array): Omit<Operations, "gemm" | "pack" | "a
   addRow: (target, source, n) => {
     for (let i = 0; i < n; i++) add(memory, target + i, at(memory, source + i))
   },
-  normalise: (source, target, scales, width, rows) => {
+  normalize: (source, target, gain, width, rows, epsilon) => {
     for (let row = 0; row < rows; row++) {
       const from = source + row * width
       const to = target + row * width
-      const scale = 1 / Math.sqrt(dot(memory, from, from, width) / width + 1e-5)
-      memory[scales + row] = scale
-      for (let i = 0; i < width; i++) memory[to + i] = at(memory, from + i) * scale
+      const scale = 1 / Math.sqrt(dot(memory, from, from, width) / width + epsilon)
+      for (let i = 0; i < width; i++) memory[to + i] = at(memory, from + i) * scale * at(memory, gain + i)
     }
   },
-  normaliseBackward: (gradient, normed, scales, target, width, rows) => {
+  normalizeBackward: (gradient, source, gain, target, width, rows, epsilon, keep) => {
     for (let row = 0; row < rows; row++) {
       const shift = row * width
-      const mean = dot(memory, gradient + shift, normed + shift, width) / width
-      const scale = at(memory, scales + row)
-      for (let i = shift; i < shift + width; i++) {
-        add(memory, target + i, scale * (at(memory, gradient + i) - at(memory, normed + i) * mean))
+      const scale = 1 / Math.sqrt(dot(memory, source + shift, source + shift, width) / width + epsilon)
+      let mean = 0
+      for (let i = 0; i < width; i++) {
+        mean += at(memory, gradient + shift + i) * at(memory, gain + i) * at(memory, source + shift + i) * scale
+      }
+      mean /= width
+      for (let i = 0; i < width; i++) {
+        const slope = at(memory, gradient + shift + i) * at(memory, gain + i)
+        const normed = at(memory, source + shift + i) * scale
+        memory[target + shift + i] = keep * at(memory, target + shift + i) + scale * (slope - normed * mean)
       }
     }
   },
-  activate: (hidden, squared, n) => {
-    for (let i = 0; i < n; i++) {
-      const value = Math.max(0, at(memory, hidden + i))
-      memory[hidden + i] = value
-      memory[squared + i] = value * value
+  swiglu: (source, target, hidden, rows) => {
+    for (let row = 0; row < rows; row++) {
+      const from = source + row * 2 * hidden
+      for (let i = 0; i < hidden; i++) {
+        const gate = at(memory, from + i)
+        memory[target + row * hidden + i] = gate / (1 + Math.exp(-gate)) * at(memory, from + hidden + i)
+      }
     }
   },
-  activateBackward: (rectified, squared, gradient, n) => {
-    for (let i = 0; i < n; i++) {
-      const value = at(memory, rectified + i)
-      memory[squared + i] = value * value
-      memory[gradient + i] = 2 * value * at(memory, gradient + i)
+  swigluBackward: (source, gradient, target, hidden, rows) => {
+    for (let row = 0; row < rows; row++) {
+      const from = source + row * 2 * hidden
+      const to = target + row * 2 * hidden
+      for (let i = 0; i < hidden; i++) {
+        const gate = at(memory, from + i)
+        const up = at(memory, from + hidden + i)
+        const slope = at(memory, gradient + row * hidden + i)
+        const sigmoid = 1 / (1 + Math.exp(-gate))
+        memory[to + i] = slope * up * sigmoid * (1 + gate * (1 - sigmoid))
+        memory[to + hidden + i] = slope * gate * sigmoid
+      }
+    }
+  },
+  relu2: (source, target, hidden, rows) => {
+    for (let i = 0; i < hidden * rows; i++) {
+      const value = Math.max(0, at(memory, source + i))
+      memory[target + i] = value * value
+    }
+  },
+  relu2Backward: (source, gradient, target, hidden, rows) => {
+    for (let i = 0; i < hidden * rows; i++) {
+      const value = Math.max(0, at(memory, source + i))
+      memory[target + i] = 2 * value * at(memory, gradient + i)
     }
   },
   rotate: (row, cosine, sine, heads, half, direction) => {
@@ -150,30 +186,12 @@ const softmaxRun = (memory: Float32Array, start: number, length: number, scale: 
   for (let i = start; i < start + length; i++) memory[i] = at(memory, i) / sum
 }
 
-const attentionKernels = (memory: Float32Array): Pick<Operations, "attendRow" | "softmax"> => ({
+const attentionKernels = (memory: Float32Array): Pick<Operations, "softmax"> => ({
   softmax: (scores, width, rows, visible, scale) => {
     for (let row = 0; row < rows; row++) {
       const start = scores + row * width
       softmaxRun(memory, start, visible + row, scale)
       memory.fill(0, start + visible + row, start + width)
-    }
-  },
-  attendRow: (query, target, prompt, promptLength, own, ownLength, weights, heads, headSize, scale) => {
-    const width = heads * headSize
-    const length = promptLength + ownLength
-    const place = (j: number): number =>
-      j < promptLength ? prompt + j * 2 * width : own + (j - promptLength) * 2 * width
-    for (let head = 0; head < heads; head++) {
-      const shift = head * headSize
-      for (let j = 0; j < length; j++) memory[weights + j] = dot(memory, query + shift, place(j) + shift, headSize)
-      softmaxRun(memory, weights, length, scale)
-      const out = target + shift
-      memory.fill(0, out, out + headSize)
-      for (let j = 0; j < length; j++) {
-        const weight = at(memory, weights + j)
-        const value = place(j) + width + shift
-        for (let i = 0; i < headSize; i++) add(memory, out + i, weight * at(memory, value + i))
-      }
     }
   }
 })

@@ -7,7 +7,7 @@ import { globalValue } from "effect/GlobalValue"
 import { makeJsKernels } from "./jsKernels.js"
 import { assemble } from "./wasm/assembler.js"
 import { attentionKernels } from "./wasm/attention.js"
-import { gemm, pack } from "./wasm/matrix.js"
+import { gemm, pack, turn } from "./wasm/matrix.js"
 import { rowKernels } from "./wasm/rows.js"
 
 /** @internal */
@@ -34,6 +34,8 @@ export interface Operations {
   ) => void
   /** Copies B (k × n) into panels of eight columns; the last panel is filled up with zeros. */
   readonly pack: (b: number, row: number, column: number, k: number, n: number, target: number) => void
+  /** Weights in panels of eight outputs, as panels of eight inputs `targetPanel` floats apart: the transpose, packed. */
+  readonly turn: (source: number, inputs: number, target: number, outputs: number, targetPanel: number) => void
   /** The largest value. */
   readonly rowMax: (row: number, n: number) => number
   /** The sum of e^(x - top). */
@@ -42,21 +44,33 @@ export interface Operations {
   readonly expScale: (row: number, n: number, shift: number, factor: number) => void
   /** target += source. */
   readonly addRow: (target: number, source: number, n: number) => void
-  /** Rows divided by their root mean square; the inverses of the divisors go to `scales`. */
-  readonly normalise: (source: number, target: number, scales: number, width: number, rows: number) => void
-  /** Adds to `target` the gradient of the normalisation, given that of its result and the result itself. */
-  readonly normaliseBackward: (
+  /** Rows divided by their root mean square, times the gains. */
+  readonly normalize: (
+    source: number,
+    target: number,
+    gain: number,
+    width: number,
+    rows: number,
+    epsilon: number
+  ) => void
+  /** target = keep * target + the gradient by `source`, given the gradient of the normalized rows. */
+  readonly normalizeBackward: (
     gradient: number,
-    normed: number,
-    scales: number,
+    source: number,
+    gain: number,
     target: number,
     width: number,
-    rows: number
+    rows: number,
+    epsilon: number,
+    keep: 0 | 1
   ) => void
-  /** hidden = max(0, hidden), squared = hidden². */
-  readonly activate: (hidden: number, squared: number, n: number) => void
-  /** squared = rectified², gradient = 2 * rectified * gradient. */
-  readonly activateBackward: (rectified: number, squared: number, gradient: number, n: number) => void
+  /** target = silu(gate) * up; rows of `source` hold `hidden` gates and then `hidden` ups. */
+  readonly swiglu: (source: number, target: number, hidden: number, rows: number) => void
+  /** The gradient of gates and ups, given that of the product. */
+  readonly swigluBackward: (source: number, gradient: number, target: number, hidden: number, rows: number) => void
+  /** target = max(0, source)². */
+  readonly relu2: Operations["swiglu"]
+  readonly relu2Backward: Operations["swigluBackward"]
   /** Rotates pairs (i, i + half) of each head by the angles of a position, backwards if `direction` is -1. */
   readonly rotate: (
     row: number,
@@ -70,64 +84,61 @@ export interface Operations {
   readonly softmax: (scores: number, width: number, rows: number, visible: number, scale: number) => void
   /** From the gradient of probabilities to that of the scores, in place. */
   readonly softmaxBackward: (scores: number, gradient: number, width: number, rows: number, scale: number) => void
-  /** Attention of one row of queries over remembered keys and values, those of a prompt and the sequence's own. */
-  readonly attendRow: (
-    query: number,
-    target: number,
-    prompt: number,
-    promptLength: number,
-    own: number,
-    ownLength: number,
-    weights: number,
-    heads: number,
-    headSize: number,
-    scale: number
-  ) => void
 }
 
 /** @internal */
 export interface Kernels extends Operations {
   readonly mode: KernelMode
-  readonly memory: Float32Array<ArrayBuffer>
+  readonly memory: Float32Array
 }
 
-const assembled = [gemm, pack, ...rowKernels, ...attentionKernels]
+const assembled = [gemm, pack, turn, ...rowKernels, ...attentionKernels]
 
 const pageFloats = 16384
+
+/** The most floats one memory can hold: four gigabytes. @internal */
+export const maxFloats = 65536 * pageFloats
 
 const isOperations = (exports: object): exports is Operations =>
   assembled.every(({ name }) => typeof Reflect.get(exports, name) === "function")
 
-const makeWasm = (module: WebAssembly.Module, floats: number): Kernels | undefined => {
-  const linear = new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats) })
-  const operations: object = new WebAssembly.Instance(module, { env: { memory: linear } }).exports
-  // The memory never grows, so that views of it stay valid.
-  const { buffer } = linear
-  return isOperations(operations) && buffer instanceof ArrayBuffer
-    ? { ...operations, mode: "wasm", memory: new Float32Array(buffer) }
-    : undefined
+const compile = (shared: boolean): WebAssembly.Module | undefined => {
+  const bytes = typeof WebAssembly === "undefined" ? undefined : assemble(assembled, shared)
+  return bytes !== undefined && WebAssembly.validate(bytes) ? new WebAssembly.Module(bytes) : undefined
 }
 
-/** The compiled kernels, if this runtime can run them; made when first asked for. @internal */
-export const wasmModule: () => WebAssembly.Module | undefined = globalValue(
-  "@effect-tinker/local/engine/wasmModule",
-  () => {
-    let made: { readonly module: WebAssembly.Module | undefined } | undefined
-    return () => {
-      if (made !== undefined) return made.module
-      const bytes = typeof WebAssembly === "undefined" ? undefined : assemble(assembled)
-      const usable = bytes !== undefined && WebAssembly.validate(bytes)
-      made = { module: usable ? new WebAssembly.Module(bytes) : undefined }
-      return made.module
-    }
-  }
+const modules = globalValue(
+  "@effect-tinker/local/engine/modules",
+  () => new Map<boolean, WebAssembly.Module | undefined>()
 )
+
+/** The compiled kernels, if this runtime can run them; made when first asked for. @internal */
+export const wasmModule = (shared: boolean): WebAssembly.Module | undefined => {
+  if (!modules.has(shared)) modules.set(shared, compile(shared))
+  return modules.get(shared)
+}
+
+/** A memory that several threads can use. Pages cost nothing until they are written to. @internal */
+export const sharedMemory = (floats: number): WebAssembly.Memory =>
+  new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats), maximum: 65536, shared: true })
+
+/** Kernels over a memory; undefined where they cannot run. @internal */
+export const kernelsOver = (linear: WebAssembly.Memory): Kernels | undefined => {
+  const { buffer } = linear
+  const shared = !(buffer instanceof ArrayBuffer)
+  const module = wasmModule(shared)
+  if (module === undefined) return undefined
+  const operations: object = new WebAssembly.Instance(module, { env: { memory: linear } }).exports
+  // The memory never grows, so that views of it stay valid.
+  return isOperations(operations) ? { ...operations, mode: "wasm", memory: new Float32Array(buffer) } : undefined
+}
 
 /** Kernels over a fresh memory of at least `floats` floats; falls back to JavaScript where SIMD is missing. @internal */
 export const makeKernels = (floats: number, mode: KernelMode): Kernels => {
-  const module = mode === "wasm" ? wasmModule() : undefined
-  const wasm = module === undefined ? undefined : makeWasm(module, floats)
-  if (wasm !== undefined) return wasm
+  if (mode === "wasm" && wasmModule(false) !== undefined) {
+    const wasm = kernelsOver(new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats) }))
+    if (wasm !== undefined) return wasm
+  }
   const memory = new Float32Array(floats)
   return { ...makeJsKernels(memory), mode: "js", memory }
 }

@@ -2,7 +2,7 @@
  * The losses, each a function of the logprobs of the target tokens: its value, and its derivative by each logprob.
  * Values are summed over tokens and data, never averaged.
  */
-import { at } from "./floats.js"
+import { at } from "./numbers.js"
 
 /** @internal */
 export const lossNames = ["cross_entropy", "importance_sampling", "ppo", "cispo", "dro"] as const
@@ -62,17 +62,19 @@ const policyLosses: Record<Exclude<LossName, "cross_entropy">, PolicyLoss> = {
   }
 }
 
-/** Fills `elementwise` and `derivative`, and returns the sum. @internal */
+/** Fills `elementwise` and `derivative` from `from` to `to`, and returns the sum. @internal */
 export const evaluateLoss = (
   loss: LossName,
   config: ReadonlyMap<string, number>,
   logprobs: Float32Array,
   inputs: LossInputs,
   elementwise: Float32Array,
-  derivative: Float32Array
+  derivative: Float32Array,
+  from: number,
+  to: number
 ): number => {
   let sum = 0
-  for (let i = 0; i < logprobs.length; i++) {
+  for (let i = from; i < to; i++) {
     const logprob = at(logprobs, i)
     if (loss === "cross_entropy") {
       const weight = at(inputs.weights, i)

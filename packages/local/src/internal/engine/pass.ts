@@ -1,16 +1,23 @@
 /**
- * One packed batch through the model: logprobs of its targets, the loss, and unless only that was asked for, the
- * gradient of the adapter.
+ * One part of a batch through the model: logprobs of its targets, the loss, and unless only that was asked for, the
+ * gradient of the adapter. Logits are made and used a few rows at a time, so that a large vocabulary costs no memory.
  */
-import { backward } from "./backward.js"
-import type { Trainable } from "./backward.js"
-import { makeBatch } from "./batch.js"
-import type { Example, Task } from "./examples.js"
-import { add, at, intAt } from "./floats.js"
-import { forward, normaliser, unembed } from "./forward.js"
 import { evaluateLoss } from "./losses.js"
-import type { Work } from "./work.js"
-import type { Workspace } from "./workspace.js"
+import { add, at, intAt } from "./numbers.js"
+import type { Example, Task } from "./requests.js"
+import type { Space, Work } from "./space.js"
+import type { Adapted } from "./transformer.js"
+import {
+  adaptedParts,
+  backward,
+  forward,
+  makeBatch,
+  makeFactorGradients,
+  project,
+  projectBack,
+  scaleB,
+  stackA
+} from "./transformer.js"
 
 /** @internal */
 export interface ExampleResult {
@@ -19,70 +26,169 @@ export interface ExampleResult {
   readonly loss: number
 }
 
-const allFinite = (values: Float32Array): boolean => {
-  for (let i = 0; i < values.length; i++) if (!Number.isFinite(at(values, i))) return false
-  return true
+/** Splits a list of inputs, in order, into runs that fill a part well. Every input fits a part by itself. @internal */
+export const planParts = (
+  lengths: ReadonlyArray<number>,
+  most: number
+): ReadonlyArray<{ readonly from: number; readonly to: number }> => {
+  const runs: Array<{ from: number; to: number }> = []
+  let from = 0
+  let tokens = 0
+  lengths.forEach((length, index) => {
+    if (index > from && tokens + length > most) {
+      runs.push({ from, to: index })
+      from = index
+      tokens = 0
+    }
+    tokens += length
+  })
+  if (from < lengths.length) runs.push({ from, to: lengths.length })
+  return runs
+}
+
+/** Adds the prior of each row's token, and keeps what pads a row from being drawn. @internal */
+export const finishLogits = (space: Space, logits: number, tokens: Int32Array, from: number, rows: number): void => {
+  const { architecture: { logits: wide, model }, kernels, layout, memory } = space
+  const { family, vocabularySize } = model
+  for (let row = 0; row < rows; row++) {
+    const at = logits + row * wide
+    if (family === "local") kernels.addRow(at, layout.prior + intAt(tokens, from + row) * wide, wide)
+    if (vocabularySize < wide) memory.fill(-3e38, at + vocabularySize, at + wide)
+  }
+}
+
+/** What to subtract from the logits of a row to get its log probabilities. @internal */
+export const normalizer = (space: Space, row: number): number => {
+  const { architecture: { logits }, kernels } = space
+  const top = kernels.rowMax(row, logits)
+  return top + Math.log(kernels.expSum(row, logits, top))
+}
+
+interface Slot {
+  readonly example: Example
+  readonly logprobs: Float32Array
+  readonly elementwise: Float32Array
+  readonly derivative: Float32Array
+  loss: number
 }
 
 /** Replaces a row of logits by their gradient. */
-const logitGradient = (
-  workspace: Workspace,
-  row: number,
-  shift: number,
-  example: Example,
-  position: number,
-  derivative: Float32Array
-): void => {
-  const { kernels, memory, shape: { model: { vocabularySize } } } = workspace
+const logitGradient = (space: Space, row: number, shift: number, slot: Slot, position: number): void => {
+  const { architecture: { logits }, kernels, memory } = space
+  const { derivative, example } = slot
   const from = position * example.width
   let sum = 0
   for (let j = 0; j < example.width; j++) sum += at(derivative, from + j)
-  if (sum === 0) memory.fill(0, row, row + vocabularySize)
-  else kernels.expScale(row, vocabularySize, shift, -sum)
+  if (sum === 0) memory.fill(0, row, row + logits)
+  else kernels.expScale(row, logits, shift, -sum)
   for (let j = 0; j < example.width; j++) add(memory, row + intAt(example.targets, from + j), at(derivative, from + j))
 }
 
-/** Undefined when the numbers are no longer finite. @internal */
+/** Undefined when the numbers are no longer finite. `gradient` is added to. @internal */
 export function* pass(
-  workspace: Workspace,
-  trainable: Trainable,
-  task: Task,
-  examples: ReadonlyArray<Example>
+  space: Space,
+  adapted: Adapted,
+  task: Pick<Task, "config" | "forwardOnly" | "loss">,
+  examples: ReadonlyArray<Example>,
+  gradient: Float32Array
 ): Work<ReadonlyArray<ExampleResult> | undefined> {
-  const { logits, memory, shape: { model: { vocabularySize } } } = workspace
+  const { architecture, kernels, layout, memory, training } = space
+  const { logits: wide, model: { normEpsilon, width }, unembed } = architecture
+  const { logits, lora: scratch, normed } = training
   const batch = makeBatch(examples.map(({ tokens }) => tokens))
-  yield* forward(workspace, batch)
-  yield* unembed(workspace, batch.tokens, 0, batch.tokens.length)
-  const results: Array<ExampleResult> = []
-  let first = logits
-  for (const example of examples) {
-    const { length } = example.tokens
-    const logprobs = new Float32Array(example.targets.length)
-    const shifts = new Float32Array(length)
-    for (let i = 0; i < length; i++) {
-      const row = first + i * vocabularySize
-      const shift = normaliser(workspace, row)
-      shifts[i] = shift
-      for (let j = i * example.width; j < (i + 1) * example.width; j++) {
-        // Rounding must not make anything more than certain.
-        logprobs[j] = Math.min(0, at(memory, row + intAt(example.targets, j)) - shift)
-      }
-      if (i % 128 === 127) yield
+  const count = batch.tokens.length
+  yield* forward(space, adapted, batch)
+  const slots = examples.map((example): Slot => {
+    const cells = example.targets.length
+    return {
+      example,
+      logprobs: new Float32Array(cells),
+      elementwise: new Float32Array(cells),
+      derivative: new Float32Array(cells),
+      loss: 0
     }
-    const elementwise = new Float32Array(logprobs.length)
-    const derivative = new Float32Array(logprobs.length)
-    const loss = evaluateLoss(task.loss, task.config, logprobs, example.inputs, elementwise, derivative)
-    if (!Number.isFinite(loss) || !allFinite(derivative)) return undefined
-    results.push({ logprobs, elementwise, loss })
-    if (!task.forwardOnly) {
-      for (let i = 0; i < length; i++) {
-        logitGradient(workspace, first + i * vocabularySize, at(shifts, i), example, i, derivative)
-        if (i % 128 === 127) yield
-      }
-    }
-    first += length * vocabularySize
+  })
+  const last = training.streams[architecture.blocks.length] ?? 0
+  kernels.normalize(last, normed, layout.weights + architecture.finalNorm, width, count, normEpsilon)
+  yield
+
+  const factors = adaptedParts(adapted.lora, unembed)[0]
+  const { rank } = adapted.lora.settings
+  const gradients = task.forwardOnly ? undefined : makeFactorGradients(space, adapted, unembed, gradient)
+  const padded = (rank + 7) & ~7
+  if (factors !== undefined) {
+    stackA(space, adapted, [factors], width, scratch.a)
+    kernels.pack(scratch.a, 1, width, width, padded, scratch.unembedA)
+    scaleB(space, adapted, factors, scratch.b)
+    kernels.pack(scratch.b, 1, rank, rank, factors.part.outputs, scratch.unembedB)
+    gradients?.begin()
     yield
   }
-  if (!task.forwardOnly) yield* backward(workspace, batch, trainable)
-  return results
+  let example = 0
+  let position = 0
+  for (let from = 0; from < count; from += layout.logitRows) {
+    const rows = Math.min(layout.logitRows, count - from)
+    const x = normed + from * width
+    project(space, layout.weights, unembed, x, logits, rows, 0)
+    if (factors !== undefined) {
+      kernels.gemm(x, width, 1, scratch.unembedA, width * 8, scratch.z, padded, rows, padded, width, 0)
+      kernels.gemm(scratch.z, padded, 1, scratch.unembedB, rank * 8, logits, wide, rows, wide, rank, 1)
+    }
+    finishLogits(space, logits, batch.tokens, from, rows)
+    yield
+    for (let row = 0; row < rows; row++) {
+      const slot = slots[example]
+      if (slot === undefined) return undefined
+      const { logprobs } = slot
+      const { inputs, targets, tokens, width: cells } = slot.example
+      const line = logits + row * wide
+      const shift = normalizer(space, line)
+      for (let j = position * cells; j < (position + 1) * cells; j++) {
+        // Rounding must not make anything more than certain.
+        logprobs[j] = Math.min(0, at(memory, line + intAt(targets, j)) - shift)
+      }
+      slot.loss += evaluateLoss(
+        task.loss,
+        task.config,
+        logprobs,
+        inputs,
+        slot.elementwise,
+        slot.derivative,
+        position * cells,
+        (position + 1) * cells
+      )
+      if (!task.forwardOnly) logitGradient(space, line, shift, slot, position)
+      position++
+      if (position === tokens.length) {
+        position = 0
+        example++
+        if (!Number.isFinite(slot.loss) || !slot.derivative.every(Number.isFinite)) return undefined
+      }
+    }
+    yield
+    if (!task.forwardOnly) {
+      const dx = training.dNormed + from * width
+      projectBack(space, unembed, logits, dx, rows, 0)
+      yield
+      gradients?.slice(x, scratch.z, logits, dx, rows)
+      yield
+    }
+  }
+  if (!task.forwardOnly) {
+    gradients?.end()
+    memory.fill(0, training.dStream, training.dStream + count * width)
+    kernels.normalizeBackward(
+      training.dNormed,
+      last,
+      layout.weights + architecture.finalNorm,
+      training.dStream,
+      width,
+      count,
+      normEpsilon,
+      1
+    )
+    yield
+    yield* backward(space, adapted, batch, gradient)
+  }
+  return slots.map(({ elementwise, logprobs, loss }) => ({ logprobs, elementwise, loss }))
 }

@@ -6,7 +6,6 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import type * as LocalAdapter from "../../LocalAdapter.js"
 import * as Safetensors from "../../Safetensors.js"
-import { scaleOf } from "../engine/lora.js"
 
 /** @internal */
 export const weightsFile = "adapter_model.safetensors"
@@ -27,9 +26,11 @@ const AdapterConfig = Schema.parseJson(
     bias: Schema.Literal("none"),
     task_type: Schema.Literal("CAUSAL_LM"),
     target_modules: Schema.Array(Schema.String),
-    train_attn: Schema.Boolean,
-    train_mlp: Schema.Boolean,
-    train_unembed: Schema.Boolean
+    use_rslora: Schema.optional(Schema.Boolean),
+    // ours; in adapters from elsewhere the modules say it
+    train_attn: Schema.optional(Schema.Boolean),
+    train_mlp: Schema.optional(Schema.Boolean),
+    train_unembed: Schema.optional(Schema.Boolean)
   }),
   { space: 2 }
 )
@@ -37,7 +38,8 @@ const AdapterConfig = Schema.parseJson(
 const encodeConfig = ParseResult.encodeSync(AdapterConfig)
 const decodeConfig = ParseResult.decodeUnknownEither(AdapterConfig)
 
-const moduleName = (tensor: string): string => tensor.replace(/\.lora_[AB]$/, "")
+/** The last part of a module's path, by which PEFT finds what to adapt. */
+const moduleName = (tensor: string): string => tensor.replace(/\.lora_[AB]\.weight$/, "").replace(/^.*\./, "")
 
 /** @internal */
 export const toFiles = (snapshot: LocalAdapter.Snapshot): ReadonlyMap<string, Uint8Array> => {
@@ -50,7 +52,7 @@ export const toFiles = (snapshot: LocalAdapter.Snapshot): ReadonlyMap<string, Ui
         peft_type: "LORA",
         base_model_name_or_path: snapshot.baseModel,
         r: snapshot.rank,
-        lora_alpha: scaleOf(snapshot.rank) * snapshot.rank,
+        lora_alpha: snapshot.scale * snapshot.rank,
         lora_dropout: 0,
         bias: "none",
         task_type: "CAUSAL_LM",
@@ -103,9 +105,10 @@ export const fromFiles = (
     return {
       baseModel: config.base_model_name_or_path,
       rank: config.r,
-      trainAttn: config.train_attn,
-      trainMlp: config.train_mlp,
-      trainUnembed: config.train_unembed,
+      scale: config.lora_alpha / (config.use_rslora === true ? Math.sqrt(config.r) : config.r),
+      trainAttn: config.train_attn ?? config.target_modules.some((name) => /[qkvo]_proj$/.test(name)),
+      trainMlp: config.train_mlp ?? config.target_modules.some((name) => /(gate|up|down)_proj$/.test(name)),
+      trainUnembed: config.train_unembed ?? config.target_modules.some((name) => name.endsWith("lm_head")),
       weights: weights.tensors,
       ...(optimizer === undefined ? {} : {
         optimizer: {

@@ -95,16 +95,6 @@ export const whileBelow = (counter: number, limit: Code, step: Code, ...body: Re
 export const times = (counter: number, limit: Code, ...body: ReadonlyArray<Code>): Code =>
   seq(set(counter, int(0)), whileBelow(counter, limit, int(1), ...body))
 
-/** Runs `body` at least once, until `counter`, decremented by one, is no longer positive. @internal */
-export const countDown = (counter: number, ...body: ReadonlyArray<Code>): Code => [
-  ...[0x03, 0x40],
-  ...body.flat(),
-  ...set(counter, subtract(get(counter), int(1))),
-  ...get(counter),
-  ...int(0),
-  ...[0x4a, 0x0d, 0x00, 0x0b]
-]
-
 /** @internal */
 export const ifElse = (condition: Code, then: Code, otherwise: Code): Code => [
   ...condition,
@@ -121,6 +111,8 @@ export const ifElse = (condition: Code, then: Code, otherwise: Code): Code => [
 export const float = (value: number): Code => [0x43, ...floatBytes(value)]
 /** @internal */
 export const loadFloat = (address: Code): Code => [...address, 0x2a, 2, 0]
+/** One float at an address, in all four lanes, plus a constant offset in bytes. @internal */
+export const loadSplat = (address: Code, offset = 0): Code => [...address, ...simd(0x09), 2, ...unsigned(offset)]
 /** @internal */
 export const storeFloat = (address: Code, value: Code): Code => [...address, ...value, 0x38, 2, 0]
 /** @internal */
@@ -140,8 +132,6 @@ export const toFloat = unary([0xb2])
 
 /** Four floats at an address, plus a constant offset in bytes. @internal */
 export const load4 = (address: Code, offset = 0): Code => [...address, ...simd(0x00), 2, ...unsigned(offset)]
-/** One float at an address, in all four lanes. @internal */
-export const loadSplat = (address: Code): Code => [...address, ...simd(0x09), 2, 0]
 /** @internal */
 export const store4 = (address: Code, value: Code, offset = 0): Code => [
   ...address,
@@ -164,7 +154,18 @@ export const subtract4 = binary(simd(0xe5))
 /** @internal */
 export const mul4 = binary(simd(0xe6))
 /** @internal */
+export const divide4 = binary(simd(0xe7))
+/** @internal */
+export const min4 = binary(simd(0xe8))
+/** @internal */
 export const max4 = binary(simd(0xe9))
+/** The lanes of two vectors in any order; 0 to 3 are the left's, 4 to 7 the right's. @internal */
+export const shuffle4 = (left: Code, right: Code, lanes: readonly [number, number, number, number]): Code => [
+  ...left,
+  ...right,
+  ...simd(0x0d),
+  ...lanes.flatMap((lane) => [0, 1, 2, 3].map((byte) => lane * 4 + byte))
+]
 /** @internal */
 export const nearest4 = unary(simd(0x6a))
 /** @internal */
@@ -220,8 +221,8 @@ export const kernel = <Params extends Readonly<Record<string, ParameterType>>>(
   return { name, params: types, locals, result, body: seq(...toBytes, body) }
 }
 
-/** A module that imports one memory and exports the kernels. @internal */
-export const assemble = (kernels: ReadonlyArray<Kernel>): Uint8Array<ArrayBuffer> =>
+/** A module that imports one memory, shared between threads if asked for, and exports the kernels. @internal */
+export const assemble = (kernels: ReadonlyArray<Kernel>, shared: boolean): Uint8Array<ArrayBuffer> =>
   Uint8Array.from([
     ...[0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00],
     ...section(
@@ -232,7 +233,13 @@ export const assemble = (kernels: ReadonlyArray<Kernel>): Uint8Array<ArrayBuffer
         ...vector(result === undefined ? [] : [[typeCodes[result]]])
       ])
     ),
-    ...section(2, [[...name("env"), ...name("memory"), 0x02, 0x00, 0x01]]),
+    // a shared memory has to name its maximum
+    ...section(2, [[
+      ...name("env"),
+      ...name("memory"),
+      0x02,
+      ...(shared ? [0x03, 0x01, ...unsigned(65536)] : [0x00, 0x01])
+    ]]),
     ...section(3, kernels.map((_, index) => unsigned(index))),
     ...section(7, kernels.map((kernel, index) => [...name(kernel.name), 0x00, ...unsigned(index)])),
     ...section(

@@ -1,5 +1,5 @@
 /**
- * Softmax under a causal mask and the attention of single rows.
+ * Softmax under a causal mask, forwards and backwards.
  */
 import {
   add,
@@ -13,10 +13,8 @@ import {
   int,
   kernel,
   load4,
-  loadSplat,
   max4,
   maxLane,
-  mul,
   mul4,
   seq,
   set,
@@ -123,96 +121,5 @@ const softmaxBackward: Kernel = kernel(
   }
 )
 
-const attendRow: Kernel = kernel(
-  "attendRow",
-  {
-    query: "at",
-    target: "at",
-    prompt: "at",
-    promptLength: "int",
-    own: "at",
-    ownLength: "int",
-    weights: "at",
-    heads: "int",
-    headSize: "at",
-    scale: "float"
-  },
-  (param, local) => {
-    const head = local("int")
-    const j = local("int")
-    const key = local("int")
-    const offset = local("int")
-    const cursor = local("int")
-    const end = local("int")
-    const padded = local("int")
-    const stride = local("int")
-    const width = local("int")
-    const vectors = [local("vector"), local("vector"), local("vector"), local("vector")] as const
-    const sum = vectors[2]
-    const headOffset = mul(get(head), get(param.headSize))
-    const scores = (keys: number, length: number): Code =>
-      seq(
-        set(key, add(get(keys), headOffset)),
-        times(
-          j,
-          get(length),
-          set(sum, float4(0)),
-          along(
-            offset,
-            int(0),
-            get(param.headSize),
-            set(
-              sum,
-              add4(
-                get(sum),
-                mul4(load4(add(get(param.query), get(offset))), load4(add(get(key), get(offset))))
-              )
-            )
-          ),
-          storeFloat(get(cursor), sumLanes(sum)),
-          bump(cursor, int(4)),
-          bump(key, get(stride))
-        )
-      )
-    const mix = (values: number, length: number): Code =>
-      seq(
-        set(key, add(add(add(get(values), headOffset), get(width)), get(offset))),
-        times(
-          j,
-          get(length),
-          set(sum, add4(get(sum), mul4(loadSplat(get(cursor)), load4(get(key))))),
-          bump(cursor, int(4)),
-          bump(key, get(stride))
-        )
-      )
-    return seq(
-      set(width, mul(get(param.heads), get(param.headSize))),
-      set(stride, mul(get(width), int(2))),
-      times(
-        head,
-        get(param.heads),
-        set(cursor, get(param.weights)),
-        scores(param.prompt, param.promptLength),
-        scores(param.own, param.ownLength),
-        set(end, get(cursor)),
-        set(padded, add(get(param.weights), wholeVectors(bytes(add(get(param.promptLength), get(param.ownLength)))))),
-        softmaxRun(get(param.weights), end, padded, get(param.scale), cursor, vectors),
-        along(
-          offset,
-          int(0),
-          get(param.headSize),
-          set(sum, float4(0)),
-          set(cursor, get(param.weights)),
-          mix(param.prompt, param.promptLength),
-          mix(param.own, param.ownLength),
-          store4(add(get(param.target), get(offset)), get(sum))
-        ),
-        bump(param.query, get(param.headSize)),
-        bump(param.target, get(param.headSize))
-      )
-    )
-  }
-)
-
 /** @internal */
-export const attentionKernels: ReadonlyArray<Kernel> = [softmax, softmaxBackward, attendRow]
+export const attentionKernels: ReadonlyArray<Kernel> = [softmax, softmaxBackward]

@@ -4,8 +4,8 @@
 import {
   add,
   add4,
+  and,
   bump,
-  countDown,
   equal,
   float,
   float4,
@@ -22,6 +22,7 @@ import {
   seq,
   set,
   shiftLeft,
+  shuffle4,
   store4,
   storeFloat,
   subtract,
@@ -32,7 +33,13 @@ import type { Code, Kernel } from "./assembler.js"
 
 const range = (length: number): ReadonlyArray<number> => Array.from({ length }, (_, index) => index)
 
-/** C = A · B, or C += A · B, a tile of four rows and eight columns at a time with all its sums in registers. @internal */
+/**
+ * C = A · B, or C += A · B, in tiles whose sums stay in registers: four rows by one panel of eight columns, and for the
+ * rows left over one row by four panels. Every element is summed from the first to the last term in whichever tile it
+ * falls, so that a row's result does not depend on the rows beside it.
+ *
+ * @internal
+ */
 export const gemm: Kernel = kernel(
   "gemm",
   {
@@ -52,52 +59,110 @@ export const gemm: Kernel = kernel(
     const column = local("int")
     const row = local("int")
     const left = local("int")
-    const bAt = local("int")
+    const base = local("int")
     const cAt = local("int")
     const aAt = range(4).map(() => local("int"))
+    const bAt = range(4).map(() => local("int"))
     const sums = range(8).map(() => local("vector"))
     const halves = [local("vector"), local("vector")] as const
     const value = local("vector")
-    const tile = (rows: number): Code => {
+    const tile = (rows: number, panels: number): Code => {
       const aRows = aAt.slice(0, rows)
-      const cRow = (index: number): Code => add(get(cAt), mul(get(param.cRow), int(index >> 1)))
+      const bPanels = bAt.slice(0, panels)
+      // sums by row, within a row by panel, within a panel by half
+      const place = (index: number): readonly [address: Code, offset: number] => [
+        add(get(cAt), mul(get(param.cRow), int(Math.floor(index / (2 * panels))))),
+        (index % (2 * panels)) * 16
+      ]
       const eachSum = (body: (sum: number, index: number) => Code): Code =>
-        sums.slice(0, 2 * rows).flatMap((sum, index) => body(sum, index))
+        sums.slice(0, 2 * rows * panels).flatMap((sum, index) => body(sum, index))
+      /** Term `step` of an unrolled loop; the pointers stand at the first. */
+      const term = (step: number, aOffset: number): Code =>
+        panels === 1
+          ? seq(
+            ...halves.map((half, side) => set(half, load4(get(bAt[0] ?? 0), step * 32 + side * 16))),
+            ...aRows.map((pointer, index) =>
+              seq(
+                set(value, loadSplat(get(pointer), aOffset)),
+                ...[0, 1].map((side) => {
+                  const sum = sums[2 * index + side] ?? 0
+                  return set(sum, add4(get(sum), mul4(get(value), get(halves[side === 0 ? 0 : 1]))))
+                })
+              )
+            )
+          )
+          : seq(
+            set(value, loadSplat(get(aAt[0] ?? 0), aOffset)),
+            ...bPanels.flatMap((pointer, index) =>
+              [0, 1].map((side) => {
+                const sum = sums[2 * index + side] ?? 0
+                return set(sum, add4(get(sum), mul4(get(value), load4(get(pointer), step * 32 + side * 16))))
+              })
+            )
+          )
+      const unroll = 4
+      const unrolled = seq(
+        whileBelow(
+          left,
+          subtract(get(param.k), int(unroll - 1)),
+          int(unroll),
+          ...range(unroll).map((step) => term(step, step * 4)),
+          ...aRows.map((pointer) => bump(pointer, int(unroll * 4))),
+          ...bPanels.map((pointer) => bump(pointer, int(unroll * 32)))
+        ),
+        whileBelow(
+          left,
+          get(param.k),
+          int(1),
+          term(0, 0),
+          ...aRows.map((pointer) => bump(pointer, int(4))),
+          ...bPanels.map((pointer) => bump(pointer, int(32)))
+        )
+      )
+      const strided = whileBelow(
+        left,
+        get(param.k),
+        int(1),
+        term(0, 0),
+        ...aRows.map((pointer) => bump(pointer, get(param.aColumn))),
+        ...bPanels.map((pointer) => bump(pointer, int(32)))
+      )
       return seq(
         set(cAt, add(add(get(param.c), mul(get(row), get(param.cRow))), shiftLeft(get(column), int(2)))),
-        ...aRows.map((local, index) => set(local, add(get(param.a), mul(add(get(row), int(index)), get(param.aRow))))),
-        set(bAt, get(param.b)),
-        set(left, get(param.k)),
+        ...aRows.map((pointer, index) =>
+          set(pointer, add(get(param.a), mul(add(get(row), int(index)), get(param.aRow))))
+        ),
+        ...bPanels.map((pointer, index) => set(pointer, add(get(base), mul(get(param.panel), int(index))))),
+        set(left, int(0)),
         ifElse(
           get(param.accumulate),
-          eachSum((sum, index) => set(sum, load4(cRow(index), (index & 1) * 16))),
+          eachSum((sum, index) => set(sum, load4(...place(index)))),
           eachSum((sum) => set(sum, float4(0)))
         ),
-        countDown(
-          left,
-          ...halves.map((half, index) => set(half, load4(get(bAt), index * 16))),
-          ...aRows.map((local, index) =>
-            seq(
-              set(value, loadSplat(get(local))),
-              ...sums.slice(2 * index, 2 * index + 2).map((sum, side) =>
-                set(sum, add4(get(sum), mul4(get(value), get(halves[side === 0 ? 0 : 1]))))
-              ),
-              bump(local, get(param.aColumn))
-            )
-          ),
-          bump(bAt, int(32))
-        ),
-        eachSum((sum, index) => store4(cRow(index), get(sum), (index & 1) * 16))
+        ifElse(equal(get(param.aColumn), int(4)), unrolled, strided),
+        eachSum((sum, index) => {
+          const [address, offset] = place(index)
+          return store4(address, get(sum), offset)
+        })
       )
     }
-    return whileBelow(
-      column,
-      get(param.n),
-      int(8),
-      set(row, int(0)),
-      whileBelow(row, subtract(get(param.m), int(3)), int(4), tile(4)),
-      whileBelow(row, get(param.m), int(1), tile(1)),
-      bump(param.b, get(param.panel))
+    const panelsFrom = (first: Code, panels: number, ...body: ReadonlyArray<Code>): Code =>
+      seq(
+        first,
+        whileBelow(
+          column,
+          panels === 1 ? get(param.n) : subtract(get(param.n), int(8 * (panels - 1))),
+          int(8 * panels),
+          ...body,
+          bump(base, mul(get(param.panel), int(panels)))
+        )
+      )
+    const first = seq(set(column, int(0)), set(base, get(param.b)))
+    const whole = and(get(param.m), int(-4))
+    return seq(
+      panelsFrom(first, 1, set(row, int(0)), whileBelow(row, whole, int(4), tile(4, 1))),
+      set(row, whole),
+      whileBelow(row, get(param.m), int(1), panelsFrom(first, 4, tile(1, 4)), panelsFrom([], 1, tile(1, 1)))
     )
   }
 )
@@ -139,6 +204,60 @@ export const pack: Kernel = kernel(
         equal(add(shiftLeft(get(filled), int(3)), get(param.column)), int(8 * 8 + 4)),
         eachRow(copyVectors),
         eachRow(copyLanes)
+      )
+    )
+  }
+)
+
+/** Turns blocks of eight by eight: weights in panels of eight outputs into panels of eight inputs. @internal */
+export const turn: Kernel = kernel(
+  "turn",
+  { source: "at", inputs: "int", target: "at", outputs: "int", targetPanel: "at" },
+  (param, local) => {
+    const input = local("int")
+    const output = local("int")
+    const to = local("int")
+    const rows = range(8).map(() => local("vector"))
+    const [a, b, c, d, ab, cd, ab2, cd2] = rows
+    if (
+      a === undefined || b === undefined || c === undefined || d === undefined || ab === undefined ||
+      cd === undefined || ab2 === undefined || cd2 === undefined
+    ) return []
+    /** The block of four by four at these rows and columns of the source, written the other way round. */
+    const quarter = (row: number, column: number): Code => {
+      const from = (index: number): Code => load4(get(param.source), (row + index) * 32 + column * 4)
+      const store = (index: number, value: Code): Code => store4(get(to), value, (column + index) * 32 + row * 4)
+      return seq(
+        ...[a, b, c, d].map((vector, index) => set(vector, from(index))),
+        set(ab, shuffle4(get(a), get(b), [0, 4, 1, 5])),
+        set(cd, shuffle4(get(c), get(d), [0, 4, 1, 5])),
+        set(ab2, shuffle4(get(a), get(b), [2, 6, 3, 7])),
+        set(cd2, shuffle4(get(c), get(d), [2, 6, 3, 7])),
+        store(0, shuffle4(get(ab), get(cd), [0, 1, 4, 5])),
+        store(1, shuffle4(get(ab), get(cd), [2, 3, 6, 7])),
+        store(2, shuffle4(get(ab2), get(cd2), [0, 1, 4, 5])),
+        store(3, shuffle4(get(ab2), get(cd2), [2, 3, 6, 7]))
+      )
+    }
+    return seq(
+      set(output, int(0)),
+      whileBelow(
+        output,
+        get(param.outputs),
+        int(8),
+        set(to, add(get(param.target), shiftLeft(get(output), int(5)))),
+        set(input, int(0)),
+        whileBelow(
+          input,
+          get(param.inputs),
+          int(8),
+          quarter(0, 0),
+          quarter(0, 4),
+          quarter(4, 0),
+          quarter(4, 4),
+          bump(param.source, int(256)),
+          bump(to, get(param.targetPanel))
+        )
       )
     )
   }

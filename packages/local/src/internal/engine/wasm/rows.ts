@@ -7,6 +7,7 @@ import {
   addFloat,
   addInt4,
   bump,
+  divide4,
   divideFloat,
   float,
   float4,
@@ -15,9 +16,9 @@ import {
   int4,
   kernel,
   load4,
-  loadFloat,
   max4,
   maxLane,
+  min4,
   mul,
   mul4,
   nearest4,
@@ -28,7 +29,6 @@ import {
   splat4,
   squareRoot,
   store4,
-  storeFloat,
   subtract4,
   sumLanes,
   times,
@@ -132,63 +132,79 @@ const addRow: Kernel = kernel("addRow", { target: "at", source: "at", n: "int" }
   )
 })
 
-const normalise: Kernel = kernel(
-  "normalise",
-  { source: "at", target: "at", scales: "at", width: "int", rows: "int" },
+/** One over the root of the mean square of `width` floats at an address. */
+const inverseRoot = (start: Code, cursor: number, sum: number, width: number, epsilon: number): Code =>
+  seq(
+    set(sum, float4(0)),
+    along(
+      cursor,
+      start,
+      add(start, bytes(get(width))),
+      set(sum, add4(get(sum), mul4(load4(get(cursor)), load4(get(cursor)))))
+    ),
+    divideFloat(
+      float(1),
+      squareRoot(addFloat(divideFloat(sumLanes(sum), toFloat(get(width))), get(epsilon)))
+    )
+  )
+
+const normalize: Kernel = kernel(
+  "normalize",
+  { source: "at", target: "at", gain: "at", width: "int", rows: "int", epsilon: "float" },
   (param, local) => {
     const row = local("int")
     const cursor = local("int")
-    const sum = local("vector")
-    const scale = local("float")
-    const end = add(get(param.source), bytes(get(param.width)))
-    return times(
-      row,
-      get(param.rows),
-      set(sum, float4(0)),
-      along(cursor, get(param.source), end, set(sum, add4(get(sum), mul4(load4(get(cursor)), load4(get(cursor)))))),
-      set(
-        scale,
-        divideFloat(
-          float(1),
-          squareRoot(addFloat(divideFloat(sumLanes(sum), toFloat(get(param.width))), float(1e-5)))
-        )
-      ),
-      storeFloat(get(param.scales), get(scale)),
-      bump(param.scales, int(4)),
-      along(
-        cursor,
-        get(param.source),
-        end,
-        store4(get(param.target), mul4(load4(get(cursor)), splat4(get(scale)))),
-        bump(param.target, int(16))
-      ),
-      set(param.source, get(cursor))
-    )
-  }
-)
-
-const normaliseBackward: Kernel = kernel(
-  "normaliseBackward",
-  { gradient: "at", normed: "at", scales: "at", target: "at", width: "int", rows: "int" },
-  (param, local) => {
-    const row = local("int")
     const offset = local("int")
     const sum = local("vector")
-    const mean = local("float")
-    const at = (start: number): Code => add(get(start), get(offset))
+    const scale = local("vector")
     const end = bytes(get(param.width))
-    const next = (start: number): Code => bump(start, end)
+    const at = (start: number): Code => add(get(start), get(offset))
     return times(
       row,
       get(param.rows),
-      set(sum, float4(0)),
+      set(scale, splat4(inverseRoot(get(param.source), cursor, sum, param.width, param.epsilon))),
       along(
         offset,
         int(0),
         end,
-        set(sum, add4(get(sum), mul4(load4(at(param.gradient)), load4(at(param.normed)))))
+        store4(at(param.target), mul4(mul4(load4(at(param.source)), get(scale)), load4(at(param.gain))))
       ),
-      set(mean, divideFloat(sumLanes(sum), toFloat(get(param.width)))),
+      bump(param.source, end),
+      bump(param.target, end)
+    )
+  }
+)
+
+const normalizeBackward: Kernel = kernel(
+  "normalizeBackward",
+  {
+    gradient: "at",
+    source: "at",
+    gain: "at",
+    target: "at",
+    width: "int",
+    rows: "int",
+    epsilon: "float",
+    keep: "float"
+  },
+  (param, local) => {
+    const row = local("int")
+    const offset = local("int")
+    const cursor = local("int")
+    const sum = local("vector")
+    const scale = local("vector")
+    const mean = local("vector")
+    const end = bytes(get(param.width))
+    const at = (start: number): Code => add(get(start), get(offset))
+    const slope = mul4(load4(at(param.gradient)), load4(at(param.gain)))
+    const normed = mul4(load4(at(param.source)), get(scale))
+    return times(
+      row,
+      get(param.rows),
+      set(scale, splat4(inverseRoot(get(param.source), cursor, sum, param.width, param.epsilon))),
+      set(sum, float4(0)),
+      along(offset, int(0), end, set(sum, add4(get(sum), mul4(slope, normed)))),
+      set(mean, splat4(divideFloat(sumLanes(sum), toFloat(get(param.width))))),
       along(
         offset,
         int(0),
@@ -196,51 +212,132 @@ const normaliseBackward: Kernel = kernel(
         store4(
           at(param.target),
           add4(
-            load4(at(param.target)),
-            mul4(
-              subtract4(load4(at(param.gradient)), mul4(load4(at(param.normed)), splat4(get(mean)))),
-              splat4(loadFloat(get(param.scales)))
-            )
+            mul4(load4(at(param.target)), splat4(get(param.keep))),
+            mul4(subtract4(slope, mul4(normed, get(mean))), get(scale))
           )
         )
       ),
-      next(param.gradient),
-      next(param.normed),
-      next(param.target),
-      bump(param.scales, int(4))
+      bump(param.gradient, end),
+      bump(param.source, end),
+      bump(param.target, end)
     )
   }
 )
 
-const activate: Kernel = kernel("activate", { hidden: "at", squared: "at", n: "int" }, (param, local) => {
-  const cursor = local("int")
-  const value = local("vector")
-  return along(
-    cursor,
-    get(param.hidden),
-    add(get(param.hidden), bytes(get(param.n))),
-    set(value, max4(load4(get(cursor)), float4(0))),
-    store4(get(cursor), get(value)),
-    store4(get(param.squared), mul4(get(value), get(value))),
-    bump(param.squared, int(16))
+/** Sets `sigmoid` to 1 / (1 + e^-x) of a local. */
+const logistic = (x: number, sigmoid: number, scratch: number): Code =>
+  seq(
+    // beyond this the result is as good as zero, and the exponential would leave the range of floats
+    set(sigmoid, min4(mul4(get(x), float4(-1)), float4(86))),
+    exponential(sigmoid, scratch),
+    set(sigmoid, divide4(float4(1), add4(get(sigmoid), float4(1))))
   )
-})
 
-const activateBackward: Kernel = kernel(
-  "activateBackward",
-  { rectified: "at", squared: "at", gradient: "at", n: "int" },
+const swiglu: Kernel = kernel(
+  "swiglu",
+  { source: "at", target: "at", hidden: "at", rows: "int" },
+  (param, local) => {
+    const row = local("int")
+    const offset = local("int")
+    const gate = local("vector")
+    const sigmoid = local("vector")
+    const scratch = local("vector")
+    const from = add(get(param.source), get(offset))
+    return times(
+      row,
+      get(param.rows),
+      along(
+        offset,
+        int(0),
+        get(param.hidden),
+        set(gate, load4(from)),
+        logistic(gate, sigmoid, scratch),
+        store4(
+          add(get(param.target), get(offset)),
+          mul4(mul4(get(gate), get(sigmoid)), load4(add(from, get(param.hidden))))
+        )
+      ),
+      bump(param.source, mul(get(param.hidden), int(2))),
+      bump(param.target, get(param.hidden))
+    )
+  }
+)
+
+const swigluBackward: Kernel = kernel(
+  "swigluBackward",
+  { source: "at", gradient: "at", target: "at", hidden: "at", rows: "int" },
+  (param, local) => {
+    const row = local("int")
+    const offset = local("int")
+    const gate = local("vector")
+    const up = local("vector")
+    const slope = local("vector")
+    const sigmoid = local("vector")
+    const scratch = local("vector")
+    const from = add(get(param.source), get(offset))
+    const to = add(get(param.target), get(offset))
+    const silu = mul4(get(gate), get(sigmoid))
+    return times(
+      row,
+      get(param.rows),
+      along(
+        offset,
+        int(0),
+        get(param.hidden),
+        set(gate, load4(from)),
+        set(up, load4(add(from, get(param.hidden)))),
+        set(slope, load4(add(get(param.gradient), get(offset)))),
+        logistic(gate, sigmoid, scratch),
+        store4(
+          to,
+          mul4(
+            mul4(get(slope), get(up)),
+            mul4(
+              get(sigmoid),
+              add4(float4(1), mul4(get(gate), subtract4(float4(1), get(sigmoid))))
+            )
+          )
+        ),
+        store4(add(to, get(param.hidden)), mul4(get(slope), silu))
+      ),
+      bump(param.source, mul(get(param.hidden), int(2))),
+      bump(param.target, mul(get(param.hidden), int(2))),
+      bump(param.gradient, get(param.hidden))
+    )
+  }
+)
+
+const relu2: Kernel = kernel(
+  "relu2",
+  { source: "at", target: "at", hidden: "at", rows: "int" },
   (param, local) => {
     const cursor = local("int")
     const value = local("vector")
     return along(
       cursor,
-      get(param.rectified),
-      add(get(param.rectified), bytes(get(param.n))),
-      set(value, load4(get(cursor))),
-      store4(get(param.squared), mul4(get(value), get(value))),
-      store4(get(param.gradient), mul4(mul4(get(value), float4(2)), load4(get(param.gradient)))),
-      bump(param.squared, int(16)),
-      bump(param.gradient, int(16))
+      get(param.source),
+      add(get(param.source), mul(get(param.hidden), get(param.rows))),
+      set(value, max4(load4(get(cursor)), float4(0))),
+      store4(get(param.target), mul4(get(value), get(value))),
+      bump(param.target, int(16))
+    )
+  }
+)
+
+const relu2Backward: Kernel = kernel(
+  "relu2Backward",
+  { source: "at", gradient: "at", target: "at", hidden: "at", rows: "int" },
+  (param, local) => {
+    const cursor = local("int")
+    const value = local("vector")
+    return along(
+      cursor,
+      get(param.source),
+      add(get(param.source), mul(get(param.hidden), get(param.rows))),
+      set(value, max4(load4(get(cursor)), float4(0))),
+      store4(get(param.target), mul4(mul4(get(value), float4(2)), load4(get(param.gradient)))),
+      bump(param.gradient, int(16)),
+      bump(param.target, int(16))
     )
   }
 )
@@ -282,9 +379,11 @@ export const rowKernels: ReadonlyArray<Kernel> = [
   expSum,
   expScale,
   addRow,
-  normalise,
-  normaliseBackward,
-  activate,
-  activateBackward,
+  normalize,
+  normalizeBackward,
+  swiglu,
+  swigluBackward,
+  relu2,
+  relu2Backward,
   rotate
 ]

@@ -1,0 +1,98 @@
+/**
+ * The engine on Node: on worker threads, with the models whose files are on this machine.
+ *
+ * @since 0.1.0
+ */
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as NodeWorker from "@effect/platform-node/NodeWorker"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { availableParallelism, freemem } from "node:os"
+import { Worker } from "node:worker_threads"
+import * as Engine from "./Engine.js"
+import type { ModelUnavailable } from "./EngineError.js"
+import * as LocalCheckpoint from "./LocalCheckpoint.js"
+import * as LocalModel from "./LocalModel.js"
+
+/**
+ * How the engine computes, and what it serves; all of it may be left out.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface Options extends Omit<Engine.Options, "mode"> {
+  /** How many threads. Defaults to one for each core. */
+  readonly threads?: number | undefined
+  /** Directories of Hugging Face models to serve beside the others, under their names. */
+  readonly directories?: ReadonlyArray<string> | undefined
+}
+
+// A part of the memory is left to everything else.
+const usable = 0.9
+
+/**
+ * The models that come with the package: the random ones, and `local/chat` where its files are installed.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const bundledModels: Effect.Effect<ReadonlyArray<LocalModel.LocalModel>, ModelUnavailable> = Effect.gen(
+  function*() {
+    const chat = yield* LocalCheckpoint.bundledChat
+    return [...LocalModel.all, ...chat]
+  }
+).pipe(Effect.provide(NodeContext.layer))
+
+// Node runs no TypeScript: where the sources themselves are used, the loader that runs them is started in the thread too.
+const isSource = import.meta.url.endsWith(".ts")
+const program = new URL(`./internal/engine/NodeEngineWorker.${isSource ? "ts" : "js"}`, import.meta.url)
+
+const spawn = (): Worker =>
+  isSource
+    ? new Worker(
+      `import("tsx/esm/api").then(({ register }) => { register(); return import(${JSON.stringify(program.href)}) })`,
+      { eval: true, execArgv: ["--conditions=@effect-tinker/source"] }
+    )
+    : new Worker(program)
+
+const modelsOf = Effect.fnUntraced(function*(options: Pick<Options, "models" | "directories">) {
+  const models = options.models ?? (yield* bundledModels)
+  const loaded = yield* Effect.forEach(
+    options.directories ?? [],
+    (directory) => Effect.provide(LocalCheckpoint.fromDirectory(directory), NodeContext.layer)
+  )
+  return [...models, ...loaded]
+})
+
+const memoryOf = (options: Pick<Options, "memoryBytes">) =>
+  Effect.sync(() => options.memoryBytes ?? Math.floor(freemem() * usable))
+
+/**
+ * An engine on this machine's cores, which computes what the in-process engine computes, bit for bit. The threads start
+ * with the first model and end with the layer.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (options: Options = {}): Layer.Layer<Engine.Engine, ModelUnavailable> =>
+  Layer.unwrapEffect(Effect.gen(function*() {
+    return Engine.layerThreads({
+      ...options,
+      models: yield* modelsOf(options),
+      threads: options.threads ?? availableParallelism(),
+      memoryBytes: yield* memoryOf(options)
+    })
+  })).pipe(Layer.provide(NodeWorker.layer(spawn)))
+
+/**
+ * The same models on worker threads if a number of them is given, and in the calling thread if not.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerFor = (
+  options: Options & Pick<Engine.Options, "mode">
+): Layer.Layer<Engine.Engine, ModelUnavailable> =>
+  options.threads !== undefined ? layer(options) : Layer.unwrapEffect(Effect.gen(function*() {
+    return Engine.layer({ ...options, models: yield* modelsOf(options), memoryBytes: yield* memoryOf(options) })
+  }))

@@ -1,0 +1,118 @@
+/**
+ * A thread's processor, shared in slices of time. Work is a generator; whoever has work takes turns, first come first
+ * served, and between two slices the event loop turns. A slice is counted from the loop's last turn, whatever has run
+ * since: fibers woken by one another all run before it, so what they took is as much waiting for everyone else as the
+ * work.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as FiberId from "effect/FiberId"
+import type { Work } from "./space.js"
+
+/** One at a time, in the order of asking. @internal */
+export interface Turns {
+  readonly take: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+}
+
+/**
+ * `Effect.makeSemaphore(1)` lets a fiber that asks again overtake those that wait, so two long computations would never
+ * alternate.
+ *
+ * @internal
+ */
+export const makeTurns = (): Turns => {
+  const queue: Array<Deferred.Deferred<void>> = []
+  let busy = false
+  const release = Effect.sync(() => {
+    const next = queue.shift()
+    if (next === undefined) busy = false
+    else Deferred.unsafeDone(next, Effect.void)
+  })
+  return {
+    take: (effect) =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.suspend(() => {
+          if (!busy) {
+            busy = true
+            return Effect.ensuring(restore(effect), release)
+          }
+          const turn = Deferred.unsafeMake<void>(FiberId.none)
+          queue.push(turn)
+          return restore(Deferred.await(turn)).pipe(
+            Effect.onInterrupt(() => {
+              const place = queue.indexOf(turn)
+              if (place === -1) return release
+              queue.splice(place, 1)
+              return Effect.void
+            }),
+            Effect.zipRight(Effect.ensuring(restore(effect), release))
+          )
+        })
+      )
+  }
+}
+
+/** @internal */
+export interface Core {
+  /** Lets the event loop turn if it is due: before work that cannot be cut into steps. */
+  readonly breathe: Effect.Effect<void>
+  /** Runs work in slices. Interruption stops it between two steps. */
+  readonly drive: <A>(work: () => Work<A>) => Effect.Effect<A>
+}
+
+// Under a test clock no time passes; then the number of steps bounds a slice.
+const maxSteps = 256
+
+/** @internal */
+export const makeCore = (options: {
+  readonly sliceMillis: number
+  readonly pause: Effect.Effect<void>
+}): Effect.Effect<Core> =>
+  Effect.map(Effect.clock, (clock): Core => {
+    let turned = clock.unsafeCurrentTimeMillis()
+    let steps = 0
+
+    const due = (): boolean => clock.unsafeCurrentTimeMillis() - turned >= options.sliceMillis || steps >= maxSteps
+    // Who comes while the loop is about to turn waits for the same turn, and looks again after it: fibers that each ran
+    // a slice after one turn would keep the loop from the next for as many slices.
+    let turning: Deferred.Deferred<void> | undefined
+    const pause = Effect.uninterruptibleMask((restore) => {
+      const turn = turning = Deferred.unsafeMake<void>(FiberId.none)
+      return Effect.ensuring(
+        restore(options.pause),
+        Effect.sync(() => {
+          turning = undefined
+          turned = clock.unsafeCurrentTimeMillis()
+          steps = 0
+          Deferred.unsafeDone(turn, Effect.void)
+        })
+      )
+    })
+    const breathe: Effect.Effect<void> = Effect.suspend(() => {
+      if (!due()) return Effect.void
+      return turning === undefined ? pause : Effect.zipRight(Deferred.await(turning), breathe)
+    })
+
+    const turns = makeTurns()
+    const drive: Core["drive"] = <A>(make: () => Work<A>) =>
+      Effect.suspend(() => {
+        const work = make()
+        const slice = turns.take(Effect.zipRight(
+          breathe,
+          Effect.sync((): { readonly value: A } | undefined => {
+            do {
+              const result = work.next()
+              if (result.done === true) return { value: result.value }
+              steps++
+            } while (!due())
+            return undefined
+          })
+        ))
+        const loop: Effect.Effect<A> = Effect.flatMap(
+          slice,
+          (done) => done === undefined ? loop : Effect.succeed(done.value)
+        )
+        return loop
+      })
+    return { breathe, drive }
+  })

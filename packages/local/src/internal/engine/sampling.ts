@@ -1,0 +1,603 @@
+/**
+ * Sampling on one thread: reading a prompt, and drawing the tokens of all its completions in step. A run advances by
+ * turns; between turns others may use the same buffers.
+ */
+import type { Result, Sequence, Slice } from "../../LocalSampler.js"
+import type { Projection } from "./architecture.js"
+import type { Cache, Region } from "./cache.js"
+import { copyTokens, keysAt, makeCache, remember, valuesAt } from "./cache.js"
+import { draw, makeTopK, writeTopK } from "./draw.js"
+import { at, ceil8, intAt, makeRandom } from "./numbers.js"
+import { finishLogits, normalizer } from "./pass.js"
+import type { Query, Stops } from "./requests.js"
+import type { Space, Work } from "./space.js"
+import { blockRows, sliceRows } from "./space.js"
+import type { Adapted } from "./transformer.js"
+import { adaptedParts, embed, place, project, scaleB, stackA } from "./transformer.js"
+
+/** The bytes of every token, one after the other: token t ends at `ends[t]`. @internal */
+export interface TokenBytes {
+  readonly bytes: Uint8Array
+  readonly ends: Int32Array
+}
+
+/** Weights to sample from: those of an adapter under a number of its own, or the frozen ones under 0. @internal */
+export interface Tuned {
+  readonly key: number
+  readonly adapted: Adapted | undefined
+}
+
+/** What a thread remembers about sampling from a model. @internal */
+export interface SamplingThread {
+  readonly space: Space
+  readonly cache: Cache
+  readonly tokenBytes: TokenBytes
+  /** Whose weights are in place. */
+  resident: number
+  /** Where the packed factors of each projection are, when they are not multiplied in. */
+  factors: ReadonlyMap<Projection, PackedFactors>
+}
+
+interface PackedFactors {
+  readonly a: number
+  readonly stacked: number
+  readonly b: ReadonlyArray<{ readonly at: number; readonly shift: number; readonly outputs: number }>
+  readonly rank: number
+}
+
+/** @internal */
+export const makeSamplingThread = (space: Space, tokenBytes: TokenBytes): SamplingThread => ({
+  space,
+  tokenBytes,
+  cache: makeCache(space),
+  resident: 0,
+  factors: new Map()
+})
+
+/** Multiplies an adapter into a copy of the weights, panel by panel. */
+function* mergeWeights(space: Space, adapted: Adapted): Work<void> {
+  const { architecture, kernels, layout: { weights }, memory, sampling } = space
+  const { rank } = adapted.lora.settings
+  memory.copyWithin(sampling.adapted, weights, weights + architecture.projectionSize)
+  yield
+  for (const projection of architecture.projections) {
+    const { inputs, offset } = projection
+    for (const factors of adaptedParts(adapted.lora, projection)) {
+      const { part } = factors
+      memory.set(adapted.values.subarray(factors.a, factors.a + rank * inputs), sampling.a)
+      scaleB(space, adapted, factors, sampling.b)
+      kernels.pack(sampling.b, 1, rank, rank, part.outputs, sampling.bPacked)
+      for (let panel = 0; panel < ceil8(part.outputs) / 8; panel++) {
+        const target = sampling.adapted + offset + (part.shift + panel * 8) * inputs
+        kernels.gemm(
+          sampling.a,
+          1,
+          inputs,
+          sampling.bPacked + panel * rank * 8,
+          rank * 8,
+          target,
+          8,
+          inputs,
+          8,
+          rank,
+          1
+        )
+      }
+      yield
+    }
+  }
+}
+
+/** Packs the factors of an adapter once for many steps. */
+function* packFactors(space: Space, adapted: Adapted): Work<ReadonlyMap<Projection, PackedFactors>> {
+  const { architecture, kernels, sampling } = space
+  const { rank } = adapted.lora.settings
+  const packed = new Map<Projection, PackedFactors>()
+  let next = sampling.adapted
+  const take = (floats: number): number => {
+    next += floats
+    return next - floats
+  }
+  for (const projection of architecture.projections) {
+    const parts = adaptedParts(adapted.lora, projection)
+    if (parts.length === 0) continue
+    const { inputs } = projection
+    const stacked = stackA(space, adapted, parts, inputs, sampling.a)
+    const a = take(stacked * inputs)
+    kernels.pack(sampling.a, 1, inputs, inputs, stacked, a)
+    yield
+    const b: Array<PackedFactors["b"][number]> = []
+    for (const factors of parts) {
+      const outputs = ceil8(factors.part.outputs)
+      const at = take(rank * outputs)
+      scaleB(space, adapted, factors, sampling.b)
+      kernels.pack(sampling.b, 1, rank, rank, factors.part.outputs, at)
+      b.push({ at, shift: factors.part.shift, outputs })
+      yield
+    }
+    packed.set(projection, { a, stacked, b, rank })
+  }
+  return packed
+}
+
+/** Brings weights into place unless they are there already; says where the projections are. */
+function* install(thread: SamplingThread, tuned: Tuned): Work<number> {
+  const { layout, sampling } = thread.space
+  const { adapted, key } = tuned
+  if (adapted === undefined) return layout.weights
+  if (thread.resident !== key) {
+    thread.resident = 0
+    if (layout.merges) yield* mergeWeights(thread.space, adapted)
+    else thread.factors = yield* packFactors(thread.space, adapted)
+    thread.resident = key
+  }
+  return layout.merges ? sampling.adapted : layout.weights
+}
+
+/** The weights of a step: where the projections are, and which factors to add. */
+interface Installed {
+  readonly weights: number
+  readonly factors: ReadonlyMap<Projection, PackedFactors> | undefined
+}
+
+const apply = (
+  space: Space,
+  installed: Installed,
+  projection: Projection,
+  source: number,
+  target: number,
+  rows: number,
+  accumulate: 0 | 1
+): void => {
+  const { kernels, sampling: { z } } = space
+  project(space, installed.weights, projection, source, target, rows, accumulate)
+  const factors = installed.factors?.get(projection)
+  if (factors === undefined) return
+  const { a, b, rank, stacked } = factors
+  const { inputs, outputs } = projection
+  kernels.gemm(source, inputs, 1, a, inputs * 8, z, stacked, rows, stacked, inputs, 0)
+  for (const [index, part] of b.entries()) {
+    const from = z + index * ceil8(rank)
+    kernels.gemm(from, stacked, 1, part.at, rank * 8, target + part.shift, outputs, rows, part.outputs, rank, 1)
+  }
+}
+
+// A pause after so many multiplications: a millisecond or less.
+const pauseAfter = 8e6
+
+/** Rows through all blocks; `attendRows` attends for one layer. Leaves the rows, normalized, in `normed`. */
+function* readRows(
+  space: Space,
+  installed: Installed,
+  tokens: Int32Array,
+  attendRows: (layer: number) => Work<void>
+): Work<void> {
+  const { architecture, kernels, layout, sampling } = space
+  const { model: { activation, hidden, normEpsilon, width } } = architecture
+  const { attended, normed, product, qkv, stream, up } = sampling
+  const rows = tokens.length
+  let work = 0
+  const done = function*(projection: Projection): Work<void> {
+    work += rows * projection.inputs * projection.outputs
+    if (work < pauseAfter) return
+    work = 0
+    yield
+  }
+  embed(space, tokens, stream)
+  for (const [layer, block] of architecture.blocks.entries()) {
+    kernels.normalize(stream, normed, layout.weights + block.inputNorm, width, rows, normEpsilon)
+    apply(space, installed, block.qkv, normed, qkv, rows, 0)
+    yield* done(block.qkv)
+    yield* attendRows(layer)
+    apply(space, installed, block.out, attended, stream, rows, 1)
+    yield* done(block.out)
+    kernels.normalize(stream, normed, layout.weights + block.postNorm, width, rows, normEpsilon)
+    apply(space, installed, block.up, normed, up, rows, 0)
+    yield* done(block.up)
+    kernels[activation](up, product, hidden, rows)
+    apply(space, installed, block.down, product, stream, rows, 1)
+    yield* done(block.down)
+  }
+  kernels.normalize(stream, normed, layout.weights + architecture.finalNorm, width, rows, normEpsilon)
+}
+
+/** Reads tokens of a prompt from `from` on; their keys and values go to the region. */
+function* readPrompt(
+  space: Space,
+  installed: Installed,
+  region: Region,
+  tokens: Int32Array,
+  from: number
+): Work<void> {
+  const { architecture, kernels, sampling: { attended, qkv, scores } } = space
+  const { blocks, group, model: { headSize, keyValueHeads }, queryWidth } = architecture
+  const row = architecture.blocks[0]?.qkv.outputs ?? 0
+  const scale = 1 / Math.sqrt(headSize)
+  yield* readRows(space, installed, tokens, function*(layer) {
+    const block = blocks[layer]
+    if (block === undefined) return
+    for (let i = 0; i < tokens.length; i++) {
+      const at = qkv + i * row
+      place(space, block, at, at, from + i)
+      remember(space, layer, region, from + i, at + queryWidth)
+    }
+    for (let head = 0; head < keyValueHeads; head++) {
+      const keys = keysAt(space, layer, region, head)
+      const values = valuesAt(space, layer, region, head)
+      for (let member = 0; member < group; member++) {
+        const column = (head * group + member) * headSize
+        for (let first = 0; first < tokens.length; first += blockRows) {
+          const rows = Math.min(blockRows, tokens.length - first)
+          const columns = from + first + rows
+          const wide = ceil8(columns)
+          const query = qkv + first * row + column
+          const out = attended + first * queryWidth + column
+          kernels.gemm(query, row, 1, keys, headSize * 8, scores, wide, rows, wide, headSize, 0)
+          kernels.softmax(scores, wide, rows, from + first + 1, scale)
+          kernels.gemm(scores, wide, 1, values, region.capacity * 8, out, queryWidth, rows, headSize, columns, 0)
+        }
+        if (from + tokens.length > 1024) yield
+      }
+    }
+  })
+}
+
+/** A completion being continued: tokens before `own` are in the prompt's region, the others in its own. */
+interface Continuation {
+  readonly prompt: Region
+  /** How many tokens the prompt's region holds for it, a multiple of eight. */
+  readonly shared: number
+  readonly own: Region
+  /** The last token, not yet read. */
+  token: number
+  /** Tokens read so far, those of the prompt included. */
+  length: number
+}
+
+/** Reads the last token of each completion. */
+function* readNext(space: Space, installed: Installed, going: ReadonlyArray<Continuation>): Work<Int32Array> {
+  const { architecture, kernels, sampling: { attended, qkv, scores } } = space
+  const { blocks, group, model: { headSize, keyValueHeads }, queryWidth } = architecture
+  const row = architecture.blocks[0]?.qkv.outputs ?? 0
+  const scale = 1 / Math.sqrt(headSize)
+  const tokens = Int32Array.from(going, ({ token }) => token)
+  yield* readRows(space, installed, tokens, function*(layer) {
+    const block = blocks[layer]
+    if (block === undefined) return
+    for (const [index, { length, own, prompt, shared }] of going.entries()) {
+      const query = qkv + index * row
+      place(space, block, query, query, length)
+      remember(space, layer, own, length - shared, query + queryWidth)
+      const wide = ceil8(length + 1)
+      const rest = length + 1 - shared
+      for (let head = 0; head < keyValueHeads; head++) {
+        const heads = head * group * headSize
+        const out = attended + index * queryWidth + heads
+        const keys = keysAt(space, layer, own, head)
+        const values = valuesAt(space, layer, own, head)
+        if (shared > 0) {
+          const before = keysAt(space, layer, prompt, head)
+          kernels.gemm(query + heads, headSize, 1, before, headSize * 8, scores, wide, group, shared, headSize, 0)
+        }
+        const [to, more] = [scores + shared, wide - shared]
+        kernels.gemm(query + heads, headSize, 1, keys, headSize * 8, to, wide, group, more, headSize, 0)
+        for (let i = 0; i < group; i++) kernels.softmax(scores + i * wide, wide, 1, length + 1, scale)
+        if (shared > 0) {
+          const before = valuesAt(space, layer, prompt, head)
+          kernels.gemm(scores, wide, 1, before, prompt.capacity * 8, out, headSize, group, headSize, shared, 0)
+        }
+        const adds = shared > 0 ? 1 : 0
+        kernels.gemm(to, wide, 1, values, own.capacity * 8, out, headSize, group, headSize, rest, adds)
+      }
+    }
+  })
+  for (const continuation of going) continuation.length++
+  return tokens
+}
+
+/** Log probabilities of the rows from `from` to `to` of what was read last, given row by row. */
+function* eachDistribution(
+  space: Space,
+  installed: Installed,
+  tokens: Int32Array,
+  from: number,
+  to: number,
+  receive: (logprobs: Float32Array, row: number) => void,
+  pauseRows: number
+): Work<void> {
+  const { architecture: { logits: wide, model: { vocabularySize, width }, unembed }, layout, memory, sampling } = space
+  const { logits, normed } = sampling
+  for (let start = from; start < to; start += layout.logitRows) {
+    const rows = Math.min(layout.logitRows, to - start)
+    apply(space, installed, unembed, normed + start * width, logits, rows, 0)
+    finishLogits(space, logits, tokens, start, rows)
+    yield
+    for (let row = 0; row < rows; row++) {
+      const line = logits + row * wide
+      const shift = normalizer(space, line)
+      for (let j = line; j < line + vocabularySize; j++) memory[j] = Math.min(0, at(memory, j) - shift)
+      receive(memory.subarray(line, line + vocabularySize), start + row)
+      if (row % pauseRows === pauseRows - 1) yield
+    }
+  }
+}
+
+/** Follows one sequence; says whether a token ends it. @internal */
+export const makeStopWatch = (stops: Stops, { bytes, ends }: TokenBytes): (token: number) => boolean => {
+  const longest = stops.strings.reduce((most, { length }) => Math.max(most, length), 0)
+  let tail: Array<number> = []
+  const endsAt = (string: Uint8Array, end: number): boolean => {
+    const start = end - string.length
+    return start >= 0 && string.every((byte, index) => tail[start + index] === byte)
+  }
+  return (token) => {
+    if (stops.tokens.includes(token)) return true
+    if (longest === 0) return false
+    const before = tail.length
+    for (let i = token === 0 ? 0 : intAt(ends, token - 1); i < intAt(ends, token); i++) tail.push(bytes[i] ?? 0)
+    for (let end = before + 1; end <= tail.length; end++) {
+      if (stops.strings.some((string) => endsAt(string, end))) return true
+    }
+    if (tail.length > longest) tail = tail.slice(-longest)
+    return false
+  }
+}
+
+/** A completion being written. */
+interface Completion {
+  /** Draws the next token from its distribution; false when the sequence is over. */
+  readonly advance: (logprobs: Float32Array) => boolean
+  readonly last: () => number
+  /** Everything drawn so far. */
+  readonly tokens: ReadonlyArray<number>
+  /** What was drawn since the last time; undefined when that is nothing. */
+  readonly take: () => Slice | undefined
+  readonly finish: () => Sequence
+}
+
+const makeCompletion = (tokenBytes: TokenBytes, query: Query, seed: number, index: number): Completion => {
+  const random = makeRandom(seed, index)
+  const ends = makeStopWatch(query.stops, tokenBytes)
+  const tokens: Array<number> = []
+  const logprobs: Array<number> = []
+  const rows: Array<ReturnType<typeof makeTopK>> = []
+  let stopped = false
+  let ended = false
+  let taken = 0
+  const stopReason = (): Sequence["stopReason"] => stopped ? "stop" : "length"
+  return {
+    tokens,
+    last: () => tokens[tokens.length - 1] ?? 0,
+    advance: (distribution) => {
+      const token = draw(distribution, query.settings, random)
+      tokens.push(token)
+      logprobs.push(at(distribution, token))
+      if (query.topkSample > 0) {
+        const row = makeTopK(1, query.topkSample)
+        writeTopK(distribution, query.topkSample, 0, row)
+        rows.push(row)
+      }
+      stopped = ends(token)
+      return !stopped && tokens.length < query.maxTokens
+    },
+    take: () => {
+      const from = taken
+      taken = tokens.length
+      // a completion that may have no tokens ends with its first, empty slice
+      if (from === taken && (query.maxTokens > 0 || ended)) return undefined
+      ended = query.maxTokens === 0
+      return {
+        index,
+        tokens: Int32Array.from(tokens.slice(from)),
+        logprobs: Float32Array.from(logprobs.slice(from)),
+        stopReason: stopped || taken >= query.maxTokens ? stopReason() : undefined
+      }
+    },
+    finish: () => {
+      const sequence = {
+        tokens: Int32Array.from(tokens),
+        logprobs: Float32Array.from(logprobs),
+        stopReason: stopReason()
+      }
+      if (query.topkSample === 0) return sequence
+      const topk = makeTopK(rows.length, query.topkSample)
+      rows.forEach((row, i) => {
+        topk.tokenIds.set(row.tokenIds, i * query.topkSample)
+        topk.logprobs.set(row.logprobs, i * query.topkSample)
+      })
+      return { ...sequence, topk }
+    }
+  }
+}
+
+// The stream of random numbers for alternatives; completions use 0, 1, 2, ...
+const alternativesStream = 0x7fffffff
+
+/** What was asked about the prompt's own tokens. */
+const makeScores = (query: Query, seed: number) => {
+  const { altTokens, prompt, scoreFrom, targets, topkPrompt } = query
+  const { length } = prompt
+  const promptLogprobs = query.promptLogprobs ? new Float32Array(length).fill(NaN) : undefined
+  const topk = topkPrompt > 0 ? makeTopK(length, topkPrompt) : undefined
+  const targetScores = targets === undefined ? undefined : new Float32Array(targets.ids.length)
+  const alternatives = altTokens > 0
+    ? { tokens: new Int32Array((length - 1) * altTokens), logprobs: new Float32Array((length - 1) * altTokens) }
+    : undefined
+  const random = makeRandom(seed, alternativesStream)
+  const everyRow = targets !== undefined || altTokens > 0
+  return {
+    /** The first row whose distribution is needed; row i speaks about position i + 1. */
+    first: everyRow ? 0 : query.promptLogprobs || topkPrompt > 0 ? scoreFrom - 1 : length - 1,
+    /** Ranking a whole vocabulary takes longer than reading one number of it. */
+    pauseRows: topkPrompt > 0 || altTokens > 0 ? 8 : 64,
+    receive: (logprobs: Float32Array, row: number): void => {
+      if (row + 1 >= scoreFrom) {
+        if (promptLogprobs !== undefined) promptLogprobs[row + 1] = at(logprobs, intAt(prompt, row + 1))
+        if (topk !== undefined) writeTopK(logprobs, topkPrompt, row + 1, topk)
+      }
+      if (targets !== undefined && targetScores !== undefined) {
+        for (let cell = row * targets.columns; cell < (row + 1) * targets.columns; cell++) {
+          const id = intAt(targets.ids, cell)
+          if (id >= 0) targetScores[cell] = at(logprobs, id)
+        }
+      }
+      if (alternatives !== undefined) {
+        for (let cell = row * altTokens; cell < (row + 1) * altTokens; cell++) {
+          const token = draw(logprobs, { temperature: query.settings.temperature, topK: -1, topP: 1 }, random)
+          alternatives.tokens[cell] = token
+          alternatives.logprobs[cell] = at(logprobs, token)
+        }
+      }
+    },
+    result: (): Omit<Result, "sequences"> => ({
+      ...(promptLogprobs === undefined ? {} : { promptLogprobs }),
+      ...(topk === undefined ? {} : { topkPromptLogprobs: topk }),
+      ...(targetScores === undefined || targets === undefined
+        ? {}
+        : { targetPromptLogprobs: { data: targetScores, shape: [length - 1, targets.columns] } }),
+      ...(alternatives === undefined
+        ? {}
+        : { promptAltTokens: { ...alternatives, shape: [length - 1, altTokens] as const } })
+    })
+  }
+}
+
+/** @internal */
+export interface SampleRun {
+  /** One more stretch of work; says whether there is more, or that there is no room for it yet. */
+  readonly turn: (tokens: number) => Work<"more" | "done" | "no room">
+  /** Whether the prompt has been read. */
+  readonly begun: () => boolean
+  /** Whether the weights still give probabilities. */
+  readonly healthy: () => boolean
+  /** What was drawn since the last time. */
+  readonly take: () => ReadonlyArray<Slice>
+  readonly result: () => Result
+  /** Gives all room back. */
+  readonly release: () => void
+}
+
+/** A request in progress. @internal */
+export const makeSampleRun = (thread: SamplingThread, tuned: Tuned, query: Query, seed: number): SampleRun => {
+  const { cache, space } = thread
+  const { prompt, samples } = query
+  const { length } = prompt
+  const scores = makeScores(query, seed)
+  const completions = Array.from(
+    { length: samples },
+    (_, index) => makeCompletion(thread.tokenBytes, query, seed, index)
+  )
+  const single = samples === 1
+  const shared = single ? 0 : length & ~7
+  const perCompletion = ceil8(length - shared + query.maxTokens)
+  let region: Region | undefined
+  let read = 0
+  let next: Float32Array | undefined
+  /** Completions not begun yet, and those that are being written. */
+  let waiting: ReadonlyArray<Completion> = completions
+  let active: ReadonlyArray<{ readonly completion: Completion; readonly continuation: Continuation }> = []
+  let healthy = true
+
+  const giveBack = (own: Region): void => {
+    if (own !== region) cache.free(own)
+  }
+
+  /** Reads the prompt, a piece per turn, so that short requests need not wait for long prompts. */
+  function* readPiece(installed: Installed, region: Region): Work<void> {
+    const to = Math.min(length, read + sliceRows)
+    const piece = prompt.subarray(read, to)
+    yield* readPrompt(space, installed, region, piece, read)
+    const from = Math.max(scores.first, read)
+    const start = read
+    if (from < to) {
+      yield* eachDistribution(space, installed, piece, from - start, to - start, (logprobs, row) => {
+        if (start + row === length - 1) next = logprobs.slice()
+        else scores.receive(logprobs, start + row)
+      }, scores.pauseRows)
+    }
+    read = to
+  }
+
+  /** Begins as many completions as there is room for; false when that is none. */
+  const begin = (region: Region, distribution: Float32Array): boolean => {
+    const limit = Math.max(1, Math.floor(space.layout.cacheTokens / 2 / Math.max(8, perCompletion)))
+    const begun: Array<typeof active[number]> = []
+    while (waiting.length > 0 && begun.length < Math.min(limit, sliceRows)) {
+      const [completion, ...others] = waiting
+      if (completion === undefined) break
+      const own = single ? region : cache.allocate(perCompletion)
+      if (own === undefined) break
+      waiting = others
+      if (!completion.advance(distribution)) {
+        giveBack(own)
+        continue
+      }
+      if (!single) copyTokens(space, region, shared, length - shared, own)
+      begun.push({ completion, continuation: { prompt: region, shared, own, token: completion.last(), length } })
+    }
+    active = begun
+    return begun.length > 0 || waiting.length === 0
+  }
+
+  return {
+    begun: () => next !== undefined,
+    healthy: () => healthy,
+    *turn(tokens) {
+      region ??= cache.allocate(single ? length + query.maxTokens : length)
+      if (region === undefined) return "no room"
+      const installed: Installed = {
+        weights: yield* install(thread, tuned),
+        factors: tuned.adapted === undefined || space.layout.merges ? undefined : thread.factors
+      }
+      if (next === undefined) {
+        if (read === 0) read = cache.reuse(tuned.key, prompt, region, Math.min(scores.first, length - 1))
+        yield* readPiece(installed, region)
+        if (next === undefined) return "more"
+        cache.share(tuned.key, region, prompt, length)
+        healthy = !Number.isNaN(at(next, 0))
+        if (!healthy || query.maxTokens === 0) {
+          waiting = []
+          return "done"
+        }
+        // a first token is worth showing at once
+        if (!begin(region, next)) return "no room"
+        return active.length === 0 && waiting.length === 0 ? "done" : "more"
+      }
+      if (active.length === 0 && !begin(region, next)) return "no room"
+      for (let step = 0; step < tokens && active.length > 0; step++) {
+        const going: Array<typeof active[number]> = []
+        const rows = active
+        const read = yield* readNext(space, installed, rows.map(({ continuation }) => continuation))
+        yield* eachDistribution(space, installed, read, 0, rows.length, (logprobs, row) => {
+          const one = rows[row]
+          if (one === undefined) return
+          if (one.completion.advance(logprobs)) {
+            one.continuation.token = one.completion.last()
+            going.push(one)
+          } else giveBack(one.continuation.own)
+        }, 8)
+        active = going
+        yield
+      }
+      return active.length === 0 && waiting.length === 0 ? "done" : "more"
+    },
+    take: () => next === undefined ? [] : completions.flatMap(({ take }) => take() ?? []),
+    result: () => ({ sequences: completions.map(({ finish }) => finish()), ...scores.result() }),
+    release: () => {
+      for (const { continuation } of active) giveBack(continuation.own)
+      active = []
+      if (region === undefined) return
+      if (next === undefined) cache.free(region)
+      else {
+        // the next turn of a conversation begins with this one
+        const [only] = completions
+        if (single && only !== undefined && only.tokens.length > 1) {
+          const seen = Int32Array.from([...prompt, ...only.tokens.slice(0, -1)])
+          cache.share(tuned.key, region, seen, seen.length)
+        }
+        cache.release(region)
+      }
+      region = undefined
+    }
+  }
+}

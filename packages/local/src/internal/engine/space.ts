@@ -1,0 +1,277 @@
+/**
+ * The memory of one model: its frozen weights, and for every thread the buffers of a pass in training, the buffers of
+ * sampling and the keys and values of sequences being continued. It is laid out once, so that nothing moves while work
+ * is in progress; pages that are never written to cost nothing.
+ */
+import type { Architecture } from "./architecture.js"
+import type { Kernels } from "./kernels.js"
+import { ceil8 } from "./numbers.js"
+
+/** Rows handled between two pauses. @internal */
+export const sliceRows = 128
+
+/** Attention takes this many rows of queries at a time. @internal */
+export const blockRows = 32
+
+/** Outputs of a projection that are turned at a time, on the way back. @internal */
+export const blockOutputs = 256
+
+/** What a block of the model keeps from the forward pass for the backward pass. @internal */
+export interface Saved {
+  /** The residual stream between attention and the hidden layer. */
+  readonly middle: number
+  readonly qkv: number
+  /** Queries and keys, normalized and rotated; where nothing is normalized these are the first columns of `qkv`. */
+  readonly rotated: number
+  readonly rotatedRow: number
+  readonly attended: number
+  readonly up: number
+  /** What the factors A made of the inputs of each projection. */
+  readonly zQkv: number
+  readonly zOut: number
+  readonly zUp: number
+  readonly zDown: number
+}
+
+/** @internal */
+export interface TrainingSpace {
+  /** The residual stream before each block, and after the last. */
+  readonly streams: ReadonlyArray<number>
+  /** One per block, or the same for all when blocks are computed again on the way back. */
+  readonly saved: ReadonlyArray<Saved>
+  readonly recompute: boolean
+  readonly normed: number
+  readonly product: number
+  readonly dStream: number
+  readonly dNormed: number
+  readonly dProduct: number
+  readonly dQkv: number
+  readonly dUp: number
+  readonly packed: number
+  readonly turned: number
+  readonly keys: number
+  readonly keyRows: number
+  readonly values: number
+  readonly queries: number
+  readonly dOut: number
+  readonly scores: number
+  readonly dScores: number
+  readonly logits: number
+  readonly lora: {
+    readonly a: number
+    readonly b: number
+    readonly aPacked: number
+    readonly bPacked: number
+    readonly gradientA: number
+    readonly gradientB: number
+    /** The factors of the unembedding forwards, which are needed while those of its way back are in place. */
+    readonly unembedA: number
+    readonly unembedB: number
+    readonly z: number
+    readonly dz: number
+  }
+}
+
+/** @internal */
+export interface SamplingSpace {
+  readonly stream: number
+  readonly normed: number
+  readonly qkv: number
+  readonly attended: number
+  readonly up: number
+  readonly product: number
+  readonly z: number
+  readonly scores: number
+  readonly logits: number
+  /** Weights with an adapter multiplied in, or where those are too large the adapter's factors, packed. */
+  readonly adapted: number
+  readonly a: number
+  readonly b: number
+  readonly bPacked: number
+  /** Keys and values: `cacheTokens` tokens in each layer. */
+  readonly cache: number
+}
+
+/** @internal */
+export interface Layout {
+  readonly floats: number
+  readonly weights: number
+  readonly cosine: number
+  readonly sine: number
+  /** Log probabilities of a token after another; only the random models have them. */
+  readonly prior: number
+  readonly threads: ReadonlyArray<{ readonly training: TrainingSpace; readonly sampling: SamplingSpace }>
+  /** Rows of logits that are computed at a time. */
+  readonly logitRows: number
+  readonly maxRank: number
+  readonly cacheTokens: number
+  /** Whether samplers multiply an adapter into the weights, which is worth it for small models only. */
+  readonly merges: boolean
+  /** How many tokens one part of a pass should have. */
+  readonly partTokens: number
+}
+
+/** @internal */
+export interface LayoutOptions {
+  readonly threads: number
+  /** Bytes for what a pass keeps per thread, before blocks are computed again instead. */
+  readonly activationBytes: number
+  /** Tokens of one part of a pass. */
+  readonly partTokens: number
+}
+
+/** @internal */
+export const defaultLayout = { activationBytes: 512 * 2 ** 20, partTokens: 512 } as const
+
+// Weights of up to 16 MiB are multiplied with an adapter in a few milliseconds.
+const mergeLimit = 4 * 2 ** 20
+
+// Contexts of full length that one thread can continue at once, where memory allows.
+const cachedContexts = 8
+const cacheBytes = 256 * 2 ** 20
+
+/** @internal */
+export const makeLayout = (architecture: Architecture, options: LayoutOptions): Layout => {
+  const { blocks, keyWidth, logits, model, projectionSize, queryWidth } = architecture
+  const { contextLength: capacity, headSize, hidden, layers, vocabularySize, width } = model
+  let size = 0
+  const region = (floats: number): number => {
+    const offset = size
+    // Keep every region on a cache line of its own.
+    size += (floats + 15) & ~15
+    return offset
+  }
+  const rows = (columns: number): number => region(Math.max(capacity, options.partTokens) * columns)
+  const qkvRow = queryWidth + 2 * keyWidth
+  const upRow = blocks[0]?.up.outputs ?? hidden
+  const maxRank = projectionSize > 200e6 ? 64 : 128
+  const merges = projectionSize <= mergeLimit
+  const widestIn = Math.max(width, queryWidth, hidden)
+  const widestOut = Math.max(qkvRow, upRow, logits, width)
+  const logitRows = Math.max(8, Math.min(sliceRows, Math.floor(2 ** 20 / logits) & ~7))
+  const tokenBytes = layers * 2 * keyWidth * 4
+  const perContext = ceil8(capacity)
+  const contexts = Math.max(2, Math.min(cachedContexts, Math.floor(cacheBytes / (tokenBytes * perContext))))
+  const cacheTokens = contexts * perContext + cachedContexts * 64
+  const rotatedRow = model.queryKeyNorms ? queryWidth + keyWidth : qkvRow
+  const keptPerToken = layers * (width + qkvRow + (model.queryKeyNorms ? rotatedRow : 0) + queryWidth + upRow) * 4
+  const recompute = keptPerToken * Math.max(capacity, options.partTokens) > options.activationBytes
+
+  const weights = region(architecture.size)
+  const cosine = region(capacity * headSize / 2)
+  const sine = region(capacity * headSize / 2)
+  const prior = region(model.family === "local" ? vocabularySize * vocabularySize : 0)
+
+  const savedBlock = (): Saved => {
+    const qkv = rows(qkvRow)
+    return {
+      middle: rows(width),
+      qkv,
+      rotated: model.queryKeyNorms ? rows(rotatedRow) : qkv,
+      rotatedRow,
+      attended: rows(queryWidth),
+      up: rows(upRow),
+      zQkv: rows(3 * maxRank),
+      zOut: rows(maxRank),
+      zUp: rows(2 * maxRank),
+      zDown: rows(maxRank)
+    }
+  }
+  const training = (): TrainingSpace => {
+    const shared = recompute ? savedBlock() : undefined
+    const head = (): number => region(ceil8(capacity) * headSize)
+    const block = (): number => region(blockRows * ceil8(capacity))
+    return {
+      streams: Array.from({ length: layers + 1 }, () => rows(width)),
+      saved: blocks.map(() => shared ?? savedBlock()),
+      recompute,
+      normed: rows(width),
+      product: rows(hidden),
+      dStream: rows(width),
+      dNormed: rows(Math.max(width, queryWidth)),
+      dProduct: rows(hidden),
+      dQkv: rows(qkvRow),
+      dUp: rows(upRow),
+      packed: region(sliceRows * Math.max(widestIn, 3 * maxRank)),
+      turned: region(blockOutputs * widestIn),
+      keys: head(),
+      keyRows: head(),
+      values: head(),
+      queries: head(),
+      dOut: head(),
+      scores: block(),
+      dScores: block(),
+      logits: region(logitRows * logits),
+      lora: {
+        a: region(3 * maxRank * widestIn),
+        b: region(maxRank * widestOut),
+        aPacked: region(3 * maxRank * widestIn),
+        bPacked: region(maxRank * widestOut),
+        gradientA: region(3 * maxRank * widestIn),
+        gradientB: region(maxRank * widestOut),
+        unembedA: region(maxRank * width),
+        unembedB: region(maxRank * logits),
+        z: region(sliceRows * maxRank),
+        dz: region(sliceRows * 3 * maxRank)
+      }
+    }
+  }
+  const factorFloats = architecture.projections.reduce(
+    (sum, { inputs, outputs, parts }) => sum + parts.length * maxRank * inputs + maxRank * outputs,
+    0
+  )
+  const sampling = (): SamplingSpace => ({
+    stream: region(sliceRows * width),
+    normed: region(sliceRows * Math.max(width, queryWidth)),
+    qkv: region(sliceRows * qkvRow),
+    attended: region(sliceRows * queryWidth),
+    up: region(sliceRows * upRow),
+    product: region(sliceRows * hidden),
+    z: region(sliceRows * 3 * maxRank),
+    scores: region(Math.max(blockRows, architecture.group) * ceil8(capacity + 8)),
+    logits: region(logitRows * logits),
+    adapted: region(merges ? projectionSize : factorFloats),
+    a: region(3 * maxRank * widestIn),
+    b: region(maxRank * widestOut),
+    bPacked: region(merges ? maxRank * widestOut : 0),
+    cache: region(layers * cacheTokens * 2 * keyWidth)
+  })
+  const threads = Array.from({ length: options.threads }, () => ({ training: training(), sampling: sampling() }))
+  return {
+    floats: size,
+    weights,
+    cosine,
+    sine,
+    prior,
+    threads,
+    logitRows,
+    maxRank,
+    cacheTokens,
+    merges,
+    partTokens: options.partTokens
+  }
+}
+
+/** The memory as one thread uses it. @internal */
+export interface Space {
+  readonly architecture: Architecture
+  readonly kernels: Kernels
+  readonly memory: Float32Array
+  readonly layout: Layout
+  readonly training: TrainingSpace
+  readonly sampling: SamplingSpace
+}
+
+/** @internal */
+export const makeSpace = (
+  architecture: Architecture,
+  layout: Layout,
+  kernels: Kernels,
+  thread: number
+): Space | undefined => {
+  const own = layout.threads[thread]
+  return own === undefined ? undefined : { architecture, kernels, memory: kernels.memory, layout, ...own }
+}
+
+/** Work that pauses; it yields nothing but the chance to do something else. @internal */
+export type Work<A> = Generator<void, A, void>

@@ -1,0 +1,132 @@
+/**
+ * A model on one thread: passes over parts of a batch, and samples. Passes have one set of buffers and samples another,
+ * so that a sample runs beside a pass; each set has one user at a time, in the order of asking.
+ */
+import * as Chunk from "effect/Chunk"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as FiberId from "effect/FiberId"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import type { Result, Slice } from "../../LocalSampler.js"
+import type { LoraSettings } from "./architecture.js"
+import { makeLora } from "./architecture.js"
+import type { Core } from "./core.js"
+import { makeTurns } from "./core.js"
+import type { ExampleResult } from "./pass.js"
+import { pass } from "./pass.js"
+import type { Example, Query, Task } from "./requests.js"
+import { makeSampleRun, makeSamplingThread } from "./sampling.js"
+import type { TokenBytes, Tuned } from "./sampling.js"
+import type { Space } from "./space.js"
+import type { Adapted } from "./transformer.js"
+
+/** A part of a batch. All of it can be sent to another thread. @internal */
+export interface PassJob {
+  readonly lora: LoraSettings
+  readonly values: Float32Array
+  readonly task: Pick<Task, "config" | "forwardOnly" | "loss">
+  readonly examples: ReadonlyArray<Example>
+  /** Added to; empty when only the forward pass is asked for. */
+  readonly gradient: Float32Array
+}
+
+/** Weights to sample from: an adapter's under a number of their own. @internal */
+export interface TunedJob {
+  readonly key: number
+  readonly lora: LoraSettings
+  readonly values: Float32Array
+}
+
+/** @internal */
+export interface SampleJob {
+  /** Absent: the frozen weights. */
+  readonly tuned: TunedJob | undefined
+  readonly query: Query
+  readonly seed: number
+  /** Whether tokens are wanted while they are drawn. */
+  readonly live: boolean
+}
+
+/** @internal */
+export type SampleEvent =
+  | { readonly _tag: "Unhealthy" }
+  /** The prompt has been read. */
+  | { readonly _tag: "Begun" }
+  | { readonly _tag: "Drawn"; readonly slices: ReadonlyArray<Slice> }
+  | { readonly _tag: "Done"; readonly result: Result }
+
+/** @internal */
+export interface ModelThread {
+  /** Undefined when the numbers are no longer finite. */
+  readonly pass: (job: PassJob) => Effect.Effect<ReadonlyArray<ExampleResult> | undefined>
+  readonly sample: (job: SampleJob) => Stream.Stream<SampleEvent>
+  /** Prompt tokens that did not have to be read again. */
+  readonly reused: Effect.Effect<number>
+}
+
+// Tokens per turn: enough to be worth bringing the weights into place, few enough that others wait only milliseconds.
+const tokensPerTurn = 16
+
+// Whoever reads along sees words grow, at the price of more turns.
+const tokensPerSlice = 4
+
+/** @internal */
+export const makeModelThread = (core: Core, space: Space, tokenBytes: TokenBytes): ModelThread => {
+  const { architecture } = space
+  const training = makeTurns()
+  const sampling = makeTurns()
+  const samples = makeSamplingThread(space, tokenBytes)
+  let roomier = Deferred.unsafeMake<void>(FiberId.none)
+  const released = Effect.suspend(() => {
+    const before = roomier
+    roomier = Deferred.unsafeMake<void>(FiberId.none)
+    return Deferred.succeed(before, undefined)
+  })
+  // the layout of an adapter is looked up for every part and sample
+  const adaptedOf = ({ lora, values }: { readonly lora: LoraSettings; readonly values: Float32Array }): Adapted => ({
+    lora: makeLora(architecture, lora),
+    values
+  })
+  return {
+    pass: (job) => training.take(core.drive(() => pass(space, adaptedOf(job), job.task, job.examples, job.gradient))),
+    sample: (job) =>
+      Stream.unwrapScoped(Effect.gen(function*() {
+        const tuned: Tuned = job.tuned === undefined
+          ? { key: 0, adapted: undefined }
+          : { key: job.tuned.key, adapted: adaptedOf(job.tuned) }
+        const run = yield* Effect.acquireRelease(
+          Effect.sync(() => makeSampleRun(samples, tuned, job.query, job.seed)),
+          (run) => Effect.zipRight(Effect.sync(run.release), released)
+        )
+        const turn: Effect.Effect<"more" | "done"> = Effect.suspend(() => {
+          const room = Deferred.await(roomier)
+          return Effect.flatMap(
+            sampling.take(core.drive(() => run.turn(job.live ? tokensPerSlice : tokensPerTurn))),
+            (state) => state === "no room" ? Effect.zipRight(room, turn) : Effect.succeed(state)
+          )
+        })
+        let phase: "reading" | "drawing" | "ended" = "reading"
+        return Stream.unfoldChunkEffect(undefined, () =>
+          Effect.suspend(() =>
+            phase === "ended" ? Effect.succeedNone : Effect.map(turn, (state) => {
+              const events: Array<SampleEvent> = []
+              if (phase === "reading" && run.begun()) {
+                phase = "drawing"
+                events.push({ _tag: run.healthy() ? "Begun" : "Unhealthy" })
+              }
+              const slices = job.live ? run.take() : []
+              if (slices.length > 0) {
+                events.push({ _tag: "Drawn", slices })
+              }
+              if (state === "done") {
+                phase = "ended"
+                events.push({ _tag: "Done", result: run.result() })
+              }
+              return Option.some([Chunk.unsafeFromArray(events), undefined] as const)
+            })
+          ))
+      })),
+    reused: Effect.sync(samples.cache.reused)
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * The frozen part of a model, put in place: random matrices or those of a checkpoint, rotation tables, and for the random
+ * models the bigram prior.
+ */
+import * as Effect from "effect/Effect"
+import type { ModelUnavailable } from "../../EngineError.js"
+import type { LocalModel } from "../../LocalModel.js"
+import * as LocalTokenizer from "../../LocalTokenizer.js"
+import type { Architecture, Part, Projection } from "./architecture.js"
+import { paragraphs } from "./corpus.js"
+import { add, at, fillRandom, makeRandom } from "./numbers.js"
+import type { TokenBytes } from "./sampling.js"
+import type { Layout, Work } from "./space.js"
+
+// Of a context seen c times, this many observations come from the frequencies of single tokens.
+const smoothing = 12
+// Every byte counts as seen this often, so that no text is out of reach.
+const floor = 0.3
+
+/** By rows: log p(next | previous) over the corpus, documents separated by the end token. */
+const bigramPrior = (vocabulary: number): Float32Array => {
+  const end = LocalTokenizer.specialTokens["<|endoftext|>"]
+  const single = new Float32Array(vocabulary).fill(floor)
+  const pairs = new Float32Array(vocabulary * vocabulary)
+  const contexts = new Float32Array(vocabulary)
+  let total = floor * vocabulary
+  for (const paragraph of paragraphs) {
+    let previous: number = end
+    for (const token of [...LocalTokenizer.encode(paragraph), end]) {
+      add(pairs, previous * vocabulary + token, 1)
+      add(contexts, previous, 1)
+      add(single, token, 1)
+      total++
+      previous = token
+    }
+  }
+  for (let previous = 0; previous < vocabulary; previous++) {
+    const seen = at(contexts, previous) + smoothing
+    for (let next = 0; next < vocabulary; next++) {
+      const index = previous * vocabulary + next
+      pairs[index] = Math.log((at(pairs, index) + smoothing * at(single, next) / total) / seen)
+    }
+  }
+  return pairs
+}
+
+/** How fast each pair of a head turns, in radians per position. */
+const frequencies = ({ headSize, rotation: { scaling, theta } }: LocalModel): ReadonlyArray<number> =>
+  Array.from({ length: headSize / 2 }, (_, pair) => {
+    const plain = Math.pow(theta, -2 * pair / headSize)
+    if (scaling === undefined) return plain
+    const { factor, highFrequencyFactor, lowFrequencyFactor, originalContext } = scaling
+    const wavelength = 2 * Math.PI / plain
+    if (wavelength < originalContext / highFrequencyFactor) return plain
+    if (wavelength > originalContext / lowFrequencyFactor) return plain / factor
+    const smooth = (originalContext / wavelength - lowFrequencyFactor) / (highFrequencyFactor - lowFrequencyFactor)
+    return (1 - smooth) * plain / factor + smooth * plain
+  })
+
+/** Writes the angles by which pair i of a head is rotated at position p, at `p * headSize / 2 + i`. */
+function* writeRotations(model: LocalModel, layout: Layout, memory: Float32Array): Work<void> {
+  const half = model.headSize / 2
+  for (const [pair, speed] of frequencies(model).entries()) {
+    for (let position = 0; position < model.contextLength; position++) {
+      memory[layout.cosine + position * half + pair] = Math.cos(position * speed)
+      memory[layout.sine + position * half + pair] = Math.sin(position * speed)
+    }
+    yield
+  }
+}
+
+/** Writes values of a part's matrix, given by rows of outputs, into panels of eight outputs. */
+const writePanels = (
+  memory: Float32Array,
+  weights: number,
+  projection: Projection,
+  part: Part,
+  values: Float32Array,
+  offset: number
+): void => {
+  const { inputs } = projection
+  let output = part.shift + Math.floor(offset / inputs)
+  let input = offset % inputs
+  let to = weights + projection.offset + (output >> 3) * inputs * 8 + (output & 7) + input * 8
+  for (let i = 0; i < values.length; i++) {
+    memory[to] = at(values, i)
+    to += 8
+    if (++input === inputs) {
+      input = 0
+      output++
+      to = weights + projection.offset + (output >> 3) * inputs * 8 + (output & 7)
+    }
+  }
+}
+
+/** Random weights; always the same ones for the same measures. */
+function* writeRandom(architecture: Architecture, layout: Layout, memory: Float32Array): Work<void> {
+  const { embedding, gains, model: { layers, vocabularySize, width }, projections } = architecture
+  const random = makeRandom(0x71e4, width)
+  if (embedding !== undefined) {
+    const from = layout.weights + embedding
+    fillRandom(memory.subarray(from, from + vocabularySize * width), 1, random)
+    yield
+  }
+  for (const projection of projections) {
+    for (const part of projection.parts) {
+      // What is added to the residual stream is scaled by depth; a quiet head lets the prior speak first.
+      const quiet = part.name === "lm_head" ? 0.3 : /o_proj|down_proj/.test(part.name) ? 1 / Math.sqrt(2 * layers) : 1
+      const values = new Float32Array(part.inputs * part.outputs)
+      fillRandom(values, quiet / Math.sqrt(part.inputs), random)
+      writePanels(memory, layout.weights, projection, part, values, 0)
+      yield
+    }
+  }
+  for (const { length, offset } of gains) {
+    memory.fill(1, layout.weights + offset, layout.weights + offset + length)
+  }
+}
+
+/** Puts the weights of a model in place. `drive` runs work in slices. @internal */
+export const writeWeights = Effect.fnUntraced(function*(
+  architecture: Architecture,
+  layout: Layout,
+  memory: Float32Array,
+  drive: <A>(work: () => Work<A>) => Effect.Effect<A>
+): Effect.fn.Return<void, ModelUnavailable> {
+  const { embedding, gains, model, projections } = architecture
+  yield* drive(() => writeRotations(model, layout, memory))
+  if (model.weights === undefined) {
+    yield* drive(function*() {
+      yield* writeRandom(architecture, layout, memory)
+      memory.set(bigramPrior(model.vocabularySize), layout.prior)
+    })
+    return
+  }
+  const { read } = model.weights
+  for (const projection of projections) {
+    for (const part of projection.parts) {
+      const tensor = part.name === "lm_head" && model.tiedEmbeddings ? "model.embed_tokens" : part.name
+      yield* read(
+        `${tensor}.weight`,
+        (values, offset) => writePanels(memory, layout.weights, projection, part, values, offset)
+      )
+    }
+  }
+  for (const { name, offset } of gains) {
+    yield* read(`${name}.weight`, (values, from) => memory.set(values, layout.weights + offset + from))
+  }
+  if (embedding !== undefined) {
+    yield* read("model.embed_tokens.weight", (values, from) => memory.set(values, layout.weights + embedding + from))
+  }
+})
+
+/** The bytes of every token of a model. @internal */
+export const tokenBytesOf = ({ tokenizer, vocabularySize }: LocalModel): TokenBytes => {
+  const encoder = new TextEncoder()
+  const pieces = Array.from({ length: vocabularySize }, (_, token): Uint8Array => {
+    if (tokenizer === undefined) return LocalTokenizer.tokenBytes(token)
+    const exact = tokenizer.tokenBytes(token)
+    return exact._tag === "Some" ? exact.value : encoder.encode(tokenizer.decode([token]))
+  })
+  const ends = new Int32Array(vocabularySize)
+  let size = 0
+  pieces.forEach((piece, token) => ends[token] = size += piece.length)
+  const bytes = new Uint8Array(size)
+  pieces.forEach((piece, token) => bytes.set(piece, intBefore(ends, token)))
+  return { bytes, ends }
+}
+
+const intBefore = (ends: Int32Array, token: number): number => token === 0 ? 0 : ends[token - 1] ?? 0
