@@ -20,9 +20,11 @@ export const main = (argv: ReadonlyArray<string>): void => {
     )
   )
   let signals = 0
+  let stopCode = 130
   const onSignal = (code: number) => () => {
     // Asked twice: whoever asks does not want to wait for anything to be tidied up.
     if (++signals > 1) process.exit(code)
+    stopCode = code
     fiber.unsafeInterruptAsFork(Fiber.id(fiber))
   }
   process.on("SIGINT", () => Stdio.interrupted() || onSignal(130)())
@@ -31,6 +33,6 @@ export const main = (argv: ReadonlyArray<string>): void => {
     if (Exit.isSuccess(exit)) process.exit(exit.value)
     const interrupted = signals > 0 || Cause.isInterruptedOnly(exit.cause)
     process.stderr.write(interrupted ? "\nInterrupted\n" : `error: ${Cause.pretty(exit.cause)}\n`)
-    process.exit(interrupted ? 130 : 1)
+    process.exit(interrupted ? stopCode : 1)
   })
 }

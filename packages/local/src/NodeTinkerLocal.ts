@@ -258,21 +258,49 @@ const ensureApiKey = Effect.gen(function*() {
   return Redacted.make(key)
 })
 
+/** Says where the server of a directory listens, while one does that accepts the directory's key. */
+const addressFile = "address"
+
+const announce = (baseUrl: string) =>
+  Effect.flatMap(Storage.Storage, (storage) =>
+    Effect.acquireRelease(
+      storage.put(addressFile, new TextEncoder().encode(`${baseUrl}\n`)),
+      () => Effect.ignore(storage.remove(addressFile))
+    ))
+
+/** Loopback addresses are one machine, whatever they are called. */
+const sameServer = (a: string, b: string): boolean => {
+  const parts = [a, b].map((text) => Option.getOrUndefined(Option.liftThrowable(() => new URL(text))()))
+  const [left, right] = parts
+  if (left === undefined || right === undefined || left.port !== right.port) return false
+  const name = ({ hostname }: URL) => hostname.replace(/^\[|\]$/g, "")
+  return name(left) === name(right) || (isLoopback(name(left)) && isLoopback(name(right)))
+}
+
 /**
- * The key that servers of a data directory accept, for clients on the same machine; nothing before the first start.
+ * The key that the server of a data directory accepts, for clients on the same machine; nothing before the first start.
+ * With a `baseUrl`, only if it is that server which listens there.
  *
  * @since 0.1.0
  * @category constructors
  */
 export const readApiKey: (
-  directory: string
+  directory: string,
+  options?: { readonly baseUrl?: string | undefined }
 ) => Effect.Effect<Option.Option<Redacted.Redacted>, never, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(
-  function*(directory) {
+  function*(directory, options) {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    const text = yield* Effect.option(fs.readFileString(path.join(directory, keyFile)))
-    return text.pipe(
-      Option.map((key) => key.trim()),
+    const read = (name: string) =>
+      Effect.map(
+        Effect.option(fs.readFileString(path.join(directory, name))),
+        Option.map((text) => text.trim())
+      )
+    const { baseUrl } = options ?? {}
+    if (baseUrl !== undefined && !Option.exists(yield* read(addressFile), (at) => sameServer(at, baseUrl))) {
+      return Option.none()
+    }
+    return (yield* read(keyFile)).pipe(
       Option.filter((key) => keyPattern.test(key)),
       Option.map((key) => Redacted.make(key))
     )
@@ -306,6 +334,7 @@ export const serve: (
       Context.get(context, LocalServer.LocalServer),
       options.open === true ? { ...options, allowOrigin: options.allowOrigin ?? "*", allowHosts: ["*"] } : options
     )
+    if (options.apiKeys === undefined) yield* Effect.provide(announce(listening.baseUrl), storage)
     return { ...listening, apiKey: options.apiKeys?.[0]?.key ?? own }
   }
 )

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as HttpClient from "@effect/platform/HttpClient"
@@ -25,6 +26,10 @@ export const directory: Effect.Effect<string> = Config.string("TINKER_LOCAL_DIR"
   Config.withDefault(join(homedir(), ".tinker", "local")),
   Effect.orDie
 )
+
+/** The key of the `tinker local` that listens at an address, from its data directory. @internal */
+export const keyOf = (baseUrl: string) =>
+  Effect.flatMap(directory, (root) => NodeTinkerLocal.readApiKey(root, { baseUrl }))
 
 /** @internal */
 export const layer: Layer.Layer<HttpClient.HttpClient, CliFailure, FileSystem.FileSystem | Path.Path> = Layer

@@ -110,5 +110,7 @@ export const unprocessable = (problem: string): HttpFailure => {
     message = line.replace(branch, "").trim()
     if (/^(Expected|is missing|is unexpected)|, actual |^the /.test(message)) break
   }
-  return invalidField(path, message.length > 300 ? `${message.slice(0, 300)}…` : message)
+  // What is left of a tree that was cut off names types of ours, which tells the reader nothing.
+  const readable = message.length <= 300 && !/readonly |\(Encoded side\)| <-> /.test(message)
+  return invalidField(path, readable ? message : "the value does not have the expected shape")
 }

@@ -52,7 +52,10 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
     const parent = path.dirname(name)
     if (parent !== name) yield* ensure(parent)
     // One level at a time: on some file systems (/proc) Node never returns from making several.
-    yield* fs.makeDirectory(name, { mode: directoryMode })
+    yield* fs.makeDirectory(name, { mode: directoryMode }).pipe(
+      // somebody was faster
+      Effect.catchIf((error) => error._tag === "SystemError" && error.reason === "AlreadyExists", () => Effect.void)
+    )
     yield* sync(parent)
   })
 
