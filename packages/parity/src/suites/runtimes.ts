@@ -89,7 +89,9 @@ export const runtimes: Suite = {
       const differences: Array<string> = []
       for (const runtime of tried) {
         // A server for each, so that they have nothing of each other.
-        const { baseUrl } = yield* Effect.orDie(NodeTinkerLocal.serve({ apiKeys: [{ key: Redacted.make("tml-runtimes") }] }))
+        const { baseUrl } = yield* Effect.orDie(
+          NodeTinkerLocal.serve({ apiKeys: [{ key: Redacted.make("tml-runtimes") }] })
+        )
         const command = yield* Effect.either(commandOf(runtime))
         if (Either.isLeft(command)) {
           yield* Console.log(`${runtime.name}: not tried, it cannot be installed here: ${command.left}`)

@@ -21,8 +21,10 @@ import { makeWorkspace } from "./workspace.js"
 /** @internal */
 export interface Machine {
   readonly shape: Shape
-  /** Runs work with the workspace to itself. Interruption stops it between two steps. */
+  /** Runs work with a workspace to itself, first come first served. Interruption stops it between two steps. */
   readonly run: <A>(work: (workspace: Workspace) => Work<A>) => Effect.Effect<A>
+  /** The same with a workspace for sampling: it takes turns with `run` by the slice instead of by the piece of work. */
+  readonly runSampling: Machine["run"]
   /** The frozen weights, made once. */
   readonly baseWeights: Effect.Effect<Packed>
   readonly breathe: Machines["breathe"]
@@ -42,6 +44,24 @@ export interface MachineOptions {
   readonly mode: KernelMode
   readonly sliceMillis: number
   readonly pause: Effect.Effect<void>
+}
+
+/** One at a time, in the order of asking: a plain semaphore lets whoever just released it overtake those who wait. */
+const makeTurns = (): <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> => {
+  let last: Effect.Effect<void> = Effect.void
+  return (effect) =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.suspend(() => {
+        const before = last
+        const done = Deferred.unsafeMake<void>(FiberId.none)
+        last = Deferred.await(done)
+        return restore(before).pipe(
+          // left while waiting: the next one waits for those before
+          Effect.onInterrupt(() => Deferred.completeWith(done, before)),
+          Effect.zipRight(Effect.ensuring(restore(effect), Deferred.succeed(done, undefined)))
+        )
+      })
+    )
 }
 
 // Under a test clock no time passes; then the number of steps bounds a slice.
@@ -90,19 +110,23 @@ export const makeMachines = (options: MachineOptions): Effect.Effect<Machines> =
 
     const makeMachine = (model: LocalModel): Machine => {
       const shape = makeShape(model)
-      const turn = Effect.unsafeMakeSemaphore(1)
-      let workspace: Workspace | undefined
-      function* equipped<A>(work: (workspace: Workspace) => Work<A>): Work<A> {
-        return yield* work(workspace ??= yield* makeWorkspace(shape, mode))
+      const makeLane = (): Machine["run"] => {
+        const inTurn = makeTurns()
+        let workspace: Workspace | undefined
+        function* equipped<A>(work: (workspace: Workspace) => Work<A>): Work<A> {
+          return yield* work(workspace ??= yield* makeWorkspace(shape, mode))
+        }
+        return (work) => inTurn(Effect.suspend(() => drive(equipped(work))))
       }
-      const run: Machine["run"] = (work) => turn.withPermits(1)(Effect.suspend(() => drive(equipped(work))))
+      const run = makeLane()
+      const runSampling = makeLane()
       let base: Packed | undefined
       const baseWeights = Effect.suspend(() =>
         base !== undefined
           ? Effect.succeed(base)
-          : Effect.tap(run((space) => merge(space, undefined, false)), (made) => Effect.sync(() => base = made))
+          : Effect.tap(runSampling((space) => merge(space, undefined, false)), (made) => Effect.sync(() => base = made))
       )
-      return { shape, run, baseWeights, breathe }
+      return { shape, run, runSampling, baseWeights, breathe }
     }
 
     const machines = new Map(options.models.map((model) => [model.name, makeMachine(model)]))

@@ -140,7 +140,7 @@ const makeSampler = (machine: Machine, packed: Packed): Sampler => {
   /** Reads the prompt and draws the first token of every completion. */
   const begin = Effect.fnUntraced(function*(query: Query) {
     const seed = query.seed ?? (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER))
-    const { cache, completions, going, healthy, scores } = yield* machine.run(function*(workspace) {
+    const { cache, completions, going, healthy, scores } = yield* machine.runSampling(function*(workspace) {
       load(workspace, packed)
       const { cache, next, scores } = yield* prefill(workspace, query, seed)
       const completions = Array.from(
@@ -157,7 +157,7 @@ const makeSampler = (machine: Machine, packed: Packed): Sampler => {
     }
     /** Draws more for those that go on; yields those that still do. */
     const advance = (active: ReadonlyArray<Completion>, count: number) =>
-      machine.run(function*(workspace) {
+      machine.runSampling(function*(workspace) {
         load(workspace, packed)
         return yield* advanceAll(workspace, cache, active, count)
       })
@@ -196,6 +196,6 @@ export const makeSamplers = (machines: Machines): {
     const machine = yield* machines.get(typeof source === "string" ? source : source.baseModel)
     if (typeof source === "string") return makeSampler(machine, yield* machine.baseWeights)
     const adapter = yield* snapshotFactors(machine, source)
-    return makeSampler(machine, yield* machine.run((workspace) => merge(workspace, adapter, false)))
+    return makeSampler(machine, yield* machine.runSampling((workspace) => merge(workspace, adapter, false)))
   })
 })
