@@ -12,8 +12,8 @@ import * as Program from "./Program.js"
 const Where = Schema.parseJson(Schema.Struct({ baseUrl: Schema.String, apiKey: Schema.String }))
 
 const baseModel = "local/tiny"
-const rounds = 4
-const requestsPerRound = 25
+const rounds = 5
+const requestsPerRound = 40
 
 const tokens = (length: number, shift: number) => Int32Array.from({ length }, (_, i) => (i * 37 + shift) % 256)
 const batch = Array.from({ length: 40 }, (_, i) => Either.getOrThrow(Datum.fromTokens(tokens(1000, i))))

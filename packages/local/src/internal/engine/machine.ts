@@ -76,25 +76,20 @@ export const makeMachines = (options: MachineOptions): Effect.Effect<Machines> =
     let steps = 0
 
     const due = (): boolean => clock.unsafeCurrentTimeMillis() - turned >= options.sliceMillis || steps >= maxSteps
-    // Who comes while the loop is about to turn waits for the same turn, and looks again after it: fibers that each ran
-    // a slice after one turn would keep the loop from the next for as many slices.
-    let turning: Deferred.Deferred<void> | undefined
-    const pause = Effect.uninterruptibleMask((restore) => {
-      const turn = turning = Deferred.unsafeMake<void>(FiberId.none)
-      return Effect.ensuring(
-        restore(options.pause),
-        Effect.sync(() => {
-          turning = undefined
-          turned = clock.unsafeCurrentTimeMillis()
-          steps = 0
-          Deferred.unsafeDone(turn, Effect.void)
-        })
-      )
-    })
-    const breathe: Effect.Effect<void> = Effect.suspend(() => {
-      if (!due()) return Effect.void
-      return turning === undefined ? pause : Effect.zipRight(Deferred.await(turning), breathe)
-    })
+    const pause = Effect.ensuring(
+      options.pause,
+      Effect.sync(() => {
+        turned = clock.unsafeCurrentTimeMillis()
+        steps = 0
+      })
+    )
+    // Those who have to pause do so one after the other, each looking again when its turn comes: every one gets a slice,
+    // and the loop turns between two of them. If all waited for the same turn, the first to go on would use up the next
+    // slice, and the others would find that they have to wait again, as long as it works.
+    const inTurn = makeTurns()
+    const breathe: Effect.Effect<void> = Effect.suspend(() =>
+      due() ? inTurn(Effect.suspend(() => due() ? pause : Effect.void)) : Effect.void
+    )
 
     const drive = <A>(work: Work<A>): Effect.Effect<A> => {
       const slice = (): Effect.Effect<A> => {
