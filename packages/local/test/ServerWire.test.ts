@@ -1,6 +1,6 @@
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Redacted, Ref, Stream } from "effect"
+import { Deferred, Effect, Fiber, Layer, Option, Redacted, Ref, Stream } from "effect"
 import { ModelInput, OpenAiCompat, SamplingClient, ServiceClient } from "effect-tinker"
 import * as Api from "effect-tinker/Api"
 import * as NodeTinker from "effect-tinker/NodeTinker"
@@ -9,7 +9,20 @@ import { makeRoundRobin } from "../src/internal/server/samplers.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
 import * as NodeTinkerLocal from "../src/NodeTinkerLocal.js"
 import * as TinkerLocal from "../src/TinkerLocal.js"
-import { call, createModel, openSession, pass, passResult, poll, resultOf, send, step } from "./server/support.js"
+import {
+  call,
+  createModel,
+  openSampler,
+  openSession,
+  pass,
+  passResult,
+  poll,
+  resultOf,
+  sample,
+  sampleResult,
+  send,
+  step
+} from "./server/support.js"
 
 const http = Effect.provide(FetchHttpClient.layer)
 const local = Effect.provide(TinkerLocal.layer())
@@ -149,6 +162,28 @@ describe("a client that leaves", () => {
       yield* send("POST", `/api/v1/sessions/${session}/finish`, { reason: { type: "success" }, detail: null })
       assert.strictEqual((yield* poll(String(request_id))).status, 410)
     }).pipe(local))
+})
+
+describe("beside a long pass", () => {
+  const texts = (count: number) => Array.from({ length: count }, (_, i) => String.fromCharCode(97 + i).repeat(500))
+
+  it.live(
+    "a small sample and a small pass of another model on the same base model do not wait for its end",
+    () =>
+      Effect.gen(function*() {
+        const sessionId = yield* openSession
+        const [long, short] = [yield* createModel(sessionId), yield* createModel(sessionId, { seq: 1 })]
+        const sampler = yield* openSampler(sessionId, 0, { baseModel: "local/tiny" })
+        const endless = yield* pass(long, 1, texts(24))
+        const waiting = yield* Effect.fork(passResult(endless))
+        yield* sampleResult(yield* sample(sampler, 0, "cat:", { maxTokens: 4, stop: [] }))
+        assert.isTrue(Option.isNone(yield* Fiber.poll(waiting)), "the sample waited for the pass")
+        yield* passResult(yield* pass(short, 1, ["cat: meow\n"]))
+        assert.isTrue(Option.isNone(yield* Fiber.poll(waiting)), "the small pass waited for the long one")
+        yield* Fiber.join(waiting)
+      }).pipe(local),
+    120_000
+  )
 })
 
 describe("turns", () => {

@@ -113,14 +113,15 @@ if hasattr(rest, "get_checkpoint_archive_url_from_tinker_path"):
     seen["archive"] = sorted(names)
 environment = {**os.environ, "TINKER_BASE_URL": base_url, "TINKER_API_KEY": api_key, "TINKER_TELEMETRY": "0"}
 with tempfile.TemporaryDirectory() as directory:
-    command = [sys.executable, "-m", "tinker.cli", "checkpoint", "download", sampler_path, "--output", directory]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    if "No such command" in done.stderr:
-        seen["download"] = "not in this version"
-    else:
-        found = {name for _, _, names in os.walk(directory) for name in names}
-        assert "adapter_model.safetensors" in found, (done.returncode, done.stdout, done.stderr, found)
-        seen["download"] = len(found)
+    # versions differ in which kind of checkpoint they download
+    outcomes = []
+    for path in (sampler_path, state_path):
+        command = [sys.executable, "-m", "tinker.cli", "checkpoint", "download", path, "--output", directory]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        outcomes.append((done.returncode, done.stdout, done.stderr))
+    found = {name for _, _, names in os.walk(directory) for name in names}
+    assert "adapter_model.safetensors" in found, (outcomes, found)
+    seen["downloaded"] = sorted(found)
 
 # --- leaves in the middle: of a poll with the SDK, of a computation without
 subprocess.run([sys.executable, "-m", "local_clients", base_url, api_key, "abandon"], env=environment, timeout=300)

@@ -157,7 +157,7 @@ export interface ModelsShape {
 export class Models extends Context.Tag("@effect-tinker/local/Models")<Models, ModelsShape>() {}
 
 /** Adapters in memory at a time, each with its gradient and optimizer state. */
-const maxModels = 64
+const maxModels = 48
 
 /** @internal */
 export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions | Settings | Trace> = Layer.scoped(
