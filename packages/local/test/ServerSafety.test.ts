@@ -126,7 +126,8 @@ describe("ids and download addresses", () => {
 
   it.effect("do not follow from the seed of the random numbers", () =>
     Effect.gen(function*() {
-      const seeded = Effect.withRandom(ids, Random.make(7))
+      // a generator for each, at its beginning
+      const seeded = Effect.suspend(() => Effect.withRandom(ids, Random.make(7)))
       const [first, second] = [yield* seeded, yield* seeded]
       assert.notStrictEqual(first[0], second[0])
       assert.notStrictEqual(first[1], second[1])
