@@ -221,7 +221,7 @@ const makeApp = (server: LocalServer.Service, options: ListenOptions): HttpApp.D
   )
   // The platform runs handlers uninterruptibly. Interruptible, the hold of a poll can end, and a client that disconnects
   // interrupts the work for it.
-  return app
+  return Effect.interruptible(app)
 }
 
 /**

@@ -1,7 +1,8 @@
 /**
  * `--local`: the official SDK and its command line, unmodified, against the embedded backend over HTTP. The newest one
  * does everything, once as clients behave by default and once with everything a server can ask of them; then every version
- * in use does what it has in common with the others, while the server holds its polls only for a moment.
+ * in use does what it has in common with the others, while the server holds its polls only for a moment. A version after
+ * the flag runs that one alone.
  */
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Console, Effect, Redacted } from "effect"
@@ -97,5 +98,10 @@ const withVersion = Effect.fnUntraced(function*(version: string) {
 export const local: Suite = {
   name,
   summary: "the official client trains, samples, saves, loads, lists and deletes on the embedded backend",
-  run: () => Effect.zipRight(everything, Effect.forEach(versions, withVersion, { discard: true }))
+  run: (args) => {
+    const chosen = versions.filter((version) => args.includes(version))
+    return chosen.length === 0
+      ? Effect.zipRight(everything, Effect.forEach(versions, withVersion, { discard: true }))
+      : Effect.forEach(chosen, withVersion, { discard: true })
+  }
 }
