@@ -5,7 +5,7 @@
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { WorkerRunner } from "@effect/platform"
 import { NodeRuntime, NodeWorker, NodeWorkerRunner } from "@effect/platform-node"
-import { Array, Console, Effect, Layer, Schema } from "effect"
+import { Array, Console, Effect, Layer, Redacted, Schema } from "effect"
 import { ModelInput, SamplingClient, SamplingWorker, ServiceClient, TinkerError } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import { isMainThread, Worker } from "node:worker_threads"
@@ -57,9 +57,10 @@ const rollouts = Effect.gen(function*() {
 
 const program = Effect.gen(function*() {
   // A backend in this process would be out of the workers' reach: it gets a port.
-  const local = (yield* baseUrl) === ""
-    ? { TINKER_BASE_URL: (yield* NodeTinkerLocal.serve()).baseUrl, TINKER_API_KEY: "tml-local" }
-    : {}
+  const running = (yield* baseUrl) === "" ? yield* NodeTinkerLocal.serve() : undefined
+  const local = running === undefined
+    ? {}
+    : { TINKER_BASE_URL: running.baseUrl, TINKER_API_KEY: Redacted.value(running.apiKey) }
   const Sampler = SamplingClient.layer({ baseModel: yield* model }).pipe(
     Layer.provide(ServiceClient.layerEnv({ baseUrl: local.TINKER_BASE_URL, apiKey: local.TINKER_API_KEY })),
     Layer.provide(NodeTinker.layerEnv())

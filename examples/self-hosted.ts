@@ -9,10 +9,11 @@ import { Datum, ServiceClient, TinkerConfig, TinkerFuture, TrainingClient } from
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
 /** The server: yours, or one that is started for this program. */
-const url = Effect.flatMap(
-  Config.withDefault(Config.string("TINKER_BASE_URL"), ""),
-  (given) => given === "" ? Effect.map(NodeTinkerLocal.serve(), ({ baseUrl }) => baseUrl) : Effect.succeed(given)
-)
+const server = Effect.gen(function*() {
+  const baseUrl = yield* Config.withDefault(Config.string("TINKER_BASE_URL"), "")
+  if (baseUrl === "") return yield* NodeTinkerLocal.serve()
+  return { baseUrl, apiKey: yield* Config.redacted("TINKER_API_KEY") }
+})
 
 const train = Effect.gen(function*() {
   const service = yield* ServiceClient.ServiceClient
@@ -27,9 +28,10 @@ const train = Effect.gen(function*() {
 }).pipe(Effect.scoped)
 
 const program = Effect.gen(function*() {
+  const { apiKey, baseUrl } = yield* server
   const Service = ServiceClient.layer({
-    baseUrl: yield* url,
-    apiKey: yield* Config.withDefault(Config.string("TINKER_API_KEY"), "tml-cluster"),
+    baseUrl,
+    apiKey,
     compatibility: TinkerConfig.skyrl, // what such a server does otherwise than the hosted service
     allowInsecure: false // true for plain http within a network you trust; localhost needs no permission
   }).pipe(Layer.provide(NodeTinker.layerEnv()))

@@ -11,6 +11,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["http2", () => import("./http2.js")],
   ["tokenizer", () => import("./tokenizer.js")],
   ["sampling", () => import("./sampling.js")],
+  ["fairness", () => import("./fairness.js")],
   ["growth", () => import("./growth.js")],
   ["memory", () => import("./memory.js")],
   ["size", () => import("./size.js")],

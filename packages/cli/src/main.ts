@@ -17,9 +17,11 @@ export const main = (argv: ReadonlyArray<string>): void => {
     Effect.provide(Cli.run(argv), NodeContext.layer)
   )
   let signals = 0
+  let stopCode = 130
   const onSignal = (code: number) => () => {
     // A second signal means: do not wait for cleaning up.
     if (++signals > 1) process.exit(code)
+    stopCode = code
     fiber.unsafeInterruptAsFork(Fiber.id(fiber))
   }
   process.on("SIGINT", () => Stdio.interrupted() || onSignal(130)())
@@ -28,6 +30,6 @@ export const main = (argv: ReadonlyArray<string>): void => {
     if (Exit.isSuccess(exit)) process.exit(exit.value)
     const interrupted = signals > 0 || Cause.isInterruptedOnly(exit.cause)
     process.stderr.write(interrupted ? "\nInterrupted\n" : `error: ${Cause.pretty(exit.cause)}\n`)
-    process.exit(interrupted ? 130 : 1)
+    process.exit(interrupted ? stopCode : 1)
   })
 }

@@ -1,5 +1,5 @@
 /**
- * The embedded backend as a function from requests to answers, free of sockets. `TinkerLocal` puts it behind an
+ * The embedded backend as a function from requests to responses, without a socket. `TinkerLocal` puts it behind an
  * `HttpClient`, `NodeTinkerLocal` behind a port.
  *
  * @since 0.1.0
@@ -9,25 +9,33 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
-import type * as Stream from "effect/Stream"
+import * as Stream from "effect/Stream"
 import { Engine } from "./Engine.js"
 import { Faults } from "./Faults.js"
+import * as entropy from "./internal/entropy.js"
 import * as accounts from "./internal/server/accounts.js"
 import * as auditLog from "./internal/server/auditLog.js"
 import * as checkpoints from "./internal/server/checkpoints.js"
 import * as customLosses from "./internal/server/customLosses.js"
 import * as downloads from "./internal/server/downloads.js"
 import * as futures from "./internal/server/futures.js"
-import * as gate from "./internal/server/gate.js"
-import { routes } from "./internal/server/handlers/routes.js"
+import { accountRoutes } from "./internal/server/handlers/account.js"
+import { checkpointRoutes } from "./internal/server/handlers/checkpoints.js"
+import { hubRoutes } from "./internal/server/handlers/hub.js"
+import { openAiRoutes } from "./internal/server/handlers/openai.js"
+import { restRoutes } from "./internal/server/handlers/rest.js"
+import { samplingRoutes } from "./internal/server/handlers/sampling.js"
+import { sessionRoutes } from "./internal/server/handlers/session.js"
+import { trainingRoutes } from "./internal/server/handlers/training.js"
+import { weightRoutes } from "./internal/server/handlers/weights.js"
 import * as ledger from "./internal/server/ledger.js"
 import type { Dropped } from "./internal/server/message.js"
+import { concat } from "./internal/server/message.js"
 import * as models from "./internal/server/models.js"
+import type { Route } from "./internal/server/router.js"
+import { makeHandle } from "./internal/server/router.js"
 import * as runs from "./internal/server/runs.js"
-import * as samplePool from "./internal/server/samplePool.js"
 import * as samplers from "./internal/server/samplers.js"
-import { makeHandle } from "./internal/server/serve.js"
-import * as serverInfo from "./internal/server/serverInfo.js"
 import * as sessions from "./internal/server/sessions.js"
 import * as settings from "./internal/server/settings.js"
 import * as trace from "./internal/server/trace.js"
@@ -44,11 +52,12 @@ export interface Request {
   readonly url: URL
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>
-  readonly body: Uint8Array
+  /** A stream is read after the caller has been authenticated, up to `maxBodyBytes`. */
+  readonly body: Uint8Array | Stream.Stream<Uint8Array, ConnectionDropped>
 }
 
 /**
- * The connection breaks off, because a fault says so.
+ * The connection broke: a client left, or a fault says so.
  *
  * @since 0.1.0
  * @category errors
@@ -56,7 +65,7 @@ export interface Request {
 export type ConnectionDropped = Dropped
 
 /**
- * An answer as it leaves.
+ * A response as it leaves.
  *
  * @since 0.1.0
  * @category models
@@ -76,7 +85,7 @@ export interface Response {
 export interface ApiKey {
   /** Starts with `tml-`, or clients will not send it. */
   readonly key: Redacted.Redacted
-  /** What it is called in listings. Defaults to its number. */
+  /** Its name in listings. Defaults to its number. */
   readonly name?: string | undefined
   /** Keys with the same address belong to the same user. Defaults to one user for all. */
   readonly email?: string | undefined
@@ -89,24 +98,26 @@ export interface ApiKey {
  * @category configuration
  */
 export interface Options {
-  /** Who may call. Defaults to anyone with a key that starts with `tml-`. */
+  /** Who may call; an empty list lets nobody in. Defaults to any key that starts with `tml-`. */
   readonly apiKeys?: ReadonlyArray<ApiKey> | undefined
-  /** How long a poll is held before it is told to try again. Defaults to 30 seconds. */
+  /** Largest request body, also after decompression; larger ones are refused with 413. Defaults to 16 MiB. */
+  readonly maxBodyBytes?: number | undefined
+  /** How long a poll is held before the client is asked to try again. Defaults to 30 seconds. */
   readonly hold?: Duration.DurationInput | undefined
-  /** How long a session lives without a sign of its client. Defaults to 5 minutes. */
+  /** How long a session lives without a heartbeat. Defaults to 5 minutes. */
   readonly sessionTimeout?: Duration.DurationInput | undefined
   /** How long results can be fetched; once fetched, two minutes more. Defaults to 1 hour. */
   readonly resultRetention?: Duration.DurationInput | undefined
   /** Results larger than this are announced by their size first. Defaults to 1 MiB. */
   readonly inlineResultBytes?: number | undefined
-  /** Sample requests computed side by side. Defaults to 4. */
+  /** Sample requests computed concurrently. Defaults to 4. */
   readonly sampleConcurrency?: number | undefined
   /** Sample requests waiting before more are refused with 429. Defaults to 4096. */
   readonly maxQueuedSamples?: number | undefined
-  /** What clients are told about how to talk to the server. Defaults to what they assume anyway. */
-  readonly clientConfig?: serverInfo.ConfigFlags | undefined
-  /** The same for what they ask about from time to time. */
-  readonly dynamicConfig?: serverInfo.DynamicFlags | undefined
+  /** What the server asks of its clients. Defaults to what they assume anyway. */
+  readonly clientConfig?: settings.ConfigFlags | undefined
+  /** The part of it that clients refresh from time to time. */
+  readonly dynamicConfig?: settings.DynamicFlags | undefined
 }
 
 /**
@@ -117,7 +128,7 @@ export interface Options {
  */
 export interface Service {
   readonly handle: (request: Request) => Effect.Effect<Response, ConnectionDropped>
-  /** Lets the event loop turn if it is due: no socket does so between a caller in the same process and the server. */
+  /** Lets the event loop turn if it is due: between a caller in the same process and the server no socket does. */
   readonly breathe: Effect.Effect<void>
   /** The names of the endpoints it serves. */
   readonly endpoints: ReadonlyArray<string>
@@ -127,9 +138,20 @@ export interface Service {
     readonly reason?: string | undefined
   }) => Effect.Effect<void>
   readonly resume: Effect.Effect<void>
-  readonly setClientConfig: (flags: serverInfo.ConfigFlags) => Effect.Effect<void>
-  readonly setDynamicConfig: (flags: serverInfo.DynamicFlags) => Effect.Effect<void>
+  readonly setClientConfig: (flags: settings.ConfigFlags) => Effect.Effect<void>
+  readonly setDynamicConfig: (flags: settings.DynamicFlags) => Effect.Effect<void>
 }
+
+/**
+ * The whole body of a request, for what stands in front of a server and looks at requests: pass the bytes on in its place.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const readBody = (request: Request): Effect.Effect<Uint8Array, ConnectionDropped> =>
+  request.body instanceof Uint8Array
+    ? Effect.succeed(request.body)
+    : Effect.map(Stream.runCollect(request.body), concat)
 
 /**
  * The server as a service.
@@ -139,29 +161,59 @@ export interface Service {
  */
 export class LocalServer extends Context.Tag("@effect-tinker/local/LocalServer")<LocalServer, Service>() {}
 
-const state = (options: Options) => {
+/**
+ * Where ids, keys and download addresses come from: the platform's cryptographic generator, unless a test fixes it.
+ *
+ * @since 0.1.0
+ * @category services
+ */
+export const Entropy = entropy.Entropy
+
+const table = [
+  ...sessionRoutes,
+  ...trainingRoutes,
+  ...weightRoutes,
+  ...samplingRoutes,
+  ...checkpointRoutes,
+  ...restRoutes,
+  ...accountRoutes,
+  ...openAiRoutes,
+  ...hubRoutes
+]
+
+type Services = Effect.Effect.Context<ReturnType<typeof table[number]["handle"]>>
+
+const routes: ReadonlyArray<Route<Services>> = table
+
+const layerState = (options: Options) => {
   const { defaults } = settings
   const duration = (input: Duration.DurationInput | undefined, or: Duration.Duration) =>
     input === undefined ? or : Duration.decode(input)
+  const bodyBytes = options.maxBodyBytes ?? defaults.limits.bodyBytes
   return Layer.empty.pipe(
-    Layer.provideMerge(Layer.mergeAll(models.layer, samplers.layer, samplePool.layer)),
+    Layer.provideMerge(Layer.mergeAll(models.layer, samplers.layer, samplers.layerPool)),
     Layer.provideMerge(Layer.mergeAll(sessions.layer, checkpoints.layer, runs.layer, futures.layer)),
     Layer.provideMerge(Layer.mergeAll(
       ledger.layer,
       auditLog.layer,
-      gate.layer,
+      futures.layerGate,
       downloads.layer,
       trace.layer,
       customLosses.layer,
       accounts.layer(options.apiKeys),
-      serverInfo.layer(options.clientConfig ?? {}, options.dynamicConfig ?? {}),
+      settings.layerServerInfo(options.clientConfig ?? {}, options.dynamicConfig ?? {}),
       Layer.succeed(settings.Settings, {
         hold: duration(options.hold, defaults.hold),
         sessionTimeout: duration(options.sessionTimeout, defaults.sessionTimeout),
         retention: duration(options.resultRetention, defaults.retention),
         inlineResultBytes: options.inlineResultBytes ?? defaults.inlineResultBytes,
         sampleConcurrency: options.sampleConcurrency ?? defaults.sampleConcurrency,
-        maxQueuedSamples: options.maxQueuedSamples ?? defaults.maxQueuedSamples
+        maxQueuedSamples: options.maxQueuedSamples ?? defaults.maxQueuedSamples,
+        limits: {
+          ...defaults.limits,
+          bodyBytes,
+          bufferedBytes: Math.max(defaults.limits.bufferedBytes, bodyBytes)
+        }
       })
     ))
   )
@@ -177,11 +229,12 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
   Layer.effect(
     LocalServer,
     Effect.gen(function*() {
-      const context = yield* Effect.context<Effect.Effect.Context<ReturnType<typeof routes[number]["handle"]>>>()
-      const { pause, resume } = yield* gate.Gate
-      const { setConfig, setDynamic } = yield* serverInfo.ServerInfo
+      const context = yield* Effect.context<Services>()
+      const { pause, resume } = yield* futures.Gate
+      const { setConfig, setDynamic } = yield* settings.ServerInfo
+      const { limits } = yield* settings.Settings
       const { breathe } = yield* Engine
-      const handle = makeHandle({ routes, accounts: yield* accounts.Accounts, faults: yield* Faults })
+      const handle = makeHandle({ routes, accounts: yield* accounts.Accounts, faults: yield* Faults, limits })
       return LocalServer.of({
         handle: (request) => Effect.provide(handle(request), context),
         breathe,
@@ -192,4 +245,4 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
         setDynamicConfig: setDynamic
       })
     })
-  ).pipe(Layer.provide(state(options)))
+  ).pipe(Layer.provide(layerState(options)))

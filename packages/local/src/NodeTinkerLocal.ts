@@ -1,27 +1,56 @@
 /**
- * The embedded backend behind a port of this machine: for other languages, browsers and the official Python client.
+ * The embedded backend behind a port of this machine: for other languages, browsers and the official Python client. Safe
+ * by default: loopback only, a random key per data directory, no web pages, no foreign host names.
  *
  * @since 0.1.0
  */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import * as FileSystem from "@effect/platform/FileSystem"
 import * as Headers from "@effect/platform/Headers"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import type * as HttpServerError from "@effect/platform/HttpServerError"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Http from "node:http"
+import * as Net from "node:net"
+import * as Os from "node:os"
 import type { ModelUnavailable } from "./EngineError.js"
+import { randomToken } from "./internal/entropy.js"
+import { Dropped } from "./internal/server/message.js"
 import * as LocalServer from "./LocalServer.js"
 import * as NodeEngine from "./NodeEngine.js"
 import * as Storage from "./Storage.js"
 import type * as TinkerLocal from "./TinkerLocal.js"
+
+/**
+ * Who can reach the server over its port.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface ListenOptions {
+  /** Defaults to any free port. */
+  readonly port?: number | undefined
+  /** Defaults to `127.0.0.1`, which other machines cannot reach. */
+  readonly host?: string | undefined
+  /**
+   * Names under which clients may address the server, without port. Loopback names are always accepted; so are the
+   * machine's own name and IP addresses when it listens beyond loopback. Defaults to none.
+   */
+  readonly allowHosts?: ReadonlyArray<string> | undefined
+  /** Which web pages may call: an origin such as `https://example.org`, or `*`. Defaults to none. */
+  readonly allowOrigin?: string | undefined
+}
 
 /**
  * Where to listen, and how to treat clients.
@@ -29,19 +58,18 @@ import type * as TinkerLocal from "./TinkerLocal.js"
  * @since 0.1.0
  * @category configuration
  */
-export interface Options extends TinkerLocal.Options {
-  /** Defaults to any free port. */
-  readonly port?: number | undefined
-  /** Defaults to `127.0.0.1`, which other machines cannot reach. */
-  readonly host?: string | undefined
+export interface Options extends TinkerLocal.Options, ListenOptions {
   /** Compute on this many worker threads. Defaults to none: in short slices of the server's own thread. */
   readonly threads?: number | undefined
   /** Directories of Hugging Face models (Llama or Qwen3) to serve beside the package's own. Defaults to none. */
   readonly modelDirectories?: ReadonlyArray<string> | undefined
   /** Where to keep checkpoints and records. Defaults to memory. */
   readonly directory?: string | undefined
-  /** Which web pages may call: an origin, or `*`. Defaults to `*`. */
-  readonly allowOrigin?: string | undefined
+  /**
+   * Accepts every key that starts with `tml-`, every host name and every web page: whoever reaches the port can do
+   * everything. Defaults to false.
+   */
+  readonly open?: boolean | undefined
 }
 
 /**
@@ -50,19 +78,51 @@ export interface Options extends TinkerLocal.Options {
  * @since 0.1.0
  * @category models
  */
-export interface Running {
-  /** What clients take as their base URL. */
+export interface Listening {
+  /** The base URL for clients on this machine. */
   readonly baseUrl: string
   readonly port: number
   readonly server: LocalServer.Service
 }
 
-const dropped = (request: HttpServerRequest.HttpServerRequest) =>
-  Effect.sync(() => NodeHttpServerRequest.toServerResponse(request).destroy())
+/**
+ * A server that is listening, and the key it accepts.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Running extends Listening {
+  /** The first of `apiKeys`, or the key of the data directory, or with `open` one of many. */
+  readonly apiKey: Redacted.Redacted
+}
+
+const refuse = (status: number, detail: string) => HttpServerResponse.unsafeJson({ detail }, { status })
+
+const isLoopback = (name: string): boolean =>
+  name === "localhost" || name.endsWith(".localhost") || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
+
+/** The name in a `Host` header, without port and brackets; nothing when it is malformed. */
+const hostName = (header: string | undefined): Option.Option<string> => {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(header ?? "")
+  return Option.map(Option.fromNullable(match?.[1] ?? match?.[2]), (name) => name.toLowerCase())
+}
+
+/**
+ * A web page can make a name of its own resolve to this machine (DNS rebinding) and then counts as the same origin: only
+ * names that nobody else controls are accepted. An IP address cannot be rebound.
+ */
+const makeHostCheck = (options: ListenOptions): (name: string) => boolean => {
+  const { allowHosts = [], host = "127.0.0.1" } = options
+  const names = new Set([host, ...allowHosts].map((name) => name.toLowerCase()))
+  if (names.has("*")) return () => true
+  if (!isLoopback(host)) names.add(Os.hostname().toLowerCase())
+  return (name) => isLoopback(name) || names.has(name) || (!isLoopback(host) && Net.isIP(name) !== 0)
+}
 
 const cors = (origin: string): Readonly<Record<string, string>> => ({
   "access-control-allow-origin": origin,
-  "access-control-expose-headers": "*"
+  "access-control-expose-headers": "*",
+  vary: "origin"
 })
 
 const preflight = (request: HttpServerRequest.HttpServerRequest, origin: string) =>
@@ -77,35 +137,97 @@ const preflight = (request: HttpServerRequest.HttpServerRequest, origin: string)
     }
   })
 
-const makeApp = (server: LocalServer.Service, origin: string): HttpApp.Default =>
-  Effect.gen(function*() {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    if (request.method === "OPTIONS") return preflight(request, origin)
-    const body = yield* Effect.orDie(request.arrayBuffer)
-    const answer = yield* server.handle({
-      method: request.method,
-      url: new URL(request.url, `http://${request.headers["host"] ?? "localhost"}`),
-      headers: request.headers,
-      body: new Uint8Array(body)
+/** The next piece of a body. Unlike the platform's stream, stopping early leaves the socket open for the response. */
+const nextChunk = (request: Http.IncomingMessage): Effect.Effect<Uint8Array, Option.Option<Dropped>> =>
+  Effect.async((resume) => {
+    const finish = (result: Effect.Effect<Uint8Array, Option.Option<Dropped>>) => {
+      stop()
+      resume(result)
+    }
+    const poll = () => {
+      const chunk: unknown = request.read()
+      if (chunk instanceof Uint8Array) finish(Effect.succeed(chunk))
+      else if (request.readableEnded || request.complete && request.readableLength === 0) end()
+    }
+    const end = () => finish(Effect.fail(Option.none()))
+    const lost = () => finish(Effect.fail(request.readableEnded ? Option.none() : Option.some(new Dropped())))
+    const stop = () => {
+      request.off("readable", poll).off("end", end).off("close", lost).off("error", lost)
+    }
+    request.on("readable", poll).on("end", end).on("close", lost).on("error", lost)
+    if (request.destroyed) lost()
+    else poll()
+    return Effect.sync(stop)
+  })
+
+const bodyOf = (request: HttpServerRequest.HttpServerRequest): Stream.Stream<Uint8Array, Dropped> => {
+  const incoming = NodeHttpServerRequest.toIncomingMessage(request)
+  // What is left of a refused body is discarded as it arrives, so that the client reads the response.
+  return Stream.ensuring(
+    Stream.repeatEffectOption(nextChunk(incoming)),
+    Effect.sync(() => {
+      if (!incoming.readableEnded) incoming.resume()
     })
-    const options = { status: answer.status, headers: Headers.fromInput({ ...answer.headers, ...cors(origin) }) }
-    if (answer.body === undefined) return HttpServerResponse.empty(options)
-    if (answer.body instanceof Uint8Array) return HttpServerResponse.uint8Array(answer.body, options)
-    // a body that breaks off takes its connection with it
+  )
+}
+
+const disconnect = (request: HttpServerRequest.HttpServerRequest) =>
+  Effect.sync(() => NodeHttpServerRequest.toServerResponse(request).destroy())
+
+const makeApp = (server: LocalServer.Service, options: ListenOptions): HttpApp.Default => {
+  const isKnownHost = makeHostCheck(options)
+  const allowed = options.allowOrigin
+
+  const app = Effect.gen(function*() {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const host = request.headers["host"]
+    const name = hostName(host)
+    if (Option.isNone(name)) return refuse(400, "The Host header is missing or malformed")
+    if (!isKnownHost(name.value)) {
+      return refuse(403, `This server does not go by the name ${name.value}; start it with that name among its hosts`)
+    }
+    const url = request.url.startsWith("/")
+      ? Option.liftThrowable(() => new URL(`http://${host}${request.url}`))()
+      : Option.none()
+    if (Option.isNone(url)) return refuse(400, "The URL of the request is malformed")
+    const origin = request.headers["origin"]
+    const granted = allowed === "*" ? "*" : origin !== undefined && origin === allowed ? origin : undefined
+    if (origin !== undefined && granted === undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
+      return refuse(403, `Web pages of ${origin} may not call this server; start it with that origin allowed`)
+    }
+    if (request.method === "OPTIONS") {
+      return granted === undefined ? refuse(405, "Method Not Allowed") : preflight(request, granted)
+    }
+    const response = yield* server.handle({
+      method: request.method,
+      url: url.value,
+      headers: request.headers,
+      body: bodyOf(request)
+    })
+    const headers = granted === undefined ? response.headers : { ...response.headers, ...cors(granted) }
+    const settings = { status: response.status, headers: Headers.fromInput(headers) }
+    if (response.body === undefined) return HttpServerResponse.empty(settings)
+    if (response.body instanceof Uint8Array) return HttpServerResponse.uint8Array(response.body, settings)
+    // a body that breaks takes its connection with it
     return HttpServerResponse.stream(
-      Stream.catchAll(answer.body, () =>
-        Stream.drain(Stream.fromEffect(Effect.zipRight(dropped(request), Effect.never)))),
-      options
+      Stream.catchAll(
+        response.body,
+        () => Stream.drain(Stream.fromEffect(Effect.zipRight(disconnect(request), Effect.never)))
+      ),
+      settings
     )
   }).pipe(
     Effect.catchTag("Dropped", () =>
       Effect.gen(function*() {
-        const request = yield* HttpServerRequest.HttpServerRequest
-        yield* dropped(request)
-        // nobody reads this: its connection is gone
+        yield* disconnect(yield* HttpServerRequest.HttpServerRequest)
+        // nobody reads this: the connection is gone
         return HttpServerResponse.empty({ status: 500 })
       }))
   )
+  // The platform runs handlers uninterruptibly. Interruptible, the hold of a poll can end, and a client that disconnects
+  // interrupts the work for it.
+  return Effect.interruptible(app)
+}
 
 /**
  * Puts a server behind a port until the scope is closed: the embedded one, or one that answers in its place.
@@ -115,14 +237,78 @@ const makeApp = (server: LocalServer.Service, origin: string): HttpApp.Default =
  */
 export const listen: (
   server: LocalServer.Service,
-  options?: Pick<Options, "port" | "host" | "allowOrigin">
-) => Effect.Effect<Running, HttpServerError.ServeError, Scope.Scope> = Effect.fnUntraced(
+  options?: ListenOptions
+) => Effect.Effect<Listening, HttpServerError.ServeError, Scope.Scope> = Effect.fnUntraced(
   function*(server, options = {}) {
     const host = options.host ?? "127.0.0.1"
     const http = yield* NodeHttpServer.make(() => Http.createServer(), { port: options.port ?? 0, host })
-    yield* http.serve(makeApp(server, options.allowOrigin ?? "*"))
+    yield* http.serve(makeApp(server, options))
     const port = http.address._tag === "TcpAddress" ? http.address.port : 0
-    return { baseUrl: `http://${host.includes(":") ? `[${host}]` : host}:${port}`, port, server }
+    const reachable = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host
+    return { baseUrl: `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`, port, server }
+  }
+)
+
+const keyFile = "api-key"
+
+const keyPattern = /^tml-[\x21-\x7e]+$/
+
+/** The key of a data directory, made when it has none. */
+const ensureApiKey = Effect.gen(function*() {
+  const storage = yield* Storage.Storage
+  const stored = Option.map(yield* storage.get(keyFile), (bytes) => new TextDecoder().decode(bytes).trim())
+  if (Option.isSome(stored) && keyPattern.test(stored.value)) return Redacted.make(stored.value)
+  const key = `tml-${yield* randomToken}`
+  yield* storage.put(keyFile, new TextEncoder().encode(`${key}\n`))
+  return Redacted.make(key)
+})
+
+/** Says where the server of a directory listens, while one does that accepts the directory's key. */
+const addressFile = "address"
+
+const announce = (baseUrl: string) =>
+  Effect.flatMap(Storage.Storage, (storage) =>
+    Effect.acquireRelease(
+      storage.put(addressFile, new TextEncoder().encode(`${baseUrl}\n`)),
+      () => Effect.ignore(storage.remove(addressFile))
+    ))
+
+/** Loopback addresses are one machine, whatever they are called. */
+const sameServer = (a: string, b: string): boolean => {
+  const parts = [a, b].map((text) => Option.getOrUndefined(Option.liftThrowable(() => new URL(text))()))
+  const [left, right] = parts
+  if (left === undefined || right === undefined || left.port !== right.port) return false
+  const name = ({ hostname }: URL) => hostname.replace(/^\[|\]$/g, "")
+  return name(left) === name(right) || (isLoopback(name(left)) && isLoopback(name(right)))
+}
+
+/**
+ * The key that the server of a data directory accepts, for clients on the same machine; nothing before the first start.
+ * With a `baseUrl`, only if it is that server which listens there.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const readApiKey: (
+  directory: string,
+  options?: { readonly baseUrl?: string | undefined }
+) => Effect.Effect<Option.Option<Redacted.Redacted>, never, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(
+  function*(directory, options) {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const read = (name: string) =>
+      Effect.map(
+        Effect.option(fs.readFileString(path.join(directory, name))),
+        Option.map((text) => text.trim())
+      )
+    const { baseUrl } = options ?? {}
+    if (baseUrl !== undefined && !Option.exists(yield* read(addressFile), (at) => sameServer(at, baseUrl))) {
+      return Option.none()
+    }
+    return (yield* read(keyFile)).pipe(
+      Option.filter((key) => keyPattern.test(key)),
+      Option.map((key) => Redacted.make(key))
+    )
   }
 )
 
@@ -134,27 +320,32 @@ export const listen: (
  */
 export const serve: (
   options?: Options
-) => Effect.Effect<Running, HttpServerError.ServeError | ModelUnavailable | Storage.StorageFailed, Scope.Scope> = Effect
-  .fnUntraced(
-    function*(options = {}) {
-      const storage = options.directory === undefined
+) => Effect.Effect<Running, HttpServerError.ServeError | ModelUnavailable | Storage.StorageFailed, Scope.Scope> = Effect.fnUntraced(
+  function*(options = {}) {
+    const storage = yield* Layer.build(
+      options.directory === undefined
         ? Storage.layerMemory
         : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)
-      const context = yield* Layer.build(
-        LocalServer.layer(options).pipe(
-          Layer.provide([
-            NodeEngine.layerFor({
-              ...options.engine,
-              threads: options.threads,
-              directories: options.modelDirectories
-            }),
-            storage
-          ])
-        )
+    )
+    const own = yield* Effect.provide(ensureApiKey, storage)
+    const isOpen = options.open === true && options.apiKeys === undefined
+    const apiKeys = isOpen ? undefined : options.apiKeys ?? [{ key: own, name: "local" }]
+    const context = yield* Layer.build(
+      LocalServer.layer({ ...options, apiKeys }).pipe(
+        Layer.provide([
+          NodeEngine.layerFor({ ...options.engine, threads: options.threads, directories: options.modelDirectories }),
+          Layer.succeedContext(storage)
+        ])
       )
-      return yield* listen(Context.get(context, LocalServer.LocalServer), options)
-    }
-  )
+    )
+    const listening = yield* listen(
+      Context.get(context, LocalServer.LocalServer),
+      options.open === true ? { ...options, allowOrigin: options.allowOrigin ?? "*", allowHosts: ["*"] } : options
+    )
+    if (options.apiKeys === undefined) yield* Effect.provide(announce(listening.baseUrl), storage)
+    return { ...listening, apiKey: options.apiKeys?.[0]?.key ?? own }
+  }
+)
 
 /**
  * A server for as long as the layer lives.

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import { makeDirectory } from "./internal/storage/directory.js"
 import { makeMemory } from "./internal/storage/memory.js"
 
@@ -24,8 +25,29 @@ export class StorageFailed extends Schema.TaggedError<StorageFailed>("@effect-ti
   { path: Schema.String, operation: Schema.String, cause: Schema.Defect }
 ) {
   override get message(): string {
-    return `cannot ${this.operation} ${this.path}`
+    return `cannot ${this.operation} ${this.path}: ${reasonOf(this.cause)}`
   }
+}
+
+/** What people can act on, by the codes of the operating system. */
+const reasons: Readonly<Record<string, string>> = {
+  ENOSPC: "the disk is full",
+  EDQUOT: "the disk quota is used up",
+  EACCES: "permission denied",
+  EPERM: "permission denied",
+  EROFS: "the file system is read-only",
+  ENAMETOOLONG: "the name is too long for the file system",
+  ENOTDIR: "a part of the path is a file, not a directory",
+  ENOENT: "no such file or directory",
+  EIO: "the disk reports an error"
+}
+
+const reasonOf = (cause: unknown): string => {
+  for (let at: unknown = cause, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth++) {
+    const reason = "code" in at && typeof at.code === "string" ? reasons[at.code] : undefined
+    if (reason !== undefined) return reason
+  }
+  return cause instanceof Error ? cause.message : String(cause)
 }
 
 /**
@@ -67,24 +89,26 @@ export class Storage extends Context.Tag("@effect-tinker/local/Storage")<Storage
 export const memory: Effect.Effect<Service> = Effect.sync(makeMemory)
 
 /**
- * Files below `root`, which is created when it does not exist. What an earlier process left half done is undone or
- * finished first.
+ * Files below `root`, which is created when it does not exist, readable for this user only. What an earlier process left
+ * half done is undone or finished first. Until the scope closes no other process can open it.
  *
  * @since 0.1.0
  * @category constructors
  */
 export const directory: (
   root: string
-) => Effect.Effect<Service, StorageFailed, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(function*(root) {
-  const fs = yield* FileSystem.FileSystem
-  const path = yield* Path.Path
-  return yield* makeDirectory({
-    fs,
-    path,
-    root,
-    failed: (operation, path) => (cause) => new StorageFailed({ operation, path, cause })
-  })
-})
+) => Effect.Effect<Service, StorageFailed, FileSystem.FileSystem | Path.Path | Scope.Scope> = Effect.fnUntraced(
+  function*(root) {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    return yield* makeDirectory({
+      fs,
+      path,
+      root,
+      failed: (operation, path) => (cause) => new StorageFailed({ operation, path, cause })
+    })
+  }
+)
 
 /**
  * Files in memory, gone with the process.
@@ -102,4 +126,4 @@ export const layerMemory: Layer.Layer<Storage> = Layer.effect(Storage, memory)
  */
 export const layerDirectory = (
   root: string
-): Layer.Layer<Storage, StorageFailed, FileSystem.FileSystem | Path.Path> => Layer.effect(Storage, directory(root))
+): Layer.Layer<Storage, StorageFailed, FileSystem.FileSystem | Path.Path> => Layer.scoped(Storage, directory(root))

@@ -53,7 +53,7 @@ export * as LocalModel from "./LocalModel.js"
 export * as LocalSampler from "./LocalSampler.js"
 
 /**
- * The embedded backend as a function from requests to answers, free of sockets. `TinkerLocal` puts it behind an
+ * The embedded backend as a function from requests to responses, without a socket. `TinkerLocal` puts it behind an
  * `HttpClient`, `NodeTinkerLocal` behind a port.
  *
  * @since 0.1.0

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import { ModelInput, SamplingClient, ServiceClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import { build } from "esbuild"
@@ -65,19 +65,20 @@ describe("elsewhere than on Node", () => {
 
   inBrowser("a page samples from the server across origins, and gets what Node gets", () =>
     Effect.gen(function*() {
-      const { baseUrl } = yield* NodeTinkerLocal.serve()
+      const { apiKey, baseUrl } = yield* NodeTinkerLocal.serve({ allowOrigin: "*" })
       const { outputFiles } = yield* bundle([here("fixtures/page.ts")], "browser")
       const page = yield* site({
         "/": "<!doctype html><script type=\"module\" src=\"/page.js\"></script>",
         "/page.js": outputFiles[0]?.text ?? ""
       })
-      yield* start([`${page.url}/?server=${encodeURIComponent(baseUrl)}`, "--remote-debugging-port=0"])
+      const query = new URLSearchParams({ server: baseUrl, key: Redacted.value(apiKey) })
+      yield* start([`${page.url}/?${query}`, "--remote-debugging-port=0"])
       const result = JSON.parse(yield* Effect.promise(() => page.posted))
       const { sequences } = yield* SamplingClient.make({ baseModel: "local/tiny" }).pipe(
         Effect.flatMap((sampler) =>
           sampler.sample({ prompt: ModelInput.fromInts([72, 101, 108]), maxTokens: 6, temperature: 0, stop: [] })
         ),
-        Effect.provide(ServiceClient.layer({ baseUrl, apiKey: "tml-local" })),
+        Effect.provide(ServiceClient.layer({ baseUrl, apiKey })),
         Effect.provide(NodeTinker.layer())
       )
       assert.deepStrictEqual(result, { tokens: Array.from(sequences[0]?.tokens ?? []), refused: "NotFound" })

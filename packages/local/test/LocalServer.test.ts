@@ -331,7 +331,7 @@ describe("LocalServer", () => {
           more?: { readonly overwrite?: boolean; readonly ttlSeconds?: number; readonly path?: string }
         ) => call(Api.saveWeights, new SaveWeightsRequest({ modelId, seqId, path: "a", ...more }))
         const path = String((yield* resultOf(yield* save(1)))["path"])
-        assert.propertyVal(yield* Effect.flip(save(2)), "status", 409)
+        assert.propertyVal(yield* Effect.flip(save(2)), "status", 400)
         assert.strictEqual((yield* resultOf(yield* save(3, { overwrite: true })))["path"], path)
         assert.propertyVal(yield* Effect.flip(save(4, { path: "../b" })), "status", 400)
         assert.propertyVal(yield* Effect.flip(save(5, { path: "c", ttlSeconds: 10 })), "status", 400)

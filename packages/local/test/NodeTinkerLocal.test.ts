@@ -1,6 +1,6 @@
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect } from "effect"
+import { Deferred, Effect, Redacted } from "effect"
 import * as Faults from "../src/Faults.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
 import * as NodeTinkerLocal from "../src/NodeTinkerLocal.js"
@@ -8,6 +8,7 @@ import { send } from "./server/support.js"
 
 const http = Effect.provide(FetchHttpClient.layer)
 const bearer = { headers: { authorization: "Bearer tml-x" }, key: "tml-x" }
+const apiKeys = [{ key: Redacted.make("tml-x") }]
 
 const eventsOf = (bytes: Uint8Array): ReadonlyArray<string> =>
   new TextDecoder().decode(bytes).split("\n\n").filter((event) => event !== "").map((event) =>
@@ -15,21 +16,15 @@ const eventsOf = (bytes: Uint8Array): ReadonlyArray<string> =>
   )
 
 describe("NodeTinkerLocal", () => {
-  it.scoped("listens on a port of this machine, also for web pages", () =>
+  it.scoped("listens on a port of this machine with a key of its own, and is healthy without one", () =>
     Effect.gen(function*() {
-      const { baseUrl, port } = yield* NodeTinkerLocal.serve()
+      const { apiKey, baseUrl, port } = yield* NodeTinkerLocal.serve()
       assert.strictEqual(baseUrl, `http://127.0.0.1:${port}`)
-      const health = yield* send("GET", `${baseUrl}/api/v1/healthz`)
-      assert.deepStrictEqual(health.json(), { status: "ok" })
-      assert.strictEqual(health.headers["access-control-allow-origin"], "*")
-      const answer = yield* Effect.promise(() =>
-        fetch(`${baseUrl}/api/v1/create_session`, {
-          method: "OPTIONS",
-          headers: { "access-control-request-headers": "x-api-key,content-type" }
-        })
-      )
-      assert.strictEqual(answer.status, 204)
-      assert.strictEqual(answer.headers.get("access-control-allow-headers"), "x-api-key,content-type")
+      const health = yield* Effect.promise(() => fetch(`${baseUrl}/api/v1/healthz`))
+      assert.deepStrictEqual(yield* Effect.promise(() => health.json()), { status: "ok" })
+      const config = (key: string) => send("GET", `${baseUrl}/api/v1/get_server_capabilities`, undefined, { key })
+      assert.strictEqual((yield* config(Redacted.value(apiKey))).status, 200)
+      assert.strictEqual((yield* config("tml-local")).status, 401)
     }).pipe(http))
 
   it.scoped("closing the scope closes the port", () =>
@@ -40,7 +35,7 @@ describe("NodeTinkerLocal", () => {
 
   it.scoped("speaks OpenAI's completions and chat, whole and streamed", () =>
     Effect.gen(function*() {
-      const { baseUrl } = yield* NodeTinkerLocal.serve()
+      const { baseUrl } = yield* NodeTinkerLocal.serve({ apiKeys })
       const at = `${baseUrl}/oai/api/v1`
       const request = { model: "local/tiny", max_tokens: 12, seed: 3, temperature: 0.5, stop: ["\n\n\n"] }
       const messages = [{ role: "user", content: "hello" }]
@@ -91,6 +86,7 @@ describe("NodeTinkerLocal", () => {
       const free = 60
       let steps = 0
       const { baseUrl } = yield* NodeTinkerLocal.serve({
+        apiKeys,
         engine: {
           sliceMillis: 0,
           // After so many steps nothing goes on until the client has seen a part of the answer.

@@ -7,6 +7,7 @@ import { build } from "esbuild"
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
+import * as LocalServer from "../src/LocalServer.js"
 import * as NodeTinkerLocal from "../src/NodeTinkerLocal.js"
 import { busy, Rollout, stop } from "./fixtures/rollout.js"
 
@@ -19,14 +20,15 @@ const eventually = (condition: () => boolean) =>
 /** The embedded backend behind a port, and what it was asked. */
 const server = Effect.gen(function*() {
   const seen: Array<{ readonly path: string; readonly body: Uint8Array }> = []
-  const running = yield* NodeTinkerLocal.serve()
+  const running = yield* NodeTinkerLocal.serve({ open: true })
   yield* running.server.setClientConfig({ sampleJoinSamplingSession: true })
   const { baseUrl } = yield* NodeTinkerLocal.listen({
     ...running.server,
-    handle: (request) => {
-      seen.push({ path: request.url.pathname, body: request.body })
-      return running.server.handle(request)
-    }
+    handle: (request) =>
+      Effect.flatMap(LocalServer.readBody(request), (body) => {
+        seen.push({ path: request.url.pathname, body })
+        return running.server.handle({ ...request, body })
+      })
   })
   const bodies = (path: string) => seen.filter((request) => request.path === `/api/v1/${path}`).map(({ body }) => body)
   return { baseUrl, bodies }

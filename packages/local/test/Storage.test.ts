@@ -1,7 +1,9 @@
 import * as NodeContext from "@effect/platform-node/NodeContext"
+import { SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import type { Scope } from "effect"
+import { Effect, Either, Layer, Option } from "effect"
 import * as Storage from "../src/Storage.js"
 
 const bytes = (text: string) => new TextEncoder().encode(text)
@@ -29,7 +31,7 @@ const laws = Effect.gen(function*() {
 })
 
 const inDirectory = <A, E>(
-  f: (root: string, fs: FileSystem.FileSystem) => Effect.Effect<A, E, NodeContext.NodeContext>
+  f: (root: string, fs: FileSystem.FileSystem) => Effect.Effect<A, E, NodeContext.NodeContext | Scope.Scope>
 ) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -45,8 +47,10 @@ describe("Storage", () => {
   it.effect("a directory is still there when it is opened again", () =>
     inDirectory((root) =>
       Effect.gen(function*() {
-        const first = yield* Storage.directory(root)
-        yield* first.putAll("runs/a", new Map([["f", bytes("kept")]]))
+        yield* Effect.scoped(Effect.flatMap(
+          Storage.directory(root),
+          (first) => first.putAll("runs/a", new Map([["f", bytes("kept")]]))
+        ))
         const second = yield* Storage.directory(root)
         assert.deepStrictEqual(text(yield* second.get("runs/a/f")), Option.some("kept"))
       })
@@ -79,6 +83,87 @@ describe("Storage", () => {
         const error = yield* Effect.flip(storage.put("file/below", bytes("x")))
         assert.strictEqual(error._tag, "StorageFailed")
         assert.strictEqual(error.path, "file/below")
+      })
+    ))
+
+  it.effect("one process at a time has a directory; the next gets it when the first has closed it", () =>
+    inDirectory((root) =>
+      Effect.gen(function*() {
+        const open = Effect.flatMap(Storage.directory(root), (storage) => storage.put("a", bytes("x")))
+        const refused = yield* Effect.scoped(Effect.zipRight(Storage.directory(root), Effect.flip(Effect.scoped(open))))
+        assert.match(refused.message, new RegExp(`process ${process.pid} is using it`))
+        yield* Effect.scoped(open)
+      })
+    ))
+
+  it.effect("a lock whose process is gone, or which is damaged, is taken over", () =>
+    inDirectory((root, fs) =>
+      Effect.gen(function*() {
+        const lock = `${root}/.lock`
+        for (const left of [JSON.stringify({ pid: 2 ** 30, nonce: "x", seenAt: Number.MAX_SAFE_INTEGER }), "{"]) {
+          yield* fs.writeFileString(lock, left)
+          yield* Effect.scoped(Storage.directory(root))
+          assert.isFalse(yield* fs.exists(lock))
+        }
+        const live = { pid: 1, nonce: "x", seenAt: Number.MAX_SAFE_INTEGER }
+        yield* fs.writeFileString(lock, JSON.stringify(live))
+        const refused = yield* Effect.flip(Effect.scoped(Storage.directory(root)))
+        assert.match(refused.message, /process 1 is using it/)
+      })
+    ))
+
+  it.effect("of two processes that find a stale lock, one gets the directory", () =>
+    inDirectory((root, fs) =>
+      Effect.gen(function*() {
+        yield* fs.writeFileString(`${root}/.lock`, JSON.stringify({ pid: 2 ** 30, nonce: "x", seenAt: 0 }))
+        const opened = yield* Effect.forEach(
+          Array.from({ length: 8 }),
+          () => Effect.either(Storage.directory(root)),
+          { concurrency: "unbounded" }
+        )
+        assert.lengthOf(opened.filter(Either.isRight), 1)
+      })
+    ))
+
+  it.effect("only this user can read what is in the directory", () =>
+    inDirectory((root, fs) =>
+      Effect.gen(function*() {
+        const at = `${root}/data`
+        yield* fs.makeDirectory(at, { mode: 0o755 })
+        const storage = yield* Storage.directory(at)
+        yield* storage.put("runs/a.json", bytes("x"))
+        yield* storage.putAll("runs/b", new Map([["weights", bytes("y")]]))
+        const mode = (name: string) => Effect.map(fs.stat(`${at}/${name}`), (info) => (info.mode & 0o777).toString(8))
+        assert.deepStrictEqual(
+          yield* Effect.forEach(["", "runs", "runs/b", "runs/a.json", "runs/b/weights", ".lock"], mode),
+          ["700", "700", "700", "600", "600", "600"]
+        )
+      })
+    ))
+
+  it.effect("names the reason when the disk is full, and when a place is impossible", () =>
+    inDirectory((root, fs) =>
+      Effect.gen(function*() {
+        const full = Object.assign(new Error("write"), { code: "ENOSPC" })
+        const failing = FileSystem.FileSystem.of({
+          ...fs,
+          open: (path, options) =>
+            path.includes(".lock")
+              ? fs.open(path, options)
+              : Effect.fail(
+                new SystemError({ reason: "Unknown", module: "FileSystem", method: "open", cause: full })
+              )
+        })
+        const storage = yield* Effect.provide(Storage.directory(root), Layer.succeed(FileSystem.FileSystem, failing))
+        assert.include((yield* Effect.flip(storage.put("a", bytes("x")))).message, "the disk is full")
+        // Node never returns from making a directory here with its parents
+        const nowhere = yield* Effect.flip(Effect.scoped(Storage.directory("/proc/tinker/data")))
+        assert.match(nowhere.message, /cannot open .*: no such file/)
+        yield* fs.writeFileString(`${root}/file`, "")
+        assert.include(
+          (yield* Effect.flip(Effect.scoped(Storage.directory(`${root}/file/data`)))).message,
+          "is a file, not a directory"
+        )
       })
     ))
 })

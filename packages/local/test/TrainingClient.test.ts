@@ -58,7 +58,7 @@ describe("TrainingClient on the embedded backend", () => {
       const training = yield* create
       yield* Effect.flatten(training.saveState("taken"))
       const error = yield* Effect.flip(Effect.flatten(training.saveState("taken")))
-      assert.strictEqual(error._tag, "Conflict")
+      assert.strictEqual(error._tag, "BadRequest")
       assert.isTrue(
         Number.isFinite(lossOf((yield* Effect.flatten(training.trainStep(batch, "cross_entropy", adam))).pass))
       )

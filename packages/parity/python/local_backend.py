@@ -1,7 +1,7 @@
 """The official SDK, unmodified, against the embedded backend: trains, samples, saves, loads, lists and deletes.
 
-Prints one JSON object with what it saw; any surprise is an assertion. The address of the backend is the first argument; `jwt`
-after it says that the backend exchanges keys for tokens.
+Prints one JSON object with what it saw; any surprise is an assertion. The address of the backend and its key are the arguments;
+`jwt` after them says that the backend exchanges keys for tokens.
 """
 
 import datetime
@@ -20,7 +20,7 @@ warnings.simplefilter("ignore")
 import tinker  # noqa: E402
 from tinker import types  # noqa: E402
 
-base_url, api_key = sys.argv[1], "tml-parity"
+base_url, api_key = sys.argv[1], sys.argv[2]
 seen: dict[str, object] = {"sdk": tinker.__version__}
 started = time.time()
 
@@ -37,7 +37,7 @@ def datum(prompt: str, completion: str) -> types.Datum:
 data = [datum("cat:", " meow\n"), datum("dog:", " woof\n"), datum("cow:", " moo\n")]
 service = tinker.ServiceClient(base_url=base_url, api_key=api_key, user_metadata={"purpose": "parity"})
 
-if "jwt" in sys.argv[2:]:
+if "jwt" in sys.argv[3:]:
     who = tinker.RestClient(base_url=base_url, api_key=api_key).whoami().result()
     assert who.user_urn.startswith("tml:organization_user:") and who.email, who
     seen["whoami"] = who.user_urn

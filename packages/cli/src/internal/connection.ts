@@ -117,6 +117,19 @@ const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection> = Eff
 /** Loaded on demand: it brings in the engine. */
 const embedded = Effect.promise(() => import("./localBackend.js"))
 
+/** A `tinker local` on this machine keeps its key in its data directory, where only its user can read it. */
+const neighbourKey = Effect.gen(function*() {
+  const { baseUrl } = yield* Connection
+  const env = yield* Effect.all([
+    Config.string("TINKER_BASE_URL").pipe(Config.withDefault("")),
+    Config.string("TINKER_API_KEY").pipe(Config.withDefault("")),
+    Config.string("TINKER_CREDENTIAL_CMD").pipe(Config.withDefault(""))
+  ])
+  const url = Option.getOrElse(baseUrl, () => env[0])
+  if (env[1] !== "" || env[2] !== "" || !/^http:\/\/(localhost|127\.|\[::1\])/.test(url)) return undefined
+  return Option.getOrUndefined(yield* (yield* embedded).keyOf(url))
+})
+
 const given = Effect.gen(function*() {
   const flags = yield* Connection
   const here = (yield* isLocal) ? yield* embedded : undefined
@@ -124,7 +137,7 @@ const given = Effect.gen(function*() {
   const key = Option.isSome(flags.apiKey) ? yield* readSecret("--api-key", flags.apiKey.value) : undefined
   return {
     baseUrl: here === undefined ? Option.getOrUndefined(flags.baseUrl) : here.baseUrl,
-    apiKey: key ?? here?.apiKey,
+    apiKey: key ?? here?.apiKey ?? (yield* neighbourKey),
     // Its requests never leave this process; elsewhere the environment says what is allowed.
     allowInsecure: here === undefined ? undefined : true,
     projectId: Option.getOrUndefined(flags.project),

@@ -30,6 +30,10 @@ export const directory: Effect.Effect<string> = Config.string("TINKER_LOCAL_DIR"
   Effect.orDie
 )
 
+/** The key of the `tinker local` that listens at an address, from its data directory. @internal */
+export const keyOf = (baseUrl: string) =>
+  Effect.flatMap(directory, (root) => NodeTinkerLocal.readApiKey(root, { baseUrl }))
+
 /** @internal */
 export const layer: Layer.Layer<TinkerLocal.Provided, CliFailure, FileSystem.FileSystem | Path.Path> = Layer
   .unwrapEffect(Effect.map(directory, (root) =>

@@ -112,7 +112,7 @@ export const killRounds = (rounds: number): Effect.Effect<Report, KillFailed, No
       if (saves.length === 0) return yield* failed(`round ${round} saved nothing`)
       acknowledged += saves.length
       const left = yield* fs.readDirectory(root, { recursive: true })
-      if (left.some((name) => path.basename(name).startsWith("."))) unfinished++
+      if (left.some((name) => /^\.(new|old)-/.test(path.basename(name)))) unfinished++
       lost.push(...yield* verify(saves).pipe(Effect.provide(TinkerLocal.layerDirectory(root))))
     }
     return { rounds, acknowledged, unfinished, lost }

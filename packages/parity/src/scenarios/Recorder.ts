@@ -64,12 +64,13 @@ export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Sco
     const [, key, path] = /^\/([^/]+\/[^/]+)(\/.*)$/.exec(request.url.pathname) ?? []
     const recording = recordings.get(key ?? "")
     if (recording === undefined || path === undefined) return elsewhere
+    const body = yield* LocalServer.readBody(request)
     const seen: Seen = {
       method: request.method,
       path,
       query: Object.fromEntries(request.url.searchParams),
       headers: request.headers,
-      body: request.body,
+      body,
       at: yield* Clock.currentTimeMillis,
       answer: undefined
     }
@@ -78,7 +79,7 @@ export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Sco
       Effect.map(Clock.currentTimeMillis, (at) => {
         seen.answer = { at, status, json }
       })
-    const response = yield* recording.backend.handle(request).pipe(
+    const response = yield* recording.backend.handle({ ...request, body }).pipe(
       Effect.tapBoth({
         onFailure: () => answered(0),
         onSuccess: (response) => answered(response.status, parsed(response))

@@ -4,7 +4,7 @@
 import { Cli } from "@effect-tinker/cli"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeContext } from "@effect/platform-node"
-import { ConfigProvider, Console, Effect, Schema } from "effect"
+import { ConfigProvider, Console, Effect, Redacted, Schema } from "effect"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
 import { Differs } from "../Suite.js"
@@ -64,7 +64,10 @@ export const cli: Suite = {
   run: () =>
     Effect.scoped(Effect.gen(function*() {
       const python = yield* Python.make
-      const { baseUrl } = yield* NodeTinkerLocal.serve({ clientConfig: { pjwtAuthEnabled: true } }).pipe(
+      const { baseUrl } = yield* NodeTinkerLocal.serve({
+        apiKeys: [{ key: Redacted.make("tml-parity") }],
+        clientConfig: { pjwtAuthEnabled: true }
+      }).pipe(
         Effect.mapError((error) => new Differs({ suite: name, differences: [`the server does not start: ${error}`] }))
       )
       const answers = yield* python.run("command_line", baseUrl).pipe(

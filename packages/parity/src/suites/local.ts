@@ -1,14 +1,19 @@
 /**
- * `--local`: the official SDK and its command line, unmodified, against the embedded backend over HTTP; once as clients
- * behave by default, and once with everything switched on that a server can ask of them.
+ * `--local`: the official SDK and its command line, unmodified, against the embedded backend over HTTP. The newest one
+ * does everything, once as clients behave by default and once with everything a server can ask of them; then every version
+ * in use does what it has in common with the others, while the server holds its polls only for a moment. A version after
+ * the flag runs that one alone.
  */
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
-import { Console, Effect } from "effect"
+import { Console, Effect, Redacted } from "effect"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
 import { Differs } from "../Suite.js"
 
 const name = "local"
+
+/** The newest, the one before the last changes of the wire, and the one that SkyRL pins. */
+const versions = ["0.36.0", "0.35.0", "0.24.1"]
 
 const runs: ReadonlyArray<{
   readonly title: string
@@ -30,22 +35,73 @@ const runs: ReadonlyArray<{
   }
 ]
 
+const serve = (options: NodeTinkerLocal.Options) =>
+  NodeTinkerLocal.serve(options).pipe(
+    Effect.mapError((error) => new Differs({ suite: name, differences: [`the server does not start: ${error}`] }))
+  )
+
+const everything = Effect.gen(function*() {
+  const python = yield* Python.make
+  for (const { args, config, title } of runs) {
+    const report = yield* Effect.scoped(Effect.gen(function*() {
+      const { apiKey, baseUrl } = yield* serve({ clientConfig: config })
+      return yield* python.run("local_backend", baseUrl, Redacted.value(apiKey), ...args)
+    }))
+    yield* Console.log(`${title}: ${report.trim()}`)
+  }
+})
+
+const withVersion = Effect.fnUntraced(function*(version: string) {
+  const python = yield* Python.makeVersion(version)
+  let interrupted = 0
+  let heldBack = 0
+  const running = yield* serve({ hold: "300 millis" })
+  const { baseUrl } = yield* NodeTinkerLocal.listen({
+    ...running.server,
+    handle: (request) =>
+      running.server.handle(request).pipe(
+        Effect.tap(({ body }) => {
+          if (body instanceof Uint8Array && body.length < 1000 && Buffer.from(body).includes("try_again")) heldBack++
+        }),
+        // what a completion computes, it computes in its handler
+        Effect.onInterrupt(() =>
+          Effect.sync(() => {
+            if (request.url.pathname.startsWith("/oai/")) interrupted++
+          })
+        )
+      )
+  }).pipe(
+    Effect.mapError((error) => new Differs({ suite: name, differences: [`the server does not start: ${error}`] }))
+  )
+  // for a second of every three the server works on nothing, and says so to whoever polls
+  yield* Effect.forkScoped(Effect.forever(Effect.gen(function*() {
+    yield* Effect.sleep("2 seconds")
+    yield* running.server.pause({ state: "paused_capacity", reason: "a rest" })
+    yield* Effect.sleep("1 second")
+    yield* running.server.resume
+  })))
+  const report = yield* python.runIn(
+    { HF_ENDPOINT: baseUrl, HF_HUB_DISABLE_TELEMETRY: "1" },
+    "local_clients",
+    baseUrl,
+    Redacted.value(running.apiKey)
+  )
+  yield* Console.log(`${version}: ${report.trim()}`)
+  yield* Console.log(`${version}: ${heldBack} polls held and sent away, ${interrupted} computations left and ended`)
+  const differences = [
+    ...(heldBack > 0 ? [] : [`tinker ${version}: no poll was answered with try_again`]),
+    ...(interrupted > 0 ? [] : [`tinker ${version}: what nobody waits for is still computed`])
+  ]
+  if (differences.length > 0) return yield* new Differs({ suite: name, differences })
+}, Effect.scoped)
+
 export const local: Suite = {
   name,
   summary: "the official client trains, samples, saves, loads, lists and deletes on the embedded backend",
-  run: () =>
-    Effect.gen(function*() {
-      const python = yield* Python.make
-      for (const { args, config, title } of runs) {
-        const report = yield* Effect.scoped(Effect.gen(function*() {
-          const { baseUrl } = yield* NodeTinkerLocal.serve({ clientConfig: config }).pipe(
-            Effect.mapError((error) =>
-              new Differs({ suite: name, differences: [`the server does not start: ${error}`] })
-            )
-          )
-          return yield* python.run("local_backend", baseUrl, ...args)
-        }))
-        yield* Console.log(`${title}: ${report.trim()}`)
-      }
-    })
+  run: (args) => {
+    const chosen = versions.filter((version) => args.includes(version))
+    return chosen.length === 0
+      ? Effect.zipRight(everything, Effect.forEach(versions, withVersion, { discard: true }))
+      : Effect.forEach(chosen, withVersion, { discard: true })
+  }
 }

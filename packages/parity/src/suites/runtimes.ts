@@ -3,7 +3,7 @@
  */
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { FileSystem, Path } from "@effect/platform"
-import { Console, Effect, Either } from "effect"
+import { Console, Effect, Either, Redacted } from "effect"
 import { build } from "esbuild"
 import { execFile } from "node:child_process"
 import { fileURLToPath } from "node:url"
@@ -89,7 +89,9 @@ export const runtimes: Suite = {
       const differences: Array<string> = []
       for (const runtime of tried) {
         // A server for each, so that they have nothing of each other.
-        const { baseUrl } = yield* Effect.orDie(NodeTinkerLocal.serve())
+        const { baseUrl } = yield* Effect.orDie(
+          NodeTinkerLocal.serve({ apiKeys: [{ key: Redacted.make("tml-runtimes") }] })
+        )
         const command = yield* Effect.either(commandOf(runtime))
         if (Either.isLeft(command)) {
           yield* Console.log(`${runtime.name}: not tried, it cannot be installed here: ${command.left}`)

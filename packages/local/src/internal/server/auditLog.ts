@@ -1,5 +1,5 @@
 /**
- * Who did what to which checkpoint or session, by the day.
+ * Who did what to which checkpoint, run or session, by the day.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -15,7 +15,7 @@ import { makeCodec } from "./records.js"
 
 const Entry = Schema.Struct({
   at: Schema.Number,
-  resource: Schema.Literal("checkpoint", "project"),
+  resource: Schema.Literal("checkpoint", "project", "session", "training_run"),
   action: Schema.String,
   user: Schema.String,
   email: Schema.String,
@@ -44,7 +44,7 @@ export class AuditLog extends Context.Tag("@effect-tinker/local/AuditLog")<Audit
 /** @internal */
 export const dayOf = (millis: number): string => DateTime.formatIsoDateUtc(DateTime.unsafeMake(millis))
 
-// A file is written whole with every entry: so many are as much as that should cost.
+// A file is rewritten with every entry, so it must not grow large.
 const entriesPerFile = 256
 
 /** @internal */

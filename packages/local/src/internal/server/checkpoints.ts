@@ -14,9 +14,9 @@ import * as Schema from "effect/Schema"
 import type * as LocalAdapter from "../../LocalAdapter.js"
 import { Storage, StorageFailed } from "../../Storage.js"
 import { fromFiles, toFiles } from "./checkpointFiles.js"
-import type { HttpFailure } from "./failure.js"
-import { badRequest, notFound } from "./failure.js"
 import { fileName } from "./identity.js"
+import type { HttpFailure } from "./message.js"
+import { badRequest, notFound } from "./message.js"
 import { makeCodec } from "./records.js"
 
 /** @internal */

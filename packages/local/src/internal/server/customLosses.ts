@@ -10,11 +10,11 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as EngineError from "../../EngineError.js"
 import type { Adapter, Datum, PassResult } from "../../LocalAdapter.js"
-import type { HttpFailure } from "./failure.js"
-import { badRequest } from "./failure.js"
 import type { Loss, LossValue } from "./lossGraph.js"
 import { compile } from "./lossGraph.js"
-import { fromFloats } from "./tensors.js"
+import type { HttpFailure } from "./message.js"
+import { badRequest } from "./message.js"
+import { fromFloats } from "./wire.js"
 
 /** @internal */
 export interface CustomLossesShape {

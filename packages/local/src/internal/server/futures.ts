@@ -1,6 +1,9 @@
 /**
- * Accepted operations and their results, fetched by polling.
+ * Accepted operations and their results, fetched by polling; and the gate that can hold all of them back.
  */
+import { UntypedFuture } from "effect-tinker/Future"
+import { ModelId, RequestId, SequenceId } from "effect-tinker/Id"
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -9,13 +12,23 @@ import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type { HttpFailure } from "./failure.js"
-import { notFound } from "./failure.js"
+import * as ParseResult from "effect/ParseResult"
+import type * as Schema from "effect/Schema"
+import type { EngineError } from "../../EngineError.js"
+import type { StorageFailed } from "../../Storage.js"
+import type { HttpFailure } from "./message.js"
+import { notFound } from "./message.js"
 import { Settings } from "./settings.js"
 
 /** @internal */
 export type Outcome =
-  | { readonly _tag: "Completed"; readonly json: () => string; readonly proto: (() => Uint8Array) | undefined }
+  | {
+    readonly _tag: "Completed"
+    readonly json: () => string
+    readonly proto: (() => Uint8Array) | undefined
+    /** About how many bytes keeping it takes. */
+    readonly bytes: number
+  }
   | { readonly _tag: "Failed"; readonly error: string; readonly category: "user" | "server" }
   /** The result is no longer kept, or will never be computed. */
   | { readonly _tag: "Gone"; readonly why: string }
@@ -31,7 +44,7 @@ export interface Future {
   readonly requestId: string
   readonly owner: string
   readonly sessionId: string | undefined
-  /** Identifies the request, so that a repetition can be told from a contradiction. */
+  /** Tells a repeated request from another one under the same number. */
   readonly fingerprint: string
   /** What the operation waits for. */
   readonly report: () => QueueReport
@@ -42,23 +55,78 @@ export interface Future {
 }
 
 /** @internal */
-export const completed = (json: () => unknown, proto?: () => Uint8Array): Outcome => {
+export const completed = (json: () => unknown, proto?: () => Uint8Array, bytes = 1024): Outcome => {
   // encoded when first asked for, in the format asked for, and only once
   let text: string | undefined
-  let bytes: Uint8Array | undefined
+  let protobuf: Uint8Array | undefined
   return {
     _tag: "Completed",
     json: () => text ??= JSON.stringify(json()),
-    proto: proto === undefined ? undefined : () => bytes ??= proto()
+    proto: proto === undefined ? undefined : () => protobuf ??= proto(),
+    bytes
   }
 }
 
+/** The response to an accepted operation. @internal */
+export const accepted = (
+  future: Future,
+  more?: { readonly modelId?: string | undefined; readonly sequences?: ReadonlyArray<string> | undefined }
+): UntypedFuture =>
+  new UntypedFuture({
+    requestId: RequestId.make(future.requestId),
+    ...(more?.modelId === undefined ? {} : { modelId: ModelId.make(more.modelId) }),
+    ...(more?.sequences === undefined ? {} : { sampleSequenceIds: more.sequences.map((id) => SequenceId.make(id)) })
+  })
+
+/** A result, encoded by its schema when it is first fetched. @internal */
+export const result = <A, I>(
+  schema: Schema.Schema<A, I>,
+  value: A,
+  large?: { readonly proto: () => Uint8Array; readonly bytes: number }
+): Outcome => {
+  const encode = ParseResult.encodeSync(schema)
+  return completed(() => encode(value), large?.proto, large?.bytes)
+}
+
+/** @internal */
+export type OperationError = EngineError | StorageFailed | HttpFailure
+
+const failed = (error: string, category: "user" | "server"): Outcome => ({ _tag: "Failed", error, category })
+
+const outcomeOf = (error: OperationError): Outcome => {
+  switch (error._tag) {
+    case "StorageFailed":
+      return failed(error.message, "server")
+    case "HttpFailure":
+      return failed(error.message, error.status < 500 ? "user" : "server")
+    default:
+      return failed(error.message, "user")
+  }
+}
+
+/** Runs an operation to its outcome; only interruption gets through. @internal */
+export const toOutcome = (operation: Effect.Effect<Outcome, OperationError>): Effect.Effect<Outcome> =>
+  operation.pipe(
+    Effect.catchAll((error) => Effect.succeed(outcomeOf(error))),
+    Effect.catchAllCause((cause) =>
+      Cause.isInterrupted(cause)
+        ? Effect.failCause(cause)
+        : Effect.as(
+          Effect.logError("An operation died", cause),
+          failed("Internal error; see the log of the server", "server")
+        )
+    )
+  )
+
 const expired: Outcome = { _tag: "Gone", why: "the result is no longer kept" }
 
-// how many futures are opened between two looks for results to drop
+// how many futures are opened between two sweeps for results to drop
 const sweepEvery = 64
 
-// A result that was sent may have got lost on its way, and is asked for again soon or never.
+// Kept results, encoded or not: beyond this the oldest are dropped, those that were fetched first.
+const keptBytes = 96 * 1024 * 1024
+
+// A result that was sent may have been lost on the way; the client asks again soon or never.
 const afterDelivery = Duration.minutes(2)
 
 /** @internal */
@@ -76,7 +144,7 @@ export interface FuturesShape {
   readonly require: (requestId: string, owner: string) => Effect.Effect<Future, HttpFailure>
   /** Settles it once; later outcomes are ignored. */
   readonly settle: (future: Future, outcome: Outcome) => Effect.Effect<void>
-  /** The outcome, or nothing when it took longer than the hold. */
+  /** The outcome, or nothing when it takes longer than the hold. */
   readonly wait: (future: Future, hold: Duration.Duration) => Effect.Effect<Option.Option<Outcome>>
   /** Notes that the result was sent: it is not kept for much longer. */
   readonly delivered: (future: Future) => Effect.Effect<void>
@@ -96,12 +164,16 @@ export const make: Effect.Effect<FuturesShape, never, Settings> = Effect.gen(fun
   const deliveredAt = new Map<string, number>()
   const expiredAt = new Map<string, number>()
   let opened = 0
+  let kept = 0
+
+  const sizeOf = (outcome: Outcome | undefined) => outcome?._tag === "Completed" ? outcome.bytes : 0
 
   const expire = (requestId: string, now: number) => {
     settledAt.delete(requestId)
     deliveredAt.delete(requestId)
     const future = futures.get(requestId)
     if (future === undefined) return
+    kept -= sizeOf(future.outcome)
     future.outcome = expired
     expiredAt.set(requestId, now)
   }
@@ -109,6 +181,12 @@ export const make: Effect.Effect<FuturesShape, never, Settings> = Effect.gen(fun
     for (const [requestId, at] of times) {
       if (at > now - Duration.toMillis(age)) return
       yield requestId
+    }
+  }
+  const makeRoom = (newest: string, now: number) => {
+    for (const requestId of [...deliveredAt.keys(), ...settledAt.keys()]) {
+      if (kept <= keptBytes) return
+      if (requestId !== newest) expire(requestId, now)
     }
   }
   const sweep = (now: number) => {
@@ -148,8 +226,11 @@ export const make: Effect.Effect<FuturesShape, never, Settings> = Effect.gen(fun
     }),
     settle: Effect.fnUntraced(function*(future, outcome) {
       if (future.outcome !== undefined) return
+      const now = yield* Clock.currentTimeMillis
       future.outcome = outcome
-      settledAt.set(future.requestId, yield* Clock.currentTimeMillis)
+      kept += sizeOf(outcome)
+      settledAt.set(future.requestId, now)
+      if (kept > keptBytes) makeRoom(future.requestId, now)
       yield* Deferred.succeed(future.settled, undefined)
     }),
     wait: (future, hold) =>
@@ -173,3 +254,29 @@ export const make: Effect.Effect<FuturesShape, never, Settings> = Effect.gen(fun
 
 /** @internal */
 export const layer: Layer.Layer<Futures, never, Settings> = Layer.effect(Futures, make)
+
+/** Holds work back on request, so that clients can be seen waiting. @internal */
+export interface GateShape {
+  readonly wait: Effect.Effect<void>
+  /** Why work is held back, if it is. */
+  readonly report: () => QueueReport | undefined
+  readonly pause: (report: QueueReport) => Effect.Effect<void>
+  readonly resume: Effect.Effect<void>
+}
+
+/** @internal */
+export class Gate extends Context.Tag("@effect-tinker/local/Gate")<Gate, GateShape>() {}
+
+/** @internal */
+export const layerGate: Layer.Layer<Gate> = Layer.effect(
+  Gate,
+  Effect.map(Effect.makeLatch(true), (latch) => {
+    let current: QueueReport | undefined
+    return Gate.of({
+      wait: latch.await,
+      report: () => current,
+      pause: (report) => Effect.zipRight(Effect.sync(() => current = report), Effect.asVoid(latch.close)),
+      resume: Effect.zipRight(Effect.sync(() => current = undefined), Effect.asVoid(latch.open))
+    })
+  })
+)

@@ -1,16 +1,10 @@
 /**
- * Ids, hashes and file names.
+ * Fingerprints of requests, file names of ids, and metadata as the service keeps it.
  */
 import * as Effect from "effect/Effect"
-import * as Random from "effect/Random"
-
-/** A random id in the form of a UUID. @internal */
-export const randomId: Effect.Effect<string> = Effect.gen(function*() {
-  const digits: Array<string> = []
-  for (let i = 0; i < 8; i++) digits.push((yield* Random.nextIntBetween(0, 0x10000)).toString(16).padStart(4, "0"))
-  const [a, b, c, d, e, ...rest] = digits
-  return `${a}${b}-${c}-4${d?.slice(1)}-a${e?.slice(1)}-${rest.join("")}`
-})
+import type { HttpFailure } from "./message.js"
+import { badRequest } from "./message.js"
+import { limits } from "./settings.js"
 
 /** Tells two request bodies apart. @internal */
 export const fingerprint = (bytes: Uint8Array): string => {
@@ -34,10 +28,17 @@ export const fileName = (id: string): string =>
       )
   )
 
-/** Metadata as the service keeps it: texts. @internal */
+/** Metadata as the service keeps it, values as text; kept for as long as what it describes, so not without limit. @internal */
 export const stringMetadata = (
   metadata: Readonly<Record<string, unknown>> | undefined
-): Readonly<Record<string, string>> | undefined =>
-  metadata === undefined ? undefined : Object.fromEntries(
-    Object.entries(metadata).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)])
-  )
+): Effect.Effect<Readonly<Record<string, string>> | undefined, HttpFailure> => {
+  if (metadata === undefined) return Effect.succeed(undefined)
+  const entries = Object.entries(metadata).map(([key, value]): [string, string] => [
+    key,
+    typeof value === "string" ? value : JSON.stringify(value)
+  ])
+  const size = entries.reduce((sum, [key, value]) => sum + key.length + value.length, 0)
+  return size > limits.metadataBytes
+    ? badRequest(`user_metadata has ${size} characters, at most ${limits.metadataBytes} are kept`)
+    : Effect.succeed(Object.fromEntries(entries))
+}

@@ -1,5 +1,5 @@
 /**
- * Samplers: what they sample from, and the log of what each has finished.
+ * Samplers: what they sample from, the queue of sample requests, and the log of what each sampler has finished.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -14,13 +14,17 @@ import type { Snapshot } from "../../LocalAdapter.js"
 import type { Sampler } from "../../LocalSampler.js"
 import type { StorageFailed } from "../../Storage.js"
 import { Storage } from "../../Storage.js"
+import type { CheckpointRecord } from "./checkpoints.js"
 import { Checkpoints } from "./checkpoints.js"
-import type { HttpFailure } from "./failure.js"
-import { gone, notFound } from "./failure.js"
+import type { Future, OperationError, Outcome } from "./futures.js"
+import { Futures, Gate, toOutcome } from "./futures.js"
 import { fileName } from "./identity.js"
-import type { OperationError } from "./outcomes.js"
+import type { HttpFailure } from "./message.js"
+import { gone, notFound, tooMany } from "./message.js"
 import { makeCodec } from "./records.js"
 import { Sessions } from "./sessions.js"
+import { Settings } from "./settings.js"
+import { Trace } from "./trace.js"
 
 const SamplerRecord = Schema.Struct({
   id: Schema.String,
@@ -35,6 +39,8 @@ const SamplerRecord = Schema.Struct({
 
 /** @internal */
 export type SamplerRecord = typeof SamplerRecord.Type
+
+type Source = Pick<SamplerRecord, "id" | "baseModel" | "modelPath" | "ephemeral" | "owner">
 
 /** @internal */
 export interface Completion {
@@ -52,12 +58,10 @@ export interface SamplersShape {
   readonly get: (id: string) => SamplerRecord | undefined
   readonly require: (id: string, owner: string) => Effect.Effect<SamplerRecord, HttpFailure>
   readonly ofSession: (sessionId: string) => ReadonlyArray<SamplerRecord>
-  /** A number for one more client of the sampler, from 1. */
+  /** The number of one more client of the sampler, from 1. */
   readonly join: (id: string) => number
   /** The weights, ready to sample from. */
-  readonly open: (
-    source: Pick<SamplerRecord, "id" | "baseModel" | "modelPath" | "ephemeral" | "owner">
-  ) => Effect.Effect<Sampler, OperationError>
+  readonly open: (source: Source) => Effect.Effect<Sampler, OperationError>
   /** Appends to the log of a sampler's client. */
   readonly log: (id: string, client: number, completion: Completion) => Effect.Effect<void>
   /** What was appended after a cursor; waits for the first. What lies before the cursor is dropped. */
@@ -80,17 +84,24 @@ interface Log {
 
 const directory = "samplers"
 
-// weights ready to sample from: what is not among them is loaded again when it is needed
+// weights ready to sample from; others are loaded again when they are needed
 const maxLoaded = 16
 
-// weights that have no path: the oldest are reclaimed
-const maxEphemeral = 256
+// weights without a path: beyond this the oldest are dropped
+const maxEphemeralBytes = 128 * 1024 * 1024
 
-/** Drops the oldest entries of a map. */
-const trim = <K, V>(map: Map<K, V>, most: number): void => {
-  for (const key of map.keys()) {
-    if (map.size <= most) return
+// what a client never fetches from its log
+const maxLogEntries = 10_000
+
+const bytesOf = (snapshot: Snapshot): number => snapshot.weights.reduce((sum, { data }) => sum + data.byteLength, 0)
+
+/** Drops the oldest entries of a map until the rest weighs no more than `most`; the newest always stays. */
+const trim = <K, V>(map: Map<K, V>, most: number, weigh: (value: V) => number): void => {
+  let total = Array.from(map.values()).reduce((sum, value) => sum + weigh(value), 0)
+  for (const [key, value] of map) {
+    if (total <= most || map.size === 1) return
     map.delete(key)
+    total -= weigh(value)
   }
 }
 
@@ -128,14 +139,13 @@ export const layer: Layer.Layer<
       })
     )
 
-    const load = Effect.fnUntraced(function*(source: Parameters<SamplersShape["open"]>[0]) {
+    const load = Effect.fnUntraced(function*(source: Source, record: CheckpointRecord | undefined) {
       if (source.ephemeral) {
         const snapshot = snapshots.get(source.id)
         if (snapshot === undefined) return yield* gone(`The weights of sampler ${source.id} are no longer kept`)
         return yield* engine.sampler(snapshot)
       }
-      if (source.modelPath === undefined) return yield* engine.sampler(source.baseModel)
-      const record = yield* checkpoints.readable(source.modelPath, source.owner)
+      if (record === undefined) return yield* engine.sampler(source.baseModel)
       return yield* engine.sampler(yield* checkpoints.load(record))
     })
 
@@ -157,7 +167,7 @@ export const layer: Layer.Layer<
         }
         if (weights !== undefined) {
           snapshots.set(record.id, weights)
-          trim(snapshots, maxEphemeral)
+          trim(snapshots, maxEphemeralBytes, bytesOf)
         }
         yield* codec.write(`${directory}/${fileName(record.id)}.json`, record)
         samplers.set(record.id, record)
@@ -177,17 +187,22 @@ export const layer: Layer.Layer<
         return client
       },
       open: Effect.fnUntraced(function*(source) {
+        // The weights are shared by all who may read them, so who may is decided every time.
+        const record = source.ephemeral || source.modelPath === undefined
+          ? undefined
+          : yield* checkpoints.readable(source.modelPath, source.owner)
         const key = source.ephemeral ? source.id : source.modelPath ?? source.baseModel
-        const shared = loaded.get(key) ?? (yield* Effect.cached(load(source)))
+        const shared = loaded.get(key) ?? (yield* Effect.cached(load(source, record)))
         // at the end: the most recently used
         loaded.delete(key)
         loaded.set(key, shared)
-        trim(loaded, maxLoaded)
+        trim(loaded, maxLoaded, () => 1)
         return yield* Effect.onError(shared, () => Effect.sync(() => loaded.delete(key)))
       }),
       log: Effect.fnUntraced(function*(id, client, completion) {
         const log = yield* logOf(id, client)
         log.entries.push({ cursor: ++log.last, completion })
+        if (log.entries.length > maxLogEntries) log.entries.shift()
         const { more } = log
         log.more = yield* Deferred.make<void>()
         yield* Deferred.succeed(more, undefined)
@@ -201,6 +216,115 @@ export const layer: Layer.Layer<
         const completions = log.entries.filter(({ cursor }) => cursor > after).map(({ completion }) => completion)
         return { completions, cursor: completions.length === 0 ? after : log.last }
       })
+    })
+  })
+)
+
+/** A sample request that waits for its turn. @internal */
+export interface SampleJob {
+  readonly future: Future
+  /** Whose turn it takes: sessions take turns, however many requests each has waiting. */
+  readonly group: string
+  readonly run: Effect.Effect<Outcome, OperationError>
+  readonly done: (outcome: Outcome) => Effect.Effect<void>
+}
+
+/** @internal */
+export interface SamplePoolShape {
+  /** Fails when too much is waiting already. */
+  readonly admit: Effect.Effect<void, HttpFailure>
+  readonly submit: (job: SampleJob) => Effect.Effect<void>
+}
+
+/** @internal */
+export class SamplePool extends Context.Tag("@effect-tinker/local/SamplePool")<SamplePool, SamplePoolShape>() {}
+
+/** Requests in groups that take turns, each group first in first out. @internal */
+export const makeRoundRobin = <A>() => {
+  const groups = new Map<string, Array<A>>()
+  let size = 0
+  return {
+    size: () => size,
+    offer: (group: string, value: A): void => {
+      const waiting = groups.get(group)
+      if (waiting === undefined) groups.set(group, [value])
+      else waiting.push(value)
+      size++
+    },
+    take: (): A | undefined => {
+      for (const [group, waiting] of groups) {
+        const value = waiting.shift()
+        // behind the other groups, if it has more
+        groups.delete(group)
+        if (waiting.length > 0) groups.set(group, waiting)
+        size--
+        return value
+      }
+      return undefined
+    }
+  }
+}
+
+/** @internal */
+export const layerPool: Layer.Layer<SamplePool, never, Futures | Gate | Sessions | Settings | Trace> = Layer.scoped(
+  SamplePool,
+  Effect.gen(function*() {
+    const futures = yield* Futures
+    const gate = yield* Gate
+    const sessions = yield* Sessions
+    const { maxQueuedSamples, sampleConcurrency } = yield* Settings
+    const trace = yield* Trace
+    const queue = makeRoundRobin<SampleJob>()
+    const unfinished = new Set<SampleJob>()
+    const ready = yield* Effect.makeSemaphore(0)
+
+    const work = Effect.fnUntraced(function*(job: SampleJob, worker: number) {
+      yield* gate.wait
+      // settled by somebody else, it was cancelled: before its turn, or while it is computed
+      if (job.future.outcome !== undefined) return
+      const cancelled = Effect.as(Deferred.await(job.future.settled), undefined)
+      const run = trace.span(job.future.sessionId, `sampling ${worker}`, job.future.requestId, toOutcome(job.run))
+      const outcome = yield* Effect.raceFirst(run, cancelled)
+      if (outcome === undefined) return
+      yield* futures.settle(job.future, outcome)
+      yield* job.done(outcome)
+    })
+
+    const next = (worker: number) =>
+      Effect.zipRight(
+        ready.take(1),
+        Effect.suspend(() => {
+          const job = queue.take()
+          if (job === undefined) return Effect.void
+          return Effect.ensuring(work(job, worker), Effect.sync(() => unfinished.delete(job)))
+        })
+      )
+
+    yield* Effect.forEach(
+      Array.from({ length: sampleConcurrency }, (_, worker) => worker),
+      (worker) => Effect.forkScoped(Effect.forever(next(worker))),
+      { discard: true }
+    )
+
+    // nobody fetches the samples of a session that is over
+    yield* sessions.onEnd((session) =>
+      Effect.forEach(
+        Array.from(unfinished).filter(({ future }) => future.sessionId === session.id),
+        ({ future }) => futures.settle(future, { _tag: "Gone", why: `session ${session.id} is over` }),
+        { discard: true }
+      )
+    )
+
+    return SamplePool.of({
+      admit: Effect.suspend(() =>
+        queue.size() < maxQueuedSamples ? Effect.void : tooMany(`${queue.size()} sample requests are waiting already`)
+      ),
+      submit: (job) =>
+        Effect.suspend(() => {
+          queue.offer(job.group, job)
+          unfinished.add(job)
+          return Effect.asVoid(ready.release(1))
+        })
     })
   })
 )

@@ -1,5 +1,5 @@
 /**
- * Sessions: opened by a client, alive while it sends heartbeats, over when it says so or falls silent.
+ * Sessions: opened by a client, alive while it sends heartbeats, over when it finishes or falls silent.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -11,9 +11,10 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { StorageFailed } from "../../Storage.js"
 import { Storage } from "../../Storage.js"
-import type { HttpFailure } from "./failure.js"
-import { gone, notFound } from "./failure.js"
-import { fileName, randomId } from "./identity.js"
+import { randomId } from "../entropy.js"
+import { fileName } from "./identity.js"
+import type { HttpFailure } from "./message.js"
+import { gone, notFound } from "./message.js"
 import { makeCodec } from "./records.js"
 import { Settings } from "./settings.js"
 
@@ -88,7 +89,7 @@ export const layer: Layer.Layer<Sessions, StorageFailed, Settings | Storage> = L
       const record = yield* codec.read(`${directory}/${file}`)
       if (Option.isNone(record)) continue
       sessions.set(record.value.id, record.value)
-      // its client may still be there, and gets the time to say so
+      // its client may still be there, and gets the time to report
       if (record.value.ended === undefined) lastSeen.set(record.value.id, started)
     }
 

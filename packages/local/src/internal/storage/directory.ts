@@ -1,6 +1,7 @@
 /**
- * Storage in a directory. Everything new is written beside its place under a name that starts with a dot, made durable,
- * and renamed into place; a replaced directory steps aside first, under a name from which it can return.
+ * Storage in a directory. Everything new is written next to its place under a name that starts with a dot, made durable,
+ * and renamed into place; a replaced directory steps aside first, under a name from which it can return. One process at a
+ * time owns the directory (see `lock.ts`); only its user can read it.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import type * as FileSystem from "@effect/platform/FileSystem"
@@ -8,9 +9,14 @@ import type * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Service, StorageFailed } from "../../Storage.js"
+import { acquireLock, lockFile } from "./lock.js"
 
 const unfinished = ".new-"
 const replaced = ".old-"
+
+// Checkpoints may be private: nobody else on the machine reads them.
+const directoryMode = 0o700
+const fileMode = 0o600
 
 const isHidden = (name: string): boolean => name.startsWith(".")
 
@@ -36,7 +42,7 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
 
   const writeFile = (name: string, bytes: Uint8Array) =>
     Effect.scoped(
-      Effect.flatMap(fs.open(name, { flag: "w" }), (file) =>
+      Effect.flatMap(fs.open(name, { flag: "w", mode: fileMode }), (file) =>
         Effect.zipRight(bytes.length === 0 ? Effect.void : file.writeAll(bytes), file.sync))
     )
 
@@ -45,7 +51,11 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
     if (yield* fs.exists(name)) return
     const parent = path.dirname(name)
     if (parent !== name) yield* ensure(parent)
-    yield* fs.makeDirectory(name, { recursive: true })
+    // One level at a time: on some file systems (/proc) Node never returns from making several.
+    yield* fs.makeDirectory(name, { mode: directoryMode }).pipe(
+      // somebody was faster
+      Effect.catchIf((error) => error._tag === "SystemError" && error.reason === "AlreadyExists", () => Effect.void)
+    )
     yield* sync(parent)
   })
 
@@ -54,12 +64,14 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
 
   const recover: (name: string) => Effect.Effect<void, PlatformError> = Effect.fnUntraced(function*(name) {
     for (const entry of yield* fs.readDirectory(name)) {
+      // those of other processes come and go
+      if (entry.startsWith(lockFile)) continue
       const full = path.join(name, entry)
       if (entry.startsWith(unfinished)) {
         yield* fs.remove(full, { recursive: true })
       } else if (entry.startsWith(replaced)) {
         const place = path.join(name, entry.slice(replaced.length).replace(/^\d+-/, ""))
-        // stepped aside, but its successor never arrived: it is still the one that counts
+        // it stepped aside, but its successor never arrived
         if (yield* fs.exists(place)) yield* fs.remove(full, { recursive: true })
         else yield* fs.rename(full, place)
       } else if ((yield* fs.stat(full)).type === "Directory") {
@@ -95,7 +107,7 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
   const putAll = Effect.fnUntraced(function*(name: string, files: ReadonlyMap<string, Uint8Array>) {
     yield* ensure(path.dirname(name))
     const fresh = beside(name, unfinished)
-    yield* fs.makeDirectory(fresh)
+    yield* fs.makeDirectory(fresh, { mode: directoryMode })
     yield* Effect.forEach(files, ([file, bytes]) => writeFile(path.join(fresh, file), bytes), { discard: true }).pipe(
       Effect.zipRight(sync(fresh)),
       Effect.onError(() => Effect.ignore(fs.remove(fresh, { recursive: true, force: true })))
@@ -107,7 +119,7 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
   })
 
   const remove = Effect.fnUntraced(function*(name: string) {
-    // first out of sight in one step, under the name of something unfinished, then piece by piece
+    // hidden in one step, under the name of something unfinished, then removed piece by piece
     const aside = beside(name, unfinished)
     yield* fs.rename(name, aside).pipe(
       Effect.zipRight(sync(path.dirname(name))),
@@ -118,11 +130,20 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
 
   const at = (name: string) => path.join(root, ...name.split("/"))
 
+  yield* Effect.mapError(ensure(root), failed("open", root))
+  // a directory of somebody else stays as it is
+  yield* Effect.ignore(fs.chmod(root, directoryMode))
+  const lock = yield* acquireLock({ fs, path, root, failed })
+  yield* Effect.mapError(recover(root), failed("open", root))
+
+  /** Once started, a change is completed: an interrupted request leaves nothing half done. */
+  const change = (operation: string, name: string, effect: Effect.Effect<void, PlatformError>) =>
+    Effect.uninterruptible(Effect.zipRight(lock.check, Effect.mapError(effect, failed(operation, name))))
+
   const service: Service = {
-    // once begun, a change is carried through: an interrupted request leaves nothing half done
-    put: (name, bytes) => Effect.uninterruptible(Effect.mapError(put(at(name), bytes), failed("write", name))),
-    putAll: (name, files) => Effect.uninterruptible(Effect.mapError(putAll(at(name), files), failed("write", name))),
-    remove: (name) => Effect.uninterruptible(Effect.mapError(remove(at(name)), failed("remove", name))),
+    put: (name, bytes) => change("write", name, put(at(name), bytes)),
+    putAll: (name, files) => change("write", name, putAll(at(name), files)),
+    remove: (name) => change("remove", name, remove(at(name))),
     get: (name) =>
       fs.readFile(at(name)).pipe(
         Effect.map(Option.some),
@@ -136,6 +157,5 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
         Effect.mapError(failed("list", name))
       )
   }
-  yield* Effect.mapError(Effect.zipRight(ensure(root), recover(root)), failed("open", root))
   return service
 })

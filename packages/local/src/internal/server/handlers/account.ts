@@ -12,10 +12,10 @@ import type { Entry } from "../auditLog.js"
 import { AuditLog, dayOf } from "../auditLog.js"
 import type { CheckpointRecord } from "../checkpoints.js"
 import { Checkpoints } from "../checkpoints.js"
-import { badRequest } from "../failure.js"
 import type { Usage } from "../ledger.js"
 import { hourMillis, Ledger } from "../ledger.js"
-import { route } from "../route.js"
+import { badRequest } from "../message.js"
+import { route } from "../router.js"
 import { Sessions } from "../sessions.js"
 
 const gigabyte = 2 ** 30
@@ -130,7 +130,9 @@ export const accountRoutes = [
       const audit = yield* AuditLog
       const day = request.day ?? dayOf(yield* Clock.currentTimeMillis)
       if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) return yield* badRequest(`Invalid day ${day}: expected YYYY-MM-DD`)
-      const wanted = ({ resource }: Entry) => request.eventType === "all" || request.eventType === `${resource}s`
+      // what other users do is not for this one to know
+      const wanted = ({ resource, user }: Entry) =>
+        user === caller.urn && (request.eventType === "all" || request.eventType === `${resource}s`)
       const entries = (yield* audit.day(day)).filter(wanted)
       return new AuditLogResponse({
         entries: entries.map(({ action, at, email, modelId, path, projectId, resource, sessionId, user }) =>

@@ -10,21 +10,19 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
-import { accepted, result } from "../accept.js"
-import { badRequest, conflict, gone } from "../failure.js"
+import { Engine } from "../../../Engine.js"
+import { randomId } from "../../entropy.js"
 import type { Outcome } from "../futures.js"
-import { Futures } from "../futures.js"
-import { Gate } from "../gate.js"
-import { fingerprint, randomId } from "../identity.js"
+import { accepted, Futures, Gate, result } from "../futures.js"
+import { fingerprint } from "../identity.js"
 import { Ledger } from "../ledger.js"
-import { json, jsonText, Reply } from "../message.js"
-import type { Call } from "../route.js"
-import { route } from "../route.js"
-import { SamplePool } from "../samplePool.js"
-import { Samplers } from "../samplers.js"
-import { toEngine, toResponse } from "../sampleWire.js"
+import { badRequest, conflict, gone, json, jsonText, Reply } from "../message.js"
+import type { Call } from "../router.js"
+import { route } from "../router.js"
+import { SamplePool, Samplers } from "../samplers.js"
 import { Sessions } from "../sessions.js"
 import { Settings } from "../settings.js"
+import { checkSample, toEngine, toResponse } from "../wire.js"
 
 /** Copies of a sampling client number their requests from multiples of this. */
 const clientRange = 1_000_000_000
@@ -56,9 +54,10 @@ const sourceOf = Effect.fnUntraced(function*(request: Sample.SampleRequest, call
 const sizeOf = (outcome: Outcome): number | undefined =>
   outcome._tag === "Completed" ? (outcome.proto?.().length ?? outcome.json().length) : undefined
 
-/** Accepted or not: a caller who leaves in between does not leave half a request. */
+/** Accepted as a whole or not at all, whatever happens to the connection. */
 const asample = Effect.fnUntraced(function*(request: Sample.SampleRequest, call: Call) {
-  if (request.numSamples < 1) return yield* badRequest(`num_samples must be at least 1, got ${request.numSamples}`)
+  const { models } = yield* Engine
+  yield* checkSample(request, Math.max(...models.map(({ contextLength }) => contextLength)))
   const futures = yield* Futures
   const gate = yield* Gate
   const ledger = yield* Ledger
@@ -83,6 +82,7 @@ const asample = Effect.fnUntraced(function*(request: Sample.SampleRequest, call:
   })
   yield* pool.submit({
     future,
+    group: session?.id ?? call.caller.urn,
     run: Effect.gen(function*() {
       const engine = yield* samplers.open(sampler)
       const query = yield* toEngine(request)
@@ -97,11 +97,12 @@ const asample = Effect.fnUntraced(function*(request: Sample.SampleRequest, call:
       yield* ledger.charge({ ...usage, kind: "sampling_prefill", count: query.prompt.length })
       yield* ledger.charge({ ...usage, kind: "sampling_sample", count: sampled })
       const response = toResponse(request, answer)
-      return result(
-        Sample.SampleResponse,
-        response,
-        () => Either.getOrThrow(Sample.encodeResponse(response))
-      )
+      const numbers = sampled * (2 + 2 * (request.topkSampleLogprobs ?? 0)) +
+        query.prompt.length * (1 + 2 * (request.topkPromptLogprobs ?? 0))
+      return result(Sample.SampleResponse, response, {
+        proto: () => Either.getOrThrow(Sample.encodeResponse(response)),
+        bytes: 1024 + 8 * numbers
+      })
     }),
     done: (outcome) =>
       samplers.log(sampler.id, Math.floor((request.seqId ?? 0) / clientRange), {

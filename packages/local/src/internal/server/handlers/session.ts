@@ -12,13 +12,14 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { Engine } from "../../../Engine.js"
 import { Accounts } from "../accounts.js"
+import { AuditLog } from "../auditLog.js"
 import { Checkpoints } from "../checkpoints.js"
-import { badRequest } from "../failure.js"
 import { stringMetadata } from "../identity.js"
-import { route } from "../route.js"
+import { badRequest } from "../message.js"
+import { route } from "../router.js"
 import { Samplers } from "../samplers.js"
-import { ServerInfo } from "../serverInfo.js"
 import { Sessions } from "../sessions.js"
+import { limits, ServerInfo } from "../settings.js"
 
 const checkBaseModel = Effect.fnUntraced(function*(name: string) {
   const { models } = yield* Engine
@@ -31,7 +32,8 @@ const checkBaseModel = Effect.fnUntraced(function*(name: string) {
 export const sessionRoutes = [
   route(Api.clientConfig, () => Effect.map(ServerInfo, (info) => info.config())),
   route(Api.dynamicConfig, () => Effect.map(ServerInfo, (info) => info.dynamic())),
-  route(Api.healthz, () => Effect.succeed(new HealthResponse({ status: "ok" }))),
+  // for whatever watches over the server, which has no key
+  route({ ...Api.healthz, auth: "none" }, () => Effect.succeed(new HealthResponse({ status: "ok" }))),
   route(Api.telemetry, () => Effect.succeed(new TelemetryResponse({ status: "accepted" }))),
   route(Api.authToken, (_, { caller }) =>
     Effect.gen(function*() {
@@ -62,15 +64,22 @@ export const sessionRoutes = [
       }))),
   route(Api.createSession, (request, { caller }) =>
     Effect.gen(function*() {
+      const audit = yield* AuditLog
       const sessions = yield* Sessions
+      const userMetadata = yield* stringMetadata(request.userMetadata)
+      const texts = [...request.tags, request.sdkVersion, request.projectId ?? "", request.displayName ?? ""]
+      if (texts.reduce((sum, text) => sum + text.length, 0) > limits.metadataBytes) {
+        return yield* badRequest(`tags, project_id and display_name may have ${limits.metadataBytes} characters in all`)
+      }
       const session = yield* sessions.create({
         owner: caller.urn,
         tags: request.tags,
         sdkVersion: request.sdkVersion,
-        userMetadata: stringMetadata(request.userMetadata),
+        userMetadata,
         projectId: request.projectId,
         displayName: request.displayName
       })
+      yield* audit.note(caller, { resource: "session", action: "create", sessionId: session.id })
       return new CreateSessionResponse({ sessionId: SessionId.make(session.id) })
     })),
   route(Api.heartbeat, (request, { caller }) =>
@@ -98,7 +107,7 @@ export const sessionRoutes = [
       const checkpoint = modelPath === undefined
         ? undefined
         : yield* Effect.flatMap(Checkpoints, ({ readable }) => readable(modelPath, caller.urn))
-      // repeated because its answer was lost: the sampler is there already
+      // repeated because its response was lost: the sampler exists
       if (samplers.get(id) === undefined) {
         yield* samplers.create({
           id,

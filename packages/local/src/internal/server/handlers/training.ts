@@ -1,5 +1,5 @@
 /**
- * Models and the operations in their order.
+ * Models, passes and optimizer steps.
  */
 import * as Api from "effect-tinker/Api"
 import * as CustomLoss from "effect-tinker/CustomLossGraph"
@@ -10,26 +10,27 @@ import * as Optimizer from "effect-tinker/Optimizer"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import { Engine } from "../../../Engine.js"
-import type { Adapter, Datum } from "../../../LocalAdapter.js"
+import * as EngineError from "../../../EngineError.js"
+import type { Adapter, Datum, FloatTensor, StepParams, Tensor } from "../../../LocalAdapter.js"
 import { tokenizerId } from "../../../LocalTokenizer.js"
-import { accepted, result } from "../accept.js"
+import { AuditLog } from "../auditLog.js"
 import type { CustomLossesShape } from "../customLosses.js"
 import { CustomLosses, customPass } from "../customLosses.js"
-import { badRequest } from "../failure.js"
-import { Futures } from "../futures.js"
+import { accepted, Futures, result } from "../futures.js"
 import { fingerprint, stringMetadata } from "../identity.js"
 import { Ledger } from "../ledger.js"
-import { Models } from "../models.js"
-import { submitted } from "../operations.js"
-import type { Call } from "../route.js"
-import { route } from "../route.js"
+import { badRequest, invalidField } from "../message.js"
+import { checkWeights, Models, releaseTurn, submitted } from "../models.js"
+import type { Call } from "../router.js"
+import { route } from "../router.js"
 import { Runs } from "../runs.js"
 import { Sessions } from "../sessions.js"
-import { fromFloats, toTensor, toTokens } from "../tensors.js"
+import { fromFloats, toTensor, toTokens } from "../wire.js"
 
 const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n))
 
 const createModel = Effect.fnUntraced(function*(request: Model.CreateModelRequest, call: Call) {
+  const audit = yield* AuditLog
   const engine = yield* Engine
   const models = yield* Models
   const runs = yield* Runs
@@ -42,8 +43,9 @@ const createModel = Effect.fnUntraced(function*(request: Model.CreateModelReques
   }
   if (loraConfig === undefined) return yield* badRequest("lora_config is required: only LoRA models can be trained")
   if (!isPowerOfTwo(loraConfig.rank)) {
-    return yield* badRequest(`LoRA rank must be a power of two, got ${loraConfig.rank}`)
+    return yield* badRequest(`lora_config.rank must be a power of two, got ${loraConfig.rank}`)
   }
+  const userMetadata = yield* stringMetadata(request.userMetadata)
   const id = `${session.id}:train:${request.modelSeqId}`
   const future = yield* models.create({
     id,
@@ -70,8 +72,9 @@ const createModel = Effect.fnUntraced(function*(request: Model.CreateModelReques
         trainAttn: adapter.trainAttn,
         trainMlp: adapter.trainMlp,
         trainUnembed: adapter.trainUnembed,
-        userMetadata: stringMetadata(request.userMetadata)
+        userMetadata
       })
+      yield* audit.note(call.caller, { resource: "training_run", action: "create", modelId: id, sessionId: session.id })
       const modelId = ModelId.make(id)
       return { adapter, outcome: result(Model.CreateModelResponse, new Model.CreateModelResponse({ modelId })) }
     })
@@ -81,6 +84,9 @@ const createModel = Effect.fnUntraced(function*(request: Model.CreateModelReques
 
 const encodeOutput = (output: ForwardBackward.Output): Uint8Array =>
   Either.getOrThrow(ForwardBackward.encodeOutput(output))
+
+const bytesOf = (outputs: Readonly<Record<string, FloatTensor>>): number =>
+  Object.values(outputs).reduce((sum, { data }) => sum + data.byteLength, 0)
 
 const runPass = Effect.fnUntraced(function*(
   losses: CustomLossesShape,
@@ -110,10 +116,12 @@ const forwardBackward = Effect.fnUntraced(function*(request: ForwardBackward.Req
       Effect.succeed(Effect.fnUntraced(function*(adapter) {
         const data: Array<Datum> = []
         for (const { lossFnInputs, modelInput } of request.data) {
-          data.push({
-            tokens: yield* toTokens(modelInput),
-            lossInputs: Object.fromEntries(Object.entries(lossFnInputs).map(([key, tensor]) => [key, toTensor(tensor)]))
-          })
+          const tokens = yield* toTokens(modelInput)
+          const lossInputs: Record<string, Tensor> = {}
+          for (const [key, tensor] of Object.entries(lossFnInputs)) {
+            lossInputs[key] = yield* toTensor(tensor, `loss_fn_inputs[${JSON.stringify(key)}]`)
+          }
+          data.push({ tokens, lossInputs })
         }
         const pass = yield* runPass(losses, adapter, request, data, model.sessionId)
         yield* ledger.charge({ ...model.usage, kind: "training", count: pass.tokens })
@@ -124,19 +132,77 @@ const forwardBackward = Effect.fnUntraced(function*(request: ForwardBackward.Req
           ),
           metrics: pass.metrics
         }
-        return result(ForwardBackward.OutputFromJson, output, () => encodeOutput(output))
+        return result(ForwardBackward.OutputFromJson, output, {
+          proto: () => encodeOutput(output),
+          // computed values, and their encoding
+          bytes: 2 * pass.outputs.reduce((sum, outputs) => sum + bytesOf(outputs), 1024)
+        })
       }))
   )
 })
 
-const optimStep = Effect.fnUntraced(function*(request: Optimizer.OptimStepRequest, call: Call) {
-  return yield* submitted(call, "optim_step", request, () =>
-    Effect.succeed(Effect.fnUntraced(function*(adapter) {
-      const { metrics } = yield* adapter.optimStep(
-        request.adamParams ?? { type: request.optimizerParams?.type }
+/** Names on the wire and what is allowed, for every parameter of a step. */
+const stepFields: Readonly<
+  Record<string, { readonly valid: (value: number) => boolean; readonly expected: string }>
+> = {
+  learning_rate: { valid: (value) => value >= 0, expected: "a finite number of at least 0" },
+  beta1: { valid: (value) => value >= 0 && value < 1, expected: "a number of at least 0 and below 1" },
+  beta2: { valid: (value) => value >= 0 && value < 1, expected: "a number of at least 0 and below 1" },
+  eps: { valid: (value) => value >= 0, expected: "a finite number of at least 0" },
+  weight_decay: { valid: (value) => value >= 0, expected: "a finite number of at least 0" },
+  grad_clip_norm: { valid: (value) => value >= 0, expected: "a finite number of at least 0" }
+}
+
+/**
+ * A parameter that is present and unusable is refused, never replaced by its default. The schema reads `null` as absent,
+ * so this looks at the request itself.
+ */
+const checkStep = (call: Call) => {
+  const params: unknown = Object(JSON.parse(new TextDecoder().decode(call.body))).adam_params
+  if (typeof params !== "object" || params === null) return Effect.void
+  for (const [name, value] of Object.entries(params)) {
+    const field = stepFields[name]
+    if (field === undefined) continue
+    if (typeof value !== "number" || !Number.isFinite(Math.fround(value)) || !field.valid(value)) {
+      return invalidField(["adam_params", name], `${name} is ${value}, expected ${field.expected}`)
+    }
+  }
+  return Effect.void
+}
+
+/** Where one step can move the weights beyond what 32 bits can compute with. */
+const suspiciousRate = 1
+
+/** A step that leaves the model beyond use fails, and the weights and the optimizer are as they were before it. */
+const stepSafely = Effect.fnUntraced(function*(adapter: Adapter, params: StepParams) {
+  if ((params.learningRate ?? 0) <= suspiciousRate) return yield* adapter.optimStep(params)
+  const before = yield* adapter.snapshot()
+  const done = yield* adapter.optimStep(params)
+  yield* Effect.catchAll(
+    Effect.flatMap(adapter.snapshot({ optimizer: false }), checkWeights),
+    ({ description }) =>
+      Effect.zipRight(
+        adapter.load(before, { optimizer: true }),
+        new EngineError.NotFinite({
+          description: `learning_rate ${params.learningRate} is too large: ${description}; the step was undone`
+        })
       )
-      return result(Optimizer.OptimStepResponse, new Optimizer.OptimStepResponse({ metrics }))
-    })))
+  )
+  return done
+})
+
+const optimStep = Effect.fnUntraced(function*(request: Optimizer.OptimStepRequest, call: Call) {
+  return yield* submitted(
+    call,
+    "optim_step",
+    request,
+    () =>
+      Effect.as(checkStep(call), (adapter: Adapter) =>
+        Effect.map(
+          stepSafely(adapter, request.adamParams ?? { type: request.optimizerParams?.type }),
+          ({ metrics }) => result(Optimizer.OptimStepResponse, new Optimizer.OptimStepResponse({ metrics }))
+        ))
+  )
 })
 
 const createCustomLoss = Effect.fnUntraced(function*(request: CustomLoss.CreateCustomLossRequest, call: Call) {
@@ -175,10 +241,10 @@ const unloadModel = Effect.fnUntraced(function*(request: Model.UnloadModelReques
 /** @internal */
 export const trainingRoutes = [
   route(Api.createModel, createModel),
-  route(Api.forwardBackward, forwardBackward),
+  route(Api.forwardBackward, forwardBackward, releaseTurn),
   // where older clients send passes without gradients
-  route({ ...Api.forwardBackward, name: "forward", path: "/api/v1/forward" }, forwardBackward),
-  route(Api.optimStep, optimStep),
+  route({ ...Api.forwardBackward, name: "forward", path: "/api/v1/forward" }, forwardBackward, releaseTurn),
+  route(Api.optimStep, optimStep, releaseTurn),
   route(Api.getInfo, (request, { caller }) =>
     Effect.gen(function*() {
       const models = yield* Models
@@ -193,6 +259,6 @@ export const trainingRoutes = [
         modelName: run?.baseModel
       })
     })),
-  route(Api.unloadModel, unloadModel),
+  route(Api.unloadModel, unloadModel, releaseTurn),
   route(Api.createCustomLoss, createCustomLoss)
 ]

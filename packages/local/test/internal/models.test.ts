@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { FastCheck as fc } from "effect"
-import { makeTurns } from "../../src/internal/server/turns.js"
+import { makeTurns } from "../../src/internal/server/models.js"
 
 describe("turns", () => {
   it.prop(

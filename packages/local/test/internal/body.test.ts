@@ -1,13 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Either, Layer } from "effect"
+import { Effect, Either, Layer, Option, Stream } from "effect"
 import { Datum, ServiceClient, TinkerTransport, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as zlib from "node:zlib"
-import { unpack } from "../../src/internal/server/unpack.js"
+import { readBody, unpack as unpackWithin } from "../../src/internal/server/body.js"
+import { HttpFailure } from "../../src/internal/server/message.js"
 import * as LocalTokenizer from "../../src/LocalTokenizer.js"
 import * as NodeTinkerLocal from "../../src/NodeTinkerLocal.js"
 
 const maxBlock = 128 * 1024
+const limit = 16 * 1024 * 1024
+const unpack = (body: Uint8Array, encoding: string | undefined) => unpackWithin(body, encoding, limit)
 
 /** A zstd frame that stores the bytes as they are: one segment, its size in four bytes, blocks of type raw. */
 const stored = (bytes: Uint8Array): Uint8Array => {
@@ -56,7 +59,7 @@ const lossOver = (
 ) =>
   Effect.gen(function*() {
     const sent: Array<Sent> = []
-    const { baseUrl } = yield* NodeTinkerLocal.serve({ clientConfig: { protoCompressFwdbwd: asked } })
+    const { baseUrl } = yield* NodeTinkerLocal.serve({ open: true, clientConfig: { protoCompressFwdbwd: asked } })
     const { metrics } = yield* TrainingClient.makeLora({ baseModel: "local/tiny", rank: 4, seed: 1 }).pipe(
       Effect.flatMap((training) => Effect.flatten(training.forwardBackward(batch, "cross_entropy"))),
       Effect.provide(ServiceClient.layer({ baseUrl, apiKey: "tml-local" }).pipe(Layer.provide(node(sent, compress))))
@@ -84,6 +87,65 @@ describe("compressed bodies", () => {
         assert.strictEqual((yield* Effect.flip(unpack(bytes, encoding))).status, 400, encoding)
       }
       assert.strictEqual((yield* Effect.flip(unpack(bytes, "br"))).status, 415)
+    }))
+
+  it.effect(
+    "a small body that decompresses into a large one is refused, and so is a frame that declares one",
+    () =>
+      Effect.gen(function*() {
+        const header = (size: number) => {
+          const frame = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0, 0, 0])
+          frame.writeUInt32LE(size, 5)
+          return frame
+        }
+        const block = (type: 0 | 1, size: number, last: boolean) => {
+          const bytes = Buffer.alloc(3)
+          bytes.writeUIntLE((size << 3) | (type << 1) | (last ? 1 : 0), 0, 3)
+          return bytes
+        }
+        // 8 Ki blocks of one repeated byte each: 32 KB for 1 GiB; each frame declares a little
+        const bomb = Buffer.concat(Array.from({ length: 512 }, () =>
+          Buffer.concat([
+            header(maxBlock),
+            ...Array.from({ length: 16 }, (_, i) => Buffer.concat([block(1, maxBlock, i === 15), Buffer.of(7)]))
+          ])))
+        assert.isBelow(bomb.length, 64 * 1024)
+        assert.strictEqual((yield* Effect.flip(unpack(bomb, "zstd"))).status, 413)
+        const declared = Buffer.concat([header(3 * 2 ** 30), block(0, 1, true), Buffer.of(7)])
+        assert.strictEqual((yield* Effect.flip(unpack(declared, "zstd"))).status, 413)
+        // 2 GiB of window
+        const window = Buffer.concat([
+          Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, 21 << 3]),
+          block(0, 1, true),
+          Buffer.of(7)
+        ])
+        assert.strictEqual((yield* Effect.flip(unpack(window, "zstd"))).status, 413)
+        for (const [encoding, pack] of [["gzip", zlib.gzipSync], ["deflate", zlib.deflateSync]] as const) {
+          const packed = pack(new Uint8Array(limit + 1))
+          assert.isBelow(packed.length, 20_000)
+          assert.strictEqual((yield* Effect.flip(unpack(packed, encoding))).status, 413, encoding)
+        }
+        const many = Buffer.concat([header(20_000), ...Array.from({ length: 20_000 }, () => block(0, 0, false))])
+        assert.strictEqual((yield* Effect.flip(unpack(many, "zstd"))).status, 400)
+      }),
+    30_000
+  )
+
+  it.effect("a body is read up to its limit and no further, whatever it declares", () =>
+    Effect.gen(function*() {
+      let read = 0
+      const endless = Stream.repeatEffect(Effect.sync(() => {
+        read++
+        return new Uint8Array(1024)
+      }))
+      const request = { method: "POST", url: new URL("http://localhost/"), headers: {}, body: endless }
+      const refused = yield* Effect.flip(readBody(request, 10 * 1024))
+      assert.strictEqual(refused instanceof HttpFailure ? refused.status : 0, 413)
+      assert.isAtMost(read, 12)
+      read = 0
+      const declared = { ...request, headers: { "content-length": "20000" } }
+      assert.strictEqual((yield* Effect.flip(readBody(declared, 10 * 1024)))._tag, "HttpFailure")
+      assert.strictEqual(read, 0)
     }))
 
   it.scopedLive(
