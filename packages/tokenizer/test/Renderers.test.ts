@@ -6,73 +6,15 @@
  * (`packages/parity/python/golden_templates.py`).
  */
 import type { Renderer } from "@effect-tinker/tokenizer"
-import { ChatTemplate, Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
+import { ChatTemplate, Message, Renderers } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, FastCheck, Option } from "effect"
 import { conversation, names } from "./support/conversations.js"
 import type { Flags } from "./support/golden.js"
 import { renders } from "./support/golden.js"
 import { load } from "./support/models.js"
+import { chatml, deepseekLike, harmony, kimi, llamaLike } from "./support/synthetic.js"
 import * as tiny from "./support/tiny.js"
-
-/** The tiny vocabulary with more control tokens. */
-const withTokens = (tokens: ReadonlyArray<string>) =>
-  Effect.runSync(Tokenizer.fromHuggingFace({
-    id: "ours",
-    tokenizerConfig: tiny.tokenizerConfig,
-    tokenizerJson: {
-      ...tiny.tokenizerJson,
-      added_tokens: [
-        ...tiny.tokenizerJson.added_tokens,
-        ...tokens.map((content, i) => ({
-          id: tiny.idOf("<pad>") + 1 + i,
-          content,
-          special: true,
-          normalized: false,
-          single_word: false,
-          lstrip: false,
-          rstrip: false
-        }))
-      ]
-    }
-  }))
-
-const chatml = withTokens([
-  "<|im_start|>",
-  "<|im_end|>",
-  "<tool_call>",
-  "</tool_call>",
-  "<tool_response>",
-  "</tool_response>"
-])
-// <|end|> is among the tiny ones
-const harmony = withTokens(["<|start|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"])
-const kimi = withTokens([
-  "<|im_user|>",
-  "<|im_assistant|>",
-  "<|im_system|>",
-  "<|im_middle|>",
-  "<|im_end|>",
-  "<|tool_calls_section_begin|>",
-  "<|tool_calls_section_end|>",
-  "<|tool_call_begin|>",
-  "<|tool_call_argument_begin|>",
-  "<|tool_call_end|>"
-])
-const llamaLike = withTokens(["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"])
-const deepseekLike = withTokens([
-  "<｜begin▁of▁sentence｜>",
-  "<｜end▁of▁sentence｜>",
-  "<｜User｜>",
-  "<｜Assistant｜>",
-  "<｜tool▁calls▁begin｜>",
-  "<｜tool▁calls▁end｜>",
-  "<｜tool▁call▁begin｜>",
-  "<｜tool▁call▁end｜>",
-  "<｜tool▁sep｜>",
-  "<｜tool▁output▁begin｜>",
-  "<｜tool▁output▁end｜>"
-])
 
 const golden = (template: string, name: string, flags: Flags): string | undefined =>
   renders.templates[template]?.[name]?.[flags]?.text
@@ -479,7 +421,7 @@ describe("every renderer", () => {
         })
         const whole = yield* renderer.supervised(plain.slice(0, 5), "all_assistant_messages")
         const isPrefix = prompts.slice(0, 2).every((prompt) => prompt.every((id, at) => id === whole.tokens[at]))
-        if (renderer.isExtending) assert.isTrue(extends_ && isPrefix, name)
+        if (renderer.extends) assert.isTrue(extends_ && isPrefix, name)
       }
     }))
 
@@ -492,7 +434,7 @@ describe("every renderer", () => {
         Message.assistant("2", "due")
       ]
       const renderer = yield* Renderers.qwen3(chatml)
-      assert.isFalse(renderer.isExtending)
+      assert.isFalse(renderer.extends)
       const examples = yield* renderer.supervisedAll(messages, "all_assistant_messages")
       assert.strictEqual(examples.length, 2)
       assert.deepStrictEqual(examples[0], yield* renderer.supervised(messages.slice(0, 2)))

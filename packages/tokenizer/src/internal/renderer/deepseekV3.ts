@@ -97,7 +97,7 @@ export const deepseekV3 = (options: DeepSeekV3Options): Format => ({
       }, (name) => ({ name })),
     startsInThinking: options.thinking
   },
-  isExtending: !options.thinking || options.keepThinking,
+  extends: !options.thinking || options.keepThinking,
   disablesThinking: false,
   tools: (tools, system) => [{
     role: "system",

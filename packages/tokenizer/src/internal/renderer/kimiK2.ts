@@ -96,7 +96,7 @@ export const kimiK2 = (options: { readonly name: string; readonly keepThinking: 
       }, named),
     startsInThinking: false
   },
-  isExtending: options.keepThinking,
+  extends: options.keepThinking,
   disablesThinking: false,
   tools: (tools, system) => [
     ...(tools.length === 0

@@ -2,11 +2,13 @@
  * Builds a renderer from a format.
  */
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import type * as Message from "../../Message.js"
 import type { Delta, Parsed, Parser, Renderer, Termination } from "../../Renderer.js"
 import type { Tokenizer } from "../../Tokenizer.js"
-import { RenderFailed } from "../../TokenizerError.js"
+import { CannotContinue, RenderFailed } from "../../TokenizerError.js"
+import type { Assembler } from "./assemble.js"
 import { assemble } from "./assemble.js"
 import type { Format } from "./format.js"
 import { Refusal } from "./format.js"
@@ -36,20 +38,135 @@ export const fromFormat: (format: Format, tokenizer: Tokenizer) => Effect.Effect
     const parser = format.parsing._tag === "string"
       ? stringParser(tokenizer, format.parsing.stop, eos)
       : tokenParser(tokenizer, new Set(stop), () => scanner(format.parsing))
+    const parse = parseWith(parser)
     return {
       name: format.name,
       tokenizer,
+      continue: continueWith(format, tokenizer, assembler, stop, parse),
       stop: format.parsing._tag === "string" ? [format.parsing.stop] : stop,
-      isExtending: format.isExtending,
+      extends: format.extends,
       generationPrompt: (messages, options) =>
         lift(() => assembler.prompt(messages, options?.role ?? "assistant", options?.prefill ?? "")),
       supervised: (messages, mode) => lift(() => assembler.supervised(messages, mode ?? "last_assistant_message")),
       supervisedAll: (messages, mode) => lift(() => assembler.supervisedAll(messages, mode ?? "last_assistant_turn")),
       toolMessages: (tools, system) => lift(() => format.tools(tools, system ?? "")),
       parser,
-      parse: parseWith(parser)
+      parse
     }
   })
+
+const endsWith = (ids: Int32Array, tail: Int32Array): boolean => {
+  const from = ids.length - tail.length
+  return from >= 0 && tail.every((id, i) => id === ids[from + i])
+}
+
+const continueWith = (
+  format: Format,
+  tokenizer: Tokenizer,
+  assembler: Assembler,
+  stop: ReadonlyArray<number>,
+  parse: (ids: Iterable<number>) => Parsed
+): Renderer["continue"] => {
+  const roles = format.roles ?? ["system", "user", "tool"]
+  const idOf = (token: string): Int32Array => {
+    const id = tokenizer.addedTokens.find((added) => added.content === token)?.id
+    return id === undefined
+      ? tokenizer.encode(token, { addSpecialTokens: false, parseSpecial: "none" })
+      : Int32Array.of(id)
+  }
+
+  const stopText = format.parsing._tag === "string" ? format.parsing.stop : undefined
+
+  /** How an answer ends: as the format has it, not at all, or what is wrong. */
+  const ending = (completion: Int32Array): string => {
+    if (stopText === undefined) {
+      const at = completion.findIndex((id) => stop.includes(id))
+      return at < 0 ? "truncated" : at === completion.length - 1 ? "whole" : "something follows the answer's end"
+    }
+    const text = tokenizer.decode(completion)
+    const at = text.indexOf(stopText)
+    const last = completion.at(-1)
+    const eos = Option.flatMap(tokenizer.specialTokens.eos, tokenizer.tokenToId)
+    if (at < 0) {
+      return Option.isSome(eos) && last === eos.value
+        ? "it ended with the end of text, which history has not"
+        : "truncated"
+    }
+    return at + stopText.length === text.length ? "whole" : "something follows the answer's end"
+  }
+
+  /** What an answer that was cut short lacks: the end of its reasoning, and its own. */
+  const closing = (sampled: string): Int32Array => {
+    const { parsing } = format
+    if (parsing._tag === "string") {
+      return tokenizer.encode(parsing.stop, { addSpecialTokens: false, parseSpecial: "none" })
+    }
+    const close = idOf(format.close ?? format.stops[0] ?? "")
+    if (parsing._tag !== "markers") return close
+    const { thinkClose, thinkOpen } = parsing.markers
+    return sampled.lastIndexOf(thinkOpen) > sampled.lastIndexOf(thinkClose)
+      ? Int32Array.of(...idOf(thinkClose), ...close)
+      : close
+  }
+
+  return (turn, fresh, options) => {
+    const count = turn.messages.length
+    const refuse = (reason: CannotContinue["reason"], description: string, index?: number) =>
+      Either.left(new CannotContinue({ renderer: format.name, reason, index, description }))
+    if (fresh.length === 0) return refuse("NothingNew", "no message follows the answer", count)
+    for (const [i, message] of fresh.entries()) {
+      if (message.role === "assistant") {
+        return refuse("UnsampledAnswer", "the assistant's words must be sampled to be continued from", count + 1 + i)
+      }
+      if (!roles.includes(message.role)) {
+        return refuse(
+          "UnknownRole",
+          `the format continues with ${roles.join(", ")}, not "${message.role}"`,
+          count + 1 + i
+        )
+      }
+    }
+    const suffix = assembler.suffix(turn.messages)
+    if (suffix instanceof Refusal) return refuse("Unrenderable", suffix.description)
+    if (!endsWith(turn.prompt, suffix.ids)) {
+      return refuse("PromptMismatch", `the prompt does not end with ${JSON.stringify(suffix.text)}`)
+    }
+    let completion = turn.completion
+    let sampled = suffix.text + tokenizer.decode(completion)
+    const end = ending(completion)
+    if (end === "truncated" && options?.closeTruncated === true) {
+      completion = Int32Array.of(...completion, ...closing(sampled))
+      sampled = suffix.text + tokenizer.decode(completion)
+    } else if (end === "truncated") {
+      return refuse("AnswerTruncated", "the answer has no end", count)
+    } else if (end !== "whole") {
+      return refuse("AnswerMalformed", end, count)
+    }
+    if (stopText !== undefined && fresh[0]?.role !== "user") {
+      return refuse("Unrenderable", "the answer ended with the header of a user's message", count + 1)
+    }
+    const extension = assembler.extension(
+      turn.messages,
+      parse(completion).message,
+      fresh,
+      sampled,
+      stopText !== undefined
+    )
+    if (extension instanceof Refusal) return refuse("Unrenderable", extension.description)
+    if (extension.rewritten !== undefined && options?.history !== "sampled") {
+      return refuse(
+        "HistoryRewritten",
+        "the format writes its reasoning differently once it is history",
+        extension.rewritten
+      )
+    }
+    const out = new Int32Array(turn.prompt.length + completion.length + extension.ids.length)
+    out.set(turn.prompt)
+    out.set(completion, turn.prompt.length)
+    out.set(extension.ids, turn.prompt.length + completion.length)
+    return Either.right(out)
+  }
+}
 
 /** @internal */
 export const parseWith = (parser: () => Parser) => (ids: Iterable<number>): Parsed => {

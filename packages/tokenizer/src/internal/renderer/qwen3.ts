@@ -143,7 +143,7 @@ export const qwen3 = (options: Qwen3Options): Format => ({
     tools: readCalls,
     startsInThinking: false
   },
-  isExtending: options.keepThinking || options.mode === "instruct",
+  extends: options.keepThinking || options.mode === "instruct",
   disablesThinking: options.mode === "disabled",
   tools: (tools, system) => [{
     role: "system",

@@ -207,7 +207,7 @@ export const qwen35 = (options: Qwen35Options): Format => ({
     tools: readCalls,
     startsInThinking: options.thinking
   },
-  isExtending: staysAsSampled(options),
+  extends: staysAsSampled(options),
   disablesThinking: !options.thinking,
   tools: (tools, system) => [{
     role: "system",
