@@ -600,7 +600,7 @@ describe("choosing", () => {
       ["Qwen/Qwen3-8B", "qwen3"],
       ["Qwen/Qwen3-8B-Base", "role_colon"],
       ["Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3_instruct"],
-      ["Qwen/Qwen3-VL-30B-A3B-Instruct", undefined],
+      ["Qwen/Qwen3-VL-30B-A3B-Instruct", "qwen3_vl_instruct"],
       ["Qwen/Qwen3.5-4B", "qwen3_5"],
       ["Qwen/Qwen3.5-35B-A3B-Base", "role_colon"],
       ["Qwen/Qwen3.8-27B", "qwen3_8_xhigh_reasoning"],
@@ -608,7 +608,16 @@ describe("choosing", () => {
       ["deepseek-ai/DeepSeek-V3.1-Base", "role_colon"],
       ["openai/gpt-oss-20b:peft", "gpt_oss_no_sysprompt"],
       ["moonshotai/Kimi-K2-Thinking", "kimi_k2"],
-      ["moonshotai/Kimi-K2.5", undefined],
+      ["moonshotai/Kimi-K2.5", "kimi_k25"],
+      ["moonshotai/Kimi-K2.6", "kimi_k26"],
+      ["Qwen/Qwen3.6-27B", "qwen3_5"],
+      ["deepseek-ai/DeepSeek-V4.1-Flash-1017", "deepseekv4_1"],
+      ["zai-org/GLM-5.3-Flash", "glm5_3_max_reasoning"],
+      ["nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron3"],
+      ["nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16", "nemotron3_ultra"],
+      ["thinkingmachines/Inkling-Small", undefined],
+      ["local/chat", "local_chat"],
+      ["local/tiny", "role_colon"],
       ["somebody/else", undefined]
     ]
     for (const [model, name] of table) assert.strictEqual(Renderers.recommended(model)[0], name, model)

@@ -165,7 +165,10 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
     const message = messages[index]
     if (message === undefined) return marks("")
     const rendered = format.message(message, contextOf(messages, index, start, true))
-    return rendered instanceof Refusal ? rendered : marks(textOf([...rendered.header, ...rendered.output]))
+    if (rendered instanceof Refusal) return rendered
+    const written = textOf([...rendered.header, ...rendered.output])
+    // what the model wrote may be spelled in another way; everything else is the format's
+    return isAssistant(message) ? marks(written) : written
   }
 
   /** The first message whose reasoning is written differently once `after` is the conversation. */
@@ -184,10 +187,8 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
       return undefined
     }
     const startBefore = turnStart(before)
-    const from = Math.min(startBefore, lastIndex(before, isUser) + 1, lastIndex(before, answered) + 1)
-    for (let i = from; i < before.length; i++) {
-      const message = before[i]
-      if (message === undefined || !isAssistant(message)) continue
+    const from = Math.min(startBefore, lastIndex(before, isUser), lastIndex(before, answered) + 1)
+    for (let i = Math.max(0, from); i < before.length; i++) {
       const [then, now] = [marksOf(before, i, startBefore), marksOf(after, i, start)]
       if (now instanceof Refusal) return now
       if (then !== now) return i

@@ -115,8 +115,12 @@ export interface Format {
   readonly parsing: Parsing
   /** The roles a new message may have after an answer. Defaults to `system`, `user` and `tool`. */
   readonly roles?: ReadonlyArray<string> | undefined
+  /** The stop that ends the text as a whole instead of a message: history does not keep it. */
+  readonly eos?: string | undefined
   /** The token that closes an answer which was cut short. Defaults to the first stop. */
   readonly close?: string | undefined
+  /** The stop that must end this answer before the next message; none when no answer can end before it. */
+  readonly closes?: ((answer: Message, next: Message) => string | undefined) | undefined
   /** Whether every prompt begins with the one before it. */
   readonly extends: boolean
   /** Whether the prompt tells the model not to reason. */

@@ -37,7 +37,12 @@ export const fromFormat: (format: Format, tokenizer: Tokenizer) => Effect.Effect
     const eos = Option.flatMap(tokenizer.specialTokens.eos, tokenizer.tokenToId)
     const parser = format.parsing._tag === "string"
       ? stringParser(tokenizer, format.parsing.stop, eos)
-      : tokenParser(tokenizer, new Set(stop), () => scanner(format.parsing))
+      : tokenParser(
+        tokenizer,
+        new Set(stop),
+        () => scanner(format.parsing),
+        format.eos === undefined ? undefined : stop[format.stops.indexOf(format.eos)]
+      )
     const parse = parseWith(parser)
     return {
       name: format.name,
@@ -78,10 +83,17 @@ const continueWith = (
   const stopText = format.parsing._tag === "string" ? format.parsing.stop : undefined
 
   /** How an answer ends: as the format has it, not at all, or what is wrong. */
-  const ending = (completion: Int32Array): string => {
+  const ending = (completion: Int32Array, next: Message.Message): string => {
     if (stopText === undefined) {
       const at = completion.findIndex((id) => stop.includes(id))
-      return at < 0 ? "truncated" : at === completion.length - 1 ? "whole" : "something follows the answer's end"
+      if (at < 0) return "truncated"
+      if (at < completion.length - 1) return "something follows the answer's end"
+      const end = format.stops[stop.indexOf(completion[at] ?? -1)]
+      const closes = format.closes
+      if (end === format.eos) return "it ended with the end of text, which history has not"
+      return closes === undefined || end === closes(parse(completion).message, next)
+        ? "whole"
+        : `it ended with ${end}, which is not how this message follows an answer`
     }
     const text = tokenizer.decode(completion)
     const at = text.indexOf(stopText)
@@ -96,12 +108,16 @@ const continueWith = (
   }
 
   /** What an answer that was cut short lacks: the end of its reasoning, and its own. */
-  const closing = (sampled: string): Int32Array => {
+  const closing = (sampled: string, completion: Int32Array, next: Message.Message): Int32Array | undefined => {
     const { parsing } = format
     if (parsing._tag === "string") {
       return tokenizer.encode(parsing.stop, { addSpecialTokens: false, parseSpecial: "none" })
     }
-    const close = idOf(format.close ?? format.stops[0] ?? "")
+    const token = format.closes === undefined
+      ? format.close ?? format.stops[0]
+      : format.closes(parse(completion).message, next)
+    if (token === undefined) return undefined
+    const close = idOf(token)
     if (parsing._tag !== "markers") return close
     const { thinkClose, thinkOpen } = parsing.markers
     return sampled.lastIndexOf(thinkOpen) > sampled.lastIndexOf(thinkClose)
@@ -113,7 +129,8 @@ const continueWith = (
     const count = turn.messages.length
     const refuse = (reason: CannotContinue["reason"], description: string, index?: number) =>
       Either.left(new CannotContinue({ renderer: format.name, reason, index, description }))
-    if (fresh.length === 0) return refuse("NothingNew", "no message follows the answer", count)
+    const [first] = fresh
+    if (first === undefined) return refuse("NothingNew", "no message follows the answer", count)
     for (const [i, message] of fresh.entries()) {
       if (message.role === "assistant") {
         return refuse("UnsampledAnswer", "the assistant's words must be sampled to be continued from", count + 1 + i)
@@ -133,16 +150,18 @@ const continueWith = (
     }
     let completion = turn.completion
     let sampled = suffix.text + tokenizer.decode(completion)
-    const end = ending(completion)
+    const end = ending(completion, first)
     if (end === "truncated" && options?.closeTruncated === true) {
-      completion = Int32Array.of(...completion, ...closing(sampled))
+      const close = closing(sampled, completion, first)
+      if (close === undefined) return refuse("AnswerTruncated", "no answer ends before such a message", count)
+      completion = Int32Array.of(...completion, ...close)
       sampled = suffix.text + tokenizer.decode(completion)
     } else if (end === "truncated") {
       return refuse("AnswerTruncated", "the answer has no end", count)
     } else if (end !== "whole") {
       return refuse("AnswerMalformed", end, count)
     }
-    if (stopText !== undefined && fresh[0]?.role !== "user") {
+    if (stopText !== undefined && first.role !== "user") {
       return refuse("Unrenderable", "the answer ended with the header of a user's message", count + 1)
     }
     const extension = assembler.extension(
@@ -187,23 +206,27 @@ const parsed = (message: Message.Message, termination: Termination, detail: stri
 
 /** @internal */
 export const tokenParser =
-  (tokenizer: Tokenizer, stops: ReadonlySet<number>, makeScanner: () => Scanner) => (): Parser => {
+  (tokenizer: Tokenizer, stops: ReadonlySet<number>, makeScanner: () => Scanner, eos?: number) => (): Parser => {
     const decoder = tokenizer.decoder()
     const scanning = makeScanner()
     let stopped = 0
+    let ended = false
     return {
       push: (ids) => {
         const body: Array<number> = []
         for (const id of ids) {
-          if (stops.has(id)) stopped++
-          else if (stopped === 0) body.push(id)
+          if (stops.has(id)) {
+            stopped++
+            ended = id === eos
+          } else if (stopped === 0) body.push(id)
         }
         return scanning.push(decoder.push(body))
       },
       end: () => {
         const deltas = [...scanning.push(decoder.end()), ...scanning.end()]
         const detail = stopped === 0 ? "the answer has no end" : `the answer has ${stopped} ends`
-        return { deltas, parsed: parsed(scanning.message(), stopped === 1 ? "stop_sequence" : "malformed", detail) }
+        const termination = stopped !== 1 ? "malformed" : ended ? "eos" : "stop_sequence"
+        return { deltas, parsed: parsed(scanning.message(), termination, detail) }
       }
     }
   }

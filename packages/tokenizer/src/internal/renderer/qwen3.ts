@@ -32,7 +32,8 @@ export const split = (
   }
 }
 
-const framed = (reasoning: string, content: string): ReadonlyArray<Piece> => {
+/** @internal */
+export const framed = (reasoning: string, content: string): ReadonlyArray<Piece> => {
   const inner = reasoning.replace(/^\n+|\n+$/g, "")
   return [
     tag("<think>"),
@@ -44,11 +45,16 @@ const framed = (reasoning: string, content: string): ReadonlyArray<Piece> => {
   ]
 }
 
-const calls = (message: Message, hasText: boolean): ReadonlyArray<Piece> =>
+/** @internal */
+export const calls = (
+  message: Message,
+  hasText: boolean,
+  write: (json: string) => string = (json) => json
+): ReadonlyArray<Piece> =>
   (message.toolCalls ?? []).flatMap((call, i) => [
     text(i > 0 || hasText ? "\n" : ""),
     tag("<tool_call>"),
-    text(`\n{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}\n`),
+    text(`\n{"name": ${JSON.stringify(call.name)}, "arguments": ${write(call.arguments)}}\n`),
     tag("</tool_call>")
   ])
 
