@@ -8,13 +8,14 @@ import { exitCode } from "./Suite.js"
 import { cli } from "./suites/cli.js"
 import { killed } from "./suites/killed.js"
 import { local } from "./suites/local.js"
+import { renderers } from "./suites/renderers.js"
 import { runtimes } from "./suites/runtimes.js"
 import { scenarios } from "./suites/scenarios.js"
 import { telemetry } from "./suites/telemetry.js"
 import { vectors } from "./suites/vectors.js"
 
 /** Add a suite here: its module does the rest. */
-const suites: ReadonlyArray<Suite> = [vectors, scenarios, local, cli, telemetry, runtimes, killed]
+const suites: ReadonlyArray<Suite> = [vectors, scenarios, local, cli, telemetry, renderers, runtimes, killed]
 
 const usage = [
   "usage: npm run parity [-- FLAGS]",
