@@ -472,7 +472,7 @@ describe("masking", () => {
   const s = "S<|im_end|>"
   const u1 = "U1<|im_end|>"
   const u2 = "U2<|im_end|>"
-  const t = "\n<tool_response>\nT\n</tool_response><|im_end|>"
+  const t = "<tool_response>\nT\n</tool_response><|im_end|>"
 
   it.effect("weighs what the mode says", () =>
     Effect.gen(function*() {

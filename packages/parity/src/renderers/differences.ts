@@ -43,4 +43,156 @@ export interface Explained {
   readonly why: string
 }
 
-export const explained: ReadonlyArray<Explained> = []
+const always = () => true
+
+/** Prompts and examples differ for the same reasons. */
+const written = (entry: Omit<Explained, "check">): ReadonlyArray<Explained> => [
+  { ...entry, check: "prompt" },
+  { ...entry, check: "example" }
+]
+
+export const explained: ReadonlyArray<Explained> = [
+  ...written({
+    oracle: "cookbook",
+    renderers: /^qwen3_[58]/,
+    when: (facts) => facts.hasTools,
+    why: "the cookbook declares tools without the wrapper that the models' templates write around them"
+  }),
+  ...written({
+    oracle: "cookbook",
+    renderers: /^(qwen3|nemotron3)/,
+    when: (facts) => facts.nonAscii,
+    why: "the cookbook escapes other scripts in the arguments of calls, the templates do not"
+  }),
+  ...written({
+    oracle: "cookbook",
+    renderers: /^qwen3(_disable_thinking|_instruct|_vl_instruct)?$/,
+    when: (facts) => facts.toolRuns,
+    why: "the cookbook writes a block for each answer of a round of tools, the templates one for all"
+  }),
+  ...written({
+    oracle: "cookbook",
+    renderers: /^qwen3$/,
+    when: (facts) => facts.calledTools && facts.reasoned,
+    why: "the cookbook drops reasoning within a round of tools, the template after the next question only"
+  }),
+  ...written({
+    oracle: "cookbook",
+    renderers: /^qwen3_vl_instruct$/,
+    when: (facts) => facts.calledTools,
+    why: "the cookbook writes a line break before a call that nothing precedes, the template does not"
+  }),
+  {
+    oracle: "cookbook",
+    check: "extends",
+    renderers: /^(qwen3_vl_instruct|kimi_k26_preserve_thinking)$/,
+    when: always,
+    why: "the cookbook claims it for neither; nothing of theirs is rewritten, as the property tests show for ours"
+  },
+  {
+    oracle: "cookbook",
+    check: "extends",
+    renderers: /^qwen3_5_preserve_thinking$/,
+    when: always,
+    why: "the cookbook writes silent answers in other tokens than they are sampled in; ours keeps the sampled ones"
+  },
+  ...written({
+    oracle: "cookbook",
+    renderers: /^qwen3_5_preserve_thinking$/,
+    when: (facts) => facts.silentAnswer,
+    why:
+      "the cookbook leaves out the empty block of a silent answer before a later question; keeping it keeps the prefix"
+  }),
+  ...written({
+    oracle: "cookbook",
+    renderers: /^gpt_oss/,
+    when: (facts) => facts.hasTools,
+    why: "ours declares tools as the model's template does, in one system message; the cookbook writes a second one"
+  }),
+  ...written({
+    oracle: "cookbook",
+    renderers: /^deepseekv3/,
+    when: (facts) => facts.calledTools,
+    why:
+      "the template ends an answer that calls tools, and does not reason again after them; the cookbook the other way"
+  }),
+  {
+    oracle: "cookbook",
+    check: "parsed",
+    renderers: /^gpt_oss/,
+    when: always,
+    why: "the cookbook leaves control tokens in the text of an answer that names no channel"
+  },
+  {
+    oracle: "renderers",
+    check: "prompt",
+    renderers: /^qwen3_(5_)?disable_thinking$/,
+    when: (facts) => facts.answers > 1,
+    why: "`renderers` keeps the empty block in the history for stability, where the template drops it"
+  },
+  {
+    oracle: "renderers",
+    check: "only they continue",
+    renderers: /disable_thinking$/,
+    when: always,
+    why: "`renderers` keeps the empty block in the history; the template drops it, so ours wants `history: \"sampled\"`"
+  },
+  {
+    oracle: "renderers",
+    check: "only they continue",
+    renderers: /^minimax_m2$/,
+    when: (facts) => !facts.turnReasoned,
+    why:
+      "the prompt opens the reasoning, and history shows no empty block; `renderers` keeps it within a round of tools"
+  },
+  {
+    oracle: "renderers",
+    check: "only we continue",
+    renderers: /./,
+    when: (facts) => facts.followedByUser && !facts.turnReasoned,
+    why: "`renderers` refuses every new question; ours only where there is reasoning that the template would drop"
+  },
+  {
+    oracle: "renderers",
+    check: "parsed",
+    renderers: /./,
+    when: (facts) => facts.constants,
+    why: "`renderers` reads arguments by the tool's schema and refuses Python's constants; ours reads what is written"
+  },
+  {
+    oracle: "renderers",
+    check: "prompt",
+    renderers: /^qwen3_6_preserve_thinking$/,
+    when: (facts) => facts.silentAnswer,
+    why: "the same text in other tokens: ours keeps a silent answer as it is sampled after the opened block"
+  },
+  {
+    oracle: "renderers",
+    check: "prompt",
+    renderers: /^qwen3_/,
+    when: (facts) => facts.calledTools,
+    why: "the same text in other tokens: `renderers` encodes the line break before a call apart from the text before it"
+  },
+  {
+    oracle: "renderers",
+    check: "prompt",
+    renderers: /^kimi_k25/,
+    when: (facts) => !facts.hasSystem,
+    why: "the cookbook, which ours follows, writes the default system message that K2.5's template has dropped"
+  },
+  {
+    oracle: "renderers",
+    check: "next",
+    renderers: /^glm5_3/,
+    when: (facts) => facts.isTruncated,
+    why:
+      "`renderers` closes an answer that was cut short with the end of text before the next header; ours with the header"
+  },
+  {
+    oracle: "renderers",
+    check: "only they continue",
+    renderers: /^glm5_3/,
+    when: (facts) => facts.isTruncated,
+    why: "a call that was cut short is no call, so no answer of a tool follows it; `renderers` closes it all the same"
+  }
+]

@@ -135,7 +135,7 @@ export const families: ReadonlyArray<Family> = [
     renderers: { name: "qwen3.8", options: { enable_thinking: false } },
     ...silent
   },
-  { name: "deepseekv3", tokenizer: "deepseek", renderers: { name: "deepseek-v3" }, ...silent },
+  { name: "deepseekv3", tokenizer: "deepseek", ...silent },
   { name: "deepseekv3_thinking", tokenizer: "deepseek", ...both },
   { name: "deepseekv4_1", tokenizer: "deepseek", ...both },
   { name: "deepseekv4_1_low_reasoning", tokenizer: "deepseek", ...both },
@@ -144,7 +144,7 @@ export const families: ReadonlyArray<Family> = [
   { name: "deepseekv4_1_preserve_thinking", tokenizer: "deepseek", ...both },
   { name: "gpt_oss_no_sysprompt", tokenizer: "harmony", ...both },
   { name: "gpt_oss_medium_reasoning", tokenizer: "harmony", ...both },
-  { name: "kimi_k2", tokenizer: "kimi", renderers: { name: "kimi-k2" }, ...both },
+  { name: "kimi_k2", tokenizer: "kimi", ...both },
   { name: "kimi_k25", tokenizer: "kimi", renderers: { name: "kimi-k2.5" }, ...both },
   {
     name: "kimi_k25_disable_thinking",
@@ -162,12 +162,7 @@ export const families: ReadonlyArray<Family> = [
     ...both
   })),
   { name: "nemotron3", tokenizer: "qwen", renderers: { name: "nemotron-3" }, ...both },
-  {
-    name: "nemotron3_low_thinking",
-    tokenizer: "qwen",
-    renderers: { name: "nemotron-3", options: { low_effort: true } },
-    ...both
-  },
+  { name: "nemotron3_low_thinking", tokenizer: "qwen", ...both },
   {
     name: "nemotron3_disable_thinking",
     tokenizer: "qwen",

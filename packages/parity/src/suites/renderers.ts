@@ -124,6 +124,11 @@ interface Case {
 const orRefused = <A, E extends { readonly message: string }>(effect: Effect.Effect<A, E>) =>
   Effect.catchAll(effect, (error) => Effect.succeed(error.message))
 
+const stopOf = (renderer: Renderer.Renderer): string => {
+  const [stop] = renderer.stop
+  return typeof stop === "number" ? renderer.tokenizer.decode([stop]) : stop ?? ""
+}
+
 const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Renderer.Renderer, random: () => number) {
   const talk = conversation(random, family)
   const [first] = talk.messages
@@ -157,7 +162,13 @@ const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Render
   const example = yield* orRefused(renderer.supervised(declared.slice(0, at + 1)))
   const sampled = typeof turnPrompt === "string" || typeof example === "string"
     ? new Int32Array()
-    : example.tokens.slice(turnPrompt.length)
+    : same(example.tokens.subarray(0, turnPrompt.length), turnPrompt)
+    ? example.tokens.slice(turnPrompt.length)
+    // a template that writes a silent answer differently from how it is asked for: close the reasoning and answer
+    : renderer.tokenizer.encode(
+      `</think>${Message.text(declared[at] ?? Message.user(""))}${stopOf(renderer)}`,
+      { addSpecialTokens: false }
+    )
   const isTruncated = random() < 0.25
   const completion = isTruncated ? sampled.slice(0, Math.floor(random() * sampled.length)) : sampled
   const turn = {

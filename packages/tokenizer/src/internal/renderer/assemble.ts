@@ -32,14 +32,16 @@ export interface Extension {
   readonly rewritten: number | undefined
 }
 
-/** How often a text has each of the format's marks of reasoning. */
+/** Where a text reasons: each of the format's marks in their order, and whether something is said after it. */
 const reasoningMarks = (parsing: Parsing): (text: string) => string => {
-  const marks = parsing._tag === "markers"
-    ? [parsing.markers.thinkOpen, parsing.markers.thinkClose]
-    : parsing._tag === "harmony"
-    ? ["<|channel|>analysis"]
-    : []
-  return (text) => marks.map((mark) => text.split(mark).length - 1).join()
+  if (parsing._tag === "harmony") return (text) => String(text.split("<|channel|>analysis").length - 1)
+  if (parsing._tag !== "markers") return () => ""
+  const { thinkClose, thinkOpen } = parsing.markers
+  return (text) =>
+    text.split(thinkOpen).map((part, i) => {
+      const [thought = "", ...rest] = part.split(thinkClose)
+      return `${i > 0 && thought.trim() !== "" ? "said" : "silent"} ${rest.length}`
+    }).join()
 }
 
 const textOf = (pieces: ReadonlyArray<Piece>): string =>

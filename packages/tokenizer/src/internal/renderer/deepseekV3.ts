@@ -105,7 +105,7 @@ export const deepseekV3 = (options: DeepSeekV3Options): Format => ({
     content: [
       system,
       ...(tools.length === 0 ? [] : [
-        "\n\nYou have access to the following tools:\n\n",
+        "\n\n## Tools\nYou have access to the following tools:\n\n",
         tools.map((tool) =>
           `### ${tool.name}\nDescription: ${tool.description}\n\nParameters: ${toJson(tool.parameters)}`
         ).join("\n"),

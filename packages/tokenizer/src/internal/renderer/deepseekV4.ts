@@ -167,7 +167,7 @@ export const deepseekV4 = (options: DeepSeekV4Options): Format => {
       switch (message.role) {
         case "system": {
           // line breaks at its beginning are one token with those of the effort line
-          const breaks = /^[\r\n]*/.exec(content)?.[0] ?? ""
+          const breaks = thinking && context.index === 0 ? /^[\r\n]*/.exec(content)?.[0] ?? "" : ""
           return {
             header: [...(context.index === 0 ? before : [control("<｜System｜>")]), text(breaks)],
             output: dsml(content.slice(breaks.length))

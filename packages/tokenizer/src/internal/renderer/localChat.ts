@@ -26,15 +26,17 @@ const declare = (tool: ToolSpec): string => {
 export const localChat: Format = {
   name: "local_chat",
   bos: [],
+  // a system message that says nothing is none
+  prepare: (messages) =>
+    messages[0]?.role === "system" && Messages.text(messages[0]) === "" ? messages.slice(1) : messages,
   message: (message, context) => {
     const line = text(context.index > 0 ? "\n" : "")
     const content = Messages.text(message)
     if (message.role === "tool") {
       // the answers of one round share a user block
       return {
-        header: context.previous?.role === "tool" ? [] : [line, control("<|im_start|>"), text("user")],
+        header: context.previous?.role === "tool" ? [text("\n")] : [line, control("<|im_start|>"), text("user\n")],
         output: [
-          text("\n"),
           tag("<tool_response>"),
           text(`\n${content}\n`),
           tag("</tool_response>"),

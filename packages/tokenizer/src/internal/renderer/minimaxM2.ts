@@ -18,7 +18,6 @@ const identity = "You are a helpful assistant. Your name is MiniMax-M2.5 and is 
 
 const calls = (message: Message): ReadonlyArray<Piece> =>
   message.toolCalls === undefined || message.toolCalls.length === 0 ? [] : [
-    text("\n"),
     tag("<minimax:tool_call>"),
     text(
       "\n" + message.toolCalls.map((call) =>
@@ -84,7 +83,8 @@ export const minimaxM2 = (options: MiniMaxM2Options): Format => ({
         return {
           header: context.previous?.role === "tool" ? [] : start("tool"),
           output: [
-            text(`\n<response>${content}</response>`),
+            text(`${context.previous?.role === "tool" ? "" : "\n"}<response>${content}</response>`),
+            text(context.next?.role === "tool" ? "\n" : ""),
             ...(context.next?.role === "tool" ? [] : [control("[e~[")])
           ]
         }
@@ -92,12 +92,16 @@ export const minimaxM2 = (options: MiniMaxM2Options): Format => ({
         const reasoning = Messages.thinking(message)
         const shows = reasoning !== "" &&
           (options.keepThinking || context.index > lastIndex(context.messages, ({ role }) => role === "user"))
+        const list = calls(message)
+        // a line break before calls that nothing precedes is one token with that of the header
+        const isBare = !shows && content === "" && list.length > 0
         return {
-          header: start("ai\n"),
+          header: start(isBare ? "ai\n\n" : "ai\n"),
           output: [
             ...(shows ? [tag("<think>"), text(`\n${reasoning}\n`), tag("</think>"), text("\n\n")] : []),
             text(content),
-            ...calls(message),
+            text(list.length > 0 && !isBare ? "\n" : ""),
+            ...list,
             control("[e~[")
           ]
         }

@@ -103,9 +103,8 @@ export const qwen3 = (options: Qwen3Options): Format => ({
     if (message.role === "tool") {
       // the answers of one round share a user block
       return {
-        header: context.previous?.role === "tool" ? [] : [line, control("<|im_start|>"), text("user")],
+        header: context.previous?.role === "tool" ? [text("\n")] : [line, control("<|im_start|>"), text("user\n")],
         output: [
-          text("\n"),
           tag("<tool_response>"),
           text(`\n${Messages.text(message)}\n`),
           tag("</tool_response>"),

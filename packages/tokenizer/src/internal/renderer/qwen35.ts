@@ -146,9 +146,8 @@ export const qwen35 = (options: Qwen35Options): Format => ({
       case "tool":
         // the answers of one round share a user block
         return {
-          header: context.previous?.role === "tool" ? [] : [line, control("<|im_start|>"), text("user")],
+          header: context.previous?.role === "tool" ? [text("\n")] : [line, control("<|im_start|>"), text("user\n")],
           output: [
-            text("\n"),
             tag("<tool_response>"),
             text(`\n${whole}\n`),
             tag("</tool_response>"),
@@ -162,20 +161,19 @@ export const qwen35 = (options: Qwen35Options): Format => ({
           : { content: whole, reasoning: thought }
         const frames = options.keepThinking || context.index > lastIndex(context.messages, isQuery)
         // what the prompt has opened is apart from what is written after it; templates write history in one piece
-        const opened = options.thinking && (staysAsSampled(options) || !context.generating) ? [cut] : []
-        const frame = [
-          tag("<think>"),
-          text("\n"),
-          ...opened,
-          text(`${trim(reasoning)}\n`),
-          tag("</think>"),
-          text("\n\n"),
-          cut
-        ]
+        const opened = options.thinking && (staysAsSampled(options) || (!context.generating && context.isLast))
+          ? [cut]
+          : []
+        const open = [tag("<think>"), text("\n"), ...opened]
+        const close = [text(`${trim(reasoning)}\n`), tag("</think>"), text("\n\n"), cut]
+        // an empty block is given to the model, as far as it is not its to close
+        const isGiven = frames && reasoning === ""
+        const closes = isGiven && options.thinking && context.isLast && !context.generating
         return {
-          header,
+          header: [...header, ...(isGiven ? open : []), ...(isGiven && !closes ? close : [])],
           output: [
-            ...(frames ? frame : []),
+            ...(frames && !isGiven ? open : []),
+            ...(frames && (!isGiven || closes) ? close : []),
             text(content),
             ...calls(message, trim(content) !== "", options.version),
             control("<|im_end|>")
