@@ -580,7 +580,7 @@ export const recommended = (model: string): ReadonlyArray<string> =>
 
 /**
  * The recommended renderer of a model; for a model without one, a renderer on the tokenizer's chat template, which can
- * prompt but not train.
+ * prompt but not train. Where there is neither it fails, and says what to do.
  *
  * @since 0.1.0
  * @category constructors
@@ -590,7 +590,19 @@ export const forModel = (
   tokenizer: Tokenizer
 ): Effect.Effect<Renderer.Renderer, RenderFailed | ChatTemplateFailed> => {
   const [name] = recommended(model)
-  return name === undefined
-    ? Either.map(ChatTemplate.fromTokenizer(tokenizer), (template) => fromTemplate(template, tokenizer))
-    : byName(name, tokenizer)
+  if (name !== undefined) return byName(name, tokenizer)
+  if (tokenizer.chatTemplates["default"] === undefined) {
+    return Effect.fail(
+      new RenderFailed({
+        renderer: model,
+        description:
+          "no renderer is known for this model, and its tokenizer has no chat template. If it was trained on a " +
+          `format of another model, name it with Renderers.byName (${
+            names.join(", ")
+          }); a base model takes role_colon; ` +
+          "a template of your own goes to Renderers.fromTemplate"
+      })
+    )
+  }
+  return Either.map(ChatTemplate.fromTokenizer(tokenizer), (template) => fromTemplate(template, tokenizer))
 }

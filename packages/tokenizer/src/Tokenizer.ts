@@ -100,12 +100,24 @@ export interface Decoder {
 }
 
 /**
+ * The least a tokenizer is: text to ids and back. What needs no more than that should ask for no more, so that a tokenizer of
+ * one's own will do; every {@link Tokenizer} is one.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface TextCodec {
+  readonly encode: (text: string) => Int32Array
+  readonly decode: (ids: Iterable<number>) => string
+}
+
+/**
  * A loaded tokenizer: plain functions, no effects.
  *
  * @since 0.1.0
  * @category models
  */
-export interface Tokenizer {
+export interface Tokenizer extends TextCodec {
   readonly [TypeId]: TypeId
   /** The name it was loaded by. */
   readonly id: string

@@ -6,14 +6,25 @@
  * (`packages/parity/python/golden_templates.py`).
  */
 import type { Renderer } from "@effect-tinker/tokenizer"
-import { ChatTemplate, Message, Renderers } from "@effect-tinker/tokenizer"
+import { ChatTemplate, Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, FastCheck, Option } from "effect"
+import { Effect, Either, FastCheck, Option } from "effect"
+import { existsSync, readFileSync } from "node:fs"
 import { conversation, names } from "./support/conversations.js"
 import type { Flags } from "./support/golden.js"
 import { renders } from "./support/golden.js"
 import { load } from "./support/models.js"
-import { chatml, deepseekLike, harmony, kimi, llamaLike } from "./support/synthetic.js"
+import {
+  chatml,
+  deepseekLike,
+  deepseekV4Like,
+  glm,
+  harmony,
+  kimi,
+  llamaLike,
+  localLike,
+  minimax
+} from "./support/synthetic.js"
 import * as tiny from "./support/tiny.js"
 
 const golden = (template: string, name: string, flags: Flags): string | undefined =>
@@ -309,11 +320,25 @@ describe("every renderer", () => {
     gpt_oss: Renderers.gptOss(harmony),
     gpt_oss_low: Renderers.gptOss(harmony, { effort: "low" }),
     kimi_k2: Renderers.kimiK2(kimi),
-    "kimi_k2, kept": Renderers.kimiK2(kimi, { keepThinking: true })
+    "kimi_k2, kept": Renderers.kimiK2(kimi, { keepThinking: true }),
+    kimi_k25: Renderers.kimiK25(kimi),
+    kimi_k26_disable_thinking: Renderers.kimiK26(kimi, { thinking: false }),
+    "kimi_k26, kept": Renderers.kimiK26(kimi, { keepThinking: true }),
+    deepseekv4_1: Renderers.deepseekV41(deepseekV4Like),
+    deepseekv4_1_disable: Renderers.deepseekV41(deepseekV4Like, { effort: "none" }),
+    "deepseekv4_1, kept": Renderers.deepseekV41(deepseekV4Like, { keepThinking: true }),
+    glm5_3: Renderers.glm53(glm),
+    "glm5_3, dropped": Renderers.glm53(glm, { keepThinking: false }),
+    nemotron3_disable_thinking: Renderers.nemotron3(chatml, { thinking: false }),
+    nemotron3_ultra_disable_thinking: Renderers.nemotron3Ultra(chatml, { thinking: false }),
+    qwen3_vl_instruct: Renderers.qwen3Vl(chatml),
+    qwen3_6: Renderers.qwen36(chatml),
+    local_chat: Renderers.localChat(localLike)
   })
 
   const reasons = (name: string) =>
-    /qwen3$|qwen3, kept|qwen3_[58]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi/.test(name) && !/disable/.test(name)
+    /qwen3$|qwen3, kept|qwen3_[568]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi|deepseekv4|glm|local/.test(name) &&
+    !/disable/.test(name)
   const callsTools = (name: string) => !/role_colon|llama3/.test(name)
 
   const turns = (name: string): ReadonlyArray<ReadonlyArray<Message.Message>> => [
@@ -323,7 +348,7 @@ describe("every renderer", () => {
       Message.user("the cat?"),
       Message.assistant("sat."),
       Message.user("the mat?"),
-      Message.assistant(/^qwen3_[58]/.test(name) ? "was\n\nsat on" : "  was\n\nsat on")
+      Message.assistant(/^qwen3_[568]|glm|nemotron/.test(name) ? "was\n\nsat on" : "  was\n\nsat on")
     ],
     ...(reasons(name) ? [[Message.user("the cat?"), Message.assistant("sat.", "it had\n a mat")]] : []),
     ...(callsTools(name)
@@ -443,6 +468,93 @@ describe("every renderer", () => {
       assert.include((yield* Effect.flip(renderer.supervisedAll(messages, "all_tokens"))).message, "all_tokens")
       const kept = yield* Renderers.qwen3(chatml, { keepThinking: true })
       assert.strictEqual((yield* kept.supervisedAll(messages, "all_assistant_messages")).length, 1)
+    }))
+})
+
+describe("local/chat", () => {
+  const tools = [
+    {
+      name: "add",
+      description: "Adds two numbers",
+      parameters: {
+        type: "object",
+        properties: { a: { type: "number" }, b: { type: ["number", "null"] }, note: {} },
+        required: ["a"]
+      }
+    },
+    { name: "now", description: "", parameters: {} }
+  ]
+
+  it.effect("writes what its format says", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.localChat(localLike)
+      const call = { name: "add", arguments: "{\"a\":1.0,\"b\":[\"é\",{\"c\":null}]}" }
+      const messages = [
+        ...(yield* renderer.toolMessages(tools, "Be brief.")),
+        Message.user("1+1?"),
+        { ...Message.assistant("Let me see", "hm"), toolCalls: [call, { name: "now", arguments: "{}" }] },
+        { role: "tool", content: "2" },
+        { role: "tool", content: "noon" },
+        Message.assistant("2"),
+        Message.user("Thanks")
+      ]
+      const text = [
+        "<|im_start|>system\nBe brief.\n\n<tools>\nadd(a: number, b?: number|null, note?: any) Adds two numbers\nnow()\n",
+        "</tools><|im_end|>\n<|im_start|>user\n1+1?<|im_end|>\n<|im_start|>assistant\n<think>\nhm\n</think>\n\nLet me see\n",
+        "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1.0, \"b\": [\"é\", {\"c\": null}]}}\n</tool_call>\n",
+        "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call><|im_end|>\n",
+        "<|im_start|>user\n<tool_response>\n2\n</tool_response>\n<tool_response>\nnoon\n</tool_response><|im_end|>\n",
+        "<|im_start|>assistant\n2<|im_end|>\n<|im_start|>user\nThanks<|im_end|>\n<|im_start|>assistant\n"
+      ].join("")
+      const prompt = yield* renderer.generationPrompt(messages)
+      assert.strictEqual(renderer.tokenizer.decode(prompt), text)
+      assert.deepStrictEqual(Array.from(prompt), Array.from(localLike.encode(text, { addSpecialTokens: false })))
+    }))
+
+  const directory = new URL("../../local/models/chat/", import.meta.url)
+  it.effect.skipIf(!existsSync(new URL("chat_template.jinja", directory)))(
+    "prompts with its template's ids",
+    () =>
+      Effect.gen(function*() {
+        const read = (name: string) => readFileSync(new URL(name, directory), "utf8")
+        const tokenizer = yield* Tokenizer.fromHuggingFace({
+          id: "local/chat",
+          tokenizerJson: JSON.parse(read("tokenizer.json")),
+          tokenizerConfig: JSON.parse(read("tokenizer_config.json")),
+          chatTemplates: { default: read("chat_template.jinja") }
+        })
+        const renderer = yield* Renderers.forModel("local/chat", tokenizer)
+        assert.strictEqual(renderer.name, "local_chat")
+        const template = yield* ChatTemplate.fromTokenizer(tokenizer)
+        for (const name of names) {
+          const { messages, tools } = conversation(name)
+          const text = yield* template.render(messages.map(Message.toTemplate), {
+            addGenerationPrompt: true,
+            tools: tools.length === 0 ? undefined : tools.map((tool) => ({ type: "function", function: tool }))
+          })
+          const ids = yield* renderer.generationPrompt(yield* declared(renderer, name))
+          assert.strictEqual(tokenizer.decode(ids), text, name)
+        // an answer is sampled after its header: a line break it begins with is no part of the header's
+        if (name === "indentation") continue
+          assert.deepStrictEqual(Array.from(ids), Array.from(tokenizer.encode(text, { addSpecialTokens: false })), name)
+        }
+      })
+  )
+})
+
+describe("MiniMax M2", () => {
+  it.effect("opens the reasoning, reads calls, and folds the line break before bare calls into the header", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.minimaxM2(minimax)
+      const call = { ...Message.assistant("", "so"), toolCalls: [{ name: "f", arguments: "{\"x\": 1, \"y\": \"z\"}" }] }
+      const messages = [Message.user("go"), call]
+      const { tokens } = yield* renderer.supervised(messages)
+      const prompt = yield* renderer.generationPrompt(messages.slice(0, 1))
+      assert.isTrue(renderer.tokenizer.decode(prompt).endsWith("]~b]ai\n<think>\n"))
+      assert.deepStrictEqual(renderer.parse(tokens.subarray(prompt.length)).message, {
+        ...call,
+        content: [{ type: "thinking", thinking: "so" }]
+      })
     }))
 })
 
@@ -629,6 +741,14 @@ describe("choosing", () => {
       assert.include((yield* Effect.flip(Renderers.byName("nothing", chatml))).message, "role_colon")
       assert.strictEqual((yield* Renderers.forModel("Qwen/Qwen3-8B", chatml)).name, "qwen3")
       assert.strictEqual((yield* Renderers.forModel("somebody/else", chatml)).name, "template")
+      const bare = { ...chatml, chatTemplates: {} }
+      const unknown = yield* Effect.flip(Renderers.forModel("somebody/else", bare))
+      assert.include(unknown.message, "Renderers.byName")
+      for (const name of Renderers.names) {
+        const made = yield* Effect.either(Renderers.byName(name, chatml))
+        // the name is the renderer's own, except for one that the cookbook knows by two
+        if (Either.isRight(made) && name !== "deepseekv3_disable_thinking") assert.strictEqual(made.right.name, name)
+      }
       assert.include((yield* Effect.flip(Renderers.kimiK2(llamaLike))).message, "<|im_end|>")
     }))
 

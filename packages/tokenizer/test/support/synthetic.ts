@@ -70,3 +70,40 @@ export const deepseekLike = withTokens([
   "<｜tool▁output▁begin｜>",
   "<｜tool▁output▁end｜>"
 ])
+export const deepseekV4Like = withTokens([
+  "<｜begin▁of▁sentence｜>",
+  "<｜end▁of▁sentence｜>",
+  "<｜User｜>",
+  "<｜Assistant｜>",
+  "<｜System｜>",
+  "｜DSML｜"
+])
+export const glm = withTokens([
+  "[gMASK]",
+  "<sop>",
+  "<|system|>",
+  "<|user|>",
+  "<|assistant|>",
+  "<|observation|>",
+  "<|endoftext|>",
+  "<tool_call>",
+  "</tool_call>",
+  "<tool_response>",
+  "</tool_response>",
+  "<arg_key>",
+  "</arg_key>",
+  "<arg_value>",
+  "</arg_value>"
+])
+export const minimax = withTokens(["]~!b[", "]~b]", "[e~[", "<minimax:tool_call>", "</minimax:tool_call>"])
+export const localLike = withTokens([
+  "<|endoftext|>",
+  "<|im_start|>",
+  "<|im_end|>",
+  "<tools>",
+  "</tools>",
+  "<tool_call>",
+  "</tool_call>",
+  "<tool_response>",
+  "</tool_response>"
+])
