@@ -116,6 +116,12 @@ export const explained: ReadonlyArray<Explained> = [
     why:
       "the template ends an answer that calls tools, and does not reason again after them; the cookbook the other way"
   }),
+  ...written({
+    oracle: "cookbook",
+    renderers: /^gpt_oss/,
+    when: (facts) => facts.reasoned && facts.answers > 1,
+    why: "the cookbook keeps the analysis of earlier answers, the template drops it after the next question"
+  }),
   {
     oracle: "cookbook",
     check: "parsed",
@@ -151,6 +157,29 @@ export const explained: ReadonlyArray<Explained> = [
     renderers: /./,
     when: (facts) => facts.followedByUser && !facts.turnReasoned,
     why: "`renderers` refuses every new question; ours only where there is reasoning that the template would drop"
+  },
+  {
+    oracle: "renderers",
+    check: "only we continue",
+    renderers: /./,
+    when: (facts) => facts.followedByUser && facts.isTruncated,
+    why: "the answer was cut before it said anything in its reasoning: there is nothing the template would drop"
+  },
+  {
+    oracle: "renderers",
+    check: "only we continue",
+    renderers: /^nemotron3_ultra_medium_thinking$/,
+    when: (facts) => !facts.followedByUser,
+    why:
+      "`renderers` never continues where the last question names an effort; within a round of tools it stays where it is"
+  },
+  {
+    oracle: "renderers",
+    check: "only they continue",
+    renderers: /^kimi_k25$/,
+    when: (facts) => facts.isTruncated && !facts.followedByUser,
+    why:
+      "an answer that was cut short calls no tool, so the template takes it for a finished one and drops its reasoning"
   },
   {
     oracle: "renderers",

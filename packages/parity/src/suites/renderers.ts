@@ -310,11 +310,11 @@ export const renderers: Suite = {
       }
 
       const cases: Array<Case & { readonly renderer: Renderer.Renderer }> = []
-      for (const [index, family] of chosen.entries()) {
+      for (const family of chosen) {
         const tokenizer = tokenizers.get(family.tokenizer)
         if (tokenizer === undefined) continue
         const renderer = yield* Effect.orDie(Renderers.byName(family.name, tokenizer))
-        const random = generator(1000 + index)
+        const random = generator(1000 + families.indexOf(family))
         for (let i = 0; i < count; i++) {
           cases.push({ ...(yield* Effect.orDie(prepareCase(family, renderer, random))), renderer })
         }
@@ -423,8 +423,9 @@ export const renderers: Suite = {
           if (next !== null && "error" in next) {
             compare(one, "renderers", "next", `they fail: ${next.error}`)
           } else if (Either.isRight(ours)) {
-            if (next === null) compare(one, "renderers", "only we continue", "they refuse")
-            else {
+            if (next === null) {
+              compare(one, "renderers", "only we continue", `they refuse: ${JSON.stringify(one.facts)}`)
+            } else {
               compare(
                 one,
                 "renderers",
@@ -434,7 +435,7 @@ export const renderers: Suite = {
             }
           } else if (next === null) compare(one, "renderers", "next", undefined)
           else {
-            compare(one, "renderers", "only they continue", ours.left.message)
+            compare(one, "renderers", "only they continue", `${ours.left.message}: ${JSON.stringify(one.facts)}`)
             // where the template is what stops us, keeping what was sampled gives their ids
             const kept = renderer.continue(one.turn, one.fresh, { closeTruncated: true, history: "sampled" })
             if (Either.isRight(kept)) {
