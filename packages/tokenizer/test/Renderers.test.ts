@@ -534,8 +534,8 @@ describe("local/chat", () => {
           })
           const ids = yield* renderer.generationPrompt(yield* declared(renderer, name))
           assert.strictEqual(tokenizer.decode(ids), text, name)
-        // an answer is sampled after its header: a line break it begins with is no part of the header's
-        if (name === "indentation") continue
+          // an answer is sampled after its header: a line break it begins with is no part of the header's
+          if (name === "indentation") continue
           assert.deepStrictEqual(Array.from(ids), Array.from(tokenizer.encode(text, { addSpecialTokens: false })), name)
         }
       })
