@@ -25,6 +25,11 @@ made = {}
 
 
 def tokenizer_of(name, files):
+    if name == "inkling" and name not in tokenizers:
+        # tml-renderers brings its vocabulary
+        from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+        tokenizers[name] = get_tokenizer("thinkingmachines/Inkling")
     if name not in tokenizers:
         given = files[name]
         tokenizers[name] = PreTrainedTokenizerFast(tokenizer_file=given["file"], **given["tokens"])

@@ -23,6 +23,7 @@ import { qwen35 as qwen35Format } from "./internal/renderer/qwen35.js"
 import { rules } from "./internal/renderer/rules.js"
 import { llama3 as llama3Format, roleColon as roleColonFormat } from "./internal/renderer/simple.js"
 import { fromTemplate as templateRenderer } from "./internal/renderer/template.js"
+import { tmlV0 as tmlV0Format } from "./internal/renderer/tmlV0.js"
 import type * as Message from "./Message.js"
 import type * as Renderer from "./Renderer.js"
 import type { Tokenizer } from "./Tokenizer.js"
@@ -468,6 +469,25 @@ export const minimaxM2 = (
   fromFormat(minimaxM2Format({ name: "minimax_m2", keepThinking: options?.keepThinking ?? false }), tokenizer)
 
 /**
+ * Inkling, whose history is never written differently. Its vocabulary is o200k with `Tokenizer.inklingTokens`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const tmlV0 = (
+  tokenizer: Tokenizer,
+  options?: {
+    /** How hard to think, from 0 up to but not including 1. Defaults to 0.9. */
+    readonly effort?: number | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const effort = options?.effort ?? 0.9
+  return effort >= 0 && effort < 1
+    ? fromFormat(tmlV0Format({ effort }), tokenizer)
+    : Effect.fail(new RenderFailed({ renderer: "tml_v0", description: `the effort ${effort} is not in [0, 1)` }))
+}
+
+/**
  * The embedded model `local/chat`: Qwen3's frame, one line a tool, and a history that keeps its reasoning.
  *
  * @since 0.1.0
@@ -542,6 +562,7 @@ const makers: Readonly<Record<string, Make>> = {
   glm5_3_max_reasoning: (tokenizer) => glm53(tokenizer),
   glm5_3_low_reasoning: (tokenizer) => glm53(tokenizer, { effort: "low" }),
   glm5_3_high_reasoning: (tokenizer) => glm53(tokenizer, { effort: "high" }),
+  tml_v0: (tokenizer) => tmlV0(tokenizer),
   minimax_m2: (tokenizer) => minimaxM2(tokenizer),
   local_chat: localChat
 }

@@ -20,6 +20,7 @@ import {
   deepseekV4Like,
   glm,
   harmony,
+  inkling,
   kimi,
   llamaLike,
   localLike,
@@ -333,11 +334,12 @@ describe("every renderer", () => {
     nemotron3_ultra_disable_thinking: Renderers.nemotron3Ultra(chatml, { thinking: false }),
     qwen3_vl_instruct: Renderers.qwen3Vl(chatml),
     qwen3_6: Renderers.qwen36(chatml),
-    local_chat: Renderers.localChat(localLike)
+    local_chat: Renderers.localChat(localLike),
+    tml_v0: Renderers.tmlV0(inkling)
   })
 
   const reasons = (name: string) =>
-    /qwen3$|qwen3, kept|qwen3_[568]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi|deepseekv4|glm|local/.test(name) &&
+    /qwen3$|qwen3, kept|qwen3_[568]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi|deepseekv4|glm|local|tml/.test(name) &&
     !/disable/.test(name)
   const callsTools = (name: string) => !/role_colon|llama3/.test(name)
 
@@ -727,7 +729,7 @@ describe("choosing", () => {
       ["zai-org/GLM-5.3-Flash", "glm5_3_max_reasoning"],
       ["nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron3"],
       ["nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16", "nemotron3_ultra"],
-      ["thinkingmachines/Inkling-Small", undefined],
+      ["thinkingmachines/Inkling-Small", "tml_v0"],
       ["local/chat", "local_chat"],
       ["local/tiny", "role_colon"],
       ["somebody/else", undefined]

@@ -32,6 +32,8 @@ export interface Explained {
     | "prompt"
     | "example"
     | "weights"
+    /** A mode of weights that theirs does not have. */
+    | "mode"
     | "stop"
     | "extends"
     | "parsed"
@@ -124,6 +126,35 @@ export const explained: ReadonlyArray<Explained> = [
   }),
   {
     oracle: "cookbook",
+    check: "mode",
+    renderers: /^tml_v0$/,
+    when: always,
+    why: "the cookbook has three of the seven modes of weights for Inkling"
+  },
+  {
+    oracle: "cookbook",
+    check: "example",
+    renderers: /^tml_v0$/,
+    when: (facts) => facts.calledTools,
+    why: "in the customized mode the cookbook ends Inkling's example with the last message that it trains"
+  },
+  {
+    oracle: "cookbook",
+    check: "weights",
+    renderers: /^tml_v0$/,
+    when: always,
+    why:
+      "in the customized mode the cookbook trains Inkling's answers only; ours whatever is marked, as everywhere else"
+  },
+  {
+    oracle: "cookbook",
+    check: "parsed",
+    renderers: /^tml_v0$/,
+    when: always,
+    why: "an answer with two ends is malformed, as in every other format; tml-renderers reads the first"
+  },
+  {
+    oracle: "cookbook",
     check: "parsed",
     renderers: /^gpt_oss/,
     when: always,
@@ -142,6 +173,20 @@ export const explained: ReadonlyArray<Explained> = [
     renderers: /disable_thinking$/,
     when: always,
     why: "`renderers` keeps the empty block in the history; the template drops it, so ours wants `history: \"sampled\"`"
+  },
+  {
+    oracle: "renderers",
+    check: "only they continue",
+    renderers: /^qwen3$/,
+    when: (facts) => !facts.followedByUser,
+    why: "the answer closed an empty block of reasoning, which the template does not write once it is history"
+  },
+  {
+    oracle: "renderers",
+    check: "prompt",
+    renderers: /^nemotron3$/,
+    when: (facts) => facts.calledTools && facts.reasoned,
+    why: "a call that only dropped reasoning precedes: the cookbook, which ours follows, writes no line break before it"
   },
   {
     oracle: "renderers",

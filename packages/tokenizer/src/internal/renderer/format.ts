@@ -98,6 +98,8 @@ export type Parsing =
   | { readonly _tag: "string"; readonly stop: string }
   /** Channels, as gpt-oss writes. */
   | { readonly _tag: "harmony" }
+  /** Messages with a kind, as Inkling writes. */
+  | { readonly _tag: "tml" }
 
 /** @internal */
 export interface Format {

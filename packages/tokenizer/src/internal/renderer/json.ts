@@ -56,3 +56,37 @@ export const fields = (source: string): ReadonlyArray<Field> | undefined => {
   })
   return found
 }
+
+/**
+ * JSON text without spaces and with its keys in order, numbers as they are written; other text as it is.
+ *
+ * @internal
+ */
+export const compactSortedJson = (source: string): string => {
+  if (jsonProblem(source) !== undefined) return source
+  const parts = lexemes(source)
+  let at = 0
+  const list = (close: string, read: () => string): ReadonlyArray<string> => {
+    const items: Array<string> = []
+    while (parts[at] !== close) {
+      items.push(read())
+      if (parts[at] === ",") at++
+    }
+    at++
+    return items
+  }
+  const value = (): string => {
+    const part = parts[at++] ?? ""
+    if (part === "[") return `[${list("]", value).join(",")}]`
+    if (part === "{") {
+      const member = (): string => {
+        const key = JSON.stringify(JSON.parse(parts[at] ?? ""))
+        at += 2
+        return `${key}:${value()}`
+      }
+      return `{${[...list("}", member)].sort((left, right) => left < right ? -1 : 1).join(",")}}`
+    }
+    return part.startsWith("\"") ? JSON.stringify(JSON.parse(part)) : part
+  }
+  return value()
+}

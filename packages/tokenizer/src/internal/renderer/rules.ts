@@ -50,6 +50,7 @@ export const rules: ReadonlyArray<readonly [RegExp, ReadonlyArray<string>]> = [
   [/^nvidia\/NVIDIA-Nemotron-3-/, nemotron3],
   [/^nvidia\/NVIDIA-Nemotron-3\.5-Lightning-/, nemotron3Ultra.filter((name) => !name.includes("medium"))],
   [/^nvidia\/NVIDIA-Nemotron-3\.5-/, nemotron3Ultra],
+  [/^thinkingmachines\/Inkling/, ["tml_v0"]],
   [/^MiniMaxAI\/MiniMax-M2/, ["minimax_m2"]],
   [/^local\/chat$/, ["local_chat"]],
   [/^local\/(tiny|small)$/, ["role_colon"]]
