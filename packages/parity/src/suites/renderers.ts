@@ -1,7 +1,7 @@
 /**
  * `--renderers`: the same conversations through our renderers and through the official ones: tinker-cookbook for prompts,
  * weights, stops and parsing, and the package `renderers` for prompts and for continuing from sampled tokens.
- * A number after the flag says how many conversations a renderer gets (24), a word chooses renderers by name.
+ * A number after the flag says how many conversations a renderer gets (60), a word chooses renderers by name.
  */
 import type { Renderer } from "@effect-tinker/tokenizer"
 import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
@@ -280,7 +280,7 @@ export const renderers: Suite = {
   summary: "prompts, weights, stops, parsing and continued turns as the official packages have them",
   run: (args) =>
     Effect.scoped(Effect.gen(function*() {
-      const count = args.map(Number).find((n) => Number.isInteger(n) && n > 0) ?? 24
+      const count = args.map(Number).find((n) => Number.isInteger(n) && n > 0) ?? 60
       const word = args.find((arg) => !/^[\d-]/.test(arg))
       const chosen = families.filter((family) => word === undefined || family.name.includes(word))
       const python = yield* Effect.either(Python.makeIn({
@@ -481,7 +481,7 @@ export const renderers: Suite = {
           `${String(times).padStart(5)}  ${reason.oracle}, ${reason.check}, ${reason.renderers.source}: ${reason.why}`
         )
       }
-      if (word === undefined && count >= 24) {
+      if (word === undefined && count >= 60) {
         for (const entry of explained) {
           if (!reasons.has(entry)) differences.push(`explains nothing: ${entry.oracle}, ${entry.check}: ${entry.why}`)
         }
