@@ -10,6 +10,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["engine", () => import("./engine.js")],
   ["http2", () => import("./http2.js")],
   ["tokenizer", () => import("./tokenizer.js")],
+  ["rendering", () => import("./rendering.js")],
   ["sampling", () => import("./sampling.js")],
   ["fairness", () => import("./fairness.js")],
   ["growth", () => import("./growth.js")],

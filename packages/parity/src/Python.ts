@@ -32,7 +32,7 @@ const text = <E, R>(stream: Stream.Stream<Uint8Array, E, R>) =>
   stream.pipe(Stream.decodeText(), Stream.runCollect, Effect.map(Chunk.join("")))
 
 /** Output of a command that succeeds, or the end of what it complained about. */
-export const output = (command: Command.Command) =>
+const output = (command: Command.Command) =>
   Effect.scoped(
     Effect.gen(function*() {
       const process = yield* Command.start(command)
@@ -99,15 +99,33 @@ const environment = Effect.fnUntraced(
   })
 )
 
-/** The pinned SDK. `TINKER_PYTHON` names an interpreter that has it already. */
-export const make: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> = Effect.gen(function*() {
+const pinned = Effect.fnUntraced(function*(requirements: string, venv: string, variable: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const requirements = path.join(root, directory, "requirements.txt")
-  const wanted = yield* Effect.mapError(fs.readFileString(requirements), (error) => missing(error.message))
-  const given = yield* Config.string("TINKER_PYTHON").pipe(Config.option, Effect.orDie)
-  return yield* environment({ venv: ".venv", wanted, given })
+  const wanted = yield* Effect.mapError(
+    fs.readFileString(path.join(root, directory, requirements)),
+    (error) => missing(error.message)
+  )
+  const given = yield* Config.string(variable).pipe(Config.option, Effect.orDie)
+  return yield* environment({ venv, wanted, given })
 })
+
+/** The pinned SDK. `TINKER_PYTHON` names an interpreter that has it already. */
+export const make: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> = pinned(
+  "requirements.txt",
+  ".venv",
+  "TINKER_PYTHON"
+)
+
+/**
+ * The SDK with everything the heavier suites are held against: the cookbook, torch, transformers, peft, the renderer
+ * packages, gguf. `COOKBOOK_PYTHON` names an interpreter that has it already.
+ */
+export const makeCookbook: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> = pinned(
+  "requirements-cookbook.txt",
+  ".venv-cookbook",
+  "COOKBOOK_PYTHON"
+)
 
 /** Another version of the SDK, with the library its tokenizers come from. */
 export const makeVersion = (version: string): Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> =>

@@ -9,13 +9,26 @@ import { cli } from "./suites/cli.js"
 import { engine } from "./suites/engine.js"
 import { killed } from "./suites/killed.js"
 import { local } from "./suites/local.js"
+import { renderers } from "./suites/renderers.js"
 import { runtimes } from "./suites/runtimes.js"
 import { scenarios } from "./suites/scenarios.js"
 import { telemetry } from "./suites/telemetry.js"
 import { vectors } from "./suites/vectors.js"
+import { weights } from "./suites/weights.js"
 
 /** Add a suite here: its module does the rest. */
-const suites: ReadonlyArray<Suite> = [vectors, scenarios, local, engine, cli, telemetry, runtimes, killed]
+const suites: ReadonlyArray<Suite> = [
+  vectors,
+  scenarios,
+  local,
+  engine,
+  cli,
+  telemetry,
+  renderers,
+  weights,
+  runtimes,
+  killed
+]
 
 const usage = [
   "usage: npm run parity [-- FLAGS]",

@@ -9,7 +9,7 @@
  *
  * @since 0.1.0
  */
-import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -56,8 +56,25 @@ export interface RenderOptions {
   readonly addGenerationPrompt?: boolean | undefined
   /** Whether the text ends inside the last message, for the model to continue. Defaults to `false`. */
   readonly continueFinalMessage?: boolean | undefined
+  /** How far the template may go before it is stopped: it is somebody else's program. */
+  readonly budget?: Budget | undefined
   /** More variables for the template, such as `enable_thinking`. They win over everything else. */
   readonly variables?: Readonly<Record<string, unknown>> | undefined
+}
+
+/**
+ * What a render may take.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Budget {
+  /** Evaluated nodes, rounds of loops included. Defaults to 2 million. */
+  readonly steps?: number | undefined
+  /** Characters of any text, the result included. Defaults to 16 Mi. */
+  readonly length?: number | undefined
+  /** Defaults to 2 seconds. */
+  readonly time?: Duration.DurationInput | undefined
 }
 
 /**
@@ -102,17 +119,27 @@ export const compile = (
       [TypeId]: TypeId,
       source,
       render: Effect.fnUntraced(function*(messages, options) {
-        const now = yield* Clock.currentTimeMillis
+        const clock = yield* Effect.clock
+        const now = clock.unsafeCurrentTimeMillis()
+        const time = Duration.toMillis(options?.budget?.time ?? jinja.defaultBudget.time)
         const text = yield* Effect.try({
           try: () =>
-            compiled.render({
-              ...variables,
-              messages,
-              tools: options?.tools ?? null,
-              documents: null,
-              add_generation_prompt: options?.addGenerationPrompt ?? false,
-              ...options?.variables
-            }, new Date(now)),
+            compiled.render(
+              {
+                ...variables,
+                messages,
+                tools: options?.tools ?? null,
+                documents: null,
+                add_generation_prompt: options?.addGenerationPrompt ?? false,
+                ...options?.variables
+              },
+              new Date(now),
+              {
+                steps: options?.budget?.steps ?? jinja.defaultBudget.steps,
+                length: options?.budget?.length ?? jinja.defaultBudget.length,
+                isOver: () => clock.unsafeCurrentTimeMillis() - now > time
+              }
+            ),
           catch: (cause) => failed("render", cause)
         })
         return options?.continueFinalMessage === true ? yield* cutAfterFinal(text, messages.at(-1)) : text

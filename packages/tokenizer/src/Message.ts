@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 
 /**
@@ -209,3 +210,63 @@ export const toTemplate = (message: Message): Readonly<Record<string, unknown>> 
 
 const parseArguments = (text: string): unknown =>
   Either.getOrElse(Either.try((): unknown => JSON.parse(text)), () => text)
+
+const isRecord = (u: unknown): u is Readonly<Record<string, unknown>> =>
+  typeof u === "object" && u !== null && !Array.isArray(u)
+
+/** The same JSON value, whatever the order of keys. */
+const sameValue = (left: unknown, right: unknown): boolean => {
+  if (Array.isArray(left) && Array.isArray(right)) {
+    return left.length === right.length && left.every((item, i) => sameValue(item, right[i]))
+  }
+  if (isRecord(left) && isRecord(right)) {
+    const keys = Object.keys(left)
+    return keys.length === Object.keys(right).length &&
+      keys.every((key) => Object.hasOwn(right, key) && sameValue(left[key], right[key]))
+  }
+  return left === right
+}
+
+const shown = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
+
+const differs = (field: string, before: string, now: string): Option.Option<string> =>
+  Option.some(`${field}: ${shown(before)} became ${shown(now)}`)
+
+/**
+ * How a message that was sent back differs in meaning from the one it stands for, named by field; `None` when it says the
+ * same. Arguments of tool calls are compared as JSON values; text may be in one piece or in parts; reasoning may be
+ * missing, because many clients drop it, but may not be different; ids of calls count when both have one.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const difference = (original: Message, echoed: Message): Option.Option<string> => {
+  if (original.role !== echoed.role) return differs("role", original.role, echoed.role)
+  const [said, says] = [text(original), text(echoed)]
+  if (said !== says) return differs("content", said, says)
+  const [thought, thinks] = [thinking(original), thinking(echoed)]
+  if (thinks !== "" && thought !== thinks) return differs("reasoning", thought, thinks)
+  for (const field of ["name", "toolCallId"] as const) {
+    const [before, now] = [original[field], echoed[field]]
+    if (before !== undefined && now !== undefined && before !== now) return differs(field, before, now)
+  }
+  const [called, calls] = [original.toolCalls ?? [], echoed.toolCalls ?? []]
+  if (called.length !== calls.length) {
+    return differs("toolCalls", `${called.length} calls`, `${calls.length} calls`)
+  }
+  for (let i = 0; i < called.length; i++) {
+    const [before, now] = [called[i], calls[i]]
+    if (before === undefined || now === undefined) continue
+    if (before.name !== now.name) return differs(`toolCalls[${i}].name`, before.name, now.name)
+    if (before.id !== undefined && now.id !== undefined && before.id !== now.id) {
+      return differs(`toolCalls[${i}].id`, before.id, now.id)
+    }
+    if (
+      before.arguments !== now.arguments &&
+      !sameValue(parseArguments(before.arguments), parseArguments(now.arguments))
+    ) {
+      return differs(`toolCalls[${i}].arguments`, before.arguments, now.arguments)
+    }
+  }
+  return Option.none()
+}

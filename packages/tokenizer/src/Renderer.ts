@@ -7,10 +7,12 @@
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
-import type * as Message from "./Message.js"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Message from "./Message.js"
 import type { Tokenizer } from "./Tokenizer.js"
 import type { ChatTemplateFailed, RenderFailed } from "./TokenizerError.js"
+import { CannotContinue } from "./TokenizerError.js"
 
 /**
  * Which tokens of a conversation are trained on.
@@ -95,6 +97,40 @@ export interface Parser {
 }
 
 /**
+ * One answer of a model with the exact ids on both sides of it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Turn {
+  /** The messages the prompt was rendered from, with those of `toolMessages` in front. */
+  readonly messages: ReadonlyArray<Message.Message>
+  /** The ids the sampler was given. */
+  readonly prompt: Int32Array
+  /** The ids it answered with, the stop included. */
+  readonly completion: Int32Array
+}
+
+/**
+ * How strict a continuation is.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ContinueOptions {
+  /**
+   * `template` refuses where the model's template would write earlier answers differently. `sampled` keeps them as they
+   * were sampled: the prompt is then one the template would not write. Defaults to `template`.
+   */
+  readonly history?: "template" | "sampled" | undefined
+  /**
+   * Whether an answer that was cut short is closed with the tokens the format closes answers with, instead of refused.
+   * Those tokens were not sampled. Defaults to `false`.
+   */
+  readonly closeTruncated?: boolean | undefined
+}
+
+/**
  * A chat format with a tokenizer.
  *
  * @since 0.1.0
@@ -106,8 +142,11 @@ export interface Renderer {
   readonly tokenizer: Tokenizer
   /** Stop tokens, or stop strings for formats that have no such token: hand them to the sampler. */
   readonly stop: ReadonlyArray<number> | ReadonlyArray<string>
-  /** Whether each prompt of a conversation begins with the one before it, so that one example can hold all its turns. */
-  readonly isExtending: boolean
+  /**
+   * Whether the format only appends: each prompt of a conversation begins with the one before it, so that one example
+   * can hold all its turns.
+   */
+  readonly extends: boolean
   /** The tokens after which the model answers. */
   readonly generationPrompt: (
     messages: ReadonlyArray<Message.Message>,
@@ -136,6 +175,50 @@ export interface Renderer {
     tools: ReadonlyArray<Message.ToolSpec>,
     system?: string
   ) => Effect.Effect<ReadonlyArray<Message.Message>, RenderFailed>
+  /**
+   * The prompt after a turn and the messages that follow its answer. It begins with the exact ids of the turn's prompt and
+   * completion; only what follows them is encoded, so the cost of a turn does not grow with the conversation.
+   */
+  readonly continue: (
+    turn: Turn,
+    messages: ReadonlyArray<Message.Message>,
+    options?: ContinueOptions
+  ) => Either.Either<Int32Array, CannotContinue>
   readonly parse: (ids: Iterable<number>) => Parsed
   readonly parser: () => Parser
+}
+
+/**
+ * {@link Renderer.continue} for a conversation that somebody else keeps and sends back as a whole: it must hold the
+ * messages of the turn and an answer that means what was sampled (see `Message.difference`), before the new messages.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const continueConversation = (
+  renderer: Renderer,
+  turn: Turn,
+  conversation: ReadonlyArray<Message.Message>,
+  options?: ContinueOptions
+): Either.Either<Int32Array, CannotContinue> => {
+  const refuse = (reason: CannotContinue["reason"], index: number, description: string) =>
+    Either.left(new CannotContinue({ renderer: renderer.name, reason, index, description }))
+  const length = turn.messages.length
+  for (let i = 0; i < length; i++) {
+    const before = turn.messages[i]
+    const now = conversation[i]
+    if (before === now || before === undefined) continue
+    if (now === undefined) return refuse("MessageEdited", i, "it is missing")
+    const difference = Message.difference(before, now)
+    if (Option.isSome(difference)) {
+      // messages that declare tools are the format's own words
+      const declares = before.markup === true || now.markup === true || before.role === "tool_declare"
+      return refuse(declares ? "ToolsChanged" : "MessageEdited", i, difference.value)
+    }
+  }
+  const echoed = conversation[length]
+  if (echoed === undefined) return refuse("NothingNew", length, "the conversation ends before the answer")
+  const difference = Message.difference(renderer.parse(turn.completion).message, echoed)
+  if (Option.isSome(difference)) return refuse("AnswerDiffers", length, difference.value)
+  return renderer.continue(turn, conversation.slice(length + 1), options)
 }

@@ -10,14 +10,20 @@ import * as Option from "effect/Option"
 import * as ChatTemplate from "./ChatTemplate.js"
 import * as python from "./internal/python.js"
 import { deepseekV3 as deepseekV3Format } from "./internal/renderer/deepseekV3.js"
+import { deepseekV4 as deepseekV4Format } from "./internal/renderer/deepseekV4.js"
+import { glm5 as glm5Format } from "./internal/renderer/glm5.js"
 import { gptOss as gptOssFormat } from "./internal/renderer/gptOss.js"
 import { kimiK2 as kimiK2Format } from "./internal/renderer/kimiK2.js"
+import { localChat as localChatFormat } from "./internal/renderer/localChat.js"
 import { fromFormat } from "./internal/renderer/make.js"
+import { minimaxM2 as minimaxM2Format } from "./internal/renderer/minimaxM2.js"
+import { nemotron3 as nemotron3Format } from "./internal/renderer/nemotron3.js"
 import { qwen3 as qwen3Format } from "./internal/renderer/qwen3.js"
 import { qwen35 as qwen35Format } from "./internal/renderer/qwen35.js"
 import { rules } from "./internal/renderer/rules.js"
 import { llama3 as llama3Format, roleColon as roleColonFormat } from "./internal/renderer/simple.js"
 import { fromTemplate as templateRenderer } from "./internal/renderer/template.js"
+import { tmlV0 as tmlV0Format } from "./internal/renderer/tmlV0.js"
 import type * as Message from "./Message.js"
 import type * as Renderer from "./Renderer.js"
 import type { Tokenizer } from "./Tokenizer.js"
@@ -37,6 +43,23 @@ export interface ThinkingOptions {
    * the one before it. Defaults to `false`.
    */
   readonly keepThinking?: boolean | undefined
+}
+
+/**
+ * Settings of formats that can be told not to reason.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ReasoningOptions extends ThinkingOptions {
+  /** Whether the prompt lets the model reason. Defaults to `true`. */
+  readonly thinking?: boolean | undefined
+}
+
+const reasoning = (options: ReasoningOptions | undefined) => {
+  const thinking = options?.thinking ?? true
+  const keepThinking = options?.keepThinking ?? false
+  return { thinking, keepThinking, suffix: !thinking ? "_disable_thinking" : keepThinking ? "_preserve_thinking" : "" }
 }
 
 /**
@@ -95,6 +118,28 @@ export const qwen3Instruct = (tokenizer: Tokenizer): Effect.Effect<Renderer.Rend
   fromFormat(qwen3Format({ name: "qwen3_instruct", mode: "instruct", keepThinking: false }), tokenizer)
 
 /**
+ * Qwen3-VL, whose texts are written as Qwen3 Instruct's.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const qwen3Vl = (
+  tokenizer: Tokenizer,
+  options?: {
+    /** Whether the model is an Instruct one; only the name tells. Defaults to `true`. */
+    readonly instruct?: boolean | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(
+    qwen3Format({
+      name: options?.instruct === false ? "qwen3_vl" : "qwen3_vl_instruct",
+      mode: "instruct",
+      keepThinking: false
+    }),
+    tokenizer
+  )
+
+/**
  * Qwen3.5 with thinking, as the model's template writes it: texts are trimmed, and a prompt opens the reasoning.
  *
  * @since 0.1.0
@@ -106,7 +151,7 @@ export const qwen35 = (
 ): Effect.Effect<Renderer.Renderer, RenderFailed> =>
   fromFormat(
     qwen35Format({
-      name: "qwen3_5",
+      name: options?.keepThinking === true ? "qwen3_5_preserve_thinking" : "qwen3_5",
       version: "3.5",
       thinking: true,
       keepThinking: options?.keepThinking ?? false
@@ -133,6 +178,21 @@ export const qwen35DisableThinking = (
     }),
     tokenizer
   )
+
+/**
+ * Qwen3.6: Qwen3.5's format, except that constants in tool calls are written as JSON. The Tinker cookbook has Qwen3.5's
+ * renderers for it.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const qwen36 = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  return fromFormat(qwen35Format({ name: `qwen3_6${suffix}`, version: "3.6", thinking, keepThinking }), tokenizer)
+}
 
 /**
  * Qwen3.8 with thinking, as the model's template writes it: reasoning stays in the history, and the system message begins
@@ -249,7 +309,192 @@ export const kimiK2 = (
   tokenizer: Tokenizer,
   options?: ThinkingOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(kimiK2Format({ name: "kimi_k2", keepThinking: options?.keepThinking ?? false }), tokenizer)
+  fromFormat(
+    kimiK2Format({ name: "kimi_k2", keepThinking: options?.keepThinking ?? false, opens: "nothing" }),
+    tokenizer
+  )
+
+/**
+ * Kimi K2.5: a prompt opens the reasoning, and tools are declared as TypeScript.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const kimiK25 = (
+  tokenizer: Tokenizer,
+  options?: Pick<ReasoningOptions, "thinking">
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const thinking = options?.thinking ?? true
+  return fromFormat(
+    kimiK2Format({
+      name: thinking ? "kimi_k25" : "kimi_k25_disable_thinking",
+      keepThinking: false,
+      opens: thinking ? "reasoning" : "answer"
+    }),
+    tokenizer
+  )
+}
+
+/**
+ * Kimi K2.6: as K2.5, and reasoning can stay in the history, as its template has it with `preserve_thinking`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const kimiK26 = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  return fromFormat(
+    kimiK2Format({ name: `kimi_k26${suffix}`, keepThinking, opens: thinking ? "reasoning" : "answer" }),
+    tokenizer
+  )
+}
+
+/**
+ * Nemotron 3 Nano and Super. `low` effort, which only Super knows, is said at the end of the last question.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const nemotron3 = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions & { readonly effort?: "low" | "full" | undefined }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  const isLow = options?.effort === "low"
+  return fromFormat(
+    nemotron3Format({
+      name: `nemotron3${isLow ? "_low_thinking" : suffix}`,
+      ultra: false,
+      thinking,
+      keepThinking,
+      effort: isLow ? "low" : undefined
+    }),
+    tokenizer
+  )
+}
+
+/**
+ * Nemotron 3 Ultra and the Nemotron 3.5 models. `medium` effort, which Ultra and 3.5 Super know, is said at the end of the
+ * last question.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const nemotron3Ultra = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions & { readonly effort?: "medium" | "full" | undefined }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  const isMedium = options?.effort === "medium"
+  return fromFormat(
+    nemotron3Format({
+      name: `nemotron3_ultra${isMedium ? "_medium_thinking" : suffix}`,
+      ultra: true,
+      thinking,
+      keepThinking,
+      effort: isMedium ? "efficient" : undefined
+    }),
+    tokenizer
+  )
+}
+
+/**
+ * DeepSeek V4.1, told how hard to think before everything else; `none` is its chat mode, which does not reason. Reasoning
+ * of earlier answers is dropped unless tools are declared.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const deepseekV41 = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions & {
+    /** Defaults to `"high"`, as the template does. */
+    readonly effort?: "none" | "low" | "high" | "max" | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const effort = options?.effort ?? "high"
+  const keepThinking = options?.keepThinking ?? false
+  const suffixes = { none: "_disable_thinking", low: "_low_reasoning", high: "", max: "_max_reasoning" }
+  const efforts = { none: undefined, low: 50, high: 75, max: 100 }
+  return fromFormat(
+    deepseekV4Format({
+      name: `deepseekv4_1${effort === "high" && keepThinking ? "_preserve_thinking" : suffixes[effort]}`,
+      effort: efforts[effort],
+      keepThinking
+    }),
+    tokenizer
+  )
+}
+
+/**
+ * GLM 5.3, which always reasons and keeps its reasoning in the history.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const glm53 = (
+  tokenizer: Tokenizer,
+  options?: {
+    /** Defaults to `"max"`, as the template does. */
+    readonly effort?: "low" | "high" | "max" | undefined
+    /** Whether earlier reasoning stays; the template's `clear_thinking` drops it. Defaults to `true`. */
+    readonly keepThinking?: boolean | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const effort = options?.effort ?? "max"
+  const names = { low: "Low", high: "High", max: "Max" } as const
+  return fromFormat(
+    glm5Format({
+      name: `glm5_3_${effort}_reasoning`,
+      effort: names[effort],
+      keepThinking: options?.keepThinking ?? true
+    }),
+    tokenizer
+  )
+}
+
+/**
+ * MiniMax M2 and M2.5.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const minimaxM2 = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(minimaxM2Format({ name: "minimax_m2", keepThinking: options?.keepThinking ?? false }), tokenizer)
+
+/**
+ * Inkling, whose history is never written differently. Its vocabulary is o200k with `Tokenizer.inklingTokens`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const tmlV0 = (
+  tokenizer: Tokenizer,
+  options?: {
+    /** How hard to think, from 0 up to but not including 1. Defaults to 0.9. */
+    readonly effort?: number | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const effort = options?.effort ?? 0.9
+  return effort >= 0 && effort < 1
+    ? fromFormat(tmlV0Format({ effort }), tokenizer)
+    : Effect.fail(new RenderFailed({ renderer: "tml_v0", description: `the effort ${effort} is not in [0, 1)` }))
+}
+
+/**
+ * The embedded model `local/chat`: Qwen3's frame, one line a tool, and a history that keeps its reasoning.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const localChat = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+  fromFormat(localChatFormat, tokenizer)
 
 /**
  * A renderer for a model nobody wrote one for: prompts come from its chat template, answers are read as text up to the end
@@ -276,8 +521,14 @@ const makers: Readonly<Record<string, Make>> = {
   qwen3: (tokenizer) => qwen3(tokenizer),
   qwen3_disable_thinking: (tokenizer) => qwen3DisableThinking(tokenizer),
   qwen3_instruct: qwen3Instruct,
+  qwen3_vl: (tokenizer) => qwen3Vl(tokenizer, { instruct: false }),
+  qwen3_vl_instruct: (tokenizer) => qwen3Vl(tokenizer),
   qwen3_5: (tokenizer) => qwen35(tokenizer),
   qwen3_5_disable_thinking: (tokenizer) => qwen35DisableThinking(tokenizer),
+  qwen3_5_preserve_thinking: (tokenizer) => qwen35(tokenizer, { keepThinking: true }),
+  qwen3_6: (tokenizer) => qwen36(tokenizer),
+  qwen3_6_disable_thinking: (tokenizer) => qwen36(tokenizer, { thinking: false }),
+  qwen3_6_preserve_thinking: (tokenizer) => qwen36(tokenizer, { keepThinking: true }),
   qwen3_8_xhigh_reasoning: (tokenizer) => qwen38(tokenizer),
   qwen3_8_medium_reasoning: (tokenizer) => qwen38(tokenizer, { effort: "medium" }),
   qwen3_8_low_reasoning: (tokenizer) => qwen38(tokenizer, { effort: "low" }),
@@ -289,7 +540,31 @@ const makers: Readonly<Record<string, Make>> = {
   gpt_oss_low_reasoning: (tokenizer) => gptOss(tokenizer, { effort: "low" }),
   gpt_oss_medium_reasoning: (tokenizer) => gptOss(tokenizer, { effort: "medium" }),
   gpt_oss_high_reasoning: (tokenizer) => gptOss(tokenizer, { effort: "high" }),
-  kimi_k2: (tokenizer) => kimiK2(tokenizer)
+  kimi_k2: (tokenizer) => kimiK2(tokenizer),
+  kimi_k25: (tokenizer) => kimiK25(tokenizer),
+  kimi_k25_disable_thinking: (tokenizer) => kimiK25(tokenizer, { thinking: false }),
+  kimi_k26: (tokenizer) => kimiK26(tokenizer),
+  kimi_k26_disable_thinking: (tokenizer) => kimiK26(tokenizer, { thinking: false }),
+  kimi_k26_preserve_thinking: (tokenizer) => kimiK26(tokenizer, { keepThinking: true }),
+  nemotron3: (tokenizer) => nemotron3(tokenizer),
+  nemotron3_low_thinking: (tokenizer) => nemotron3(tokenizer, { effort: "low" }),
+  nemotron3_disable_thinking: (tokenizer) => nemotron3(tokenizer, { thinking: false }),
+  nemotron3_preserve_thinking: (tokenizer) => nemotron3(tokenizer, { keepThinking: true }),
+  nemotron3_ultra: (tokenizer) => nemotron3Ultra(tokenizer),
+  nemotron3_ultra_disable_thinking: (tokenizer) => nemotron3Ultra(tokenizer, { thinking: false }),
+  nemotron3_ultra_medium_thinking: (tokenizer) => nemotron3Ultra(tokenizer, { effort: "medium" }),
+  nemotron3_ultra_preserve_thinking: (tokenizer) => nemotron3Ultra(tokenizer, { keepThinking: true }),
+  deepseekv4_1: (tokenizer) => deepseekV41(tokenizer),
+  deepseekv4_1_low_reasoning: (tokenizer) => deepseekV41(tokenizer, { effort: "low" }),
+  deepseekv4_1_max_reasoning: (tokenizer) => deepseekV41(tokenizer, { effort: "max" }),
+  deepseekv4_1_disable_thinking: (tokenizer) => deepseekV41(tokenizer, { effort: "none" }),
+  deepseekv4_1_preserve_thinking: (tokenizer) => deepseekV41(tokenizer, { keepThinking: true }),
+  glm5_3_max_reasoning: (tokenizer) => glm53(tokenizer),
+  glm5_3_low_reasoning: (tokenizer) => glm53(tokenizer, { effort: "low" }),
+  glm5_3_high_reasoning: (tokenizer) => glm53(tokenizer, { effort: "high" }),
+  tml_v0: (tokenizer) => tmlV0(tokenizer),
+  minimax_m2: (tokenizer) => minimaxM2(tokenizer),
+  local_chat: localChat
 }
 
 /**
@@ -326,7 +601,7 @@ export const recommended = (model: string): ReadonlyArray<string> =>
 
 /**
  * The recommended renderer of a model; for a model without one, a renderer on the tokenizer's chat template, which can
- * prompt but not train.
+ * prompt but not train. Where there is neither it fails, and says what to do.
  *
  * @since 0.1.0
  * @category constructors
@@ -336,7 +611,19 @@ export const forModel = (
   tokenizer: Tokenizer
 ): Effect.Effect<Renderer.Renderer, RenderFailed | ChatTemplateFailed> => {
   const [name] = recommended(model)
-  return name === undefined
-    ? Either.map(ChatTemplate.fromTokenizer(tokenizer), (template) => fromTemplate(template, tokenizer))
-    : byName(name, tokenizer)
+  if (name !== undefined) return byName(name, tokenizer)
+  if (tokenizer.chatTemplates["default"] === undefined) {
+    return Effect.fail(
+      new RenderFailed({
+        renderer: model,
+        description:
+          "no renderer is known for this model, and its tokenizer has no chat template. If it was trained on a " +
+          `format of another model, name it with Renderers.byName (${
+            names.join(", ")
+          }); a base model takes role_colon; ` +
+          "a template of your own goes to Renderers.fromTemplate"
+      })
+    )
+  }
+  return Either.map(ChatTemplate.fromTokenizer(tokenizer), (template) => fromTemplate(template, tokenizer))
 }

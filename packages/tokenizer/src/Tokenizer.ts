@@ -100,12 +100,24 @@ export interface Decoder {
 }
 
 /**
+ * The least a tokenizer is: text to ids and back. What needs no more than that should ask for no more, so that a tokenizer of
+ * one's own will do; every {@link Tokenizer} is one.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface TextCodec {
+  readonly encode: (text: string) => Int32Array
+  readonly decode: (ids: Iterable<number>) => string
+}
+
+/**
  * A loaded tokenizer: plain functions, no effects.
  *
  * @since 0.1.0
  * @category models
  */
-export interface Tokenizer {
+export interface Tokenizer extends TextCodec {
   readonly [TypeId]: TypeId
   /** The name it was loaded by. */
   readonly id: string
@@ -243,6 +255,42 @@ export const fromTiktoken = (files: TiktokenFiles): Effect.Effect<Tokenizer, Tok
  * @category constructors
  */
 export const kimiPattern: string = load.kimiPattern
+
+/**
+ * The word pattern of o200k, which Inkling uses.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const o200kPattern: string = load.o200kPattern
+
+/**
+ * Inkling's control tokens, which come after o200k's ranks: `fromTiktoken({ ranks, pattern: o200kPattern, specialTokens:
+ * inklingTokens })` is its tokenizer.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const inklingTokens: Readonly<Record<string, number>> = {
+  "<|endoftext|>": 199_999,
+  "<|message_user|>": 200_000,
+  "<|message_model|>": 200_001,
+  "<|message_system|>": 200_002,
+  "<|message_tool|>": 200_003,
+  "<|content_text|>": 200_004,
+  "<|content_image|>": 200_005,
+  "<|content_model_end_sampling|>": 200_006,
+  "<|content_thinking|>": 200_008,
+  "<|end_message|>": 200_010,
+  "<|content_audio_input|>": 200_020,
+  "<|content_tool_error|>": 200_022,
+  "<|audio|>": 200_023,
+  "<|content_xml|>": 200_024,
+  "<|begin_of_text|>": 200_028,
+  "<|audio_end|>": 200_043,
+  "<|content_invoke_tool_json|>": 200_049,
+  "<|content_invoke_tool_text|>": 200_057
+}
 
 /**
  * Encodes many texts, giving other fibers, timers and sockets a turn at least every 32 768 characters.

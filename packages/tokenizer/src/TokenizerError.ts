@@ -227,6 +227,58 @@ export class RenderFailed extends Schema.TaggedError<RenderFailed>(
 }
 
 /**
+ * The next prompt cannot begin with the ids of the turn before it. `reason` says why:
+ *
+ * - `HistoryRewritten`: the format writes an earlier answer differently once it is history, such as without its reasoning.
+ * - `ToolsChanged`: other tools are declared than the turn was prompted with.
+ * - `MessageEdited`: a message before the answer differs from what the turn was prompted with.
+ * - `AnswerDiffers`: the conversation's answer does not mean what was sampled.
+ * - `AnswerTruncated`: the answer has no end.
+ * - `AnswerMalformed`: something follows the answer's end, or its end is not one the format keeps.
+ * - `UnsampledAnswer`: a new message speaks for the assistant.
+ * - `UnknownRole`: the format has no such role.
+ * - `PromptMismatch`: the prompt does not end where this renderer asks for an answer.
+ * - `NothingNew`: there is no message after the answer.
+ * - `Unrenderable`: a new message has no form in this format.
+ * - `Unsupported`: this renderer cannot prove what its template does to history.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class CannotContinue extends Schema.TaggedError<CannotContinue>(
+  "@effect-tinker/tokenizer/TokenizerError/CannotContinue"
+)("CannotContinue", {
+  /** The renderer that refused. */
+  renderer: Schema.String,
+  reason: Schema.Literal(
+    "HistoryRewritten",
+    "ToolsChanged",
+    "MessageEdited",
+    "AnswerDiffers",
+    "AnswerTruncated",
+    "AnswerMalformed",
+    "UnsampledAnswer",
+    "UnknownRole",
+    "PromptMismatch",
+    "NothingNew",
+    "Unrenderable",
+    "Unsupported"
+  ),
+  /** The message it is about, counted in the whole conversation. */
+  index: Schema.optional(Schema.Number),
+  description: Schema.String
+}) {
+  /** Asking again does not help. */
+  get isRetryable(): boolean {
+    return false
+  }
+  override get message(): string {
+    const at = this.index === undefined ? "" : ` (message ${this.index})`
+    return `${this.renderer}: ${this.reason}${at}: ${this.description}`
+  }
+}
+
+/**
  * Every failure of loading a tokenizer.
  *
  * @since 0.1.0

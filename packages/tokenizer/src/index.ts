@@ -6,6 +6,16 @@
 export * as AddedToken from "./AddedToken.js"
 
 /**
+ * Text in, text out: messages to a model and its answer back, over anything that samples tokens.
+ *
+ * An answer keeps the exact ids and log probabilities it was sampled with. The next turn continues from those ids wherever
+ * the format allows it, and says why where it does not: what is trained on is what was sampled.
+ *
+ * @since 0.1.0
+ */
+export * as Chat from "./Chat.js"
+
+/**
  * A model's own chat template: messages to the text the model was trained on.
  *
  * Templates are Jinja written against Python. They run on `@huggingface/jinja`, changed where its habits differ from

@@ -8,71 +8,25 @@
 import type { Renderer } from "@effect-tinker/tokenizer"
 import { ChatTemplate, Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, FastCheck, Option } from "effect"
+import { Effect, Either, FastCheck, Option } from "effect"
+import { existsSync, readFileSync } from "node:fs"
 import { conversation, names } from "./support/conversations.js"
 import type { Flags } from "./support/golden.js"
 import { renders } from "./support/golden.js"
 import { load } from "./support/models.js"
+import {
+  chatml,
+  deepseekLike,
+  deepseekV4Like,
+  glm,
+  harmony,
+  inkling,
+  kimi,
+  llamaLike,
+  localLike,
+  minimax
+} from "./support/synthetic.js"
 import * as tiny from "./support/tiny.js"
-
-/** The tiny vocabulary with more control tokens. */
-const withTokens = (tokens: ReadonlyArray<string>) =>
-  Effect.runSync(Tokenizer.fromHuggingFace({
-    id: "ours",
-    tokenizerConfig: tiny.tokenizerConfig,
-    tokenizerJson: {
-      ...tiny.tokenizerJson,
-      added_tokens: [
-        ...tiny.tokenizerJson.added_tokens,
-        ...tokens.map((content, i) => ({
-          id: tiny.idOf("<pad>") + 1 + i,
-          content,
-          special: true,
-          normalized: false,
-          single_word: false,
-          lstrip: false,
-          rstrip: false
-        }))
-      ]
-    }
-  }))
-
-const chatml = withTokens([
-  "<|im_start|>",
-  "<|im_end|>",
-  "<tool_call>",
-  "</tool_call>",
-  "<tool_response>",
-  "</tool_response>"
-])
-// <|end|> is among the tiny ones
-const harmony = withTokens(["<|start|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"])
-const kimi = withTokens([
-  "<|im_user|>",
-  "<|im_assistant|>",
-  "<|im_system|>",
-  "<|im_middle|>",
-  "<|im_end|>",
-  "<|tool_calls_section_begin|>",
-  "<|tool_calls_section_end|>",
-  "<|tool_call_begin|>",
-  "<|tool_call_argument_begin|>",
-  "<|tool_call_end|>"
-])
-const llamaLike = withTokens(["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"])
-const deepseekLike = withTokens([
-  "<｜begin▁of▁sentence｜>",
-  "<｜end▁of▁sentence｜>",
-  "<｜User｜>",
-  "<｜Assistant｜>",
-  "<｜tool▁calls▁begin｜>",
-  "<｜tool▁calls▁end｜>",
-  "<｜tool▁call▁begin｜>",
-  "<｜tool▁call▁end｜>",
-  "<｜tool▁sep｜>",
-  "<｜tool▁output▁begin｜>",
-  "<｜tool▁output▁end｜>"
-])
 
 const golden = (template: string, name: string, flags: Flags): string | undefined =>
   renders.templates[template]?.[name]?.[flags]?.text
@@ -367,11 +321,26 @@ describe("every renderer", () => {
     gpt_oss: Renderers.gptOss(harmony),
     gpt_oss_low: Renderers.gptOss(harmony, { effort: "low" }),
     kimi_k2: Renderers.kimiK2(kimi),
-    "kimi_k2, kept": Renderers.kimiK2(kimi, { keepThinking: true })
+    "kimi_k2, kept": Renderers.kimiK2(kimi, { keepThinking: true }),
+    kimi_k25: Renderers.kimiK25(kimi),
+    kimi_k26_disable_thinking: Renderers.kimiK26(kimi, { thinking: false }),
+    "kimi_k26, kept": Renderers.kimiK26(kimi, { keepThinking: true }),
+    deepseekv4_1: Renderers.deepseekV41(deepseekV4Like),
+    deepseekv4_1_disable: Renderers.deepseekV41(deepseekV4Like, { effort: "none" }),
+    "deepseekv4_1, kept": Renderers.deepseekV41(deepseekV4Like, { keepThinking: true }),
+    glm5_3: Renderers.glm53(glm),
+    "glm5_3, dropped": Renderers.glm53(glm, { keepThinking: false }),
+    nemotron3_disable_thinking: Renderers.nemotron3(chatml, { thinking: false }),
+    nemotron3_ultra_disable_thinking: Renderers.nemotron3Ultra(chatml, { thinking: false }),
+    qwen3_vl_instruct: Renderers.qwen3Vl(chatml),
+    qwen3_6: Renderers.qwen36(chatml),
+    local_chat: Renderers.localChat(localLike),
+    tml_v0: Renderers.tmlV0(inkling)
   })
 
   const reasons = (name: string) =>
-    /qwen3$|qwen3, kept|qwen3_[58]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi/.test(name) && !/disable/.test(name)
+    /qwen3$|qwen3, kept|qwen3_[568]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi|deepseekv4|glm|local|tml/.test(name) &&
+    !/disable/.test(name)
   const callsTools = (name: string) => !/role_colon|llama3/.test(name)
 
   const turns = (name: string): ReadonlyArray<ReadonlyArray<Message.Message>> => [
@@ -381,7 +350,7 @@ describe("every renderer", () => {
       Message.user("the cat?"),
       Message.assistant("sat."),
       Message.user("the mat?"),
-      Message.assistant(/^qwen3_[58]/.test(name) ? "was\n\nsat on" : "  was\n\nsat on")
+      Message.assistant(/^qwen3_[568]|glm|nemotron/.test(name) ? "was\n\nsat on" : "  was\n\nsat on")
     ],
     ...(reasons(name) ? [[Message.user("the cat?"), Message.assistant("sat.", "it had\n a mat")]] : []),
     ...(callsTools(name)
@@ -479,7 +448,7 @@ describe("every renderer", () => {
         })
         const whole = yield* renderer.supervised(plain.slice(0, 5), "all_assistant_messages")
         const isPrefix = prompts.slice(0, 2).every((prompt) => prompt.every((id, at) => id === whole.tokens[at]))
-        if (renderer.isExtending) assert.isTrue(extends_ && isPrefix, name)
+        if (renderer.extends) assert.isTrue(extends_ && isPrefix, name)
       }
     }))
 
@@ -492,7 +461,7 @@ describe("every renderer", () => {
         Message.assistant("2", "due")
       ]
       const renderer = yield* Renderers.qwen3(chatml)
-      assert.isFalse(renderer.isExtending)
+      assert.isFalse(renderer.extends)
       const examples = yield* renderer.supervisedAll(messages, "all_assistant_messages")
       assert.strictEqual(examples.length, 2)
       assert.deepStrictEqual(examples[0], yield* renderer.supervised(messages.slice(0, 2)))
@@ -501,6 +470,93 @@ describe("every renderer", () => {
       assert.include((yield* Effect.flip(renderer.supervisedAll(messages, "all_tokens"))).message, "all_tokens")
       const kept = yield* Renderers.qwen3(chatml, { keepThinking: true })
       assert.strictEqual((yield* kept.supervisedAll(messages, "all_assistant_messages")).length, 1)
+    }))
+})
+
+describe("local/chat", () => {
+  const tools = [
+    {
+      name: "add",
+      description: "Adds two numbers",
+      parameters: {
+        type: "object",
+        properties: { a: { type: "number" }, b: { type: ["number", "null"] }, note: {} },
+        required: ["a"]
+      }
+    },
+    { name: "now", description: "", parameters: {} }
+  ]
+
+  it.effect("writes what its format says", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.localChat(localLike)
+      const call = { name: "add", arguments: "{\"a\":1.0,\"b\":[\"é\",{\"c\":null}]}" }
+      const messages = [
+        ...(yield* renderer.toolMessages(tools, "Be brief.")),
+        Message.user("1+1?"),
+        { ...Message.assistant("Let me see", "hm"), toolCalls: [call, { name: "now", arguments: "{}" }] },
+        { role: "tool", content: "2" },
+        { role: "tool", content: "noon" },
+        Message.assistant("2"),
+        Message.user("Thanks")
+      ]
+      const text = [
+        "<|im_start|>system\nBe brief.\n\n<tools>\nadd(a: number, b?: number|null, note?: any) Adds two numbers\nnow()\n",
+        "</tools><|im_end|>\n<|im_start|>user\n1+1?<|im_end|>\n<|im_start|>assistant\n<think>\nhm\n</think>\n\nLet me see\n",
+        "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1.0, \"b\": [\"é\", {\"c\": null}]}}\n</tool_call>\n",
+        "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call><|im_end|>\n",
+        "<|im_start|>user\n<tool_response>\n2\n</tool_response>\n<tool_response>\nnoon\n</tool_response><|im_end|>\n",
+        "<|im_start|>assistant\n2<|im_end|>\n<|im_start|>user\nThanks<|im_end|>\n<|im_start|>assistant\n"
+      ].join("")
+      const prompt = yield* renderer.generationPrompt(messages)
+      assert.strictEqual(renderer.tokenizer.decode(prompt), text)
+      assert.deepStrictEqual(Array.from(prompt), Array.from(localLike.encode(text, { addSpecialTokens: false })))
+    }))
+
+  const directory = new URL("../../local/models/chat/", import.meta.url)
+  it.effect.skipIf(!existsSync(new URL("chat_template.jinja", directory)))(
+    "prompts with its template's ids",
+    () =>
+      Effect.gen(function*() {
+        const read = (name: string) => readFileSync(new URL(name, directory), "utf8")
+        const tokenizer = yield* Tokenizer.fromHuggingFace({
+          id: "local/chat",
+          tokenizerJson: JSON.parse(read("tokenizer.json")),
+          tokenizerConfig: JSON.parse(read("tokenizer_config.json")),
+          chatTemplates: { default: read("chat_template.jinja") }
+        })
+        const renderer = yield* Renderers.forModel("local/chat", tokenizer)
+        assert.strictEqual(renderer.name, "local_chat")
+        const template = yield* ChatTemplate.fromTokenizer(tokenizer)
+        for (const name of names) {
+          const { messages, tools } = conversation(name)
+          const text = yield* template.render(messages.map(Message.toTemplate), {
+            addGenerationPrompt: true,
+            tools: tools.length === 0 ? undefined : tools.map((tool) => ({ type: "function", function: tool }))
+          })
+          const ids = yield* renderer.generationPrompt(yield* declared(renderer, name))
+          assert.strictEqual(tokenizer.decode(ids), text, name)
+          // an answer is sampled after its header: a line break it begins with is no part of the header's
+          if (name === "indentation") continue
+          assert.deepStrictEqual(Array.from(ids), Array.from(tokenizer.encode(text, { addSpecialTokens: false })), name)
+        }
+      })
+  )
+})
+
+describe("MiniMax M2", () => {
+  it.effect("opens the reasoning, reads calls, and folds the line break before bare calls into the header", () =>
+    Effect.gen(function*() {
+      const renderer = yield* Renderers.minimaxM2(minimax)
+      const call = { ...Message.assistant("", "so"), toolCalls: [{ name: "f", arguments: "{\"x\": 1, \"y\": \"z\"}" }] }
+      const messages = [Message.user("go"), call]
+      const { tokens } = yield* renderer.supervised(messages)
+      const prompt = yield* renderer.generationPrompt(messages.slice(0, 1))
+      assert.isTrue(renderer.tokenizer.decode(prompt).endsWith("]~b]ai\n<think>\n"))
+      assert.deepStrictEqual(renderer.parse(tokens.subarray(prompt.length)).message, {
+        ...call,
+        content: [{ type: "thinking", thinking: "so" }]
+      })
     }))
 })
 
@@ -530,7 +586,7 @@ describe("masking", () => {
   const s = "S<|im_end|>"
   const u1 = "U1<|im_end|>"
   const u2 = "U2<|im_end|>"
-  const t = "\n<tool_response>\nT\n</tool_response><|im_end|>"
+  const t = "<tool_response>\nT\n</tool_response><|im_end|>"
 
   it.effect("weighs what the mode says", () =>
     Effect.gen(function*() {
@@ -658,7 +714,7 @@ describe("choosing", () => {
       ["Qwen/Qwen3-8B", "qwen3"],
       ["Qwen/Qwen3-8B-Base", "role_colon"],
       ["Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3_instruct"],
-      ["Qwen/Qwen3-VL-30B-A3B-Instruct", undefined],
+      ["Qwen/Qwen3-VL-30B-A3B-Instruct", "qwen3_vl_instruct"],
       ["Qwen/Qwen3.5-4B", "qwen3_5"],
       ["Qwen/Qwen3.5-35B-A3B-Base", "role_colon"],
       ["Qwen/Qwen3.8-27B", "qwen3_8_xhigh_reasoning"],
@@ -666,7 +722,16 @@ describe("choosing", () => {
       ["deepseek-ai/DeepSeek-V3.1-Base", "role_colon"],
       ["openai/gpt-oss-20b:peft", "gpt_oss_no_sysprompt"],
       ["moonshotai/Kimi-K2-Thinking", "kimi_k2"],
-      ["moonshotai/Kimi-K2.5", undefined],
+      ["moonshotai/Kimi-K2.5", "kimi_k25"],
+      ["moonshotai/Kimi-K2.6", "kimi_k26"],
+      ["Qwen/Qwen3.6-27B", "qwen3_5"],
+      ["deepseek-ai/DeepSeek-V4.1-Flash-1017", "deepseekv4_1"],
+      ["zai-org/GLM-5.3-Flash", "glm5_3_max_reasoning"],
+      ["nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron3"],
+      ["nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16", "nemotron3_ultra"],
+      ["thinkingmachines/Inkling-Small", "tml_v0"],
+      ["local/chat", "local_chat"],
+      ["local/tiny", "role_colon"],
       ["somebody/else", undefined]
     ]
     for (const [model, name] of table) assert.strictEqual(Renderers.recommended(model)[0], name, model)
@@ -678,6 +743,14 @@ describe("choosing", () => {
       assert.include((yield* Effect.flip(Renderers.byName("nothing", chatml))).message, "role_colon")
       assert.strictEqual((yield* Renderers.forModel("Qwen/Qwen3-8B", chatml)).name, "qwen3")
       assert.strictEqual((yield* Renderers.forModel("somebody/else", chatml)).name, "template")
+      const bare = { ...chatml, chatTemplates: {} }
+      const unknown = yield* Effect.flip(Renderers.forModel("somebody/else", bare))
+      assert.include(unknown.message, "Renderers.byName")
+      for (const name of Renderers.names) {
+        const made = yield* Effect.either(Renderers.byName(name, chatml))
+        // the name is the renderer's own, except for one that the cookbook knows by two
+        if (Either.isRight(made) && name !== "deepseekv3_disable_thinking") assert.strictEqual(made.right.name, name)
+      }
       assert.include((yield* Effect.flip(Renderers.kimiK2(llamaLike))).message, "<|im_end|>")
     }))
 

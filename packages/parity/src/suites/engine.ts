@@ -9,7 +9,7 @@ import { FileSystem, Path } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
 import { Console, Effect, Either, Schema } from "effect"
 import { largeModel } from "../engine/large.js"
-import * as Torch from "../engine/Torch.js"
+import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
 import type { PythonMissing } from "../Suite.js"
 import { Differs, PythonFailed } from "../Suite.js"
@@ -190,14 +190,16 @@ const compare = Effect.fnUntraced(function*(root: string, reference: Case) {
 })
 
 const tiny = Effect.gen(function*() {
-  const torch = yield* Torch.make
+  const python = yield* Python.makeCookbook
+  const torch = (...args: ReadonlyArray<string>) =>
+    python.runIn({ TRANSFORMERS_VERBOSITY: "error", HF_HUB_OFFLINE: "1" }, "engine_reference", ...args)
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const root = yield* fs.makeTempDirectoryScoped()
-  yield* torch("engine_reference", "make", root)
+  yield* torch("make", root)
   const reference = yield* Schema.decode(Reference)(yield* fs.readFileString(path.join(root, "reference.json")))
   const results = yield* Effect.forEach(reference, (one) => compare(root, one))
-  const checked = yield* Schema.decode(Checked)(yield* torch("engine_reference", "check", root))
+  const checked = yield* Schema.decode(Checked)(yield* torch("check", root))
   const differences = results.flatMap(({ differences, name, ours }) => {
     const difference = apart(ours, checked[name] ?? [])
     return difference <= tolerance.logprobs

@@ -80,7 +80,7 @@ export const weights: Suite = {
   summary: "merged models and PEFT adapters equal to those of the Python cookbook, tensor by tensor",
   run: () =>
     Effect.gen(function*() {
-      const python = yield* Python.makeWith("cookbook")
+      const python = yield* Python.makeCookbook
       const fs = yield* FileSystem.FileSystem
       const path = yield* Path.Path
       const directory = yield* fs.makeTempDirectoryScoped({ prefix: "weights-" })

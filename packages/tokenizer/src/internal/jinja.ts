@@ -17,7 +17,10 @@ const library: {
   readonly parse: (tokens: unknown) => Node
   readonly tokenize: (source: string, options: object) => unknown
   readonly Environment: new() => { readonly set: (name: string, value: unknown) => void }
-  readonly Interpreter: new(environment: object) => { readonly run: (program: Node) => { readonly value: string } }
+  readonly Interpreter: new(environment: object) => {
+    run(program: Node): { readonly value: string }
+    evaluate(statement: unknown, environment: unknown): unknown
+  }
 } = Jinja
 
 const isNode = (u: unknown): u is Node => Predicate.hasProperty(u, "type") && Predicate.isString(u.type)
@@ -25,8 +28,57 @@ const isNode = (u: unknown): u is Node => Predicate.hasProperty(u, "type") && Pr
 /** What a template's own `raise_exception` said. */
 class Raised extends Error {}
 
+/**
+ * How far a render may go: a template is somebody else's program. Conversations of a megabyte take some hundred thousand
+ * steps.
+ *
+ * @internal
+ */
+export interface Budget {
+  /** Evaluated nodes, rounds of loops included. */
+  readonly steps: number
+  /** Characters of any one text, the result included. */
+  readonly length: number
+  /** Whether its time is over; asked now and then. */
+  readonly isOver: () => boolean
+}
+
+/** @internal */
+export const defaultBudget = { steps: 2_000_000, length: 16_777_216, time: 2000 }
+
+const isTooLong = (value: unknown, length: number): boolean =>
+  Predicate.hasProperty(value, "value") && typeof value.value === "string" && value.value.length > length
+
+const tooLong = (length: number) => new Error(`the template writes more than ${length} characters`)
+
+/** The library's interpreter, counting. */
+class Interpreter extends library.Interpreter {
+  private steps = 0
+
+  constructor(environment: object, private readonly budget: Budget) {
+    super(environment)
+  }
+
+  override evaluate(statement: unknown, environment: unknown): unknown {
+    if (++this.steps > this.budget.steps) throw new Error(`the template takes more than ${this.budget.steps} steps`)
+    // a step can go through a long list: counting them is not enough
+    if (this.steps % 256 === 0 && this.budget.isOver()) throw new Error("the template takes too long")
+    const value = super.evaluate(statement, environment)
+    if (isTooLong(value, this.budget.length)) throw tooLong(this.budget.length)
+    return value
+  }
+}
+
 // names no template uses: they are not identifiers in the language
-const names = { print: " print", concat: " concat", json: " tojson", string: " string", trim: " trim", strip: " strip" }
+const names = {
+  print: " print",
+  concat: " concat",
+  json: " tojson",
+  string: " string",
+  trim: " trim",
+  strip: " strip",
+  fits: " fits"
+}
 
 const identifier = (value: string): Node => ({ type: "Identifier", value })
 
@@ -70,7 +122,11 @@ const rewrite = (input: unknown): unknown => {
       node[field] = new Map(Array.from(value, ([key, value]) => [rewrite(key), rewrite(value)]))
     } else node[field] = rewrite(value)
   }
-  const result = { ...node, type: input.type }
+  // a round of a loop is a step, even one that does nothing
+  const body = node["body"]
+  const result = input.type === "For" && Array.isArray(body)
+    ? { ...node, type: input.type, body: [{ type: "StringLiteral", value: "" }, ...body] }
+    : { ...node, type: input.type }
   return specialise(result)
 }
 
@@ -87,6 +143,19 @@ const specialise = (node: Node): Node => {
         node["operand"],
         ...args
       ])
+    }
+  }
+  // texts that can grow out of all proportion in one step are measured before
+  if (node.type === "FilterExpression" || node.type === "CallExpression") {
+    const filter = node.type === "FilterExpression" ? node["filter"] : node
+    const callee = field(filter, "type") === "CallExpression" ? field(filter, "callee") : filter
+    const name = node.type === "FilterExpression" ? field(callee, "value") : field(field(callee, "property"), "value")
+    const args = field(filter, "args")
+    if ((name === "replace" || name === "join" || name === "indent") && Array.isArray(args)) {
+      const plain = args.map((arg) => field(arg, "type") === "KeywordArgumentExpression" ? field(arg, "value") : arg)
+      const subject = node.type === "FilterExpression" ? node["operand"] : field(callee, "object")
+      const check = call(names.fits, [{ type: "StringLiteral", value: name }, subject, ...plain])
+      return { type: "Ternary", condition: check, trueExpr: node, falseExpr: { type: "StringLiteral", value: "" } }
     }
   }
   if (node.type === "BinaryExpression" && field(node["operator"], "value") === "~") {
@@ -139,27 +208,50 @@ const jsonOptions = (args: ReadonlyArray<unknown>): python.JsonOptions => {
   const [item, key] = Array.isArray(separators) ? separators.map((part) => field(part, "value")) : []
   return {
     ensureAscii: keyword(args, "ensure_ascii", 1).value === true,
-    indent: indent.type === "IntegerValue" ? Number(indent.value) : undefined,
+    indent: indent.type === "IntegerValue" ? Math.max(0, Math.min(widest, Number(indent.value))) : undefined,
     separators: typeof item === "string" && typeof key === "string" ? [item, key] : undefined,
     sortKeys: keyword(args, "sort_keys", 4).value === true
   }
 }
 
-/** As in Jinja's sandbox: a template is somebody else's program, and must not fill our memory. */
+/** As in Jinja's sandbox. */
 const longestRange = 100_000
 
 const range = (first: number, second?: number, step = 1): Array<number> => {
   const [from, to] = second === undefined ? [0, first] : [first, second]
   if (step === 0) throw new Error("range() arg 3 must not be zero")
-  if ((to - from) / step > longestRange) throw new Error(`range too big: more than ${longestRange} numbers`)
-  const out: Array<number> = []
-  for (let i = from; step > 0 ? i < to : i > to; i += step) out.push(i)
-  return out
+  const length = Math.max(0, Math.ceil((to - from) / step))
+  // above 2⁵³ the next number may be the same one
+  if (!(length <= longestRange) || !Number.isSafeInteger(from) || !Number.isSafeInteger(from + step * length)) {
+    throw new Error(`range too big: more than ${longestRange} numbers`)
+  }
+  return Array.from({ length }, (_, i) => from + i * step)
+}
+
+const widest = 1_000
+
+const textLength = ({ value }: RuntimeValue): number => typeof value === "string" ? value.length : 0
+
+/** Whether what a filter or method would write is within the budget. */
+const fits = (length: number) => (name: unknown, subject: unknown, first: unknown, second: unknown): boolean => {
+  const of = unwrap(subject)
+  const size = textLength(of)
+  const items: ReadonlyArray<unknown> = Array.isArray(of.value) ? of.value : []
+  const total = items.reduce((sum: number, item) => sum + (isRuntimeValue(item) ? textLength(item) : 0), size)
+  const wanted = String(unwrap(name).value)
+  const grown = wanted === "replace"
+    ? size + (size / Math.max(1, textLength(unwrap(first))) + 1) * textLength(unwrap(second))
+    : wanted === "join"
+    ? total + items.length * textLength(unwrap(first))
+    : size * (1 + Math.max(Number(unwrap(first).value) || 4, Number(unwrap(second).value) || 4))
+  if (grown > length && (wanted !== "indent" || size > widest)) throw tooLong(length)
+  if (wanted === "indent" && [first, second].some((width) => Number(unwrap(width).value) > widest)) {
+    throw tooLong(length)
+  }
+  return true
 }
 
 const functions: Readonly<Record<string, (...args: ReadonlyArray<unknown>) => unknown>> = {
-  [names.print]: (value) => python.str(unwrap(value)),
-  [names.concat]: (left, right) => python.str(unwrap(left)) + python.str(unwrap(right)),
   [names.string]: (value) => python.str(unwrap(value)),
   [names.trim]: (value, chars) => python.strip(python.str(unwrap(value)), "both", optionalChars(chars)),
   [names.json]: (...args) => python.json(unwrap(args[0]), jsonOptions(args)),
@@ -177,8 +269,11 @@ const functions: Readonly<Record<string, (...args: ReadonlyArray<unknown>) => un
 
 /** @internal */
 export interface Compiled {
-  readonly render: (variables: Readonly<Record<string, unknown>>, now: Date) => string
+  readonly render: (variables: Readonly<Record<string, unknown>>, now: Date, budget: Budget) => string
 }
+
+/** Longer sources are not templates. */
+const longestSource = 1_048_576
 
 /**
  * Throws what the parser throws.
@@ -186,10 +281,12 @@ export interface Compiled {
  * @internal
  */
 export const compile = (source: string): Compiled => {
+  if (source.length > longestSource) throw new Error(`the template has more than ${longestSource} characters`)
   const program = rewrite(library.parse(library.tokenize(source, { lstrip_blocks: true, trim_blocks: true })))
   if (!isNode(program)) throw new Error("nothing was parsed")
   return {
-    render: (variables, now) => {
+    render: (variables, now, budget) => {
+      let written = 0
       const environment = new library.Environment()
       const globals: Record<string, unknown> = {
         true: true,
@@ -201,10 +298,22 @@ export const compile = (source: string): Compiled => {
         range,
         strftime_now: (format: unknown) => python.strftime(now, String(format)),
         ...functions,
+        [names.print]: (value: unknown) => {
+          const text = python.str(unwrap(value))
+          written += text.length
+          if (written > budget.length) throw tooLong(budget.length)
+          return text
+        },
+        [names.concat]: (left: unknown, right: unknown) => {
+          const [before, after] = [python.str(unwrap(left)), python.str(unwrap(right))]
+          if (before.length + after.length > budget.length) throw tooLong(budget.length)
+          return before + after
+        },
+        [names.fits]: fits(budget.length),
         ...variables
       }
       for (const [name, value] of Object.entries(globals)) environment.set(name, value)
-      return new library.Interpreter(environment).run(program).value
+      return new Interpreter(environment, budget).run(program).value
     }
   }
 }

@@ -14,6 +14,7 @@ import { spell, spelledBytes, utf8 } from "./bytes.js"
 import { ByteTable } from "./byteTable.js"
 import type { Affixes, Engine } from "./engine.js"
 import * as engine from "./engine.js"
+import * as hostile from "./hostile.js"
 import * as Library from "./library.js"
 import * as tiktokenFile from "./tiktoken.js"
 import * as json from "./tokenizerJson.js"
@@ -139,6 +140,22 @@ const firstDisagreement = (ours: Engine, theirs: Engine, added: ReadonlyArray<Ad
   })
 }
 
+/** What in the file must not be built at all. */
+const problemOf = (
+  decoded: typeof json.TokenizerJson.Type,
+  source: unknown
+): string | undefined => {
+  const { vocab } = decoded.model
+  const ids = Predicate.isRecord(vocab) && !Array.isArray(vocab) ? Object.values(vocab) : []
+  const entries = (Array.isArray(vocab) ? vocab.length : ids.length) + decoded.added_tokens.length
+  const parts = Predicate.isRecord(source)
+    ? [source["normalizer"], source["pre_tokenizer"], source["post_processor"], source["decoder"]]
+    : []
+  return hostile.idProblem(ids, entries) ??
+    hostile.idProblem(decoded.added_tokens.map((token) => token.id), entries) ??
+    hostile.partProblem(parts)
+}
+
 const isByteLevelDecoder = (decoder: unknown): boolean =>
   Predicate.hasProperty(decoder, "type") && decoder.type === "ByteLevel"
 
@@ -155,6 +172,8 @@ export const huggingFace: (
   const decoded = yield* Schema.decodeUnknown(json.TokenizerJson)(files.tokenizerJson).pipe(
     Effect.mapError((cause) => malformed(files, "tokenizer.json", "it does not have the expected fields", cause))
   )
+  const problem = problemOf(decoded, files.tokenizerJson)
+  if (problem !== undefined) return yield* malformed(files, "tokenizer.json", problem)
   const source: object = Predicate.isRecord(files.tokenizerJson) ? files.tokenizerJson : {}
   const config: object = Predicate.isRecord(files.tokenizerConfig) ? files.tokenizerConfig : {}
   return yield* Effect.try({
@@ -179,6 +198,8 @@ export const huggingFace: (
         !added.some((token) => token.singleWord)
       const parts = eligible ? json.partsOf(modelOf(source)) : undefined
       const table = eligible ? byteTable(vocab, added) : undefined
+      // what throws at the first text is no tokenizer
+      engine.run(slow.encode("a b", true, "all"))
       if (vocab === undefined || parts === undefined || table === undefined) {
         return { ...shared, kind: "library", engine: slow, disagreement: undefined }
       }
@@ -238,10 +259,28 @@ export const kimiPattern: string = [
 ].join("|")
 
 /** @internal */
+export const o200kPattern: string = [
+  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+  "\\p{N}{1,3}",
+  " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*",
+  "\\s*[\\r\\n]+",
+  "\\s+(?!\\S)",
+  "\\s+"
+].join("|")
+
+/** @internal */
 export const tiktoken: (
   files: TiktokenFiles
 ) => Effect.Effect<Loaded, TokenizerMalformed> = Effect.fnUntraced(function*(files) {
   const { chatTemplates, config, specialTokens } = yield* decodeConfig(files)
+  const named = [
+    ...Object.values(files.specialTokens ?? {}),
+    ...Object.keys(config.added_tokens_decoder ?? {}).map(Number)
+  ]
+  const problem = hostile.patternProblem(files.pattern) ??
+    hostile.idProblem(named, files.ranks.split("\n").length + named.length)
+  if (problem !== undefined) return yield* malformed(files, "tiktoken.model", problem)
   const built = yield* Effect.try({
     try: () =>
       Either.flatMap(

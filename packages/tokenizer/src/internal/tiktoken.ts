@@ -5,6 +5,7 @@ import * as Either from "effect/Either"
 import * as Encoding from "effect/Encoding"
 import type { Parts } from "./bpe.js"
 import { spell } from "./bytes.js"
+import { idProblem } from "./hostile.js"
 import * as Library from "./library.js"
 import { PairTable } from "./pairTable.js"
 
@@ -17,6 +18,7 @@ export interface Ranks {
 
 /** @internal */
 export const parseRanks = (text: string): Either.Either<Ranks, string> => {
+  const lines = text.split("\n").length
   const tokens: Array<Uint8Array | undefined> = []
   let size = 0
   let line = 0
@@ -33,6 +35,8 @@ export const parseRanks = (text: string): Either.Either<Ranks, string> => {
     if (space <= 0 || !Number.isInteger(rank) || rank < 0 || Either.isLeft(token) || token.right.length === 0) {
       return Either.left(`line ${line} is not "base64 rank"`)
     }
+    const problem = idProblem([rank], lines)
+    if (problem !== undefined) return Either.left(`line ${line}: ${problem}`)
     while (tokens.length < rank) tokens.push(undefined)
     tokens[rank] = token.right
     size++

@@ -5,7 +5,7 @@ import type { Message } from "../../Message.js"
 import type { Supervised, TrainOnWhat } from "../../Renderer.js"
 import type { Tokenizer } from "../../Tokenizer.js"
 import { IntBuffer } from "../bytes.js"
-import type { Format, MessageContext, Piece } from "./format.js"
+import type { Format, MessageContext, Parsing, Piece } from "./format.js"
 import { lastIndex, Refusal } from "./format.js"
 
 /** @internal */
@@ -13,7 +13,39 @@ export interface Assembler {
   readonly prompt: (messages: ReadonlyArray<Message>, role: string, prefill: string) => Int32Array | Refusal
   readonly supervised: (messages: ReadonlyArray<Message>, mode: TrainOnWhat) => Supervised | Refusal
   readonly supervisedAll: (messages: ReadonlyArray<Message>, mode: TrainOnWhat) => ReadonlyArray<Supervised> | Refusal
+  /** What asks for an answer after these messages: its ids and its text. */
+  readonly suffix: (messages: ReadonlyArray<Message>) => { readonly ids: Int32Array; readonly text: string } | Refusal
+  /** What follows an answer up to the next one. */
+  readonly extension: (
+    messages: ReadonlyArray<Message>,
+    answer: Message,
+    fresh: ReadonlyArray<Message>,
+    sampled: string,
+    headed: boolean
+  ) => Extension | Refusal
 }
+
+/** @internal */
+export interface Extension {
+  readonly ids: Int32Array
+  /** The first message of those before the answer, or the answer, that is written differently from now on. */
+  readonly rewritten: number | undefined
+}
+
+/** Where a text reasons: each of the format's marks in their order, and whether something is said after it. */
+const reasoningMarks = (parsing: Parsing): (text: string) => string => {
+  if (parsing._tag === "harmony") return (text) => String(text.split("<|channel|>analysis").length - 1)
+  if (parsing._tag !== "markers") return () => ""
+  const { thinkClose, thinkOpen } = parsing.markers
+  return (text) =>
+    text.split(thinkOpen).map((part, i) => {
+      const [thought = "", ...rest] = part.split(thinkClose)
+      return `${i > 0 && thought.trim() !== "" ? "said" : "silent"} ${rest.length}`
+    }).join()
+}
+
+const textOf = (pieces: ReadonlyArray<Piece>): string =>
+  pieces.map((piece) => piece._tag === "text" ? piece.text : piece._tag === "cut" ? "" : piece.token).join("")
 
 const isUser = (message: Message): boolean => message.role === "user"
 
@@ -54,7 +86,6 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
     isLast: index === messages.length - 1,
     previous: messages[index - 1],
     next: messages[index + 1],
-    lastUser: lastIndex(messages, isUser),
     inLastTurn: index >= start,
     generating,
     messages
@@ -128,12 +159,80 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
     return { tokens: example.tokens, weights: example.weights.map((weight, i) => i < prompt.length ? 0 : weight) }
   }
 
+  const marks = reasoningMarks(format.parsing)
+
+  const answered = (message: Message): boolean => isAssistant(message) && (message.toolCalls?.length ?? 0) === 0
+
+  const marksOf = (messages: ReadonlyArray<Message>, index: number, start: number): string | Refusal => {
+    const message = messages[index]
+    if (message === undefined) return marks("")
+    const rendered = format.message(message, contextOf(messages, index, start, true))
+    if (rendered instanceof Refusal) return rendered
+    const written = textOf([...rendered.header, ...rendered.output])
+    // what the model wrote may be spelled in another way; everything else is the format's
+    return isAssistant(message) ? marks(written) : written
+  }
+
+  /** The first message whose reasoning is written differently once `after` is the conversation. */
+  const firstRewritten = (
+    before: ReadonlyArray<Message>,
+    after: ReadonlyArray<Message>,
+    sampled: string
+  ): number | undefined | Refusal => {
+    const start = turnStart(after)
+    const answer = marksOf(after, before.length, start)
+    if (answer instanceof Refusal) return answer
+    if (answer !== marks(sampled)) return before.length
+    // while a round of tools goes on nothing before it changes: a long one is not gone through again at each of its calls
+    const last = after[before.length]
+    if (last !== undefined && !answered(last) && after.slice(before.length + 1).every(({ role }) => role === "tool")) {
+      return undefined
+    }
+    const startBefore = turnStart(before)
+    const from = Math.min(startBefore, lastIndex(before, isUser), lastIndex(before, answered) + 1)
+    for (let i = Math.max(0, from); i < before.length; i++) {
+      const [then, now] = [marksOf(before, i, startBefore), marksOf(after, i, start)]
+      if (now instanceof Refusal) return now
+      if (then !== now) return i
+    }
+    return undefined
+  }
+
   return {
+    suffix: (messages) => {
+      const prepared = prepare(messages)
+      const pieces = format.suffix("assistant", contextOf(prepared, prepared.length, turnStart(prepared), true))
+      const out = new IntBuffer(16)
+      return encode(pieces, out, false) ?? { ids: out.toArray(), text: textOf(pieces) }
+    },
+    extension: (messages, answer, fresh, sampled, headed) => {
+      const before = prepare(messages)
+      const after = prepare([...messages, answer, ...fresh])
+      const rewritten = firstRewritten(before, after, sampled)
+      if (rewritten instanceof Refusal) return rewritten
+      const out = new IntBuffer(64)
+      const start = turnStart(after)
+      for (let i = before.length + 1; i < after.length; i++) {
+        const message = after[i]
+        if (message === undefined) continue
+        const rendered = format.message(message, contextOf(after, i, start, true))
+        if (rendered instanceof Refusal) return rendered
+        // a stop string can hold the header of the message after it
+        const header = headed && i === before.length + 1 ? [] : rendered.header
+        const refusal = encode(header, out, false) ?? encode(rendered.output, out, message.markup === true)
+        if (refusal !== undefined) return refusal
+      }
+      const suffix = format.suffix("assistant", contextOf(after, after.length, start, true))
+      return encode(suffix, out, false) ?? {
+        ids: out.toArray(),
+        rewritten: rewritten === undefined ? undefined : rewritten + messages.length - before.length
+      }
+    },
     prompt: (messages, role, prefill) => promptOf(prepare(messages), role, prefill),
     supervised: (messages, mode) => supervisedOf(prepare(messages), mode),
     supervisedAll: (messages, mode) => {
       const prepared = prepare(messages)
-      if (format.isExtending) {
+      if (format.extends) {
         const example = supervisedOf(prepared, mode)
         return example instanceof Refusal ? example : [example]
       }

@@ -97,7 +97,7 @@ export const deepseekV3 = (options: DeepSeekV3Options): Format => ({
       }, (name) => ({ name })),
     startsInThinking: options.thinking
   },
-  isExtending: !options.thinking || options.keepThinking,
+  extends: !options.thinking || options.keepThinking,
   disablesThinking: false,
   tools: (tools, system) => [{
     role: "system",
@@ -105,7 +105,7 @@ export const deepseekV3 = (options: DeepSeekV3Options): Format => ({
     content: [
       system,
       ...(tools.length === 0 ? [] : [
-        "\n\nYou have access to the following tools:\n\n",
+        "\n\n## Tools\nYou have access to the following tools:\n\n",
         tools.map((tool) =>
           `### ${tool.name}\nDescription: ${tool.description}\n\nParameters: ${toJson(tool.parameters)}`
         ).join("\n"),

@@ -47,8 +47,6 @@ export interface MessageContext {
   readonly isLast: boolean
   readonly previous: Message | undefined
   readonly next: Message | undefined
-  /** The last message of a user; −1 when there is none. */
-  readonly lastUser: number
   /** Whether it belongs to the turn that is being produced. */
   readonly inLastTurn: boolean
   /** Whether the render is a prompt for the model to go on from. */
@@ -100,6 +98,8 @@ export type Parsing =
   | { readonly _tag: "string"; readonly stop: string }
   /** Channels, as gpt-oss writes. */
   | { readonly _tag: "harmony" }
+  /** Messages with a kind, as Inkling writes. */
+  | { readonly _tag: "tml" }
 
 /** @internal */
 export interface Format {
@@ -115,8 +115,16 @@ export interface Format {
   /** Stop tokens by spelling; empty when the stop is a string. */
   readonly stops: ReadonlyArray<string>
   readonly parsing: Parsing
+  /** The roles a new message may have after an answer. Defaults to `system`, `user` and `tool`. */
+  readonly roles?: ReadonlyArray<string> | undefined
+  /** The stop that ends the text as a whole instead of a message: history does not keep it. */
+  readonly eos?: string | undefined
+  /** The token that closes an answer which was cut short. Defaults to the first stop. */
+  readonly close?: string | undefined
+  /** The stop that must end this answer before the next message; none when no answer can end before it. */
+  readonly closes?: ((answer: Message, next: Message) => string | undefined) | undefined
   /** Whether every prompt begins with the one before it. */
-  readonly isExtending: boolean
+  readonly extends: boolean
   /** Whether the prompt tells the model not to reason. */
   readonly disablesThinking: boolean
   readonly tools: (tools: ReadonlyArray<ToolSpec>, system: string) => ReadonlyArray<Message> | Refusal

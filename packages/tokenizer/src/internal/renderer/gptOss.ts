@@ -185,8 +185,10 @@ export const gptOss = (options: GptOssOptions): Format => ({
   },
   suffix: (role) => [control("<|start|>"), text(role)],
   stops: ["<|return|>", "<|call|>"],
+  roles: ["system", "developer", "user", "tool"],
+  close: "<|end|>",
   parsing: { _tag: "harmony" },
-  isExtending: false,
+  extends: false,
   disablesThinking: false,
   tools: (tools, system) => [
     ...(tools.length === 0 ? [] : [{

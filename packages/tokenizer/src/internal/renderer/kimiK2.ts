@@ -1,10 +1,12 @@
 /**
- * Kimi K2 Thinking: `<|im_user|>user<|im_middle|>…<|im_end|>`, reasoning in `<think>` right before the text.
+ * Kimi K2 Thinking, K2.5 and K2.6: `<|im_user|>user<|im_middle|>…<|im_end|>`, reasoning in `<think>` right before the text.
+ * Prompts of the later two open the reasoning, or open and close it, and their tools are declared as TypeScript.
  */
 import type { Message } from "../../Message.js"
 import * as Messages from "../../Message.js"
 import type { Format, Piece } from "./format.js"
 import { asFunction, control, delimitedCalls, lastIndex, tag, text, toCompactSortedJson } from "./format.js"
+import { typescriptTools } from "./typescriptTools.js"
 
 const defaultSystem = "You are Kimi, an AI assistant created by Moonshot AI."
 
@@ -37,7 +39,15 @@ const calls = (message: Message): ReadonlyArray<Piece> =>
 const named = (id: string) => ({ id, name: id.replace(/^functions\./, "").replace(/:\d+$/, "") })
 
 /** @internal */
-export const kimiK2 = (options: { readonly name: string; readonly keepThinking: boolean }): Format => ({
+export interface KimiOptions {
+  readonly name: string
+  readonly keepThinking: boolean
+  /** What a prompt does about reasoning. */
+  readonly opens: "nothing" | "reasoning" | "answer"
+}
+
+/** @internal */
+export const kimiK2 = (options: KimiOptions): Format => ({
   name: options.name,
   bos: [],
   prepare,
@@ -73,7 +83,11 @@ export const kimiK2 = (options: { readonly name: string; readonly keepThinking: 
         }
     }
   },
-  suffix: (role) => header(role, role),
+  suffix: (role) => [
+    ...header(role, role),
+    ...(options.opens === "nothing" ? [] : [tag("<think>")]),
+    ...(options.opens === "answer" ? [tag("</think>")] : [])
+  ],
   // reasoning is kept after the last answer that called no tool
   turnStart: (messages) =>
     lastIndex(messages, (message) => message.role === "assistant" && (message.toolCalls?.length ?? 0) === 0) + 1,
@@ -94,14 +108,18 @@ export const kimiK2 = (options: { readonly name: string; readonly keepThinking: 
         separator: "<|tool_call_argument_begin|>",
         close: "<|tool_call_end|>"
       }, named),
-    startsInThinking: false
+    startsInThinking: options.opens === "reasoning"
   },
-  isExtending: options.keepThinking,
-  disablesThinking: false,
+  extends: options.keepThinking,
+  disablesThinking: options.opens === "answer",
   tools: (tools, system) => [
     ...(tools.length === 0
       ? []
-      : [{ role: "tool_declare", content: toCompactSortedJson(tools.map(asFunction)), markup: true }]),
+      : [{
+        role: "tool_declare",
+        content: options.opens === "nothing" ? toCompactSortedJson(tools.map(asFunction)) : typescriptTools(tools),
+        markup: true
+      }]),
     Messages.system(system === "" ? defaultSystem : system)
   ]
 })

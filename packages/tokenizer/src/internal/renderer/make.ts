@@ -2,11 +2,13 @@
  * Builds a renderer from a format.
  */
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import type * as Message from "../../Message.js"
 import type { Delta, Parsed, Parser, Renderer, Termination } from "../../Renderer.js"
 import type { Tokenizer } from "../../Tokenizer.js"
-import { RenderFailed } from "../../TokenizerError.js"
+import { CannotContinue, RenderFailed } from "../../TokenizerError.js"
+import type { Assembler } from "./assemble.js"
 import { assemble } from "./assemble.js"
 import type { Format } from "./format.js"
 import { Refusal } from "./format.js"
@@ -35,21 +37,155 @@ export const fromFormat: (format: Format, tokenizer: Tokenizer) => Effect.Effect
     const eos = Option.flatMap(tokenizer.specialTokens.eos, tokenizer.tokenToId)
     const parser = format.parsing._tag === "string"
       ? stringParser(tokenizer, format.parsing.stop, eos)
-      : tokenParser(tokenizer, new Set(stop), () => scanner(format.parsing))
+      : tokenParser(
+        tokenizer,
+        new Set(stop),
+        () => scanner(format.parsing),
+        format.eos === undefined ? undefined : stop[format.stops.indexOf(format.eos)]
+      )
+    const parse = parseWith(parser)
     return {
       name: format.name,
       tokenizer,
+      continue: continueWith(format, tokenizer, assembler, stop, parse),
       stop: format.parsing._tag === "string" ? [format.parsing.stop] : stop,
-      isExtending: format.isExtending,
+      extends: format.extends,
       generationPrompt: (messages, options) =>
         lift(() => assembler.prompt(messages, options?.role ?? "assistant", options?.prefill ?? "")),
       supervised: (messages, mode) => lift(() => assembler.supervised(messages, mode ?? "last_assistant_message")),
       supervisedAll: (messages, mode) => lift(() => assembler.supervisedAll(messages, mode ?? "last_assistant_turn")),
       toolMessages: (tools, system) => lift(() => format.tools(tools, system ?? "")),
       parser,
-      parse: parseWith(parser)
+      parse
     }
   })
+
+const endsWith = (ids: Int32Array, tail: Int32Array): boolean => {
+  const from = ids.length - tail.length
+  return from >= 0 && tail.every((id, i) => id === ids[from + i])
+}
+
+const continueWith = (
+  format: Format,
+  tokenizer: Tokenizer,
+  assembler: Assembler,
+  stop: ReadonlyArray<number>,
+  parse: (ids: Iterable<number>) => Parsed
+): Renderer["continue"] => {
+  const roles = format.roles ?? ["system", "user", "tool"]
+  const idOf = (token: string): Int32Array => {
+    const id = tokenizer.addedTokens.find((added) => added.content === token)?.id
+    return id === undefined
+      ? tokenizer.encode(token, { addSpecialTokens: false, parseSpecial: "none" })
+      : Int32Array.of(id)
+  }
+
+  const stopText = format.parsing._tag === "string" ? format.parsing.stop : undefined
+
+  /** How an answer ends: as the format has it, not at all, or what is wrong. */
+  const ending = (completion: Int32Array, next: Message.Message): string => {
+    if (stopText === undefined) {
+      const at = completion.findIndex((id) => stop.includes(id))
+      if (at < 0) return "truncated"
+      if (at < completion.length - 1) return "something follows the answer's end"
+      const end = format.stops[stop.indexOf(completion[at] ?? -1)]
+      const closes = format.closes
+      if (end === format.eos) return "it ended with the end of text, which history has not"
+      return closes === undefined || end === closes(parse(completion).message, next)
+        ? "whole"
+        : `it ended with ${end}, which is not how this message follows an answer`
+    }
+    const text = tokenizer.decode(completion)
+    const at = text.indexOf(stopText)
+    const last = completion.at(-1)
+    const eos = Option.flatMap(tokenizer.specialTokens.eos, tokenizer.tokenToId)
+    if (at < 0) {
+      return Option.isSome(eos) && last === eos.value
+        ? "it ended with the end of text, which history has not"
+        : "truncated"
+    }
+    return at + stopText.length === text.length ? "whole" : "something follows the answer's end"
+  }
+
+  /** What an answer that was cut short lacks: the end of its reasoning, and its own. */
+  const closing = (sampled: string, completion: Int32Array, next: Message.Message): Int32Array | undefined => {
+    const { parsing } = format
+    if (parsing._tag === "string") {
+      return tokenizer.encode(parsing.stop, { addSpecialTokens: false, parseSpecial: "none" })
+    }
+    const token = format.closes === undefined
+      ? format.close ?? format.stops[0]
+      : format.closes(parse(completion).message, next)
+    if (token === undefined) return undefined
+    const close = idOf(token)
+    if (parsing._tag !== "markers") return close
+    const { thinkClose, thinkOpen } = parsing.markers
+    return sampled.lastIndexOf(thinkOpen) > sampled.lastIndexOf(thinkClose)
+      ? Int32Array.of(...idOf(thinkClose), ...close)
+      : close
+  }
+
+  return (turn, fresh, options) => {
+    const count = turn.messages.length
+    const refuse = (reason: CannotContinue["reason"], description: string, index?: number) =>
+      Either.left(new CannotContinue({ renderer: format.name, reason, index, description }))
+    const [first] = fresh
+    if (first === undefined) return refuse("NothingNew", "no message follows the answer", count)
+    for (const [i, message] of fresh.entries()) {
+      if (message.role === "assistant") {
+        return refuse("UnsampledAnswer", "the assistant's words must be sampled to be continued from", count + 1 + i)
+      }
+      if (!roles.includes(message.role)) {
+        return refuse(
+          "UnknownRole",
+          `the format continues with ${roles.join(", ")}, not "${message.role}"`,
+          count + 1 + i
+        )
+      }
+    }
+    const suffix = assembler.suffix(turn.messages)
+    if (suffix instanceof Refusal) return refuse("Unrenderable", suffix.description)
+    if (!endsWith(turn.prompt, suffix.ids)) {
+      return refuse("PromptMismatch", `the prompt does not end with ${JSON.stringify(suffix.text)}`)
+    }
+    let completion = turn.completion
+    let sampled = suffix.text + tokenizer.decode(completion)
+    const end = ending(completion, first)
+    if (end === "truncated" && options?.closeTruncated === true) {
+      const close = closing(sampled, completion, first)
+      if (close === undefined) return refuse("AnswerTruncated", "no answer ends before such a message", count)
+      completion = Int32Array.of(...completion, ...close)
+      sampled = suffix.text + tokenizer.decode(completion)
+    } else if (end === "truncated") {
+      return refuse("AnswerTruncated", "the answer has no end", count)
+    } else if (end !== "whole") {
+      return refuse("AnswerMalformed", end, count)
+    }
+    if (stopText !== undefined && first.role !== "user") {
+      return refuse("Unrenderable", "the answer ended with the header of a user's message", count + 1)
+    }
+    const extension = assembler.extension(
+      turn.messages,
+      parse(completion).message,
+      fresh,
+      sampled,
+      stopText !== undefined
+    )
+    if (extension instanceof Refusal) return refuse("Unrenderable", extension.description)
+    if (extension.rewritten !== undefined && options?.history !== "sampled") {
+      return refuse(
+        "HistoryRewritten",
+        "the format writes its reasoning differently once it is history",
+        extension.rewritten
+      )
+    }
+    const out = new Int32Array(turn.prompt.length + completion.length + extension.ids.length)
+    out.set(turn.prompt)
+    out.set(completion, turn.prompt.length)
+    out.set(extension.ids, turn.prompt.length + completion.length)
+    return Either.right(out)
+  }
+}
 
 /** @internal */
 export const parseWith = (parser: () => Parser) => (ids: Iterable<number>): Parsed => {
@@ -70,23 +206,27 @@ const parsed = (message: Message.Message, termination: Termination, detail: stri
 
 /** @internal */
 export const tokenParser =
-  (tokenizer: Tokenizer, stops: ReadonlySet<number>, makeScanner: () => Scanner) => (): Parser => {
+  (tokenizer: Tokenizer, stops: ReadonlySet<number>, makeScanner: () => Scanner, eos?: number) => (): Parser => {
     const decoder = tokenizer.decoder()
     const scanning = makeScanner()
     let stopped = 0
+    let ended = false
     return {
       push: (ids) => {
         const body: Array<number> = []
         for (const id of ids) {
-          if (stops.has(id)) stopped++
-          else if (stopped === 0) body.push(id)
+          if (stops.has(id)) {
+            stopped++
+            ended = id === eos
+          } else if (stopped === 0) body.push(id)
         }
         return scanning.push(decoder.push(body))
       },
       end: () => {
         const deltas = [...scanning.push(decoder.end()), ...scanning.end()]
         const detail = stopped === 0 ? "the answer has no end" : `the answer has ${stopped} ends`
-        return { deltas, parsed: parsed(scanning.message(), stopped === 1 ? "stop_sequence" : "malformed", detail) }
+        const termination = stopped !== 1 ? "malformed" : ended ? "eos" : "stop_sequence"
+        return { deltas, parsed: parsed(scanning.message(), termination, detail) }
       }
     }
   }

@@ -32,7 +32,8 @@ export const split = (
   }
 }
 
-const framed = (reasoning: string, content: string): ReadonlyArray<Piece> => {
+/** @internal */
+export const framed = (reasoning: string, content: string): ReadonlyArray<Piece> => {
   const inner = reasoning.replace(/^\n+|\n+$/g, "")
   return [
     tag("<think>"),
@@ -44,11 +45,16 @@ const framed = (reasoning: string, content: string): ReadonlyArray<Piece> => {
   ]
 }
 
-const calls = (message: Message, hasText: boolean): ReadonlyArray<Piece> =>
+/** @internal */
+export const calls = (
+  message: Message,
+  hasText: boolean,
+  write: (json: string) => string = (json) => json
+): ReadonlyArray<Piece> =>
   (message.toolCalls ?? []).flatMap((call, i) => [
     text(i > 0 || hasText ? "\n" : ""),
     tag("<tool_call>"),
-    text(`\n{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}\n`),
+    text(`\n{"name": ${JSON.stringify(call.name)}, "arguments": ${write(call.arguments)}}\n`),
     tag("</tool_call>")
   ])
 
@@ -97,9 +103,8 @@ export const qwen3 = (options: Qwen3Options): Format => ({
     if (message.role === "tool") {
       // the answers of one round share a user block
       return {
-        header: context.previous?.role === "tool" ? [] : [line, control("<|im_start|>"), text("user")],
+        header: context.previous?.role === "tool" ? [text("\n")] : [line, control("<|im_start|>"), text("user\n")],
         output: [
-          text("\n"),
           tag("<tool_response>"),
           text(`\n${Messages.text(message)}\n`),
           tag("</tool_response>"),
@@ -143,7 +148,7 @@ export const qwen3 = (options: Qwen3Options): Format => ({
     tools: readCalls,
     startsInThinking: false
   },
-  isExtending: options.keepThinking || options.mode === "instruct",
+  extends: options.keepThinking || options.mode === "instruct",
   disablesThinking: options.mode === "disabled",
   tools: (tools, system) => [{
     role: "system",

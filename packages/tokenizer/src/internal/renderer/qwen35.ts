@@ -8,14 +8,32 @@ import * as Messages from "../../Message.js"
 import * as python from "../python.js"
 import type { Format, Piece, ToolCalls } from "./format.js"
 import { asFunction, control, cut, jsonProblem, lastIndex, Refusal, tag, text, toJson } from "./format.js"
+import { fields } from "./json.js"
 import { isQuery, split } from "./qwen3.js"
+
+/**
+ * How the model is told to call tools, after their list.
+ *
+ * @internal
+ */
+export const callInstructions = [
+  "\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO suffix:\n\n",
+  "<tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n",
+  "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple lines\n",
+  "</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n",
+  "- Function calls MUST follow the specified format: an inner <function=...></function> block must be nested ",
+  "within <tool_call></tool_call> XML tags\n- Required parameters MUST be specified\n",
+  "- You may provide optional reasoning for your function call in natural language BEFORE the function call, ",
+  "but NOT after\n- If there is no function call available, answer the question like normal with your current ",
+  "knowledge and do not tell the user about function calls\n</IMPORTANT>"
+].join("")
 
 /** @internal */
 export interface Qwen35Options {
   readonly name: string
   readonly thinking: boolean
   readonly keepThinking: boolean
-  readonly version: "3.5" | "3.8"
+  readonly version: "3.5" | "3.6" | "3.8"
   /** How hard to think, which Qwen3.8 is told before its system message. */
   readonly effort?: "low" | "medium" | "xhigh" | undefined
 }
@@ -32,51 +50,32 @@ const efforts = {
 
 const trim = (text: string): string => python.strip(text, "both", undefined)
 
-const lexemes = (json: string): ReadonlyArray<string> => json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/g) ?? []
-
 const constants: ReadonlyMap<string, string> = new Map([["True", "true"], ["False", "false"], ["None", "null"]])
 
 const printedConstants = new Map(Array.from(constants, ([printed, json]) => [json, printed]))
 
-/** Text as it is, and everything else as Python's JSON with its numbers as written; Qwen3.5 prints constants by `str`. */
-const printed = (parts: ReadonlyArray<string>, version: Qwen35Options["version"]): string => {
-  const [only = ""] = parts
-  if (only.startsWith("\"")) return String(JSON.parse(only))
-  return (version === "3.5" ? printedConstants.get(only) : undefined) ??
-    parts.map((part) => part === "," || part === ":" ? `${part} ` : part).join("")
-}
-
-/** The arguments of a call as they are written, in their order; none when they are no JSON object. */
-const argumentsOf = (
-  source: string,
-  version: Qwen35Options["version"]
-): ReadonlyArray<readonly [name: string, value: string]> => {
-  if (jsonProblem(source) !== undefined) return []
-  const [open, ...parts] = lexemes(source)
-  if (open !== "{") return []
-  const found: Array<readonly [string, string]> = []
-  let depth = 1
-  let from = 0
-  parts.forEach((part, i) => {
-    if (part === "{" || part === "[") depth++
-    else if (part === "}" || part === "]") depth--
-    if (depth > 1 || (depth === 1 && part !== ",")) return
-    // the name and its colon come first
-    if (i > from) found.push([String(JSON.parse(parts[from] ?? "")), printed(parts.slice(from + 2, i), version)])
-    from = i + 1
-  })
-  return found
-}
+/**
+ * A call as tags with a block for each argument: text as it is, everything else as JSON, and constants by Python's `str`
+ * where asked.
+ *
+ * @internal
+ */
+export const writeCall = (call: ToolCall, constantsByName: boolean): string =>
+  [
+    `\n<function=${call.name}>\n`,
+    ...(fields(call.arguments) ?? []).map(({ json, name, text }) =>
+      `<parameter=${name}>\n${
+        text ?? ((constantsByName ? printedConstants.get(json) : undefined) ?? json)
+      }\n</parameter>\n`
+    ),
+    "</function>\n"
+  ].join("")
 
 const calls = (message: Message, hasText: boolean, version: Qwen35Options["version"]): ReadonlyArray<Piece> =>
   (message.toolCalls ?? []).flatMap((call, i) => [
     text(i > 0 ? "\n" : hasText ? "\n\n" : ""),
     tag("<tool_call>"),
-    text([
-      `\n<function=${call.name}>\n`,
-      ...argumentsOf(call.arguments, version).map(([name, value]) => `<parameter=${name}>\n${value}\n</parameter>\n`),
-      "</function>\n"
-    ].join("")),
+    text(writeCall(call, version === "3.5")),
     tag("</tool_call>")
   ])
 
@@ -104,13 +103,14 @@ const readCall = (source: string): ToolCall | UnparsedToolCall => {
     : refuse("between the arguments is something else")
 }
 
-const readCalls = (block: string): ToolCalls => {
+/** @internal */
+export const readCalls = (block: string): ToolCalls => {
   const call = readCall(block)
   return "rawText" in call ? { calls: [], unparsed: [call] } : { calls: [call], unparsed: [] }
 }
 
 /** Qwen3.8 writes a turn that did not reason as its template does, in one token more than it is sampled in. */
-const staysAsSampled = (options: Qwen35Options): boolean => options.keepThinking && options.version === "3.5"
+const staysAsSampled = (options: Qwen35Options): boolean => options.keepThinking && options.version !== "3.8"
 
 /** The conversation with what Qwen3.8 is told in the system message, and without one that says nothing. */
 const instructed = (messages: ReadonlyArray<Message>, instructions: string): ReadonlyArray<Message> => {
@@ -146,9 +146,8 @@ export const qwen35 = (options: Qwen35Options): Format => ({
       case "tool":
         // the answers of one round share a user block
         return {
-          header: context.previous?.role === "tool" ? [] : [line, control("<|im_start|>"), text("user")],
+          header: context.previous?.role === "tool" ? [text("\n")] : [line, control("<|im_start|>"), text("user\n")],
           output: [
-            text("\n"),
             tag("<tool_response>"),
             text(`\n${whole}\n`),
             tag("</tool_response>"),
@@ -157,25 +156,24 @@ export const qwen35 = (options: Qwen35Options): Format => ({
         }
       case "assistant": {
         const thought = Messages.thinking(message)
-        const { content, reasoning } = options.version === "3.5"
+        const { content, reasoning } = options.version !== "3.8"
           ? split(whole, thought)
           : { content: whole, reasoning: thought }
         const frames = options.keepThinking || context.index > lastIndex(context.messages, isQuery)
         // what the prompt has opened is apart from what is written after it; templates write history in one piece
-        const opened = options.thinking && (staysAsSampled(options) || !context.generating) ? [cut] : []
-        const frame = [
-          tag("<think>"),
-          text("\n"),
-          ...opened,
-          text(`${trim(reasoning)}\n`),
-          tag("</think>"),
-          text("\n\n"),
-          cut
-        ]
+        const opened = options.thinking && (staysAsSampled(options) || (!context.generating && context.isLast))
+          ? [cut]
+          : []
+        const open = [tag("<think>"), text("\n"), ...opened]
+        const close = [text(`${trim(reasoning)}\n`), tag("</think>"), text("\n\n"), cut]
+        // an empty block is given to the model, as far as it is not its to close
+        const isGiven = frames && reasoning === ""
+        const closes = isGiven && options.thinking && context.isLast && !context.generating
         return {
-          header,
+          header: [...header, ...(isGiven ? open : []), ...(isGiven && !closes ? close : [])],
           output: [
-            ...(frames ? frame : []),
+            ...(frames && !isGiven ? open : []),
+            ...(frames && (!isGiven || closes) ? close : []),
             text(content),
             ...calls(message, trim(content) !== "", options.version),
             control("<|im_end|>")
@@ -207,7 +205,7 @@ export const qwen35 = (options: Qwen35Options): Format => ({
     tools: readCalls,
     startsInThinking: options.thinking
   },
-  isExtending: staysAsSampled(options),
+  extends: staysAsSampled(options),
   disablesThinking: !options.thinking,
   tools: (tools, system) => [{
     role: "system",
@@ -216,15 +214,7 @@ export const qwen35 = (options: Qwen35Options): Format => ({
       ...(tools.length === 0 ? [] : [[
         "# Tools\n\nYou have access to the following functions:\n\n<tools>",
         ...tools.map((tool) => `\n${toJson(asFunction(tool))}`),
-        "\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO suffix:\n\n",
-        "<tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n",
-        "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple lines\n",
-        "</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n",
-        "- Function calls MUST follow the specified format: an inner <function=...></function> block must be nested ",
-        "within <tool_call></tool_call> XML tags\n- Required parameters MUST be specified\n",
-        "- You may provide optional reasoning for your function call in natural language BEFORE the function call, ",
-        "but NOT after\n- If there is no function call available, answer the question like normal with your current ",
-        "knowledge and do not tell the user about function calls\n</IMPORTANT>"
+        callInstructions
       ].join("")]),
       ...(system === "" ? [] : [system])
     ].join("\n\n")

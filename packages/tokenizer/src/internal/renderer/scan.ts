@@ -6,6 +6,7 @@ import { scanHarmony } from "./scan/harmony.js"
 import { scanMarkers } from "./scan/markers.js"
 import type { Delta, Scanner } from "./scan/scanner.js"
 import { Collector } from "./scan/scanner.js"
+import { scanTml } from "./scan/tml.js"
 
 const scanPlain = (): Scanner => {
   const collector = new Collector()
@@ -27,6 +28,8 @@ export const scanner = (parsing: Parsing): Scanner => {
       return scanMarkers(parsing.markers, parsing.tools, parsing.startsInThinking)
     case "harmony":
       return scanHarmony()
+    case "tml":
+      return scanTml()
     default:
       return scanPlain()
   }

@@ -17,7 +17,7 @@ export const roleColon = (bos: string | undefined): Format => ({
   suffix: (role) => [text(`${role.charAt(0).toUpperCase()}${role.slice(1).toLowerCase()}:`)],
   stops: [],
   parsing: { _tag: "string", stop: "\n\nUser:" },
-  isExtending: true,
+  extends: true,
   disablesThinking: false,
   tools: () => new Refusal("the format has no way to call tools")
 })
@@ -40,7 +40,7 @@ export const llama3: Format = {
   suffix: header,
   stops: ["<|eot_id|>"],
   parsing: { _tag: "plain" },
-  isExtending: true,
+  extends: true,
   disablesThinking: false,
   tools: () =>
     new Refusal("Llama 3 calls tools in bare JSON, which cannot be told from an answer in JSON; use another model")

@@ -2,12 +2,13 @@
  * A renderer on a model's own chat template: it can prompt, and read text.
  */
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import type * as ChatTemplate from "../../ChatTemplate.js"
 import * as Message from "../../Message.js"
 import type { Renderer } from "../../Renderer.js"
 import type { Tokenizer } from "../../Tokenizer.js"
-import { RenderFailed } from "../../TokenizerError.js"
+import { CannotContinue, RenderFailed } from "../../TokenizerError.js"
 import { parseWith, tokenParser } from "./make.js"
 import { scanner } from "./scan.js"
 
@@ -34,7 +35,7 @@ export const fromTemplate = (
     name: "template",
     tokenizer,
     stop,
-    isExtending: false,
+    extends: false,
     generationPrompt: (messages, prompt) =>
       template.render(messages.map(Message.toTemplate), {
         addGenerationPrompt: true,
@@ -49,6 +50,14 @@ export const fromTemplate = (
     toolMessages: () =>
       Effect.fail(
         new RenderFailed({ renderer: "template", description: "give the tools to Renderer.fromTemplate instead" })
+      ),
+    continue: () =>
+      Either.left(
+        new CannotContinue({
+          renderer: "template",
+          reason: "Unsupported",
+          description: "a template does not say what it does to history; use a renderer of the model's family"
+        })
       ),
     parser,
     parse: parseWith(parser)
