@@ -51,7 +51,7 @@ export const bench: Bench = {
         return Object(await response.json())
       })
     // two clients with nothing in common: each has a session and connections of its own
-    const client = Layer.fresh(Layer.provide(ServiceClient.layer({ baseUrl, apiKey }), NodeTinker.layer))
+    const client = Layer.fresh(Layer.provide(ServiceClient.layer({ baseUrl, apiKey }), NodeTinker.layer()))
     const small = yield* Layer.build(Layer.provide(SamplingClient.layer({ baseModel }), client))
     const sampler = yield* Effect.provide(SamplingClient.SamplingClient, small)
     const { session_id: session } = yield* request("POST", "/create_session", { tags: [], sdk_version: "0" })

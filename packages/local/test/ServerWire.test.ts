@@ -46,7 +46,7 @@ const heldServer = (options?: NodeTinkerLocal.Options) =>
   })
 
 const clients = ({ apiKey, baseUrl }: NodeTinkerLocal.Running) =>
-  Layer.provide(ServiceClient.layer({ baseUrl, apiKey }), NodeTinker.layer)
+  Layer.provide(ServiceClient.layer({ baseUrl, apiKey }), NodeTinker.layer())
 
 describe("polls over a socket", () => {
   it.scopedLive("are held, then answered with try_again and why", () =>
@@ -116,7 +116,7 @@ describe("a client that leaves", () => {
       const { apiKey, baseUrl, started, stopped } = yield* heldServer()
       const asking = yield* Effect.flatMap(OpenAiCompat.OpenAiCompat, (oai) =>
         oai.complete({ model: "local/tiny", prompt: "hello", max_tokens: 400 })).pipe(
-          Effect.provide(OpenAiCompat.layer({ baseUrl, apiKey }).pipe(Layer.provide(NodeTinker.layer))),
+          Effect.provide(OpenAiCompat.layer({ baseUrl, apiKey }).pipe(Layer.provide(NodeTinker.layer()))),
           Effect.fork
         )
       yield* Deferred.await(started)

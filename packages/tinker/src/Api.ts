@@ -36,7 +36,7 @@ export * from "./Api/Startup.js"
 export * from "./Api/Training.js"
 
 /**
- * The name of an endpoint.
+ * The name of an endpoint, those of the OpenAI-compatible surface included.
  *
  * @since 0.1.0
  * @category models
@@ -47,6 +47,9 @@ export type Name =
   | keyof typeof Futures
   | keyof typeof Checkpoints
   | keyof typeof Records
+  | "oaiModels"
+  | "oaiChatCompletions"
+  | "oaiCompletions"
 
 /**
  * All of them, for routing.

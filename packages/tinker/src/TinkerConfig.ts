@@ -163,16 +163,13 @@ export interface Options {
   readonly traceContext?: boolean | undefined
   /** Defaults to `hosted`. */
   readonly compatibility?: Compatibility | undefined
-  /** Replaces the path of an endpoint, by its name in `Api` (or `oaiModels`, `oaiChatCompletions`, `oaiCompletions`). */
-  readonly paths?: Readonly<Partial<Record<PathName, string>>> | undefined
+  /** Replaces the path of an endpoint, by its name in `Api`. */
+  readonly paths?: Readonly<Partial<Record<Name, string>>> | undefined
   /** Defaults to `/api/v1`. */
   readonly apiPrefix?: string | undefined
   /** Allow plain `http:` beyond loopback addresses. Defaults to false; the variable is `TINKER_ALLOW_INSECURE`. */
   readonly allowInsecure?: boolean | undefined
 }
-
-/** A name that no endpoint has would replace nothing, silently. */
-type PathName = Name | "oaiModels" | "oaiChatCompletions" | "oaiCompletions"
 
 const filled = <A extends string>(value: A | undefined): Option.Option<A> =>
   value === undefined || value === "" ? Option.none() : Option.some(value)

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Either, Layer, Option, Stream } from "effect"
+import { Effect, Either, Layer, Stream } from "effect"
 import { Datum, ServiceClient, TinkerTransport, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as zlib from "node:zlib"
