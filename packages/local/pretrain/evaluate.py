@@ -62,7 +62,7 @@ def main() -> None:
         entries = [json.loads(line) for line in file]
     order = sorted(range(len(entries)), key=lambda i: len(entries[i]["prompt"]))
     answers: dict[int, tuple[str, bool]] = {}
-    size = 32
+    size = 128
     while order:
         # Long prompts go alone, so that their attention stays small.
         chosen = order[:size] if len(entries[order[min(size, len(order)) - 1]]["prompt"]) < 2000 else order[:2]

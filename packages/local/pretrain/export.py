@@ -20,6 +20,7 @@ def main() -> None:
     # Half precision keeps three more bits of each weight than bfloat16, and these are nowhere near its limits.
     weights = {name: value.to(torch.float16).contiguous() for name, value in sorted(saved["model"].items())}
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+    (directory / "model.safetensors").chmod(0o644)
     (directory / "config.json").write_text(json.dumps(shape.config(), indent=2) + "\n")
     generation = {"do_sample": False, "eos_token_id": [2, 0], "pad_token_id": 0, "max_new_tokens": 256}
     (directory / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")

@@ -2,7 +2,8 @@
  * Pretrains `local/chat` from a seed: text, vocabulary, training, weights, evaluation, record.
  *
  *     npm run pretrain                    everything; continues where an earlier run was stopped
- *     npm run pretrain -- --steps N       ends the stable phase of the learning rate after N steps
+ *     npm run pretrain -- --steps N       keeps the learning rate up for N steps, then lets it fall over a seventh of that;
+ *                                         a finished run goes on from where its rate began to fall
  *     npm run pretrain -- --data          generates the text and prints its hash, nothing else
  *     npm run pretrain -- --evaluate      measures the weights in the package, nothing else
  *
@@ -163,7 +164,11 @@ const program = Effect.gen(function*() {
   yield* run("prepare", python, "prepare.py", tokenizer, dev, `${longest}=${inWork("dev.npz")}`, "--last")
   const settings = values.steps === undefined
     ? source
-    : JSON.stringify({ ...JSON.parse(source), stable_steps: Number(values.steps) })
+    : JSON.stringify({
+      ...JSON.parse(source),
+      stable_steps: Number(values.steps),
+      decay_steps: Math.ceil(Number(values.steps) / 7)
+    })
   yield* fs.writeFileString(inWork("plan.json"), settings)
   yield* run("train", python, "train.py", work, inWork("plan.json"))
   yield* run("export", python, "export.py", inWork("checkpoint.pt"), inWork("plan.json"), model)

@@ -191,6 +191,7 @@ def run(rank: int, directory: Path, plan: dict):
                 asked = directory / "decay"
                 if asked.exists():
                     wish[0] = int(asked.read_text())
+                    asked.unlink()
                 elif step >= plan["stable_steps"]:
                     wish[0] = plan["decay_steps"]
             dist.broadcast(wish, 0)
