@@ -1,4 +1,11 @@
 /**
+ * When a run is saved, and for how long the checkpoints are kept.
+ *
+ * @since 0.1.0
+ */
+export * as CheckpointPolicy from "./CheckpointPolicy.js"
+
+/**
  * Rows to train on: streamed, and resumable from a {@link Position}, which is a value.
  *
  * - Every row carries the position after it. A dataset read from there gives exactly the rows that would have followed.
@@ -11,6 +18,13 @@
 export * as Dataset from "./Dataset.js"
 
 /**
+ * Measures weights during a run: by the loss on held-out data, or by anything a sampler's answers can be judged by.
+ *
+ * @since 0.1.0
+ */
+export * as Evaluator from "./Evaluator.js"
+
+/**
  * What people keep in files to train on (chats, prompts with completions, preferred and rejected answers), and how it
  * becomes data.
  *
@@ -20,3 +34,49 @@ export * as Dataset from "./Dataset.js"
  * @since 0.1.0
  */
 export * as Example from "./Example.js"
+
+/**
+ * Learning rates that change during a run: constant, linear or cosine decay, after a warm-up.
+ *
+ * @since 0.1.0
+ */
+export * as LearningRate from "./LearningRate.js"
+
+/**
+ * The configuration of a run: any Schema's value, printed, hashed, compared, and overridden from the command line with
+ * `a.b=c`.
+ *
+ * @since 0.1.0
+ */
+export * as RunConfig from "./RunConfig.js"
+
+/**
+ * The journal of a run: an append-only file in the run's directory that says what was configured, every step with its
+ * metrics, every checkpoint *with the number of optimizer steps it contains*, evaluations, and how the run ended.
+ *
+ * - A line is written whole, in one go. A process that is killed leaves at most one torn line, which is removed when the
+ *   journal is opened again.
+ * - Running again resumes: a `Resumed` entry names the checkpoint, and readers leave out what was recorded after it. The
+ *   file itself only grows, so that others can follow it.
+ * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `config.json` the configuration to read.
+ *
+ * @since 0.1.0
+ */
+export * as RunLog from "./RunLog.js"
+
+/**
+ * Supervised fine-tuning: from a dataset to a better model.
+ *
+ * @since 0.1.0
+ */
+export * as Supervised from "./Supervised.js"
+
+/**
+ * What all trainers have in common: the model they train, the steps they report, and how they fail.
+ *
+ * A run is a `Stream` of {@link StepReport}s. `Stream.runDrain` runs it, `Stream.take` cuts it short, and interruption ends
+ * it; in the latter cases a checkpoint is saved and running again goes on from there.
+ *
+ * @since 0.1.0
+ */
+export * as Trainer from "./Trainer.js"

@@ -1,0 +1,92 @@
+import { RunLog } from "@effect-tinker/cookbook"
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import { spawn } from "node:child_process"
+import { existsSync, readFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+
+const program = fileURLToPath(new URL("utils/killable.ts", import.meta.url))
+
+const linesOf = (path: string) => existsSync(path) ? readFileSync(path, "utf8").split("\n").length - 1 : 0
+
+/** Runs the program; kills it some time after its journal has grown by so many lines. */
+const run = (args: ReadonlyArray<string>, killAfter?: { readonly lines: number; readonly millis: number }) =>
+  Effect.async<"done" | "killed", Error>((resume) => {
+    const child = spawn(process.execPath, ["--conditions=@effect-tinker/source", "--import", "tsx", program, ...args], {
+      stdio: ["ignore", "ignore", "pipe"]
+    })
+    let stderr = ""
+    child.stderr.on("data", (chunk) => {
+      stderr += String(chunk)
+    })
+    const journal = `${args[0]}/journal.jsonl`
+    const before = linesOf(journal)
+    const watch = killAfter === undefined ? undefined : setInterval(() => {
+      if (linesOf(journal) < before + killAfter.lines) return
+      clearInterval(watch)
+      setTimeout(() => child.kill("SIGKILL"), killAfter.millis)
+    }, 2)
+    child.on("exit", (code, signal) => {
+      clearInterval(watch)
+      resume(
+        signal === "SIGKILL"
+          ? Effect.succeed("killed")
+          : code === 0
+          ? Effect.succeed("done")
+          : Effect.fail(new Error(`exit code ${code}: ${stderr}`))
+      )
+    })
+    return Effect.sync(() => {
+      clearInterval(watch)
+      child.kill("SIGKILL")
+    })
+  })
+
+const directories = Effect.gen(function*() {
+  const fs = yield* FileSystem.FileSystem
+  const root = yield* fs.makeTempDirectoryScoped()
+  yield* fs.makeDirectory(`${root}/backend`)
+  return { run: `${root}/run`, backend: `${root}/backend` }
+})
+
+const seriesOf = (directory: string) =>
+  Effect.map(RunLog.read(directory), (found) => {
+    const { resumes, steps } = Option.getOrThrow(found)
+    return { resumes, series: steps.map(({ metrics, step }) => [step, metrics["loss"], metrics["learning_rate"]]) }
+  })
+
+describe.sequential("a run whose process is killed", () => {
+  let expected: ReadonlyArray<ReadonlyArray<unknown>> = []
+
+  it.scoped("does all its steps when nobody kills it", () =>
+    Effect.gen(function*() {
+      const { backend, run: directory } = yield* directories
+      yield* run([directory, backend, "1", "false"])
+      expected = (yield* seriesOf(directory)).series
+      assert.strictEqual(expected.length, 16)
+    }).pipe(Effect.provide(NodeContext.layer)), 120_000)
+
+  for (const submitAhead of [0, 1, 3]) {
+    for (const background of [false, true]) {
+      it.scoped(
+        `resumes bit for bit: submit-ahead ${submitAhead}, ${background ? "background" : "blocking"} saves`,
+        () =>
+          Effect.gen(function*() {
+            const { backend, run: directory } = yield* directories
+            const args = [directory, backend, String(submitAhead), String(background)]
+            const kills: Array<string> = []
+            for (let outcome = "killed"; outcome === "killed";) {
+              const killAfter = { lines: 1 + Math.floor(Math.random() * 9), millis: Math.random() * 30 }
+              outcome = yield* kills.length < 4 ? run(args, killAfter) : run(args)
+              kills.push(`${outcome} after ${killAfter.lines} lines and ${killAfter.millis.toFixed(1)} ms`)
+            }
+            const { series } = yield* seriesOf(directory)
+            assert.deepStrictEqual(series, expected, kills.join("; "))
+          }).pipe(Effect.provide(NodeContext.layer)),
+        240_000
+      )
+    }
+  }
+})
