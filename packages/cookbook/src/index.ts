@@ -43,6 +43,13 @@ export * as Example from "./Example.js"
 export * as LearningRate from "./LearningRate.js"
 
 /**
+ * Who acts in an environment: a model, a script, a person.
+ *
+ * @since 0.1.0
+ */
+export * as Policy from "./Policy.js"
+
+/**
  * The configuration of a run: any Schema's value, printed, hashed, compared, and overridden from the command line with
  * `a.b=c`.
  *
@@ -72,6 +79,14 @@ export * as RunLog from "./RunLog.js"
 export * as Supervised from "./Supervised.js"
 
 /**
+ * Tools a model may call: their arguments are checked by a Schema, which also declares them to the model. Arguments that do
+ * not fit, and failures of the tool, are the tool's answer: the model may try again.
+ *
+ * @since 0.1.0
+ */
+export * as Tool from "./Tool.js"
+
+/**
  * What all trainers have in common: the model they train, the steps they report, and how they fail.
  *
  * A run is a `Stream` of {@link StepReport}s. `Stream.runDrain` runs it, `Stream.take` cuts it short, and interruption ends
@@ -80,3 +95,11 @@ export * as Supervised from "./Supervised.js"
  * @since 0.1.0
  */
 export * as Trainer from "./Trainer.js"
+
+/**
+ * What was sampled, as data: turns become rows of tokens with logprobs, advantages and masks, token for token what the
+ * sampler saw and drew. Everything here is a pure function over typed arrays.
+ *
+ * @since 0.1.0
+ */
+export * as Trajectory from "./Trajectory.js"

@@ -3,18 +3,37 @@ import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
+import { build } from "esbuild"
 import { spawn } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 
-const program = fileURLToPath(new URL("utils/killable.ts", import.meta.url))
+/** The program as one file, so that a process does not spend its life loading modules. */
+const bundle = (outfile: string) =>
+  Effect.promise(() =>
+    build({
+      entryPoints: [fileURLToPath(new URL("utils/killable.ts", import.meta.url))],
+      outfile,
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      conditions: ["@effect-tinker/source"],
+      external: ["hyparquet"],
+      banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+      logLevel: "error"
+    })
+  )
 
 const linesOf = (path: string) => existsSync(path) ? readFileSync(path, "utf8").split("\n").length - 1 : 0
 
 /** Runs the program; kills it some time after its journal has grown by so many lines. */
-const run = (args: ReadonlyArray<string>, killAfter?: { readonly lines: number; readonly millis: number }) =>
+const run = (
+  program: string,
+  args: ReadonlyArray<string>,
+  killAfter?: { readonly lines: number; readonly millis: number }
+) =>
   Effect.async<"done" | "killed", Error>((resume) => {
-    const child = spawn(process.execPath, ["--conditions=@effect-tinker/source", "--import", "tsx", program, ...args], {
+    const child = spawn(process.execPath, [program, ...args], {
       stdio: ["ignore", "ignore", "pipe"]
     })
     let stderr = ""
@@ -48,7 +67,9 @@ const directories = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   const root = yield* fs.makeTempDirectoryScoped()
   yield* fs.makeDirectory(`${root}/backend`)
-  return { run: `${root}/run`, backend: `${root}/backend` }
+  const program = `${root}/program.mjs`
+  yield* bundle(program)
+  return { run: `${root}/run`, backend: `${root}/backend`, program }
 })
 
 const seriesOf = (directory: string) =>
@@ -62,8 +83,8 @@ describe.sequential("a run whose process is killed", () => {
 
   it.scoped("does all its steps when nobody kills it", () =>
     Effect.gen(function*() {
-      const { backend, run: directory } = yield* directories
-      yield* run([directory, backend, "1", "false"])
+      const { backend, program, run: directory } = yield* directories
+      yield* run(program, [directory, backend, "1", "false"])
       expected = (yield* seriesOf(directory)).series
       assert.strictEqual(expected.length, 16)
     }).pipe(Effect.provide(NodeContext.layer)), 120_000)
@@ -74,12 +95,12 @@ describe.sequential("a run whose process is killed", () => {
         `resumes bit for bit: submit-ahead ${submitAhead}, ${background ? "background" : "blocking"} saves`,
         () =>
           Effect.gen(function*() {
-            const { backend, run: directory } = yield* directories
+            const { backend, program, run: directory } = yield* directories
             const args = [directory, backend, String(submitAhead), String(background)]
             const kills: Array<string> = []
             for (let outcome = "killed"; outcome === "killed";) {
               const killAfter = { lines: 1 + Math.floor(Math.random() * 9), millis: Math.random() * 30 }
-              outcome = yield* kills.length < 4 ? run(args, killAfter) : run(args)
+              outcome = yield* kills.length < 2 ? run(program, args, killAfter) : run(program, args)
               kills.push(`${outcome} after ${killAfter.lines} lines and ${killAfter.millis.toFixed(1)} ms`)
             }
             const { series } = yield* seriesOf(directory)
