@@ -3,11 +3,11 @@
  *
  * @since 0.1.0
  */
-import * as Effect from "effect/Effect"
 import * as ModelInput from "effect-tinker/ModelInput"
 import type * as SamplingClient from "effect-tinker/SamplingClient"
 import type { Stop } from "effect-tinker/SamplingParams"
 import * as TinkerError from "effect-tinker/TinkerError"
+import * as Effect from "effect/Effect"
 import type * as Trajectory from "./Trajectory.js"
 
 /**

@@ -79,7 +79,9 @@ export const make = <A, I, E, R>(name: string, options: {
     call: (json) =>
       Either.match(decode(json), {
         onLeft: (error) =>
-          Effect.succeed(answer(`Error: the arguments do not fit. ${TreeFormatter.formatErrorSync(error)}`, { failed: true })),
+          Effect.succeed(
+            answer(`Error: the arguments do not fit. ${TreeFormatter.formatErrorSync(error)}`, { failed: true })
+          ),
         onRight: (input) =>
           options.run(input).pipe(
             Effect.map((result) =>

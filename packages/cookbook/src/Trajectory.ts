@@ -5,9 +5,9 @@
  * @since 0.1.0
  */
 import type * as Message from "@effect-tinker/tokenizer/Message"
-import type * as Either from "effect/Either"
 import * as Datum from "effect-tinker/Datum"
 import type * as TinkerError from "effect-tinker/TinkerError"
+import type * as Either from "effect/Either"
 
 // =============================================================================
 // models
@@ -468,7 +468,7 @@ const summary = (prefix: string, groups: ReadonlyArray<Group>): Record<string, n
     const key = `${prefix}/stop/${stop}`
     out[key] = (out[key] ?? 0) + 1 / trajectories.length
     for (const [name, value] of Object.entries(metrics)) add(name, value)
-    for (const turn of turns) { for (const [name, value] of Object.entries(turn.metrics)) add(name, value) }
+    for (const turn of turns) for (const [name, value] of Object.entries(turn.metrics)) add(name, value)
   }
   for (const [name, values] of own) out[`${prefix}/${name}`] = mean(values)
   return out

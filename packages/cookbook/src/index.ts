@@ -18,6 +18,16 @@ export * as CheckpointPolicy from "./CheckpointPolicy.js"
 export * as Dataset from "./Dataset.js"
 
 /**
+ * What a policy acts in. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
+ * whether it completes, fails, runs out of time or is interrupted.
+ *
+ * Rollouts are compared within a {@link Group}, all of whose environments are made from one problem.
+ *
+ * @since 0.1.0
+ */
+export * as Environment from "./Environment.js"
+
+/**
  * Measures weights during a run: by the loss on held-out data, or by anything a sampler's answers can be judged by.
  *
  * @since 0.1.0
@@ -48,6 +58,14 @@ export * as LearningRate from "./LearningRate.js"
  * @since 0.1.0
  */
 export * as Policy from "./Policy.js"
+
+/**
+ * A policy in an environment, from the first prompt to the last reward: within limits, by Effect's `Clock`, and
+ * interruptible at every point.
+ *
+ * @since 0.1.0
+ */
+export * as Rollout from "./Rollout.js"
 
 /**
  * The configuration of a run: any Schema's value, printed, hashed, compared, and overridden from the command line with

@@ -6,6 +6,7 @@ import { Console, Effect } from "effect"
 import type { Suite } from "./Suite.js"
 import { exitCode } from "./Suite.js"
 import { cli } from "./suites/cli.js"
+import { cookbook } from "./suites/cookbook.js"
 import { killed } from "./suites/killed.js"
 import { local } from "./suites/local.js"
 import { runtimes } from "./suites/runtimes.js"
@@ -14,7 +15,7 @@ import { telemetry } from "./suites/telemetry.js"
 import { vectors } from "./suites/vectors.js"
 
 /** Add a suite here: its module does the rest. */
-const suites: ReadonlyArray<Suite> = [vectors, scenarios, local, cli, telemetry, runtimes, killed]
+const suites: ReadonlyArray<Suite> = [vectors, scenarios, local, cli, telemetry, runtimes, killed, cookbook]
 
 const usage = [
   "usage: npm run parity [-- FLAGS]",
