@@ -272,7 +272,8 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
       ...reading,
       from: Option.getOrUndefined(Option.map(checkpoint, ({ position }) => position))
     }),
-    submit: (batch, { learningRate }) => submit(training, batch, settings.adam, learningRate)
+    submit: (batch, { commit, learningRate }) =>
+      Effect.zipRight(commit, submit(training, batch, settings.adam, learningRate))
   })
 })
 

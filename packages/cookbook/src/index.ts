@@ -53,11 +53,32 @@ export * as Example from "./Example.js"
 export * as LearningRate from "./LearningRate.js"
 
 /**
+ * Losses of reinforcement learning by name and settings, with the presets people ask for.
+ *
+ * @since 0.1.0
+ */
+export * as Loss from "./Loss.js"
+
+/**
  * Who acts in an environment: a model, a script, a person.
  *
  * @since 0.1.0
  */
 export * as Policy from "./Policy.js"
+
+/**
+ * Reinforcement learning: from problems and a reward to a better model.
+ *
+ * - `sync`: each step samples from the weights it changes.
+ * - `stream`: gradients are computed while the rest of the batch is still sampled.
+ * - `async`: the next batches are sampled while the model is trained. A group is begun only when the weights are recent
+ *   enough for the step that will use it, so staleness is bounded and nothing is thrown away.
+ *
+ * Draws are seeded by step, group and member: in `sync` and `stream`, a run that resumes samples what it would have sampled.
+ *
+ * @since 0.1.0
+ */
+export * as Reinforce from "./Reinforce.js"
 
 /**
  * A policy in an environment, from the first prompt to the last reward: within limits, by Effect's `Clock`, and

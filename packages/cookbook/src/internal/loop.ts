@@ -58,6 +58,8 @@ export interface Options<B, Detail, E, R, E2, R2> {
     readonly step: number
     readonly epoch: number
     readonly learningRate: number
+    /** To be run right before the optimizer step is sent: from then on it may be in the weights. */
+    readonly commit: Effect.Effect<void>
   }) => Effect.Effect<Submitted<Detail, E | Trainer.TrainError, R>, E | Trainer.TrainError, R>
   /** What the trainer needs to go on beside the weights and the position. */
   readonly state?: (() => unknown) | undefined
@@ -108,7 +110,7 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
   let position = Option.match(checkpoint, { onNone: () => Dataset.start(), onSome: (found) => found.position })
   let skippedSince: Array<Dataset.Skipped> = []
   let pending: Array<Pending<Detail, E | Trainer.TrainError, R>> = []
-  /** A step is being submitted: whether the server has it is not known. */
+  /** A step is on its way: whether the server has it is not known. */
   let inDoubt = false
   let failed = false
   let lastSaved = submitted
@@ -251,8 +253,10 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
     const evaluations = step % options.evaluateEvery === 0 ? yield* evaluate(step) : {}
     const learningRate = options.learningRate(step)
     const submittedAt = yield* Clock.currentTimeMillis
-    inDoubt = true
-    const { result, tokens } = yield* options.submit(batch.items, { step, epoch: batch.epoch, learningRate })
+    const commit = Effect.sync(() => {
+      inDoubt = true
+    })
+    const { result, tokens } = yield* options.submit(batch.items, { step, epoch: batch.epoch, learningRate, commit })
     submitted++
     position = batch.next
     inDoubt = false
