@@ -6,7 +6,8 @@
  *   journal is opened again.
  * - Running again resumes: a `Resumed` entry names the checkpoint, and readers leave out what was recorded after it. The
  *   file itself only grows, so that others can follow it.
- * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `config.json` the configuration to read.
+ * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `cache.jsonl` what need not be computed twice,
+ *   `config.json` the configuration to read.
  *
  * @since 0.1.0
  */
@@ -297,6 +298,7 @@ export interface Run {
 
 const journalName = "journal.jsonl"
 const rolloutsName = "rollouts.jsonl"
+const cacheName = "cache.jsonl"
 const maxLineBytes = 64 * 1024 * 1024
 const decoder = new TextDecoder()
 const encoder = new TextEncoder()
@@ -479,6 +481,11 @@ export interface RunLog {
     step: number,
     rollouts: ReadonlyArray<unknown>
   ) => Effect.Effect<void, PlatformError.PlatformError>
+  /** What was computed for a key before, in this process or one before it. */
+  readonly cached: <E, R>(
+    key: string,
+    compute: Effect.Effect<ReadonlyArray<number>, E, R>
+  ) => Effect.Effect<ReadonlyArray<number>, E | PlatformError.PlatformError, R>
   /** Marks the run as complete, to be recorded when the journal closes. */
   readonly finish: Effect.Effect<void>
 }
@@ -535,14 +542,33 @@ export const directory = (path: string, options?: Options): Target<FileSystem.Fi
  */
 export const none: Target = {
   open: () =>
-    Effect.succeed({
+    Effect.sync(() => ({
       resumed: Option.none(),
       complete: false,
       append: () => Effect.void,
       appendRollouts: () => Effect.void,
+      cached: makeCache(new Map(), () => Effect.void),
       finish: Effect.void
-    })
+    }))
 }
+
+const CacheLine = Schema.parseJson(Schema.Struct({ key: Schema.String, value: Schema.Array(Schema.Number) }))
+const decodeCacheLine = Schema.decodeUnknownEither(CacheLine)
+
+const makeCache = (
+  known: Map<string, ReadonlyArray<number>>,
+  write: (line: string) => Effect.Effect<void, PlatformError.PlatformError>
+): RunLog["cached"] =>
+(key, compute) =>
+  Effect.suspend(() => {
+    const found = known.get(key)
+    return found !== undefined
+      ? Effect.succeed(found)
+      : Effect.tap(compute, (value) => {
+        known.set(key, value)
+        return write(`${JSON.stringify({ key, value })}\n`)
+      })
+  })
 
 /** Removes what a killed writer left of its last line. */
 const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
@@ -600,7 +626,23 @@ export const open: (
       })
     }
 
+    const cache = `${directory}/${cacheName}`
+    yield* mend(fs, cache)
+    const known = new Map<string, ReadonlyArray<number>>()
+    if (yield* fs.exists(cache)) {
+      yield* Stream.runForEach(
+        Lines.stream(cache, { offset: 0, limit: maxLineBytes }),
+        ({ bytes }) =>
+          Effect.sync(() => {
+            // A line that cannot be read is computed again.
+            const line = Option.getOrUndefined(Either.getRight(decodeCacheLine(decoder.decode(bytes))))
+            if (line !== undefined) known.set(line.key, line.value)
+          })
+      )
+    }
+
     const files = {
+      cache: yield* fs.open(cache, { flag: "a" }),
       journal: yield* fs.open(journal, { flag: "a" }),
       rollouts: yield* fs.open(rollouts, { flag: "a" })
     }
@@ -672,6 +714,7 @@ export const open: (
           files.rollouts,
           list.map((rollout) => `${JSON.stringify({ step, attempt, rollout } satisfies RolloutLine)}\n`).join("")
         ),
+      cached: makeCache(known, (line) => write(files.cache, line)),
       finish: Effect.sync(() => {
         finished = true
       })

@@ -67,6 +67,14 @@ export * as Loss from "./Loss.js"
 export * as Policy from "./Policy.js"
 
 /**
+ * Learning from preferences: of two answers, the chosen one becomes likelier than the rejected one, relative to a reference
+ * (direct preference optimisation). What the reference thinks of an answer is computed once, and kept with the run.
+ *
+ * @since 0.1.0
+ */
+export * as Preference from "./Preference.js"
+
+/**
  * Reinforcement learning: from problems and a reward to a better model.
  *
  * - `sync`: each step samples from the weights it changes.
@@ -104,7 +112,8 @@ export * as RunConfig from "./RunConfig.js"
  *   journal is opened again.
  * - Running again resumes: a `Resumed` entry names the checkpoint, and readers leave out what was recorded after it. The
  *   file itself only grows, so that others can follow it.
- * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `config.json` the configuration to read.
+ * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `cache.jsonl` what need not be computed twice,
+ *   `config.json` the configuration to read.
  *
  * @since 0.1.0
  */
