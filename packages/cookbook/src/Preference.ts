@@ -4,7 +4,6 @@
  *
  * @since 0.1.0
  */
-import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as Autodiff from "effect-tinker/Autodiff"
 import * as CustomLoss from "effect-tinker/CustomLoss"
 import type * as Datum from "effect-tinker/Datum"
@@ -15,7 +14,6 @@ import * as TensorData from "effect-tinker/TensorData"
 import * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "./CheckpointPolicy.js"
@@ -26,7 +24,6 @@ import * as Loop from "./internal/loop.js"
 import * as LearningRate from "./LearningRate.js"
 import * as RunConfig from "./RunConfig.js"
 import * as RunLog from "./RunLog.js"
-import type * as Supervised from "./Supervised.js"
 import * as Trainer from "./Trainer.js"
 
 const Count = Schema.Positive.pipe(Schema.int())
@@ -65,7 +62,11 @@ export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Prefer
  */
 export type ConfigInput =
   & Omit<ConstructorParameters<typeof Config>[0], "model" | "learningRate" | "adam">
-  & Pick<Supervised.ConfigInput, "model" | "learningRate" | "adam">
+  & {
+    readonly model: Trainer.ModelInput
+    readonly learningRate: Trainer.LearningRateInput
+    readonly adam?: Trainer.AdamInput | undefined
+  }
 
 /**
  * Preferences, and how to learn from them.
@@ -75,7 +76,7 @@ export type ConfigInput =
  */
 export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
   readonly data: Dataset.Dataset<Example.Preference, E, R>
-  readonly renderer: Supervised.RendererInput<ER, RR>
+  readonly renderer: Trainer.RendererInput<ER, RR>
   readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
   /** Steps between evaluations, which see the weights before a step. Defaults to 10. */
   readonly evaluateEvery?: number | undefined
@@ -178,22 +179,11 @@ const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRu
   const given: Partial<typeof rest> = Object.fromEntries(
     Object.entries(rest).filter(([, value]) => value !== undefined)
   )
-  return Effect.try({
-    try: () =>
-      new Config({
-        ...given,
-        model: new Trainer.Model(typeof model === "string" ? { baseModel: model } : model),
-        learningRate: new LearningRate.LearningRate(
-          typeof learningRate === "number" ? { peak: learningRate } : learningRate
-        ),
-        adam: new Trainer.Adam(adam ?? {})
-      }),
-    catch: (error) =>
-      new Trainer.InvalidRun({
-        trainer: "preference",
-        description: error instanceof Error ? error.message : String(error)
-      })
-  })
+  return Trainer.validated("preference", () =>
+    new Config({
+      ...given,
+      ...Trainer.common({ adam, learningRate, model })
+    }))
 }
 
 /** The model as it begins: an adapter that has learned nothing is its base model. */
@@ -203,8 +193,6 @@ const makeReference = Effect.fnUntraced(function*(config: Config) {
   const start = yield* TrainingClient.makeFromState({ path: config.model.from })
   return yield* start.saveWeightsAndGetSamplingClient()
 })
-
-const isRenderer = (u: unknown): u is Renderer.Renderer => Predicate.hasProperty(u, "generationPrompt")
 
 /** The tokens of a datum as one sequence, and the weight of each after the first. */
 const sequenceOf = (datum: Datum.Datum) =>
@@ -227,7 +215,7 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
   if (log.complete) return Stream.empty
   const checkpoint = Option.flatMap(log.resumed, (resumed) => resumed.checkpoint)
   const training = yield* Trainer.makeClient(config.model, checkpoint)
-  const renderer = isRenderer(options.renderer) ? options.renderer : yield* options.renderer(training)
+  const renderer = yield* Trainer.rendererOf(options.renderer, training)
   const reference = yield* makeReference(config)
 
   const scoreOf = Effect.fnUntraced(function*(datum: Datum.Datum) {

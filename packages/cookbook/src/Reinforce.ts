@@ -10,7 +10,6 @@
  *
  * @since 0.1.0
  */
-import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import type * as ForwardBackward from "effect-tinker/ForwardBackward"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as SamplingClient from "effect-tinker/SamplingClient"
@@ -27,7 +26,6 @@ import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
 import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -42,7 +40,6 @@ import * as Loss from "./Loss.js"
 import * as Policy from "./Policy.js"
 import * as Rollout from "./Rollout.js"
 import * as RunLog from "./RunLog.js"
-import type * as Supervised from "./Supervised.js"
 import * as Trainer from "./Trainer.js"
 import * as Trajectory from "./Trajectory.js"
 
@@ -160,9 +157,9 @@ type ConfigFields = ConstructorParameters<typeof Config>[0]
 export type ConfigInput =
   & Omit<ConfigFields, "model" | "learningRate" | "adam" | "loss" | "advantage" | "kl">
   & {
-    readonly model: string | ConstructorParameters<typeof Trainer.Model>[0]
-    readonly learningRate: Supervised.LearningRateInput
-    readonly adam?: ConstructorParameters<typeof Trainer.Adam>[0] | undefined
+    readonly model: Trainer.ModelInput
+    readonly learningRate: Trainer.LearningRateInput
+    readonly adam?: Trainer.AdamInput | undefined
     readonly loss?: Loss.Loss | undefined
     readonly kl?: {
       readonly coefficient: number
@@ -180,7 +177,7 @@ export type ConfigInput =
  */
 export type Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL> = ConfigInput & {
   readonly problems: Dataset.Dataset<Environment.Group<E, R>, ED, RD>
-  readonly renderer: Supervised.RendererInput<ER, RR>
+  readonly renderer: Trainer.RendererInput<ER, RR>
   /** What environments must keep to, beside the context window. */
   readonly settings?: Omit<Environment.Settings, "renderer" | "contextWindow"> | undefined
   readonly limits?: Rollout.Limits | undefined
@@ -236,26 +233,15 @@ const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRu
   const given: Partial<typeof rest> = Object.fromEntries(
     Object.entries(rest).filter(([, value]) => value !== undefined)
   )
-  return Effect.try({
-    try: () =>
-      new Config({
-        ...given,
-        maxTokens,
-        model: new Trainer.Model(typeof model === "string" ? { baseModel: model } : model),
-        learningRate: new LearningRate.LearningRate(
-          typeof learningRate === "number" ? { peak: learningRate } : learningRate
-        ),
-        adam: new Trainer.Adam(adam ?? {}),
-        // Unclipped, samples of older weights destabilise training.
-        loss: options.loss ?? (mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),
-        advantage: typeof advantage === "function" ? "custom" : advantage ?? "center"
-      }),
-    catch: (error) =>
-      new Trainer.InvalidRun({
-        trainer: "reinforce",
-        description: error instanceof Error ? error.message : String(error)
-      })
-  })
+  return Trainer.validated("reinforce", () =>
+    new Config({
+      ...given,
+      maxTokens,
+      ...Trainer.common({ adam, learningRate, model }),
+      // Unclipped, samples of older weights destabilise training.
+      loss: options.loss ?? (mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),
+      advantage: typeof advantage === "function" ? "custom" : advantage ?? "center"
+    }))
 }
 
 // =============================================================================
@@ -322,8 +308,6 @@ interface Sampled {
   readonly millis: number
 }
 
-const isRenderer = (u: unknown): u is Renderer.Renderer => Predicate.hasProperty(u, "generationPrompt")
-
 const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   options: Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL>
 ) {
@@ -335,7 +319,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   if (log.complete) return Stream.empty
   const checkpoint = Option.flatMap(log.resumed, (resumed) => resumed.checkpoint)
   const training = yield* Trainer.makeClient(config.model, checkpoint)
-  const renderer = isRenderer(options.renderer) ? options.renderer : yield* options.renderer(training)
+  const renderer = yield* Trainer.rendererOf(options.renderer, training)
   const settings: Environment.Settings = { ...options.settings, renderer, contextWindow: config.contextWindow }
   const first = Option.match(checkpoint, { onNone: () => 0, onSome: ({ step }) => step })
   const reference = config.kl === undefined

@@ -3,14 +3,12 @@
  *
  * @since 0.1.0
  */
-import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as Datum from "effect-tinker/Datum"
 import type * as ServiceClient from "effect-tinker/ServiceClient"
 import * as TensorData from "effect-tinker/TensorData"
 import type * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "./CheckpointPolicy.js"
@@ -61,14 +59,6 @@ export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Superv
 }) {}
 
 /**
- * A learning rate as people write it.
- *
- * @since 0.1.0
- * @category models
- */
-export type LearningRateInput = number | ConstructorParameters<typeof LearningRate.LearningRate>[0]
-
-/**
  * The configuration as people write it.
  *
  * @since 0.1.0
@@ -77,20 +67,10 @@ export type LearningRateInput = number | ConstructorParameters<typeof LearningRa
 export type ConfigInput =
   & Omit<ConstructorParameters<typeof Config>[0], "model" | "learningRate" | "adam">
   & {
-    readonly model: string | ConstructorParameters<typeof Trainer.Model>[0]
-    readonly learningRate: LearningRateInput
-    readonly adam?: ConstructorParameters<typeof Trainer.Adam>[0] | undefined
+    readonly model: Trainer.ModelInput
+    readonly learningRate: Trainer.LearningRateInput
+    readonly adam?: Trainer.AdamInput | undefined
   }
-
-/**
- * How conversations become tokens: a renderer, or how to get that of the model.
- *
- * @since 0.1.0
- * @category models
- */
-export type RendererInput<E = never, R = never> =
-  | Renderer.Renderer
-  | ((training: TrainingClient.Service) => Effect.Effect<Renderer.Renderer, E, R>)
 
 /**
  * Data, and how to train on it.
@@ -102,7 +82,7 @@ export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
   /** Data, or examples that a renderer makes data of. */
   readonly data: Dataset.Dataset<Datum.Datum | Example.Example, E, R>
   /** Needed for examples. */
-  readonly renderer?: RendererInput<ER, RR> | undefined
+  readonly renderer?: Trainer.RendererInput<ER, RR> | undefined
   /** Steps kept in flight behind the one that is waited for. Defaults to 1. */
   readonly submitAhead?: number | undefined
   readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
@@ -121,22 +101,11 @@ export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
  */
 export const config = (input: ConfigInput): Effect.Effect<Config, Trainer.InvalidRun> => {
   const { adam, learningRate, model, ...rest } = input
-  return Effect.try({
-    try: () =>
-      new Config({
-        ...rest,
-        model: new Trainer.Model(typeof model === "string" ? { baseModel: model } : model),
-        learningRate: new LearningRate.LearningRate(
-          typeof learningRate === "number" ? { peak: learningRate } : learningRate
-        ),
-        adam: new Trainer.Adam(adam ?? {})
-      }),
-    catch: (error) =>
-      new Trainer.InvalidRun({
-        trainer: "supervised",
-        description: error instanceof Error ? error.message : String(error)
-      })
-  })
+  return Trainer.validated("supervised", () =>
+    new Config({
+      ...rest,
+      ...Trainer.common({ adam, learningRate, model })
+    }))
 }
 
 /** The fields of the configuration among all options. */
@@ -162,8 +131,6 @@ const pick = <O extends ConfigInput>(options: O): ConfigInput => {
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
   }
 }
-
-const isRenderer = (u: unknown): u is Renderer.Renderer => Predicate.hasProperty(u, "generationPrompt")
 
 /** Tokens a datum holds, images and audio included where they say how many. */
 const lengthOf = (datum: Datum.Datum): number =>
@@ -231,9 +198,7 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
   const training = yield* Trainer.makeClient(settings.model, checkpoint)
   const renderer = options.renderer === undefined
     ? undefined
-    : isRenderer(options.renderer)
-    ? options.renderer
-    : yield* options.renderer(training)
+    : yield* Trainer.rendererOf(options.renderer, training)
 
   const source = settings.shuffle === undefined
     ? options.data

@@ -6,15 +6,18 @@
  *
  * @since 0.1.0
  */
+import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import type * as ServiceClient from "effect-tinker/ServiceClient"
 import type * as TinkerError from "effect-tinker/TinkerError"
 import type * as TinkerFuture from "effect-tinker/TinkerFuture"
 import * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Dataset from "./Dataset.js"
+import * as LearningRate from "./LearningRate.js"
 import type * as RunLog from "./RunLog.js"
 
 /**
@@ -51,6 +54,80 @@ export class Adam extends Schema.Class<Adam>("@effect-tinker/cookbook/Trainer/Ad
   /** Largest norm of the gradient; 0 does not clip. Defaults to 0. */
   clip: Schema.optionalWith(Schema.Number, { default: () => 0 })
 }) {}
+
+/**
+ * The model as people write it: its name, or more.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type ModelInput = string | ConstructorParameters<typeof Model>[0]
+
+/**
+ * The optimizer as people write it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type AdamInput = ConstructorParameters<typeof Adam>[0]
+
+/**
+ * A learning rate as people write it: a number, or one that changes.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type LearningRateInput = number | ConstructorParameters<typeof LearningRate.LearningRate>[0]
+
+/**
+ * How conversations become tokens: a renderer, or how to get that of the model.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type RendererInput<E = never, R = never> =
+  | Renderer.Renderer
+  | ((training: TrainingClient.Service) => Effect.Effect<Renderer.Renderer, E, R>)
+
+/**
+ * The fields every trainer's configuration has.
+ *
+ * @internal
+ */
+export const common = (input: {
+  readonly model: ModelInput
+  readonly learningRate: LearningRateInput
+  readonly adam?: AdamInput | undefined
+}): { readonly model: Model; readonly learningRate: LearningRate.LearningRate; readonly adam: Adam } => ({
+  model: new Model(typeof input.model === "string" ? { baseModel: input.model } : input.model),
+  learningRate: new LearningRate.LearningRate(
+    typeof input.learningRate === "number" ? { peak: input.learningRate } : input.learningRate
+  ),
+  adam: new Adam(input.adam ?? {})
+})
+
+/**
+ * A configuration, or why it makes no sense.
+ *
+ * @internal
+ */
+export const validated = <A>(trainer: string, make: () => A): Effect.Effect<A, InvalidRun> =>
+  Effect.try({
+    try: make,
+    catch: (error) => new InvalidRun({ trainer, description: error instanceof Error ? error.message : String(error) })
+  })
+
+const isRenderer = (u: unknown): u is Renderer.Renderer => Predicate.hasProperty(u, "generationPrompt")
+
+/**
+ * The renderer of a run.
+ *
+ * @internal
+ */
+export const rendererOf = <E, R>(
+  input: RendererInput<E, R>,
+  training: TrainingClient.Service
+): Effect.Effect<Renderer.Renderer, E, R> => isRenderer(input) ? Effect.succeed(input) : input(training)
 
 /**
  * One optimizer step.
