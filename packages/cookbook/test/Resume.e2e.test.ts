@@ -40,7 +40,7 @@ const run = (
     child.stderr.on("data", (chunk) => {
       stderr += String(chunk)
     })
-    const journal = `${args[0]}/journal.jsonl`
+    const journal = `${args[1]}/journal.jsonl`
     const before = linesOf(journal)
     const watch = killAfter === undefined ? undefined : setInterval(() => {
       if (linesOf(journal) < before + killAfter.lines) return
@@ -78,36 +78,48 @@ const seriesOf = (directory: string) =>
     return { resumes, series: steps.map(({ metrics, step }) => [step, metrics["loss"], metrics["learning_rate"]]) }
   })
 
+const cases = [
+  ...[0, 1, 3].flatMap((submitAhead) =>
+    [false, true].map((background) => ({ trainer: "supervised", submitAhead, background }))
+  ),
+  { trainer: "reinforce", submitAhead: 0, background: true },
+  { trainer: "preference", submitAhead: 0, background: false }
+]
+
 describe.sequential("a run whose process is killed", () => {
-  let expected: ReadonlyArray<ReadonlyArray<unknown>> = []
+  const expected = new Map<string, ReadonlyArray<ReadonlyArray<unknown>>>()
 
-  it.scoped("does all its steps when nobody kills it", () =>
-    Effect.gen(function*() {
-      const { backend, program, run: directory } = yield* directories
-      yield* run(program, [directory, backend, "1", "false"])
-      expected = (yield* seriesOf(directory)).series
-      assert.strictEqual(expected.length, 16)
-    }).pipe(Effect.provide(NodeContext.layer)), 120_000)
+  /** What the trainer computes when nobody kills it. */
+  const undisturbed = Effect.fnUntraced(function*(trainer: string) {
+    const known = expected.get(trainer)
+    if (known !== undefined) return known
+    const { backend, program, run: directory } = yield* directories
+    yield* run(program, [trainer, directory, backend, "1", "false"])
+    const { series } = yield* seriesOf(directory)
+    assert.strictEqual(series.length, 16)
+    expected.set(trainer, series)
+    return series
+  })
 
-  for (const submitAhead of [0, 1, 3]) {
-    for (const background of [false, true]) {
-      it.scoped(
-        `resumes bit for bit: submit-ahead ${submitAhead}, ${background ? "background" : "blocking"} saves`,
-        () =>
-          Effect.gen(function*() {
-            const { backend, program, run: directory } = yield* directories
-            const args = [directory, backend, String(submitAhead), String(background)]
-            const kills: Array<string> = []
-            for (let outcome = "killed"; outcome === "killed";) {
-              const killAfter = { lines: 1 + Math.floor(Math.random() * 9), millis: Math.random() * 30 }
-              outcome = yield* kills.length < 2 ? run(program, args, killAfter) : run(program, args)
-              kills.push(`${outcome} after ${killAfter.lines} lines and ${killAfter.millis.toFixed(1)} ms`)
-            }
-            const { series } = yield* seriesOf(directory)
-            assert.deepStrictEqual(series, expected, kills.join("; "))
-          }).pipe(Effect.provide(NodeContext.layer)),
-        240_000
-      )
-    }
+  for (const { background, submitAhead, trainer } of cases) {
+    const saves = background ? "background" : "blocking"
+    it.scoped(
+      `${trainer} resumes bit for bit: submit-ahead ${submitAhead}, ${saves} saves`,
+      () =>
+        Effect.gen(function*() {
+          const whole = yield* undisturbed(trainer)
+          const { backend, program, run: directory } = yield* directories
+          const args = [trainer, directory, backend, String(submitAhead), String(background)]
+          const kills: Array<string> = []
+          for (let outcome = "killed"; outcome === "killed";) {
+            const killAfter = { lines: 1 + Math.floor(Math.random() * 9), millis: Math.random() * 30 }
+            outcome = yield* kills.length < 2 ? run(program, args, killAfter) : run(program, args)
+            kills.push(`${outcome} after ${killAfter.lines} lines and ${killAfter.millis.toFixed(1)} ms`)
+          }
+          const { series } = yield* seriesOf(directory)
+          assert.deepStrictEqual(series, whole, kills.join("; "))
+        }).pipe(Effect.provide(NodeContext.layer)),
+      240_000
+    )
   }
 })

@@ -1,35 +1,75 @@
-/** A run in a process of its own, to be killed. Arguments: run directory, backend's directory, submit-ahead, background. */
-import { Dataset, Example, RunLog, Supervised } from "@effect-tinker/cookbook"
+/** A run in a process of its own, to be killed. Arguments: trainer, run directory, backend's directory, submit-ahead, background. */
+import { Dataset, Environment, Example, Preference, Reinforce, RunLog, Supervised } from "@effect-tinker/cookbook"
 import { Message } from "@effect-tinker/tokenizer"
 import { NodeContext } from "@effect/platform-node"
 import { Effect, Layer, Logger, LogLevel, Stream } from "effect"
 import { localIn, renderer } from "./local.js"
 
-const [directory = "", backend = "", submitAhead = "0", background = "false"] = process.argv.slice(2)
+const [trainer = "", directory = "", backend = "", submitAhead = "0", background = "false"] = process.argv.slice(2)
+
+const rows = Array.from({ length: 16 }, (_, n) => n)
+const common = {
+  model: { baseModel: "local/tiny", rank: 4, seed: 1 },
+  epochs: 2,
+  shuffle: 5,
+  checkpoints: { periodic: { steps: 4 }, rolling: { steps: 1 }, background: background === "true", onExit: false },
+  log: RunLog.directory(directory)
+}
+
+/** Rewarded by how many of the sampled tokens are small. */
+const small = (n: number) =>
+  Environment.group(() =>
+    Effect.succeed(
+      {
+        initial: Effect.succeed({ _tag: "Continue", observation: { prompt: Int32Array.of(65, 66 + n), stop: [] } }),
+        step: ({ tokens }) =>
+          Effect.succeed({
+            _tag: "Done",
+            reason: "completed",
+            reward: tokens.filter((token) => token < 64).length / tokens.length
+          })
+      } satisfies Environment.Environment
+    )
+  )
 
 const program = Effect.gen(function*() {
-  yield* Supervised.train({
-    model: { baseModel: "local/tiny", rank: 4, seed: 1 },
+  const write = yield* renderer
+  if (trainer === "reinforce") {
+    return yield* Stream.runDrain(Reinforce.train({
+      ...common,
+      problems: Dataset.fromIterable(rows.map(small)),
+      renderer: write,
+      learningRate: 1e-2,
+      maxTokens: 4,
+      groupSize: 4,
+      groupsPerBatch: 2
+    }))
+  }
+  if (trainer === "preference") {
+    return yield* Stream.runDrain(Preference.train({
+      ...common,
+      data: Dataset.fromIterable(rows.map((n) => ({
+        prompt: [Message.user(`${n}?`)],
+        chosen: [Message.assistant("yes")],
+        rejected: [Message.assistant("no")]
+      }))),
+      renderer: write,
+      learningRate: 1e-3,
+      batchSize: 2
+    }))
+  }
+  yield* Stream.runDrain(Supervised.train({
+    ...common,
     data: Dataset.fromIterable(
-      Array.from(
-        { length: 16 },
-        (_, n) => Example.conversation([Message.user(`${n}?`), Message.assistant(["cat", "dog", "cow"][n % 3] ?? "")])
+      rows.map((n) =>
+        Example.conversation([Message.user(`${n}?`), Message.assistant(["cat", "dog", "cow"][n % 3] ?? "")])
       )
     ),
-    renderer: yield* renderer,
+    renderer: write,
     learningRate: { peak: 1e-3, decay: "cosine", warmUp: 2 },
     batchSize: 2,
-    epochs: 2,
-    shuffle: 5,
-    submitAhead: Number(submitAhead),
-    checkpoints: {
-      periodic: { steps: 4 },
-      rolling: { steps: 1 },
-      background: background === "true",
-      onExit: false
-    },
-    log: RunLog.directory(directory)
-  }).pipe(Stream.runDrain)
+    submitAhead: Number(submitAhead)
+  }))
 })
 
 program.pipe(
