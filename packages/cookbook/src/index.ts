@@ -46,6 +46,14 @@ export * as Evaluator from "./Evaluator.js"
 export * as Example from "./Example.js"
 
 /**
+ * Advice on learning rates and sizes of adapters, as the official cookbook gives it. A model nobody measured has none:
+ * that is an `Option.none`, and a reason to sweep, never a failure.
+ *
+ * @since 0.1.0
+ */
+export * as Hyperparameters from "./Hyperparameters.js"
+
+/**
  * Learning rates that change during a run: constant, linear or cosine decay, after a warm-up.
  *
  * @since 0.1.0
