@@ -10,12 +10,18 @@ import type * as SamplingClient from "effect-tinker/SamplingClient"
 import * as TensorData from "effect-tinker/TensorData"
 import type * as TinkerError from "effect-tinker/TinkerError"
 import type * as TrainingClient from "effect-tinker/TrainingClient"
+import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Dataset from "./Dataset.js"
+import type * as Environment from "./Environment.js"
+import * as random from "./internal/random.js"
+import * as Policy from "./Policy.js"
+import * as Rollout from "./Rollout.js"
 import type * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
+import * as Trajectory from "./Trajectory.js"
 
 /**
  * Weights to be measured.
@@ -153,4 +159,44 @@ export const nll = <E, R>(
         ...(bytes > 0 ? { bpb: nats / (Math.LN2 * bytes) } : {})
       }))
     )
+})
+
+/**
+ * Rollouts over all problems of a test set: rewards, lengths and stop reasons, as `Trajectory.metricsOf` gives them. The
+ * draws are the same each time, so that only the weights differ.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const rollouts = <E, R, ED, RD>(
+  problems: Dataset.Dataset<Environment.Group<E, R>, ED, RD>,
+  options: Omit<Policy.SamplerOptions, "version"> & {
+    readonly settings: Environment.Settings
+    /** Defaults to `rollouts`. */
+    readonly name?: string | undefined
+    /** Rollouts of each problem. Defaults to 1. */
+    readonly groupSize?: number | undefined
+    readonly limits?: Rollout.Limits | undefined
+    /** Problems at once. Defaults to 64. */
+    readonly concurrency?: number | undefined
+    /** Of all draws. Defaults to 0. */
+    readonly seed?: number | undefined
+  }
+): Evaluator<E | ED | TinkerError.TinkerError | Rollout.ActionTimedOut | Rollout.GroupFailed, R | RD> => ({
+  name: options.name ?? "rollouts",
+  evaluate: Effect.fnUntraced(function*(weights) {
+    const policy = Policy.fromSampler(yield* weights.sampler, { ...options, version: weights.step })
+    const groups = yield* Dataset.values(problems).pipe(
+      Stream.zipWithIndex,
+      Stream.mapEffect(([problem, index]) =>
+        Rollout.group(policy, problem, {
+          size: options.groupSize ?? 1,
+          settings: options.settings,
+          limits: options.limits,
+          seed: random.seedOf(options.seed ?? 0, index)
+        }), { concurrency: options.concurrency ?? 64 }),
+      Stream.runCollect
+    )
+    return Trajectory.metricsOf(Chunk.toReadonlyArray(groups))
+  })
 })

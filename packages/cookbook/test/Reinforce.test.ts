@@ -1,4 +1,4 @@
-import { Dataset, Environment, Loss, Reinforce, RunLog } from "@effect-tinker/cookbook"
+import { Dataset, Environment, Evaluator, Loss, Reinforce, RunLog } from "@effect-tinker/cookbook"
 import type { Trainer } from "@effect-tinker/cookbook"
 import { Rollout } from "@effect-tinker/cookbook"
 import { Faults } from "@effect-tinker/local"
@@ -59,8 +59,20 @@ const seriesOf = (reports: ReadonlyArray<Trainer.StepReport<Reinforce.Detail>>) 
 describe("Reinforce.train", () => {
   it.scoped("learns what is rewarded, and reports what it trained on", () =>
     Effect.gen(function*() {
-      const reports = yield* collect(Reinforce.train({ ...options, renderer: yield* renderer }))
+      const write = yield* renderer
+      const test = Evaluator.rollouts(Dataset.fromIterable([small(10), small(11), small(12)]), {
+        settings: { renderer: write },
+        maxTokens: 4,
+        groupSize: 4
+      })
+      const reports = yield* collect(
+        Reinforce.train({ ...options, renderer: write, evaluate: [test], evaluateEvery: 100 })
+      )
       assert.strictEqual(reports.length, 8)
+      const measured = (from: Readonly<Record<string, RunLog.Metrics>> | undefined) =>
+        from?.["rollouts"]?.["env/all/reward"] ?? NaN
+      const final = Option.getOrThrow(reports[7]?.final ?? Option.none())
+      assert.isAbove(measured(final.evaluations), measured(reports[0]?.evaluations) + 0.3)
       const [first, last] = [reports[0], reports[7]]
       assert.isBelow(first?.detail.reward ?? NaN, 0.5)
       assert.isAbove(last?.detail.reward ?? NaN, (first?.detail.reward ?? 0) + 0.3)
