@@ -137,6 +137,8 @@ export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Reinfo
     coefficient: Schema.Number,
     /** Defaults to 0. */
     discount: Schema.optionalWith(Schema.Number, { default: () => 0 }),
+    /** Take the mean difference of a batch as the baseline. Defaults to true. */
+    center: Schema.optionalWith(Schema.Boolean, { default: () => true }),
     /** A `tinker://` path. Defaults to the base model. */
     reference: Schema.optional(Schema.String)
   })),
@@ -164,6 +166,7 @@ export type ConfigInput =
     readonly kl?: {
       readonly coefficient: number
       readonly discount?: number | undefined
+      readonly center?: boolean | undefined
       readonly reference?: string | undefined
     } | undefined
     readonly advantage?: "center" | "standardize" | "leave_one_out" | Trajectory.Advantage | undefined
@@ -223,7 +226,7 @@ const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRu
     groupSize,
     groupsPerBatch,
     keepConstant,
-    kl: kl === undefined ? undefined : { ...kl, discount: kl.discount ?? 0 },
+    kl: kl === undefined ? undefined : { ...kl, discount: kl.discount ?? 0, center: kl.center ?? true },
     mode,
     seed,
     shuffle,

@@ -404,6 +404,8 @@ export const penalize = (
     readonly coefficient: number
     /** Defaults to 0. */
     readonly discount?: number | undefined
+    /** Take the mean difference as the baseline; without it, the difference itself is what is paid. Defaults to true. */
+    readonly center?: boolean | undefined
   }
 ): { readonly rows: ReadonlyArray<Row>; readonly kl: number } => {
   const discount = options.discount ?? 0
@@ -419,7 +421,8 @@ export const penalize = (
       const advantages = Float32Array.from(row.advantages)
       let running = 0
       for (let i = advantages.length - 1; i >= 0; i--) {
-        const own = options.coefficient * (row.mask[i] ?? 0) * (kl - (difference[i] ?? 0))
+        const own = options.coefficient * (row.mask[i] ?? 0) *
+          ((options.center ?? true ? kl : 0) - (difference[i] ?? 0))
         running = own + discount * running
         advantages[i] = (advantages[i] ?? 0) + (discount > 0 ? running : own)
       }

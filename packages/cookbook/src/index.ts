@@ -18,6 +18,13 @@ export * as CheckpointPolicy from "./CheckpointPolicy.js"
 export * as Dataset from "./Dataset.js"
 
 /**
+ * Learning from a teacher.
+ *
+ * @since 0.1.0
+ */
+export * as Distill from "./Distill.js"
+
+/**
  * What a policy acts in. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
  * whether it completes, fails, runs out of time or is interrupted.
  *
