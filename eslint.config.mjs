@@ -10,7 +10,7 @@ const outsideEffect = [
 ]
 
 export default tseslint.config(
-  { ignores: ["**/dist", "**/build", "**/node_modules", "scratchpad", "docs/api", "**/*.py", "**/.venv"] },
+  { ignores: ["**/dist", "**/build", "**/node_modules", "scratchpad", "docs/api", "**/*.py", "**/.venv*"] },
   tseslint.configs.base,
   ...effect.configs.dprint,
   {
@@ -43,7 +43,7 @@ export default tseslint.config(
     }
   },
   {
-    files: ["packages/{tinker,tokenizer,local,cli}/src/**/*.ts"],
+    files: ["packages/{tinker,tokenizer,local,cookbook,cli}/src/**/*.ts"],
     rules: {
       "no-console": "error",
       "no-restricted-syntax": ["error", ...outsideEffect],
@@ -57,7 +57,7 @@ export default tseslint.config(
   },
   {
     // Portable code: Node's own modules appear in Node*.ts, in the CLI and in tests only.
-    files: ["packages/{tinker,tokenizer,local}/src/**/*.ts"],
+    files: ["packages/{tinker,tokenizer,local,cookbook}/src/**/*.ts"],
     ignores: ["packages/*/src/**/Node*.ts", "packages/*/src/internal/node/**/*.ts"],
     rules: {
       "no-restricted-imports": ["error", {

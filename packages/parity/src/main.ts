@@ -6,6 +6,7 @@ import { Console, Effect } from "effect"
 import type { Suite } from "./Suite.js"
 import { exitCode } from "./Suite.js"
 import { cli } from "./suites/cli.js"
+import { cookbook } from "./suites/cookbook.js"
 import { engine } from "./suites/engine.js"
 import { killed } from "./suites/killed.js"
 import { local } from "./suites/local.js"
@@ -25,6 +26,7 @@ const suites: ReadonlyArray<Suite> = [
   cli,
   telemetry,
   renderers,
+  cookbook,
   weights,
   runtimes,
   killed

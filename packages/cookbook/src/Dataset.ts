@@ -1,0 +1,923 @@
+/**
+ * Rows to train on: streamed, and resumable from a {@link Position}, which is a value.
+ *
+ * - Every row carries the position after it. A dataset read from there gives exactly the rows that would have followed.
+ * - Shuffles and interleavings are functions of a seed and the epoch, so a position needs no generator's state.
+ * - Rows that cannot be used are part of the stream as {@link Skipped}, with the reason and where they stand. Nothing is
+ *   dropped in silence.
+ *
+ * @since 0.1.0
+ */
+import type * as PlatformError from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Chunk from "effect/Chunk"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import { dual } from "effect/Function"
+import * as Option from "effect/Option"
+import type { ParseError } from "effect/ParseResult"
+import { TreeFormatter } from "effect/ParseResult"
+import type { Pipeable } from "effect/Pipeable"
+import { pipeArguments } from "effect/Pipeable"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Lines from "./internal/lines.js"
+import * as Parquet from "./internal/parquet.js"
+import * as random from "./internal/random.js"
+
+/**
+ * Marks values of this module.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export const TypeId = "~@effect-tinker/cookbook/Dataset" as const
+
+/**
+ * The type of {@link TypeId}.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export type TypeId = typeof TypeId
+
+/**
+ * Where to read on: the epoch, how many of its rows have been read, and where a file stands. `parts` are the positions of
+ * the datasets a combined one reads from.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Position {
+  readonly epoch: number
+  readonly index: number
+  readonly offset: number
+  readonly parts?: ReadonlyArray<Position> | undefined
+}
+
+/**
+ * A position as JSON.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Position: Schema.Schema<Position> = Schema.Struct({
+  epoch: Schema.NonNegativeInt,
+  index: Schema.NonNegativeInt,
+  offset: Schema.NonNegativeInt,
+  parts: Schema.optional(Schema.Array(Schema.suspend((): Schema.Schema<Position> => Position)))
+})
+
+/**
+ * The beginning of an epoch, the first by default.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const start = (epoch: number = 0): Position => ({ epoch, index: 0, offset: 0 })
+
+/**
+ * Why a row is not used. `remainder`: too few rows were left for a batch.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type SkipReason = "malformed" | "empty" | "too_long" | "filtered" | "remainder"
+
+/**
+ * Fail with it inside {@link mapEffect} to leave a row out.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class Skip extends Data.TaggedError("Skip")<{
+  readonly reason: SkipReason
+  readonly detail: string
+}> {
+  override get message(): string {
+    return `${this.reason}: ${this.detail}`
+  }
+}
+
+/**
+ * Where a row comes from: a file or another source, and the number of the row in it, from 0.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Origin {
+  readonly source: string
+  readonly row: number
+}
+
+/**
+ * A row that is used.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Kept<out A> {
+  readonly _tag: "Kept"
+  readonly value: A
+  readonly origin: Origin
+  /** The position after it. */
+  readonly next: Position
+}
+
+/**
+ * A row that is not used.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Skipped {
+  readonly _tag: "Skipped"
+  readonly reason: SkipReason
+  readonly detail: string
+  readonly origin: Origin
+  /** The position after it. */
+  readonly next: Position
+}
+
+/**
+ * A row of a dataset.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Row<A> = Kept<A> | Skipped
+
+/**
+ * Rows that can be read by number, which is what a full shuffle needs.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Indexed<out A, out E = never, out R = never> {
+  readonly size: number
+  readonly read: (rows: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Row<A>>, E, R>
+}
+
+/**
+ * Rows to train on.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Dataset<out A, out E = never, out R = never> extends Pipeable {
+  readonly [TypeId]: TypeId
+  /** What is left of the position's epoch. */
+  readonly rows: (from: Position) => Stream.Stream<Row<A>, E, R>
+  /** Access by number, where the source has it. */
+  readonly indexed: Option.Option<Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope>>
+}
+
+/**
+ * The type of a dataset's values.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Value<D> = D extends Dataset<infer A, infer _E, infer _R> ? A : never
+
+const Proto = {
+  [TypeId]: TypeId,
+  pipe() {
+    return pipeArguments(this, arguments)
+  }
+}
+
+// =============================================================================
+// constructors
+// =============================================================================
+
+/**
+ * A dataset from its rows after a position, and by number where the source can.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = <A, E = never, R = never>(options: {
+  readonly rows: (from: Position) => Stream.Stream<Row<A>, E, R>
+  readonly indexed?: Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope> | undefined
+}): Dataset<A, E, R> =>
+  Object.assign(Object.create(Proto), {
+    rows: options.rows,
+    indexed: Option.fromNullable(options.indexed)
+  })
+
+const kept = <A>(value: A, source: string, row: number, next: Position): Kept<A> => ({
+  _tag: "Kept",
+  value,
+  origin: { source, row },
+  next
+})
+
+const after = ({ epoch }: Position, index: number, offset = 0): Position => ({ epoch, index, offset })
+
+/** A stream that holds a scope. `R` never names a scope of its own here, which `Exclude` cannot know of a parameter. */
+const scoped = <A, E, R>(
+  stream: Effect.Effect<Stream.Stream<A, E, R>, E, R | Scope.Scope>
+): Stream.Stream<A, E, R> => Stream.unwrapScoped(stream) as Stream.Stream<A, E, R>
+
+/** A dataset of a source whose rows are read by number, in runs of `page`. */
+const fromIndexed = <A, E, R>(
+  open: Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope>,
+  page: number
+): Dataset<A, E, R> =>
+  make<A, E, R>({
+    rows: (from) =>
+      scoped(
+        Effect.map(open, ({ read, size }) =>
+          Stream.range(0, Math.ceil(Math.max(0, size - from.index) / page) - 1).pipe(
+            Stream.mapConcatEffect((n) => {
+              const first = from.index + n * page
+              return Effect.map(
+                read(Array.from({ length: Math.min(page, size - first) }, (_, i) => first + i)),
+                (rows) => rows.map((row, i) => ({ ...row, next: after(from, first + i + 1) }))
+              )
+            })
+          ))
+      ),
+    indexed: open
+  })
+
+/**
+ * Rows that are in memory.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromIterable = <A>(
+  values: Iterable<A>,
+  options?: { readonly name?: string | undefined }
+): Dataset<A> => {
+  const list = Array.from(values)
+  const source = options?.name ?? "memory"
+  return fromIndexed(
+    Effect.succeed({
+      size: list.length,
+      read: (rows) =>
+        Effect.sync(() =>
+          rows.flatMap((row) => {
+            const value = list[row]
+            return row < list.length ? [kept(value as A, source, row, start())] : []
+          })
+        )
+    }),
+    1024
+  )
+}
+
+/**
+ * Rows of a stream that gives the same ones each time. A position is reached by reading up to it.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromStream = <A, E, R>(
+  values: (epoch: number) => Stream.Stream<A, E, R>,
+  options?: { readonly name?: string | undefined }
+): Dataset<A, E, R> =>
+  make({
+    rows: (from) =>
+      values(from.epoch).pipe(
+        Stream.drop(from.index),
+        Stream.zipWithIndex,
+        Stream.map(([value, i]) =>
+          kept(value, options?.name ?? "stream", from.index + i, after(from, from.index + i + 1))
+        )
+      )
+  })
+
+/**
+ * How files are read.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface FileOptions {
+  /** A row of more bytes is skipped as too long before it is held in memory. Defaults to 16 MiB. */
+  readonly maxRowBytes?: number | undefined
+}
+
+const decoder = new TextDecoder()
+
+const shortened = (text: string) => text.length > 300 ? `${text.slice(0, 300)}…` : text
+
+const malformed = (detail: string): Omit<Skipped, "origin" | "next"> => ({
+  _tag: "Skipped",
+  reason: "malformed",
+  detail: shortened(detail)
+})
+
+const reader = <A, I>(schema: Schema.Schema<A, I>) => {
+  const decode = Schema.decodeUnknownEither(schema)
+  return (input: unknown): { readonly _tag: "Kept"; readonly value: A } | Omit<Skipped, "origin" | "next"> =>
+    Either.match(decode(input), {
+      onLeft: (error) => malformed(TreeFormatter.formatErrorSync(error)),
+      onRight: (value) => ({ _tag: "Kept", value })
+    })
+}
+
+const parseJson = (text: string): Either.Either<unknown, string> =>
+  Either.try({ try: (): unknown => JSON.parse(text), catch: (error) => `no JSON: ${String(error)}` })
+
+/**
+ * One JSON value a line, streamed. Blank lines are no rows.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const jsonl = <A, I>(
+  path: string,
+  schema: Schema.Schema<A, I>,
+  options?: FileOptions
+): Dataset<A, PlatformError.PlatformError, FileSystem.FileSystem> => {
+  const limit = options?.maxRowBytes ?? 16 * 1024 * 1024
+  const read = reader(schema)
+  const toRow = (line: Lines.Line, row: number, next: Position): Row<A> => {
+    const origin = { source: path, row }
+    if (line.bytes === undefined) {
+      const detail = `${line.end - line.offset} bytes, of ${limit} allowed`
+      return { _tag: "Skipped", reason: "too_long", detail, origin, next }
+    }
+    return Either.match(parseJson(decoder.decode(line.bytes)), {
+      onLeft: (detail) => ({ ...malformed(detail), origin, next }),
+      onRight: (json) => ({ ...read(json), origin, next })
+    })
+  }
+  return make({
+    rows: (from) =>
+      Lines.stream(path, { offset: from.offset, limit }).pipe(
+        Stream.zipWithIndex,
+        Stream.map(([line, i]) => toRow(line, from.index + i, after(from, from.index + i + 1, line.end)))
+      ),
+    indexed: Effect.map(Lines.index(path, limit), (index) => ({
+      size: index.size,
+      read: (rows) => Effect.forEach(rows, (row) => Effect.map(index.read(row), (line) => toRow(line, row, start())))
+    }))
+  })
+}
+
+/**
+ * A JSON file that holds one array. It is read whole.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const json = <A, I>(
+  path: string,
+  schema: Schema.Schema<A, I>
+): Dataset<A, PlatformError.PlatformError | ParseError, FileSystem.FileSystem> => {
+  const read = reader(schema)
+  const items = Schema.decodeUnknown(Schema.parseJson(Schema.Array(Schema.Unknown)))
+  return fromIndexed(
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const list = yield* items(yield* fs.readFileString(path))
+      return {
+        size: list.length,
+        read: (rows: ReadonlyArray<number>) =>
+          Effect.sync(() =>
+            rows.map((row): Row<A> => ({ ...read(list[row]), origin: { source: path, row }, next: start() }))
+          )
+      }
+    }),
+    1024
+  )
+}
+
+/** Parquet's 64-bit integers are bigints; JSON-like schemas want numbers. */
+const plain = (value: unknown): unknown => {
+  if (typeof value === "bigint") return Number(value)
+  if (Array.isArray(value)) return value.map(plain)
+  if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]))
+}
+
+/**
+ * Rows of a Parquet file as objects by column. Needs the package `hyparquet`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const parquet = <A, I>(
+  path: string,
+  schema: Schema.Schema<A, I>
+): Dataset<A, PlatformError.PlatformError, FileSystem.FileSystem> => {
+  const read = reader(schema)
+  return fromIndexed(
+    Effect.map(Parquet.open(path), (table) => ({
+      size: table.size,
+      read: (rows: ReadonlyArray<number>) => {
+        const first = rows[0] ?? 0
+        const run = rows.every((row, i) => row === first + i)
+        const pages = run ? [[first, first + rows.length] as const] : rows.map((row) => [row, row + 1] as const)
+        return Effect.map(
+          Effect.forEach(pages, ([from, to]) => table.rows(from, to)),
+          (parts) =>
+            parts.flat().map((value, i): Row<A> => ({
+              ...read(plain(value)),
+              origin: { source: path, row: rows[i] ?? 0 },
+              next: start()
+            }))
+        )
+      }
+    })),
+    256
+  )
+}
+
+// =============================================================================
+// combinators
+// =============================================================================
+
+const mapRows = <A, B, E, R, E2, R2>(
+  self: Dataset<A, E, R>,
+  f: (row: Row<A>) => Effect.Effect<Row<B>, E2, R2>,
+  concurrency: number
+): Dataset<B, E | E2, R | R2> =>
+  make({
+    rows: (from) => Stream.mapEffect(self.rows(from), f, { concurrency }),
+    indexed: Option.getOrUndefined(Option.map(self.indexed, (open) =>
+      Effect.map(open, ({ read, size }) => ({
+        size,
+        read: (rows: ReadonlyArray<number>) =>
+          Effect.flatMap(read(rows), (found) => Effect.forEach(found, f, { concurrency }))
+      }))))
+  })
+
+/**
+ * Every value by a function.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const map: {
+  <A, B>(f: (value: A) => B): <E, R>(self: Dataset<A, E, R>) => Dataset<B, E, R>
+  <A, E, R, B>(self: Dataset<A, E, R>, f: (value: A) => B): Dataset<B, E, R>
+} = dual(2, <A, E, R, B>(self: Dataset<A, E, R>, f: (value: A) => B): Dataset<B, E, R> =>
+  mapRows(
+    self,
+    (row) => Effect.sync((): Row<B> => row._tag === "Kept" ? { ...row, value: f(row.value) } : row),
+    1
+  ))
+
+/**
+ * Every value by an Effect, in order, so many of them ahead of the reader. A value whose Effect fails with {@link Skip} is
+ * skipped; other failures are the dataset's.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const mapEffect: {
+  <A, B, E2, R2>(
+    f: (value: A) => Effect.Effect<B, E2, R2>,
+    options?: { readonly lookAhead?: number | undefined }
+  ): <E, R>(self: Dataset<A, E, R>) => Dataset<B, E | Exclude<E2, Skip>, R | R2>
+  <A, E, R, B, E2, R2>(
+    self: Dataset<A, E, R>,
+    f: (value: A) => Effect.Effect<B, E2, R2>,
+    options?: { readonly lookAhead?: number | undefined }
+  ): Dataset<B, E | Exclude<E2, Skip>, R | R2>
+} = dual(
+  (args) => isDataset(args[0]),
+  <A, E, R, B, E2, R2>(
+    self: Dataset<A, E, R>,
+    f: (value: A) => Effect.Effect<B, E2, R2>,
+    options?: { readonly lookAhead?: number | undefined }
+  ): Dataset<B, E | Exclude<E2, Skip>, R | R2> =>
+    mapRows(
+      self,
+      (row): Effect.Effect<Row<B>, Exclude<E2, Skip>, R2> =>
+        row._tag === "Skipped"
+          ? Effect.succeed(row)
+          : Effect.matchEffect(f(row.value), {
+            onSuccess: (value) => Effect.succeed<Row<B>>({ ...row, value }),
+            onFailure: (error) =>
+              error instanceof Skip
+                ? Effect.succeed<Row<B>>({
+                  _tag: "Skipped",
+                  reason: error.reason,
+                  detail: shortened(error.detail),
+                  origin: row.origin,
+                  next: row.next
+                })
+                : Effect.fail(error as Exclude<E2, Skip>)
+          }),
+      Math.max(1, options?.lookAhead ?? 8)
+    )
+)
+
+/**
+ * Only the values that pass; the others are skipped as `filtered`.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const filter: {
+  <A>(
+    predicate: (value: A) => boolean,
+    detail?: string
+  ): <E, R>(self: Dataset<A, E, R>) => Dataset<A, E, R>
+  <A, E, R>(self: Dataset<A, E, R>, predicate: (value: A) => boolean, detail?: string): Dataset<A, E, R>
+} = dual(
+  (args) => isDataset(args[0]),
+  <A, E, R>(self: Dataset<A, E, R>, predicate: (value: A) => boolean, detail = "filtered out"): Dataset<A, E, R> =>
+    mapEffect(
+      self,
+      (value) => predicate(value) ? Effect.succeed(value) : Effect.fail(new Skip({ reason: "filtered", detail })),
+      { lookAhead: 1 }
+    )
+)
+
+/**
+ * The rows in an order that a seed and the epoch decide: all of them where the source can be read by number, otherwise
+ * within windows of so many rows, which are held in memory.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const shuffle: {
+  (options: {
+    readonly seed: number
+    readonly window?: number | undefined
+  }): <A, E, R>(self: Dataset<A, E, R>) => Dataset<A, E, R>
+  <A, E, R>(self: Dataset<A, E, R>, options: {
+    readonly seed: number
+    /** Shuffle within windows of this many rows even where all could be shuffled. Defaults to 10,000. */
+    readonly window?: number | undefined
+  }): Dataset<A, E, R>
+} = dual(2, <A, E, R>(self: Dataset<A, E, R>, options: {
+  readonly seed: number
+  readonly window?: number | undefined
+}): Dataset<A, E, R> =>
+  Option.isSome(self.indexed) && options.window === undefined
+    ? shuffleAll(self.indexed.value, options.seed)
+    : shuffleWindows(self, options.seed, Math.max(1, Math.trunc(options.window ?? 10_000))))
+
+const page = 64
+
+const shuffleAll = <A, E, R>(
+  open: Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope>,
+  seed: number
+): Dataset<A, E, R> =>
+  make({
+    rows: (from) =>
+      scoped(Effect.map(open, ({ read, size }) => {
+        const order = random.permutation(size, seed, from.epoch)
+        return Stream.range(0, Math.ceil(Math.max(0, size - from.index) / page) - 1).pipe(
+          Stream.mapConcatEffect((n) => {
+            const first = from.index + n * page
+            return Effect.map(
+              read(Array.from(order.subarray(first, first + page))),
+              (rows) => rows.map((row, i): Row<A> => ({ ...row, next: after(from, first + i + 1) }))
+            )
+          })
+        )
+      }))
+  })
+
+/** The position of a shuffled row names the beginning of its window in the source, which is read again on resuming. */
+const shuffleWindows = <A, E, R>(self: Dataset<A, E, R>, seed: number, window: number): Dataset<A, E, R> =>
+  make({
+    rows: (from) => {
+      const within = from.index % window
+      const first = from.index - within
+      const source = from.parts?.[0] ?? start(from.epoch)
+      return self.rows(source).pipe(
+        Stream.grouped(window),
+        Stream.mapAccum(
+          { number: first / window, at: source },
+          (state: { readonly number: number; readonly at: Position }, chunk) => {
+            const rows = Chunk.toReadonlyArray(chunk)
+            const end = rows[rows.length - 1]?.next ?? state.at
+            const base = state.number * window
+            const shuffled = Array.from(
+              random.permutation(rows.length, seed, from.epoch, state.number),
+              (n, i): Row<A> => {
+                const row = rows[n]
+                if (row === undefined) throw new Error(`no row ${n} of ${rows.length}`)
+                const last = i === rows.length - 1
+                return {
+                  ...row,
+                  next: {
+                    epoch: from.epoch,
+                    index: base + i + 1,
+                    offset: 0,
+                    parts: [last && rows.length === window ? end : state.at]
+                  }
+                }
+              }
+            )
+            return [{ number: state.number + 1, at: end }, shuffled] as const
+          }
+        ),
+        Stream.mapConcat((rows) => rows),
+        Stream.drop(within)
+      )
+    }
+  })
+
+/**
+ * Two datasets of one: so large a share of the rows, chosen by a seed and their numbers, and the rest. A row is in the
+ * same one in every epoch and every run.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const split = <A, E, R>(
+  self: Dataset<A, E, R>,
+  options: {
+    /** Share of the second dataset, 0 to 1. */
+    readonly share: number
+    /** Defaults to 0. */
+    readonly seed?: number | undefined
+  }
+): readonly [rest: Dataset<A, E, R>, share: Dataset<A, E, R>] => {
+  const inShare = (row: number) => random.uniform(options.seed ?? 0, row) < options.share
+  const side = (wanted: boolean): Dataset<A, E, R> =>
+    make({
+      rows: (from) =>
+        self.rows(from.parts?.[0] ?? start(from.epoch)).pipe(
+          Stream.filter((row) => inShare(row.origin.row) === wanted),
+          Stream.zipWithIndex,
+          Stream.map(([row, i]): Row<A> => ({
+            ...row,
+            next: { epoch: from.epoch, index: from.index + i + 1, offset: 0, parts: [row.next] }
+          }))
+        ),
+      indexed: Option.getOrUndefined(Option.map(self.indexed, (open) =>
+        Effect.map(open, ({ read, size }) => {
+          const numbers = Array.from({ length: size }, (_, row) => row).filter((row) => inShare(row) === wanted)
+          return {
+            size: numbers.length,
+            read: (rows: ReadonlyArray<number>) => read(rows.map((row) => numbers[row] ?? size))
+          }
+        })))
+    })
+  return [side(false), side(true)]
+}
+
+/**
+ * The first rows of each epoch.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const take: {
+  (count: number): <A, E, R>(self: Dataset<A, E, R>) => Dataset<A, E, R>
+  <A, E, R>(self: Dataset<A, E, R>, count: number): Dataset<A, E, R>
+} = dual(2, <A, E, R>(self: Dataset<A, E, R>, count: number): Dataset<A, E, R> =>
+  make({
+    rows: (from) => Stream.take(self.rows(from), Math.max(0, count - from.index)),
+    indexed: Option.getOrUndefined(Option.map(self.indexed, (open) =>
+      Effect.map(open, (indexed) => ({ ...indexed, size: Math.min(indexed.size, count) }))))
+  }))
+
+/**
+ * Several datasets as one: which of them the next row comes from is decided by the weights, the seed and the number of the
+ * row. An epoch ends with the first dataset that is exhausted, or with `all` when each has been read whole.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const interleave = <const Sources extends ReadonlyArray<Dataset<unknown, unknown, unknown>>>(
+  sources: Sources,
+  options?: {
+    /** One for each dataset. Defaults to equal ones. */
+    readonly weights?: { readonly [K in keyof Sources]: number } | undefined
+    /** Defaults to 0. */
+    readonly seed?: number | undefined
+    /** Defaults to `first`. */
+    readonly until?: "first" | "all" | undefined
+  }
+): Dataset<
+  Value<Sources[number]>,
+  Sources[number] extends Dataset<infer _A, infer E, infer _R> ? E : never,
+  Sources[number] extends Dataset<infer _A, infer _E, infer R> ? R : never
+> => {
+  type A = Value<Sources[number]>
+  type E = Sources[number] extends Dataset<infer _A, infer E, infer _R> ? E : never
+  type R = Sources[number] extends Dataset<infer _A, infer _E, infer R> ? R : never
+  const list = sources as ReadonlyArray<unknown> as ReadonlyArray<Dataset<A, E, R>>
+  const weights = list.map((_, i) => Math.max(0, options?.weights?.[i] ?? 1))
+  const choose = (alive: ReadonlyArray<boolean>, epoch: number, index: number): number => {
+    const shares = weights.map((weight, i) => alive[i] === true ? weight : 0)
+    let left = random.uniform(options?.seed ?? 0, epoch, index) * shares.reduce((sum, share) => sum + share, 0)
+    let chosen = -1
+    for (let i = 0; i < shares.length; i++) {
+      const share = shares[i] ?? 0
+      if (share <= 0) continue
+      chosen = i
+      left -= share
+      if (left < 0) break
+    }
+    return chosen
+  }
+  return make<A, E, R>({
+    rows: (from) =>
+      scoped(Effect.gen(function*() {
+        const positions = list.map((_, i) => from.parts?.[i] ?? start(from.epoch))
+        const pulls = yield* Effect.forEach(list, (dataset, i) =>
+          Stream.toPull(Stream.rechunk(dataset.rows(positions[i] ?? start(from.epoch)), 1)))
+        // One row of each is read ahead: which datasets are exhausted must be known before the draw, not by it.
+        const heads: Array<Option.Option<Row<A>>> = []
+        const pull = (i: number): Effect.Effect<Option.Option<Row<A>>, E, R> => {
+          const next = pulls[i]
+          return next === undefined ? Effect.succeedNone : next.pipe(
+            Effect.map(Chunk.head),
+            Effect.catchAll(Option.match({
+              onNone: () =>
+                Effect.succeedNone,
+              onSome: Effect.fail
+            }))
+          )
+        }
+        for (let i = 0; i < list.length; i++) heads.push(yield* pull(i))
+        return Stream.paginateChunkEffect(from.index, (index) =>
+          Effect.gen(function*() {
+            const alive = heads.map(Option.isSome)
+            const ended = options?.until === "all" ? !alive.includes(true) : alive.includes(false)
+            const chosen = ended ? -1 : choose(alive, from.epoch, index)
+            const row = heads[chosen]
+            if (row === undefined || Option.isNone(row)) return [Chunk.empty<Row<A>>(), Option.none<number>()] as const
+            positions[chosen] = row.value.next
+            const next: Position = { epoch: from.epoch, index: index + 1, offset: 0, parts: [...positions] }
+            heads[chosen] = yield* pull(chosen)
+            return [Chunk.of<Row<A>>({ ...row.value, next }), Option.some(index + 1)] as const
+          }))
+      }))
+  })
+}
+
+/**
+ * Whether something is a {@link Dataset}.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export const isDataset = (u: unknown): u is Dataset<unknown, unknown, unknown> =>
+  typeof u === "object" && u !== null && TypeId in u
+
+// =============================================================================
+// reading
+// =============================================================================
+
+/**
+ * Where to begin and how many epochs to read in all.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ReadOptions {
+  /** Defaults to the beginning. */
+  readonly from?: Position | undefined
+  /** Defaults to 1. */
+  readonly epochs?: number | undefined
+}
+
+/**
+ * The rows of all epochs, those that are skipped among them.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const rows = <A, E, R>(self: Dataset<A, E, R>, options?: ReadOptions): Stream.Stream<Row<A>, E, R> => {
+  const from = options?.from ?? start()
+  const epochs = options?.epochs ?? 1
+  return Stream.iterate(from.epoch, (epoch) => epoch + 1).pipe(
+    Stream.takeWhile((epoch) => epoch < epochs),
+    Stream.flatMap((epoch) => self.rows(epoch === from.epoch ? from : start(epoch)))
+  )
+}
+
+/**
+ * The values alone. Nothing says what was skipped: see {@link rows} and {@link inspect}.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const values = <A, E, R>(self: Dataset<A, E, R>, options?: ReadOptions): Stream.Stream<A, E, R> =>
+  Stream.filterMap(rows(self, options), (row) => row._tag === "Kept" ? Option.some(row.value) : Option.none())
+
+/**
+ * Values that are trained on together.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Batch<out A> {
+  readonly epoch: number
+  readonly items: ReadonlyArray<A>
+  /** What was passed over since the batch before. */
+  readonly skipped: ReadonlyArray<Skipped>
+  /** The position after it. */
+  readonly next: Position
+}
+
+/**
+ * The values in batches of one epoch each. What is left at the end of an epoch and is too little for a batch is skipped
+ * as `remainder`, unless `partial` is `keep`. A last batch without items tells what was skipped after the last full one.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const batches = <A, E, R>(
+  self: Dataset<A, E, R>,
+  options: ReadOptions & {
+    readonly size: number
+    /** Defaults to `drop`. */
+    readonly partial?: "drop" | "keep" | undefined
+  }
+): Stream.Stream<Batch<A>, E, R> =>
+  Stream.suspend(() => {
+    const size = Math.max(1, Math.trunc(options.size))
+    let held: Array<Kept<A>> = []
+    let skipped: Array<Skipped> = []
+    let last = options.from ?? start()
+    const take = (): Batch<A> => {
+      const batch = { epoch: last.epoch, items: held.map(({ value }) => value), skipped, next: last }
+      held = []
+      skipped = []
+      return batch
+    }
+    const endOfEpoch = (): ReadonlyArray<Batch<A>> => {
+      if (held.length > 0 && options.partial === "keep") return [take()]
+      for (const { next, origin } of held) {
+        const detail = `${held.length} rows left of a batch of ${size}`
+        skipped.push({ _tag: "Skipped", reason: "remainder", detail, origin, next })
+      }
+      held = []
+      return []
+    }
+    return rows(self, options).pipe(
+      Stream.mapConcat((row): ReadonlyArray<Batch<A>> => {
+        const before = row.next.epoch === last.epoch ? [] : endOfEpoch()
+        last = row.next
+        if (row._tag === "Skipped") skipped.push(row)
+        else held.push(row)
+        return held.length === size ? [...before, take()] : before
+      }),
+      Stream.concat(Stream.suspend(() => {
+        const rest = endOfEpoch()
+        return Stream.fromIterable(skipped.length > 0 ? [...rest, take()] : rest)
+      }))
+    )
+  })
+
+/**
+ * What reading a dataset once came to.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Inspection {
+  readonly kept: number
+  readonly skipped: Readonly<Partial<Record<SkipReason, number>>>
+  /** The first rows of each reason. */
+  readonly examples: ReadonlyArray<Skipped>
+}
+
+/**
+ * How many rows of each reason.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const countSkipped = (skipped: Iterable<Skipped>): Readonly<Partial<Record<SkipReason, number>>> => {
+  const counts: Partial<Record<SkipReason, number>> = {}
+  for (const { reason } of skipped) counts[reason] = (counts[reason] ?? 0) + 1
+  return counts
+}
+
+/**
+ * Reads one epoch and counts what is kept and what is skipped, with some examples of each reason.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const inspect = <A, E, R>(
+  self: Dataset<A, E, R>,
+  options?: {
+    /** Examples of each reason. Defaults to 5. */
+    readonly examples?: number | undefined
+  }
+): Effect.Effect<Inspection, E, R> =>
+  Effect.suspend(() => {
+    const counts: Partial<Record<SkipReason, number>> = {}
+    const examples: Array<Skipped> = []
+    let keptRows = 0
+    return Stream.runForEach(self.rows(start()), (row) =>
+      Effect.sync(() => {
+        if (row._tag === "Kept") keptRows++
+        else {
+          const count = (counts[row.reason] ?? 0) + 1
+          counts[row.reason] = count
+          if (count <= (options?.examples ?? 5)) examples.push(row)
+        }
+      })).pipe(Effect.map(() => ({ kept: keptRows, skipped: counts, examples })))
+  })

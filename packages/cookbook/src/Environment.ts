@@ -1,0 +1,451 @@
+/**
+ * What a policy acts in. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
+ * whether it completes, fails, runs out of time or is interrupted.
+ *
+ * Rollouts are compared within a {@link Group}, all of whose environments are made from one problem.
+ *
+ * @since 0.1.0
+ */
+import * as Message from "@effect-tinker/tokenizer/Message"
+import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
+import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
+import type { Stop } from "effect-tinker/SamplingParams"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import * as Dataset from "./Dataset.js"
+import * as Tool from "./Tool.js"
+import type * as Trajectory from "./Trajectory.js"
+
+// =============================================================================
+// environments
+// =============================================================================
+
+/**
+ * What the policy acts on next.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Observation {
+  readonly prompt: Int32Array
+  readonly stop: Stop
+}
+
+interface StepBase {
+  readonly reward: number
+  readonly metrics?: Readonly<Record<string, number>> | undefined
+  /** The tokens of this turn are not trained on. */
+  readonly masked?: boolean | undefined
+  /** What the tokens say. */
+  readonly message?: Message.Message | undefined
+}
+
+/**
+ * What came of an action: the episode goes on, or it is done.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Step =
+  | StepBase & { readonly _tag: "Continue"; readonly observation: Observation }
+  | StepBase & { readonly _tag: "Done"; readonly reason: Trajectory.StopReason }
+
+/**
+ * How an episode begins; one whose prompt has no room for an answer is over before it begins.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Start =
+  | { readonly _tag: "Continue"; readonly observation: Observation }
+  | { readonly _tag: "Done"; readonly reason: Trajectory.StopReason; readonly reward: number }
+
+/**
+ * One episode, in tokens.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Environment<out E = never, out R = never> {
+  readonly initial: Effect.Effect<Start, E, R>
+  readonly step: (action: Trajectory.Action) => Effect.Effect<Step, E, R>
+}
+
+/**
+ * How failures to read an answer are treated. An answer that did not end properly ends the episode; one with a tool call
+ * that cannot be read is answered with a correction, so many times in a row.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ParseErrors {
+  /** Corrections in a row. Defaults to 2. */
+  readonly maxConsecutive?: number | undefined
+  /** The correction. Defaults to one that says what is wrong. */
+  readonly message?: ((detail: string) => string) | undefined
+  /** Added to the reward of a turn that is corrected. Defaults to 0. */
+  readonly penalty?: number | undefined
+  /** Reward of an episode that ends by it. Defaults to -1. */
+  readonly reward?: number | undefined
+  /** Do not train on such turns. Defaults to false. */
+  readonly mask?: boolean | undefined
+}
+
+/**
+ * What environments are made with: how messages are written, and what they must keep to.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Settings {
+  readonly renderer: Renderer.Renderer
+  readonly parseErrors?: ParseErrors | undefined
+  /** Most tool calls of an episode. Defaults to no limit. */
+  readonly maxToolCalls?: number | undefined
+  /** Tokens a prompt and its answer may have together. Defaults to no limit. */
+  readonly contextWindow?: number | undefined
+  /** Tokens of the window to keep free for an answer. Defaults to 1. */
+  readonly reserve?: number | undefined
+  /** Reward of an episode that ends because it has no room, or an answer was cut off. Defaults to -0.1. */
+  readonly overflowReward?: number | undefined
+}
+
+// =============================================================================
+// groups
+// =============================================================================
+
+/**
+ * A problem that is tried several times.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Group<out E = never, out R = never> {
+  /** Metrics are also given for each tag. */
+  readonly tags: ReadonlyArray<string>
+  /** An environment over the group's problem. */
+  readonly make: (settings: Settings) => Effect.Effect<Environment<E, R>, E, R | Scope.Scope>
+  /** Rewards by comparison, one for each trajectory. */
+  readonly compare: (
+    trajectories: ReadonlyArray<Trajectory.Trajectory>
+  ) => Effect.Effect<ReadonlyArray<number>, E, R>
+}
+
+/**
+ * A group whose environments are made by one Effect: all of them are over the same problem.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const group = <E, R>(
+  make: (settings: Settings) => Effect.Effect<Environment<E, R>, E, R | Scope.Scope>,
+  options?: {
+    readonly tags?: ReadonlyArray<string> | undefined
+    /** Defaults to no reward by comparison. */
+    readonly compare?: Group<E, R>["compare"] | undefined
+  }
+): Group<E, R> => ({
+  tags: options?.tags ?? [],
+  make,
+  compare: options?.compare ?? ((trajectories) => Effect.succeed(trajectories.map(() => 0)))
+})
+
+/** A reward, plain or as an Effect. */
+type Rewarding<E, R> = number | boolean | Effect.Effect<number | boolean, E, R>
+
+const rewardOf = <E, R>(given: Rewarding<E, R>): Effect.Effect<number, E, R> =>
+  Effect.map(Effect.isEffect(given) ? given : Effect.succeed(given), Number)
+
+/**
+ * A question with an answer that can be checked: one turn.
+ *
+ * @example
+ * ```ts
+ * import { Environment } from "@effect-tinker/cookbook"
+ *
+ * const sum = Environment.problem({
+ *   question: "What is 2+3?",
+ *   check: (answer) => answer.trim() === "5"
+ * })
+ * ```
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const problem = <E = never, R = never>(options: {
+  readonly question: string | ReadonlyArray<Message.Message>
+  /** The reward of an answer: its text without reasoning, and the whole message. */
+  readonly check: (answer: string, message: Message.Message) => Rewarding<E, R>
+  /** Whether an answer has the form it should have. Defaults to always. */
+  readonly format?: ((answer: string, message: Message.Message) => boolean) | undefined
+  /** What a wrong form costs. Defaults to 0.1. */
+  readonly formatPenalty?: number | undefined
+  readonly tags?: ReadonlyArray<string> | undefined
+}): Group<E | RenderFailed | ChatTemplateFailed, R> => {
+  const start = typeof options.question === "string" ? [Message.user(options.question)] : options.question
+  return group(
+    (settings) =>
+      Effect.succeed(messages({
+        start,
+        onMessage: (message) =>
+          Effect.gen(function*() {
+            const text = Message.text(message)
+            const correct = yield* rewardOf(options.check(text, message))
+            const formed = options.format?.(text, message) ?? true
+            const penalty = formed ? 0 : -(options.formatPenalty ?? 0.1)
+            return done(correct + penalty, { metrics: { correct, format: Number(formed) } })
+          })
+      }, settings)),
+    { tags: options.tags }
+  )
+}
+
+/**
+ * A dataset of problems from a dataset, or a list, of anything.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const problems = <A, ED = never, RD = never, E = never, R = never>(
+  rows: Dataset.Dataset<A, ED, RD> | Iterable<A>,
+  options: {
+    readonly question: (row: A) => string | ReadonlyArray<Message.Message>
+    readonly reward: (row: A, answer: string, message: Message.Message) => Rewarding<E, R>
+    readonly format?: ((row: A, answer: string, message: Message.Message) => boolean) | undefined
+    readonly formatPenalty?: number | undefined
+    readonly tags?: ((row: A) => ReadonlyArray<string>) | undefined
+  }
+): Dataset.Dataset<Group<E | RenderFailed | ChatTemplateFailed, R>, ED, RD> => {
+  const { format } = options
+  const dataset: Dataset.Dataset<A, ED, RD> = Dataset.isDataset(rows)
+    ? rows as Dataset.Dataset<A, ED, RD>
+    : Dataset.fromIterable(rows)
+  return Dataset.map(dataset, (row) =>
+    problem<E, R>({
+      question: options.question(row),
+      check: (answer, message) => options.reward(row, answer, message),
+      format: format === undefined ? undefined : (answer, message) => format(row, answer, message),
+      formatPenalty: options.formatPenalty,
+      tags: options.tags?.(row)
+    }))
+}
+
+// =============================================================================
+// messages
+// =============================================================================
+
+/**
+ * How an environment of messages answers: with messages, after which the policy acts again, or with the end.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Reply =
+  | {
+    readonly _tag: "Reply"
+    readonly messages: ReadonlyArray<Message.Message>
+    readonly reward: number
+    readonly metrics?: Readonly<Record<string, number>> | undefined
+  }
+  | {
+    readonly _tag: "End"
+    readonly reward: number
+    readonly reason: Trajectory.StopReason
+    readonly metrics?: Readonly<Record<string, number>> | undefined
+  }
+
+/**
+ * The policy acts again after these messages.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const reply = (
+  messages: string | ReadonlyArray<Message.Message>,
+  options?: {
+    /** Defaults to 0. */
+    readonly reward?: number | undefined
+    readonly metrics?: Readonly<Record<string, number>> | undefined
+  }
+): Reply => ({
+  _tag: "Reply",
+  messages: typeof messages === "string" ? [Message.user(messages)] : messages,
+  reward: options?.reward ?? 0,
+  metrics: options?.metrics
+})
+
+/**
+ * The episode is over.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const done = (
+  reward: number,
+  options?: {
+    /** Defaults to `completed`. */
+    readonly reason?: Trajectory.StopReason | undefined
+    readonly metrics?: Readonly<Record<string, number>> | undefined
+  }
+): Reply => ({ _tag: "End", reward, reason: options?.reason ?? "completed", metrics: options?.metrics })
+
+/**
+ * An environment in messages.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface MessageOptions<E, R> {
+  readonly start: ReadonlyArray<Message.Message>
+  /** Tools the policy may call: their answers are the next turn. */
+  readonly tools?: ReadonlyArray<Tool.Tool<R>> | undefined
+  /** What comes of a message that calls no tool, by the conversation before it. */
+  readonly onMessage: (
+    message: Message.Message,
+    history: ReadonlyArray<Message.Message>
+  ) => Effect.Effect<Reply, E, R>
+  /** Reward of an episode that ends by a tool, or by the limit of tool calls. Defaults to 0. */
+  readonly reward?: ((history: ReadonlyArray<Message.Message>) => Rewarding<E, R>) | undefined
+}
+
+const correction = (detail: string) =>
+  `Your tool call could not be read (${detail}). Write it again in the format you were shown.`
+
+/**
+ * The prompt after a turn. It is written from the messages; where it does not begin with the tokens that were sampled,
+ * the turn begins a row of its own (`Trajectory.toRows`), and is counted as `forked`.
+ */
+const nextPrompt = (renderer: Renderer.Renderer, history: ReadonlyArray<Message.Message>) =>
+  renderer.generationPrompt(history)
+
+const extendsTokens = (prompt: Int32Array, before: Int32Array, action: Int32Array): boolean => {
+  if (prompt.length < before.length + action.length) return false
+  for (let i = 0; i < before.length; i++) if (prompt[i] !== before[i]) return false
+  for (let i = 0; i < action.length; i++) if (prompt[before.length + i] !== action[i]) return false
+  return true
+}
+
+/**
+ * An environment in messages as one in tokens: the renderer writes prompts and reads answers. Use it once, for one episode.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const messages = <E, R>(
+  options: MessageOptions<E, R>,
+  settings: Settings
+): Environment<E | RenderFailed | ChatTemplateFailed, R> => {
+  const { renderer } = settings
+  const tools = options.tools ?? []
+  const overflow = settings.overflowReward ?? -0.1
+  const parseErrors = settings.parseErrors ?? {}
+  const stop = renderer.stop
+  const fits = (prompt: Int32Array) => prompt.length + (settings.reserve ?? 1) <= (settings.contextWindow ?? Infinity)
+  let history: ReadonlyArray<Message.Message> = options.start
+  let last: Int32Array = new Int32Array(0)
+  let toolCalls = 0
+  let mistakes = 0
+
+  const proceed = Effect.fnUntraced(function*(
+    action: Trajectory.Action,
+    message: Message.Message,
+    added: ReadonlyArray<Message.Message>,
+    rest: Omit<StepBase, "message">
+  ) {
+    history = [...history, message, ...added]
+    const prompt = yield* nextPrompt(renderer, history)
+    if (!fits(prompt)) {
+      const end: Step = { _tag: "Done", ...rest, reward: overflow, message, reason: "context_overflow" }
+      return end
+    }
+    const forked = Number(!extendsTokens(prompt, last, action.tokens))
+    last = prompt
+    const step: Step = {
+      _tag: "Continue",
+      ...rest,
+      message,
+      metrics: { ...rest.metrics, forked },
+      observation: { prompt, stop }
+    }
+    return step
+  })
+
+  const ended = Effect.fnUntraced(function*(message: Message.Message, reason: Trajectory.StopReason) {
+    history = [...history, message]
+    const reward = yield* rewardOf(options.reward?.(history) ?? 0)
+    const step: Step = { _tag: "Done", reward, reason, message }
+    return step
+  })
+
+  return {
+    initial: Effect.gen(function*() {
+      if (tools.length > 0) {
+        const [first, ...rest] = options.start
+        const specs = tools.map(({ spec }) => spec)
+        history = first?.role === "system"
+          ? [...(yield* renderer.toolMessages(specs, Message.text(first))), ...rest]
+          : [...(yield* renderer.toolMessages(specs)), ...options.start]
+      }
+      last = yield* renderer.generationPrompt(history)
+      const start: Start = fits(last)
+        ? { _tag: "Continue", observation: { prompt: last, stop } }
+        : { _tag: "Done", reason: "max_tokens", reward: overflow }
+      return start
+    }),
+    step: Effect.fnUntraced(function*(action) {
+      if (action.stopReason === "length") {
+        const step: Step = { _tag: "Done", reward: overflow, reason: "max_tokens" }
+        return step
+      }
+      const { failure, message } = renderer.parse(action.tokens)
+      if (Option.isSome(failure)) {
+        const masked = parseErrors.mask ?? false
+        const metrics = { parse_error: 1 }
+        if (failure.value.kind === "structural" || ++mistakes > (parseErrors.maxConsecutive ?? 2)) {
+          const step: Step = {
+            _tag: "Done",
+            reward: parseErrors.reward ?? -1,
+            reason: "parse_error",
+            masked,
+            metrics,
+            message
+          }
+          return step
+        }
+        const text = (parseErrors.message ?? correction)(failure.value.detail)
+        return yield* proceed(action, message, [Message.user(text)], {
+          reward: parseErrors.penalty ?? 0,
+          masked,
+          metrics
+        })
+      }
+      mistakes = 0
+      const calls = message.toolCalls ?? []
+      if (calls.length > 0 && tools.length > 0) {
+        const allowed = (settings.maxToolCalls ?? Infinity) - toolCalls
+        if (calls.length > allowed) return yield* ended(message, "max_tool_calls")
+        toolCalls += calls.length
+        const answers = yield* Tool.answerAll(tools, calls)
+        if (answers.some(({ answer }) => answer.stop)) return yield* ended(message, "tool_stopped")
+        const failed = answers.filter(({ answer }) => answer.failed).length
+        return yield* proceed(action, message, answers.map((given) => given.message), {
+          reward: 0,
+          metrics: { tool_calls: calls.length, tool_errors: failed }
+        })
+      }
+      const given = yield* options.onMessage(message, history)
+      if (given._tag === "Reply") {
+        return yield* proceed(action, message, given.messages, { reward: given.reward, metrics: given.metrics })
+      }
+      const step: Step = {
+        _tag: "Done",
+        reward: given.reward,
+        reason: given.reason,
+        metrics: given.metrics,
+        message
+      }
+      return step
+    })
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Losses of reinforcement learning by name and settings, with the presets people ask for.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+
+/**
+ * A loss the server computes, and its settings.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Loss extends Schema.Class<Loss>("@effect-tinker/cookbook/Loss")({
+  name: Schema.String,
+  config: Schema.optionalWith(
+    Schema.Record({ key: Schema.String, value: Schema.Union(Schema.Number, Schema.String) }),
+    { default: () => ({}) }
+  ),
+  /** Whether advantages are divided by the trained tokens of their rollout. Defaults to `none`. */
+  normalize: Schema.optionalWith(Schema.Literal("none", "rollout"), { default: () => "none" as const })
+}) {}
+
+/**
+ * The plain policy gradient, weighted by how much likelier the token has become. Right for samples of the current weights;
+ * off policy it grows without bound.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const importanceSampling: Loss = new Loss({ name: "importance_sampling" })
+
+const clipped = (name: string, low: number, high: number) =>
+  new Loss({ name, config: { clip_low_threshold: low, clip_high_threshold: high } })
+
+/**
+ * PPO: tokens that have become likelier or less likely than the bounds allow earn no gradient. The default off policy.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const ppo = (options?: {
+  /** Defaults to 0.8. */
+  readonly low?: number | undefined
+  /** Defaults to 1.2. */
+  readonly high?: number | undefined
+}): Loss => clipped("ppo", options?.low ?? 0.8, options?.high ?? 1.2)
+
+/**
+ * CISPO: the weights are clipped, the gradients are not.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const cispo = (options?: {
+  /** Defaults to 0. */
+  readonly low?: number | undefined
+  /** Defaults to 4. */
+  readonly high?: number | undefined
+}): Loss => clipped("cispo", options?.low ?? 0, options?.high ?? 4)
+
+/**
+ * DAPO's clipping: more room for tokens to become likelier than to become less so. Give it centred or standardised
+ * advantages and leave constant groups out.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const dapo: Loss = clipped("ppo", 0.8, 1.28)
+
+/**
+ * GSPO: the ratio is that of whole sequences.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const gspo = (options?: {
+  /** Defaults to 0.9997. */
+  readonly low?: number | undefined
+  /** Defaults to 1.0004. */
+  readonly high?: number | undefined
+}): Loss => clipped("gspo", options?.low ?? 1 - 3e-4, options?.high ?? 1 + 4e-4)
+
+/**
+ * DRO: a quadratic pull towards the sampler.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const dro = (options?: {
+  /** Defaults to 0.05. */
+  readonly beta?: number | undefined
+}): Loss => new Loss({ name: "dro", config: { beta: options?.beta ?? 0.05 } })
+
+/**
+ * The same loss, every rollout counting the same however long it is.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const perRollout = (self: Loss): Loss => new Loss({ ...self, normalize: "rollout" })

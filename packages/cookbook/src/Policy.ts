@@ -1,0 +1,124 @@
+/**
+ * Who acts in an environment: a model, a script, a person.
+ *
+ * @since 0.1.0
+ */
+import * as ModelInput from "effect-tinker/ModelInput"
+import type * as SamplingClient from "effect-tinker/SamplingClient"
+import type { Stop } from "effect-tinker/SamplingParams"
+import * as TinkerError from "effect-tinker/TinkerError"
+import * as Effect from "effect/Effect"
+import type * as Trajectory from "./Trajectory.js"
+
+/**
+ * What to act on.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Request {
+  readonly prompt: Int32Array
+  readonly stop: Stop
+  /** Most tokens of this action, on top of the policy's own limit. */
+  readonly maxTokens?: number | undefined
+  /** Makes the draw repeatable. */
+  readonly seed?: number | undefined
+}
+
+/**
+ * Who acts.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Policy<out E = never, out R = never> {
+  readonly act: (request: Request) => Effect.Effect<Trajectory.Action, E, R>
+}
+
+/**
+ * A policy from a function.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = <E, R>(
+  act: (request: Request) => Effect.Effect<Trajectory.Action, E, R>
+): Policy<E, R> => ({ act })
+
+/**
+ * How a model acts.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SamplerOptions {
+  /** Most tokens of an action. */
+  readonly maxTokens: number
+  /** Defaults to 1. */
+  readonly temperature?: number | undefined
+  /** Tokens a prompt and its answer may have together. Defaults to no limit of ours. */
+  readonly contextWindow?: number | undefined
+  /** Optimizer steps in the sampler's weights. Defaults to 0. */
+  readonly version?: number | undefined
+}
+
+/**
+ * A model as a policy.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromSampler = (
+  sampler: SamplingClient.Service,
+  options: SamplerOptions
+): Policy<TinkerError.TinkerError> =>
+  make(Effect.fnUntraced(function*({ maxTokens = Infinity, prompt, seed, stop }) {
+    const room = (options.contextWindow ?? Infinity) - prompt.length
+    const { sequences } = yield* sampler.sample({
+      prompt: ModelInput.fromInts(prompt),
+      maxTokens: Math.max(1, Math.min(options.maxTokens, maxTokens, room)),
+      temperature: options.temperature,
+      stop,
+      seed
+    })
+    const [sequence] = sequences
+    if (sequence === undefined || sequence.logprobs === undefined) {
+      return yield* new TinkerError.MalformedResponse({
+        module: "Policy",
+        method: "fromSampler",
+        description: sequence === undefined ? "the server sampled nothing" : "the server gave no logprobs"
+      })
+    }
+    return {
+      tokens: sequence.tokens,
+      logprobs: sequence.logprobs,
+      stopReason: sequence.stopReason === "length" ? "length" : "stop",
+      policyVersion: options.version ?? 0
+    }
+  }))
+
+/**
+ * A policy that gives these answers in turn, and the last one for ever after. For tests.
+ *
+ * @since 0.1.0
+ * @category testing
+ */
+export const fromScript = (
+  answers: readonly [ArrayLike<number>, ...ReadonlyArray<ArrayLike<number>>],
+  options?: { readonly stopReason?: "stop" | "length" | undefined }
+): Policy => {
+  let at = 0
+  return make(({ maxTokens = Infinity }) =>
+    Effect.sync(() => {
+      const answer = answers[Math.min(at++, answers.length - 1)] ?? []
+      const cut = answer.length > maxTokens
+      const tokens = Int32Array.from(answer).subarray(0, cut ? maxTokens : answer.length)
+      return {
+        tokens,
+        logprobs: new Float32Array(tokens.length),
+        stopReason: cut ? "length" : options?.stopReason ?? "stop",
+        policyVersion: 0
+      }
+    })
+  )
+}

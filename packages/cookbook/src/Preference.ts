@@ -1,0 +1,292 @@
+/**
+ * Learning from preferences: of two answers, the chosen one becomes likelier than the rejected one, relative to a reference
+ * (direct preference optimisation). What the reference thinks of an answer is computed once, and kept with the run.
+ *
+ * @since 0.1.0
+ */
+import * as Autodiff from "effect-tinker/Autodiff"
+import * as CustomLoss from "effect-tinker/CustomLoss"
+import type * as Datum from "effect-tinker/Datum"
+import * as ModelInput from "effect-tinker/ModelInput"
+import * as SamplingClient from "effect-tinker/SamplingClient"
+import type * as ServiceClient from "effect-tinker/ServiceClient"
+import * as TensorData from "effect-tinker/TensorData"
+import * as TrainingClient from "effect-tinker/TrainingClient"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import * as Dataset from "./Dataset.js"
+import type * as Evaluator from "./Evaluator.js"
+import * as Example from "./Example.js"
+import * as Loop from "./internal/loop.js"
+import * as LearningRate from "./LearningRate.js"
+import * as RunConfig from "./RunConfig.js"
+import * as RunLog from "./RunLog.js"
+import * as Trainer from "./Trainer.js"
+
+const Count = Schema.Positive.pipe(Schema.int())
+
+/**
+ * What decides the outcome of a run, and is recorded with it.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Preference/Config")({
+  model: Trainer.Model,
+  learningRate: LearningRate.LearningRate,
+  adam: Schema.optionalWith(Trainer.Adam, { default: () => new Trainer.Adam({}) }),
+  /** How strongly the reference holds the model. Defaults to 0.1. */
+  beta: Schema.optionalWith(Schema.Number, { default: () => 0.1 }),
+  /** The reference, as the `tinker://` path of a sampler. Defaults to the model as it begins. */
+  reference: Schema.optional(Schema.String),
+  /** Pairs of one step. Defaults to 32. */
+  batchSize: Schema.optionalWith(Count, { default: () => 32 }),
+  /** Times the data is read. Defaults to 1. */
+  epochs: Schema.optionalWith(Count, { default: () => 1 }),
+  /** Most steps to do. Defaults to all that the data has. */
+  steps: Schema.optional(Count),
+  /** Most tokens of a conversation. Defaults to no limit. */
+  maxLength: Schema.optional(Count),
+  /** Shuffle the data by this seed and the epoch. Defaults to no shuffle. */
+  shuffle: Schema.optional(Schema.Int)
+}) {}
+
+/**
+ * The configuration as people write it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type ConfigInput =
+  & Omit<ConstructorParameters<typeof Config>[0], "model" | "learningRate" | "adam">
+  & {
+    readonly model: Trainer.ModelInput
+    readonly learningRate: Trainer.LearningRateInput
+    readonly adam?: Trainer.AdamInput | undefined
+  }
+
+/**
+ * Preferences, and how to learn from them.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
+  readonly data: Dataset.Dataset<Example.Preference, E, R>
+  readonly renderer: Trainer.RendererInput<ER, RR>
+  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
+  /** Steps between evaluations, which see the weights before a step. Defaults to 10. */
+  readonly evaluateEvery?: number | undefined
+  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  /** Where the run is recorded, and resumed from. Defaults to nowhere. */
+  readonly log?: RunLog.Target<RL> | undefined
+}
+
+/**
+ * A preference as data.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Pair {
+  readonly chosen: Datum.Datum
+  readonly rejected: Datum.Datum
+}
+
+/**
+ * A preference as data: the answers have weight, the prompt has none.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const toPair = (
+  preference: Example.Preference,
+  options: Pick<Example.RenderOptions, "renderer" | "maxLength">
+): Effect.Effect<Pair, Dataset.Skip> => {
+  const side = (answer: Example.Preference["chosen"]) =>
+    Example.toDatum(
+      Example.conversation([
+        ...preference.prompt.map((message) => ({ ...message, trainable: false })),
+        ...answer.map((message) => ({ ...message, trainable: message.role === "assistant" }))
+      ]),
+      options
+    )
+  return Effect.all({ chosen: side(preference.chosen), rejected: side(preference.rejected) })
+}
+
+/**
+ * Direct preference optimisation over data in which each chosen answer is followed by its rejected one. The reference is
+ * the summed logprob of each answer.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const loss = (reference: ReadonlyArray<number>, beta: number): CustomLoss.CustomLoss => (data, logprobs) => {
+  const reward = (i: number) => {
+    const datum = data[i]
+    const of = logprobs[i]
+    return datum === undefined || of === undefined
+      ? Autodiff.constant(0)
+      : Autodiff.mul(of, CustomLoss.input(datum, "weights")).pipe(
+        Autodiff.sum,
+        Autodiff.sub(reference[i] ?? 0),
+        Autodiff.mul(beta)
+      )
+  }
+  const pairs = Array.from({ length: data.length / 2 }, (_, n) => {
+    const [chosen, rejected] = [reward(2 * n), reward(2 * n + 1)]
+    return { chosen, rejected, margin: Autodiff.sub(chosen, rejected) }
+  })
+  const mean = (pick: (pair: typeof pairs[number]) => Autodiff.Value) => Autodiff.mean(Autodiff.stack(pairs.map(pick)))
+  const value = mean(({ margin }) => Autodiff.neg(Autodiff.logSigmoid(margin)))
+  const number = (pick: (pair: typeof pairs[number]) => Autodiff.Value) => Autodiff.toNumber(mean(pick))
+  return {
+    loss: value,
+    metrics: {
+      accuracy: number(({ margin }) => Autodiff.gt(margin, 0)),
+      margin: number(({ margin }) => margin),
+      chosen_reward: number(({ chosen }) => chosen),
+      rejected_reward: number(({ rejected }) => rejected)
+    }
+  }
+}
+
+/**
+ * Trains on preferences: a stream of steps.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const train = <E, R, EV = never, RV = never, ER = never, RR = never, RL = never>(
+  options: Options<E, R, EV, RV, ER, RR, RL>
+): Stream.Stream<
+  Trainer.StepReport,
+  E | EV | ER | Trainer.TrainError,
+  R | RV | RR | RL | ServiceClient.ServiceClient
+> =>
+  Stream.unwrapScoped(start(options)) as Stream.Stream<
+    Trainer.StepReport,
+    E | EV | ER | Trainer.TrainError,
+    R | RV | RR | RL | ServiceClient.ServiceClient
+  >
+
+const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRun> => {
+  const { adam, batchSize, beta, epochs, learningRate, maxLength, model, reference, shuffle, steps } = options
+  const rest = { batchSize, beta, epochs, maxLength, reference, shuffle, steps }
+  const given: Partial<typeof rest> = Object.fromEntries(
+    Object.entries(rest).filter(([, value]) => value !== undefined)
+  )
+  return Trainer.validated("preference", () =>
+    new Config({
+      ...given,
+      ...Trainer.common({ adam, learningRate, model })
+    }))
+}
+
+/** The model as it begins: an adapter that has learned nothing is its base model. */
+const makeReference = Effect.fnUntraced(function*(config: Config) {
+  if (config.reference !== undefined) return yield* SamplingClient.make({ modelPath: config.reference })
+  if (config.model.from === undefined) return yield* SamplingClient.make({ baseModel: config.model.baseModel })
+  const start = yield* TrainingClient.makeFromState({ path: config.model.from })
+  return yield* start.saveWeightsAndGetSamplingClient()
+})
+
+/** The tokens of a datum as one sequence, and the weight of each after the first. */
+const sequenceOf = (datum: Datum.Datum) =>
+  Effect.map(ModelInput.toInts(datum.modelInput), (inputs) => {
+    const targets = datum.lossFnInputs["target_tokens"]
+    const weights = datum.lossFnInputs["weights"]
+    const last = targets === undefined ? [] : TensorData.toArray(targets).slice(-1)
+    return {
+      tokens: Int32Array.from([...inputs, ...last]),
+      weights: weights === undefined ? new Float32Array(0) : TensorData.toFloat32Array(weights)
+    }
+  })
+
+const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Options<E, R, EV, RV, ER, RR, RL>) {
+  const config = yield* configOf(options)
+  const log = yield* (options.log ?? RunLog.none).open({
+    trainer: "preference",
+    config: Schema.encodeSync(Config)(config)
+  })
+  if (log.complete) return Stream.empty
+  const checkpoint = Option.flatMap(log.resumed, (resumed) => resumed.checkpoint)
+  const training = yield* Trainer.makeClient(config.model, checkpoint)
+  const renderer = yield* Trainer.rendererOf(options.renderer, training)
+  const reference = yield* makeReference(config)
+
+  const scoreOf = Effect.fnUntraced(function*(datum: Datum.Datum) {
+    const { tokens, weights } = yield* sequenceOf(datum)
+    const key = yield* RunConfig.hash([Array.from(tokens), Array.from(weights)])
+    const [score] = yield* log.cached(
+      key,
+      Effect.map(reference.computeLogprobs(ModelInput.fromInts(tokens)), (logprobs) => {
+        let sum = 0
+        for (let i = 0; i < weights.length; i++) {
+          const weight = weights[i] ?? 0
+          if (weight !== 0) sum += weight * (logprobs[i + 1] ?? 0)
+        }
+        return [sum]
+      })
+    )
+    return score ?? 0
+  })
+
+  const source = config.shuffle === undefined ? options.data : Dataset.shuffle(options.data, { seed: config.shuffle })
+  const data = Dataset.mapEffect(source, (preference) => toPair(preference, { renderer, maxLength: config.maxLength }))
+  const reading = { size: config.batchSize, epochs: config.epochs }
+  const counted = config.learningRate.decay === "constant"
+    ? Option.none<number>()
+    : Option.some(
+      yield* Dataset.batches(data, reading).pipe(Stream.filter(({ items }) => items.length > 0), Stream.runCount)
+    )
+  const totalSteps = Option.match(counted, {
+    onNone: () => Option.fromNullable(config.steps),
+    onSome: (count) => Option.some(Math.min(count, config.steps ?? count))
+  })
+
+  return Loop.run({
+    trainer: "preference",
+    log,
+    training,
+    checkpoints: options.checkpoints ?? {},
+    evaluators: options.evaluate ?? [],
+    evaluateEvery: Math.max(1, options.evaluateEvery ?? 10),
+    // A loss of our own needs the logprobs of the weights it changes.
+    submitAhead: 0,
+    totalSteps,
+    learningRate: (step) => LearningRate.at(config.learningRate, step, Option.getOrElse(totalSteps, () => step + 1)),
+    batches: Dataset.batches(data, {
+      ...reading,
+      from: Option.getOrUndefined(Option.map(checkpoint, ({ position }) => position))
+    }),
+    submit: (pairs, { commit, learningRate }) =>
+      Effect.gen(function*() {
+        const batch = pairs.flatMap(({ chosen, rejected }) => [chosen, rejected])
+        const scores = yield* Effect.forEach(batch, scoreOf, { concurrency: 32 })
+        const pass = yield* training.forwardBackwardCustom(batch, loss(scores, config.beta))
+        const { beta1, beta2, clip, eps, weightDecay } = config.adam
+        yield* commit
+        const update = yield* training.optimStep({ learningRate, beta1, beta2, eps, weightDecay, gradClipNorm: clip })
+        return {
+          tokens: batch.reduce(
+            (sum, { modelInput }) => sum + modelInput.chunks.reduce((of, chunk) => of + (chunk.length ?? 0), 0),
+            0
+          ),
+          result: Effect.gen(function*() {
+            const { metrics } = yield* pass
+            const { metrics: measured } = yield* update
+            const outcome: Loop.Outcome<undefined> = {
+              loss: metrics["loss:sum"] ?? NaN,
+              metrics: { ...metrics, ...measured },
+              detail: undefined
+            }
+            return outcome
+          })
+        }
+      })
+  })
+})

@@ -1,0 +1,658 @@
+/**
+ * Reinforcement learning: from problems and a reward to a better model.
+ *
+ * - `sync`: each step samples from the weights it changes.
+ * - `stream`: gradients are computed while the rest of the batch is still sampled.
+ * - `async`: the next batches are sampled while the model is trained. A group is begun only when the weights are recent
+ *   enough for the step that will use it, so staleness is bounded and nothing is thrown away.
+ *
+ * Draws are seeded by step, group and member: in `sync` and `stream`, a run that resumes samples what it would have sampled.
+ *
+ * @since 0.1.0
+ */
+import type * as ForwardBackward from "effect-tinker/ForwardBackward"
+import * as ModelInput from "effect-tinker/ModelInput"
+import * as SamplingClient from "effect-tinker/SamplingClient"
+import type * as ServiceClient from "effect-tinker/ServiceClient"
+import * as TensorData from "effect-tinker/TensorData"
+import type * as TinkerError from "effect-tinker/TinkerError"
+import type * as TinkerFuture from "effect-tinker/TinkerFuture"
+import type * as TrainingClient from "effect-tinker/TrainingClient"
+import * as Chunk from "effect/Chunk"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Exit from "effect/Exit"
+import * as FiberId from "effect/FiberId"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import * as Dataset from "./Dataset.js"
+import type * as Environment from "./Environment.js"
+import type * as Evaluator from "./Evaluator.js"
+import * as Loop from "./internal/loop.js"
+import * as random from "./internal/random.js"
+import * as LearningRate from "./LearningRate.js"
+import * as Loss from "./Loss.js"
+import * as Policy from "./Policy.js"
+import * as Rollout from "./Rollout.js"
+import * as RunLog from "./RunLog.js"
+import * as Trainer from "./Trainer.js"
+import * as Trajectory from "./Trajectory.js"
+
+// =============================================================================
+// configuration
+// =============================================================================
+
+const Count = Schema.Positive.pipe(Schema.int())
+
+/**
+ * How sampling and training take turns.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Mode = Schema.Union(
+  Schema.TaggedStruct("Sync", {}),
+  Schema.TaggedStruct("Stream", {
+    /** Parts of a batch, each trained on as soon as it is sampled. */
+    minibatches: Count
+  }),
+  Schema.TaggedStruct("Async", {
+    /** Most steps between the weights a group is sampled from and those it changes. */
+    maxStepsOffPolicy: Schema.NonNegativeInt
+  })
+)
+
+/**
+ * How sampling and training take turns.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Mode = typeof Mode.Type
+
+/**
+ * Each step samples from the weights it changes.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const sync: Mode = { _tag: "Sync" }
+
+/**
+ * Gradients are computed while the rest of the batch is still sampled.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const stream = (options: { readonly minibatches: number }): Mode => ({ _tag: "Stream", ...options })
+
+/**
+ * The next batches are sampled while the model is trained.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const async = (options: { readonly maxStepsOffPolicy: number }): Mode => ({ _tag: "Async", ...options })
+
+/**
+ * What decides the outcome of a run, and is recorded with it.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Reinforce/Config")({
+  model: Trainer.Model,
+  learningRate: LearningRate.LearningRate,
+  adam: Schema.optionalWith(Trainer.Adam, { default: () => new Trainer.Adam({}) }),
+  mode: Schema.optionalWith(Mode, { default: (): Mode => sync }),
+  /** Defaults to importance sampling, and to PPO in `async` mode. */
+  loss: Loss.Loss,
+  /** Rollouts of each problem. Defaults to 8. */
+  groupSize: Schema.optionalWith(Count, { default: () => 8 }),
+  /** Problems of each step. Defaults to 16. */
+  groupsPerBatch: Schema.optionalWith(Count, { default: () => 16 }),
+  /** Times the problems are read. Defaults to 1. */
+  epochs: Schema.optionalWith(Count, { default: () => 1 }),
+  /** Most steps to do. Defaults to all that the problems suffice for. */
+  steps: Schema.optional(Count),
+  /** Most tokens of an answer. */
+  maxTokens: Count,
+  /** Defaults to 1. */
+  temperature: Schema.optionalWith(Schema.Number, { default: () => 1 }),
+  /** Tokens a prompt and its answer may have together. Defaults to no limit of ours. */
+  contextWindow: Schema.optional(Count),
+  /** Defaults to `center`. */
+  advantage: Schema.optionalWith(Schema.Literal("center", "standardize", "leave_one_out", "custom"), {
+    default: () => "center" as const
+  }),
+  /** Train on groups whose rewards are all the same. Defaults to false. */
+  keepConstant: Schema.optionalWith(Schema.Boolean, { default: () => false }),
+  /** Stay near a reference: the base model, or a checkpoint of a sampler. */
+  kl: Schema.optional(Schema.Struct({
+    coefficient: Schema.Number,
+    /** Defaults to 0. */
+    discount: Schema.optionalWith(Schema.Number, { default: () => 0 }),
+    /** Take the mean difference of a batch as the baseline. Defaults to true. */
+    center: Schema.optionalWith(Schema.Boolean, { default: () => true }),
+    /** A `tinker://` path. Defaults to the base model. */
+    reference: Schema.optional(Schema.String)
+  })),
+  /** Of all draws. Defaults to 0. */
+  seed: Schema.optionalWith(Schema.Int, { default: () => 0 }),
+  /** Shuffle the problems by this seed and the epoch. Defaults to no shuffle. */
+  shuffle: Schema.optional(Schema.Int)
+}) {}
+
+type ConfigFields = ConstructorParameters<typeof Config>[0]
+
+/**
+ * The configuration as people write it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type ConfigInput =
+  & Omit<ConfigFields, "model" | "learningRate" | "adam" | "loss" | "advantage" | "kl">
+  & {
+    readonly model: Trainer.ModelInput
+    readonly learningRate: Trainer.LearningRateInput
+    readonly adam?: Trainer.AdamInput | undefined
+    readonly loss?: Loss.Loss | undefined
+    readonly kl?: {
+      readonly coefficient: number
+      readonly discount?: number | undefined
+      readonly center?: boolean | undefined
+      readonly reference?: string | undefined
+    } | undefined
+    readonly advantage?: "center" | "standardize" | "leave_one_out" | Trajectory.Advantage | undefined
+  }
+
+/**
+ * Problems, and how to learn from them.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL> = ConfigInput & {
+  readonly problems: Dataset.Dataset<Environment.Group<E, R>, ED, RD>
+  readonly renderer: Trainer.RendererInput<ER, RR>
+  /** What environments must keep to, beside the context window. */
+  readonly settings?: Omit<Environment.Settings, "renderer" | "contextWindow"> | undefined
+  readonly limits?: Rollout.Limits | undefined
+  /** What becomes of a group when one of its rollouts fails. Defaults to `Rollout.failFast`. */
+  readonly strategy?: Rollout.Strategy<RS> | undefined
+  /** Groups sampled at once. Defaults to as many as can be used. */
+  readonly concurrency?: number | undefined
+  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
+  /** Steps between evaluations, which see the weights before a step. Defaults to 20. */
+  readonly evaluateEvery?: number | undefined
+  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  /** Groups of each step whose rollouts are recorded. Defaults to 4. */
+  readonly recordGroups?: number | undefined
+  /** Where the run is recorded, and resumed from. Defaults to nowhere. */
+  readonly log?: RunLog.Target<RL> | undefined
+}
+
+/**
+ * What a step was trained on.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Detail {
+  readonly groups: ReadonlyArray<Trajectory.Group>
+  /** Steps between the weights each group was sampled from and those it changed. */
+  readonly staleness: ReadonlyArray<number>
+  readonly reward: number
+}
+
+const advantages: Readonly<Record<"center" | "standardize" | "leave_one_out", Trajectory.Advantage>> = {
+  center: Trajectory.center,
+  standardize: Trajectory.standardize,
+  leave_one_out: Trajectory.leaveOneOut
+}
+
+const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRun> => {
+  const { adam, advantage, contextWindow, epochs, groupSize, groupsPerBatch, keepConstant, kl } = options
+  const { learningRate, maxTokens, mode, model, seed, shuffle, steps, temperature } = options
+  const rest = {
+    contextWindow,
+    epochs,
+    groupSize,
+    groupsPerBatch,
+    keepConstant,
+    kl: kl === undefined ? undefined : { ...kl, discount: kl.discount ?? 0, center: kl.center ?? true },
+    mode,
+    seed,
+    shuffle,
+    steps,
+    temperature
+  }
+  const given: Partial<typeof rest> = Object.fromEntries(
+    Object.entries(rest).filter(([, value]) => value !== undefined)
+  )
+  return Trainer.validated("reinforce", () =>
+    new Config({
+      ...given,
+      maxTokens,
+      ...Trainer.common({ adam, learningRate, model }),
+      // Unclipped, samples of older weights destabilise training.
+      loss: options.loss ?? (mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),
+      advantage: typeof advantage === "function" ? "custom" : advantage ?? "center"
+    }))
+}
+
+// =============================================================================
+// training
+// =============================================================================
+
+/**
+ * Trains on problems: a stream of steps.
+ *
+ * @example
+ * ```ts
+ * import { Environment, Reinforce, RunLog } from "@effect-tinker/cookbook"
+ * import type { Renderer } from "@effect-tinker/tokenizer"
+ * import { Stream } from "effect"
+ *
+ * const sums = Environment.problems([{ a: 1, b: 2 }, { a: 3, b: 4 }], {
+ *   question: ({ a, b }) => `What is ${a}+${b}?`,
+ *   reward: ({ a, b }, answer) => answer.trim() === String(a + b)
+ * })
+ *
+ * const run = (renderer: Renderer.Renderer) =>
+ *   Reinforce.train({
+ *     model: "Qwen/Qwen3-8B",
+ *     problems: sums,
+ *     renderer,
+ *     learningRate: 2e-5,
+ *     maxTokens: 64,
+ *     mode: Reinforce.async({ maxStepsOffPolicy: 2 }),
+ *     log: RunLog.directory("runs/sums")
+ *   }).pipe(Stream.runDrain)
+ * ```
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const train = <
+  E,
+  R,
+  ED,
+  RD,
+  EV = never,
+  RV = never,
+  ER = never,
+  RR = never,
+  RS = never,
+  RL = never
+>(
+  options: Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL>
+): Stream.Stream<
+  Trainer.StepReport<Detail>,
+  E | ED | EV | ER | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError,
+  R | RD | RV | RR | RS | RL | ServiceClient.ServiceClient
+> =>
+  Stream.unwrapScoped(start(options)) as Stream.Stream<
+    Trainer.StepReport<Detail>,
+    E | ED | EV | ER | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError,
+    R | RD | RV | RR | RS | RL | ServiceClient.ServiceClient
+  >
+
+/** A group that has been sampled, and from which weights. */
+interface Sampled {
+  readonly group: Trajectory.Group
+  readonly version: number
+  readonly millis: number
+}
+
+const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
+  options: Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL>
+) {
+  const config = yield* configOf(options)
+  const log = yield* (options.log ?? RunLog.none).open({
+    trainer: "reinforce",
+    config: Schema.encodeSync(Config)(config)
+  })
+  if (log.complete) return Stream.empty
+  const checkpoint = Option.flatMap(log.resumed, (resumed) => resumed.checkpoint)
+  const training = yield* Trainer.makeClient(config.model, checkpoint)
+  const renderer = yield* Trainer.rendererOf(options.renderer, training)
+  const settings: Environment.Settings = { ...options.settings, renderer, contextWindow: config.contextWindow }
+  const first = Option.match(checkpoint, { onNone: () => 0, onSome: ({ step }) => step })
+  const reference = config.kl === undefined
+    ? Option.none<SamplingClient.Service>()
+    : Option.some(
+      yield* SamplingClient.make(
+        config.kl.reference === undefined
+          ? { baseModel: config.model.baseModel }
+          : { modelPath: config.kl.reference }
+      )
+    )
+
+  const policies = yield* makePolicies(training, config, first)
+  if (config.mode._tag === "Async") yield* policies.publish(first)
+  const sampleGroup = (problem: Environment.Group<E, R>, step: number, index: number) =>
+    Effect.gen(function*() {
+      const started = yield* Clock.currentTimeMillis
+      const { policy, version } = yield* policies.current
+      const group = yield* Rollout.group(policy, problem, {
+        size: config.groupSize,
+        settings,
+        limits: options.limits,
+        strategy: options.strategy,
+        seed: random.seedOf(config.seed, step, index)
+      })
+      const sampled: Sampled = { group, version, millis: (yield* Clock.currentTimeMillis) - started }
+      return sampled
+    })
+
+  const source = config.shuffle === undefined
+    ? options.problems
+    : Dataset.shuffle(options.problems, { seed: config.shuffle })
+  const batches = Dataset.batches(source, {
+    size: config.groupsPerBatch,
+    epochs: config.epochs,
+    from: Option.getOrUndefined(Option.map(checkpoint, ({ position }) => position))
+  })
+  const advantage = typeof options.advantage === "function"
+    ? options.advantage
+    : advantages[config.advantage === "custom" ? "center" : config.advantage]
+  const learn = makeLearner({ training, config, advantage, reference, recordGroups: options.recordGroups ?? 4 })
+
+  const common = {
+    trainer: "reinforce",
+    log,
+    training,
+    checkpoints: options.checkpoints ?? {},
+    evaluators: options.evaluate ?? [],
+    evaluateEvery: Math.max(1, options.evaluateEvery ?? 20),
+    submitAhead: 0,
+    totalSteps: Option.fromNullable(config.steps),
+    learningRate: (step: number) => LearningRate.at(config.learningRate, step, config.steps ?? step + 1)
+  }
+  type Failure = E | ED | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError
+  type Needs = R | RD | RS
+
+  if (config.mode._tag === "Async") {
+    const { maxStepsOffPolicy } = config.mode
+    const limit = options.concurrency ?? config.groupsPerBatch * (maxStepsOffPolicy + 1)
+    const sampled = inOrder(
+      Option.isSome(common.totalSteps) ? Stream.take(batches, common.totalSteps.value - first) : batches,
+      first,
+      limit,
+      (problem, step, index) =>
+        Effect.zipRight(policies.atLeast(step - maxStepsOffPolicy), sampleGroup(problem, step, index))
+    )
+    return Loop.run<Sampled, Detail, Failure, Needs, EV, RV>({
+      ...common,
+      batches: sampled,
+      submit: (groups, at) => Effect.tap(learn.whole(groups, at), () => policies.publish(at.step + 1))
+    })
+  }
+
+  const minibatches = config.mode._tag === "Stream" ? Math.min(config.mode.minibatches, config.groupsPerBatch) : 1
+  return Loop.run<Environment.Group<E, R>, Detail, Failure, Needs, EV, RV>({
+    ...common,
+    batches,
+    submit: (problems, at) =>
+      Effect.gen(function*() {
+        yield* policies.publish(at.step)
+        const groups = Stream.fromIterable(problems).pipe(
+          Stream.zipWithIndex,
+          Stream.mapEffect(([problem, index]) => sampleGroup(problem, at.step, index), {
+            concurrency: options.concurrency ?? problems.length
+          })
+        )
+        return yield* learn.parts(groups, Math.ceil(problems.length / minibatches), at)
+      })
+  })
+})
+
+// =============================================================================
+// policies
+// =============================================================================
+
+interface Version {
+  readonly version: number
+  readonly policy: Policy.Policy<TinkerError.TinkerError>
+}
+
+/** The newest policy, and a way to wait for one that is recent enough. */
+const makePolicies = Effect.fnUntraced(function*(training: TrainingClient.Service, config: Config, first: number) {
+  const owner = yield* Effect.scope
+  const bound = config.mode._tag === "Async" ? config.mode.maxStepsOffPolicy : 0
+  let newest: Version | undefined
+  let waiting: Array<{ readonly version: number; readonly ready: Deferred.Deferred<void> }> = []
+  let open: Array<{ readonly version: number; readonly scope: Scope.CloseableScope }> = []
+
+  const publish = Effect.fnUntraced(function*(version: number) {
+    if (newest?.version === version) return
+    const scope = yield* Scope.fork(owner, ExecutionStrategy.sequential)
+    const sampler = yield* Scope.extend(training.saveWeightsAndGetSamplingClient(), scope)
+    const { contextWindow, maxTokens, temperature } = config
+    newest = { version, policy: Policy.fromSampler(sampler, { contextWindow, maxTokens, temperature, version }) }
+    open.push({ version, scope })
+    const ready = waiting.filter((waiter) => waiter.version <= version)
+    waiting = waiting.filter((waiter) => waiter.version > version)
+    for (const waiter of ready) yield* Deferred.succeed(waiter.ready, void 0)
+    // A rollout keeps the policy it began with; by the bound on staleness, none has one of these any more.
+    const old = open.filter((other) => other.version < version - bound)
+    open = open.filter((other) => other.version >= version - bound)
+    for (const other of old) yield* Scope.close(other.scope, Exit.void)
+  })
+
+  return {
+    publish,
+    current: Effect.suspend(() =>
+      newest === undefined ? Effect.dieMessage("no policy has been published yet") : Effect.succeed(newest)
+    ),
+    /** Ends when the newest policy is of this version or a later one. */
+    atLeast: (version: number) =>
+      Effect.suspend(() => {
+        if (version <= first || (newest !== undefined && newest.version >= version)) return Effect.void
+        const ready = Deferred.unsafeMake<void>(FiberId.none)
+        waiting.push({ version, ready })
+        return Deferred.await(ready)
+      })
+  }
+})
+
+/**
+ * The items of batches by an Effect, so many at once, across the bounds of batches and in their order: batches come out
+ * as they went in.
+ */
+const inOrder = <A, B, E, R, E2, R2>(
+  batches: Stream.Stream<Dataset.Batch<A>, E, R>,
+  first: number,
+  concurrency: number,
+  f: (item: A, step: number, index: number) => Effect.Effect<B, E2, R2>
+): Stream.Stream<Dataset.Batch<B>, E | E2, R | R2> =>
+  batches.pipe(
+    Stream.mapAccum(first, (step, batch) => [batch.items.length === 0 ? step : step + 1, { batch, step }] as const),
+    Stream.mapConcat(({ batch, step }) =>
+      batch.items.length === 0
+        ? [{ batch, step, index: 0, item: Option.none<A>() }]
+        : batch.items.map((item, index) => ({ batch, step, index, item: Option.some(item) }))
+    ),
+    Stream.mapEffect(({ batch, index, item, step }) =>
+      Effect.map(
+        Option.match(item, {
+          onNone: () => Effect.succeedNone,
+          onSome: (value) => Effect.asSome(f(value, step, index))
+        }),
+        (done) => ({ batch, index, done })
+      ), { concurrency }),
+    Stream.mapAccum([] as ReadonlyArray<B>, (held, { batch, done, index }) => {
+      const items = Option.isSome(done) ? [...held, done.value] : held
+      return index + 1 >= batch.items.length
+        ? [[], Option.some<Dataset.Batch<B>>({ ...batch, items })] as const
+        : [items, Option.none<Dataset.Batch<B>>()] as const
+    }),
+    Stream.filterMap((batch) => batch)
+  )
+
+// =============================================================================
+// learning
+// =============================================================================
+
+interface At {
+  /** Steps before it. */
+  readonly step: number
+  readonly learningRate: number
+  readonly commit: Effect.Effect<void>
+}
+
+interface Part {
+  readonly sampled: ReadonlyArray<Sampled>
+  readonly rows: ReadonlyArray<Trajectory.Assembled>
+  readonly dropped: number
+  readonly kl: Option.Option<number>
+  readonly pass: Option.Option<TinkerFuture.TinkerFuture<ForwardBackward.Output>>
+}
+
+/** From sampled groups to a step of the optimizer. */
+const makeLearner = (options: {
+  readonly training: TrainingClient.Service
+  readonly config: Config
+  readonly advantage: Trajectory.Advantage
+  readonly reference: Option.Option<SamplingClient.Service>
+  readonly recordGroups: number
+}) => {
+  const { advantage, config, reference, training } = options
+
+  const penalized = Effect.fnUntraced(function*(rows: ReadonlyArray<Trajectory.Assembled>) {
+    if (Option.isNone(reference) || config.kl === undefined) return { rows, kl: Option.none<number>() }
+    const scores = yield* Effect.forEach(rows, ({ row }) =>
+      Effect.map(
+        reference.value.computeLogprobs(ModelInput.fromInts(Trajectory.tokensOf(row))),
+        (logprobs) => logprobs.subarray(1)
+      ), { concurrency: 64 })
+    const { kl, rows: adjusted } = Trajectory.penalize(rows.map(({ row }) => row), scores, config.kl)
+    return { rows: rows.map((row, i) => ({ ...row, row: adjusted[i] ?? row.row })), kl: Option.some(kl) }
+  })
+
+  /** Submits the gradients of some groups. */
+  const part = Effect.fnUntraced(function*(sampled: ReadonlyArray<Sampled>) {
+    const groups = sampled.map(({ group }) => group)
+    const used = config.keepConstant ? groups : Trajectory.withoutConstant(groups)
+    const { kl, rows } = yield* penalized(Trajectory.assemble(used, { advantage, normalize: config.loss.normalize }))
+    const data = yield* Effect.forEach(rows, ({ row }) => Trajectory.toDatum(row))
+    const submitted: Part = {
+      sampled,
+      rows,
+      dropped: groups.length - used.length,
+      kl,
+      pass: data.length === 0
+        ? Option.none()
+        : Option.some(yield* training.forwardBackward(data, config.loss.name, config.loss.config))
+    }
+    return submitted
+  })
+
+  const finish = Effect.fnUntraced(function*(
+    parts: ReadonlyArray<Part>,
+    { commit, learningRate, step }: At,
+    started: number
+  ) {
+    const sampled = parts.flatMap((part) => part.sampled)
+    const groups = sampled.map(({ group }) => group)
+    if (parts.every(({ pass }) => Option.isNone(pass))) {
+      return yield* new Trainer.InvalidRun({
+        trainer: "reinforce",
+        description: `no rollout of step ${step + 1} has a token to train on`
+      })
+    }
+    const { beta1, beta2, clip, eps, weightDecay } = config.adam
+    yield* commit
+    const update = yield* training.optimStep({ learningRate, beta1, beta2, eps, weightDecay, gradClipNorm: clip })
+    const accepted = yield* Clock.currentTimeMillis
+    const staleness = sampled.map(({ version }) => step - version)
+    const rows = parts.flatMap((part) => part.rows)
+    const metrics = Trajectory.metricsOf(groups)
+    const submitted: Loop.Submitted<Detail, TinkerError.TinkerError, never> = {
+      tokens: rows.reduce((sum, { row }) => sum + row.inputs.length, 0),
+      result: Effect.gen(function*() {
+        const outputs = yield* Effect.forEach(
+          parts,
+          ({ pass }) => Option.match(pass, { onNone: () => Effect.succeedNone, onSome: Effect.asSome })
+        )
+        const found = outputs.flatMap(Option.toArray)
+        const logprobs = found.flatMap(({ lossFnOutputs }) =>
+          lossFnOutputs.map((output) =>
+            output["logprobs"] === undefined ? new Float32Array(0) : TensorData.toFloat32Array(output["logprobs"])
+          )
+        )
+        const { metrics: measured } = yield* update
+        const divergence = Trajectory.divergence(rows.map(({ row }) => row), logprobs)
+        const kls = parts.flatMap(({ kl }) => Option.toArray(kl))
+        const outcome: Loop.Outcome<Detail> = {
+          loss: found.reduce((sum, { metrics }) => sum + (metrics["loss:sum"] ?? NaN), 0) /
+            Math.max(1, divergence.tokens),
+          metrics: {
+            ...metrics,
+            ...measured,
+            kl_sample_train_v1: divergence.v1,
+            kl_sample_train_v2: divergence.v2,
+            entropy: divergence.entropy,
+            staleness_max: Math.max(...staleness),
+            groups: groups.length,
+            groups_constant: parts.reduce((sum, { dropped }) => sum + dropped, 0),
+            ...(kls.length === 0 ? {} : { kl_reference: kls.reduce((sum, kl) => sum + kl, 0) / kls.length })
+          },
+          timings: { sample: Math.max(...sampled.map(({ millis }) => millis)), rollouts: accepted - started },
+          detail: { groups, staleness, reward: metrics["env/all/reward"] ?? NaN },
+          rollouts: groups.slice(0, options.recordGroups).flatMap((group, g) =>
+            group.trajectories.map((trajectory, t) => record(group, trajectory, g, t))
+          )
+        }
+        return outcome
+      })
+    }
+    return submitted
+  })
+
+  return {
+    /** All gradients at once. */
+    whole: (sampled: ReadonlyArray<Sampled>, at: At) =>
+      Effect.gen(function*() {
+        const started = yield* Clock.currentTimeMillis
+        return yield* finish([yield* part(sampled)], at, started)
+      }),
+    /** Gradients of so many groups as soon as they are there. */
+    parts: <E, R>(sampled: Stream.Stream<Sampled, E, R>, size: number, at: At) =>
+      Effect.gen(function*() {
+        const started = yield* Clock.currentTimeMillis
+        const submitted = yield* sampled.pipe(
+          Stream.grouped(size),
+          Stream.mapEffect((groups) => part(Chunk.toReadonlyArray(groups))),
+          Stream.runCollect
+        )
+        return yield* finish(Chunk.toReadonlyArray(submitted), at, started)
+      })
+  }
+}
+
+/** A rollout for the record. */
+const record = (group: Trajectory.Group, trajectory: Trajectory.Trajectory, g: number, t: number) => ({
+  group: g,
+  member: t,
+  tags: group.tags,
+  reward: Trajectory.rewardsOf(group)[t],
+  stop: trajectory.stop,
+  turns: trajectory.turns.map(({ action, masked, message, metrics, prompt, reward }) => ({
+    prompt: Array.from(prompt),
+    tokens: Array.from(action.tokens),
+    logprobs: Array.from(action.logprobs, (logprob) => Number(logprob.toFixed(4))),
+    policyVersion: action.policyVersion,
+    message,
+    reward,
+    masked,
+    metrics
+  }))
+})

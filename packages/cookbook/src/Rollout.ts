@@ -1,0 +1,286 @@
+/**
+ * A policy in an environment, from the first prompt to the last reward: within limits, by Effect's `Clock`, and
+ * interruptible at every point.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import type * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import type * as Environment from "./Environment.js"
+import * as random from "./internal/random.js"
+import type * as Policy from "./Policy.js"
+import type * as Trajectory from "./Trajectory.js"
+
+/**
+ * What a rollout may use. A limit that is reached ends it gracefully, with the stop reason of its name; only an action
+ * that takes too long is a failure, because nothing of it can be used.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Limits {
+  readonly maxTurns?: number | undefined
+  /** Tokens of a prompt and its answer together. */
+  readonly maxTokens?: number | undefined
+  /** Sampled tokens of all turns. */
+  readonly maxSampledTokens?: number | undefined
+  /** Sampled tokens of one turn. */
+  readonly maxTurnTokens?: number | undefined
+  readonly timeout?: Duration.DurationInput | undefined
+  /** Time of one action. */
+  readonly actionTimeout?: Duration.DurationInput | undefined
+}
+
+/**
+ * An action took longer than allowed.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ActionTimedOut
+  extends Schema.TaggedError<ActionTimedOut>("@effect-tinker/cookbook/Rollout/ActionTimedOut")("ActionTimedOut", {
+    turn: Schema.Int,
+    timeout: Schema.DurationFromMillis
+  })
+{
+  override get message(): string {
+    return `turn ${this.turn} was not sampled within ${Duration.format(this.timeout)}`
+  }
+}
+
+/**
+ * Too few rollouts of a group succeeded.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class GroupFailed extends Schema.TaggedError<GroupFailed>("@effect-tinker/cookbook/Rollout/GroupFailed")(
+  "GroupFailed",
+  { succeeded: Schema.Int, needed: Schema.Int, errors: Schema.Array(Schema.String) }
+) {
+  override get message(): string {
+    return `${this.succeeded} rollouts of a group succeeded, of ${this.needed} needed: ${this.errors[0] ?? ""}`
+  }
+}
+
+/**
+ * How a rollout is run.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options {
+  readonly limits?: Limits | undefined
+  /** Makes the rollout repeatable, turn by turn. */
+  readonly seed?: number | undefined
+}
+
+/**
+ * Runs one episode.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const run = <EP, RP, E, R>(
+  policy: Policy.Policy<EP, RP>,
+  environment: Environment.Environment<E, R>,
+  options?: Options
+): Effect.Effect<Trajectory.Trajectory, EP | E | ActionTimedOut, RP | R> =>
+  Effect.suspend(() => {
+    const limits = options?.limits ?? {}
+    const turns: Array<Trajectory.Turn> = []
+    const end = (stop: Trajectory.StopReason, reward = 0): Trajectory.Trajectory => ({
+      turns,
+      stop,
+      reward,
+      metrics: {}
+    })
+    const { timeout } = limits
+    const episode = loop(policy, environment, limits, options?.seed, turns, end)
+    // The turns so far are kept: a rollout that ran out of time can still be graded.
+    return timeout === undefined
+      ? episode
+      : Effect.map(
+        Effect.timeoutOption(episode, timeout),
+        Option.getOrElse(() => end("rollout_timeout"))
+      )
+  })
+
+const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
+  policy: Policy.Policy<EP, RP>,
+  environment: Environment.Environment<E, R>,
+  limits: Limits,
+  seed: number | undefined,
+  turns: Array<Trajectory.Turn>,
+  end: (stop: Trajectory.StopReason, reward?: number) => Trajectory.Trajectory
+) {
+  const started = yield* Clock.currentTimeMillis
+  const deadline = limits.timeout === undefined ? Infinity : started + Duration.toMillis(limits.timeout)
+  const first = yield* environment.initial
+  if (first._tag === "Done") return end(first.reason, first.reward)
+  let { observation } = first
+  let sampled = 0
+  for (;;) {
+    if ((yield* Clock.currentTimeMillis) >= deadline) return end("rollout_timeout")
+    if (turns.length >= (limits.maxTurns ?? Infinity)) return end("max_turns")
+    // A single token is no turn: a budget of one is spent.
+    const room = (limits.maxTokens ?? Infinity) - observation.prompt.length
+    if (room <= 1) return end("max_tokens")
+    const left = (limits.maxSampledTokens ?? Infinity) - sampled
+    if (left <= 1) return end("max_sampled_tokens")
+    const budget = Math.min(room, left, limits.maxTurnTokens ?? Infinity)
+    const { prompt, stop } = observation
+    const action = yield* withinTime(
+      policy.act({
+        prompt,
+        stop,
+        maxTokens: Number.isFinite(budget) ? budget : undefined,
+        seed: seed === undefined ? undefined : random.seedOf(seed, turns.length)
+      }),
+      limits.actionTimeout,
+      turns.length
+    )
+    const step = yield* environment.step(action)
+    sampled += action.tokens.length
+    turns.push({
+      prompt,
+      action,
+      reward: step.reward,
+      masked: step.masked ?? false,
+      message: step.message,
+      metrics: step.metrics ?? {}
+    })
+    if (step._tag === "Done") return end(step.reason)
+    observation = step.observation
+  }
+})
+
+const withinTime = <A, E, R>(
+  effect: Effect.Effect<A, E, R>,
+  timeout: Duration.DurationInput | undefined,
+  turn: number
+): Effect.Effect<A, E | ActionTimedOut, R> =>
+  timeout === undefined
+    ? effect
+    : Effect.timeoutFail(effect, {
+      duration: timeout,
+      onTimeout: () => new ActionTimedOut({ turn, timeout: Duration.decode(timeout) })
+    })
+
+// =============================================================================
+// groups
+// =============================================================================
+
+/**
+ * What becomes of a group when one of its rollouts fails.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Strategy<R = never> =
+  | { readonly _tag: "FailFast" }
+  | { readonly _tag: "Retry"; readonly schedule: Schedule.Schedule<unknown, unknown, R> }
+  | {
+    readonly _tag: "MinimumViable"
+    readonly share: number
+    readonly schedule: Schedule.Schedule<unknown, unknown, R> | undefined
+  }
+
+/**
+ * The group fails with its first rollout, and the others are interrupted.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const failFast: Strategy = { _tag: "FailFast" }
+
+/**
+ * A rollout that fails is run again in a fresh environment, as long as the schedule goes on.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const retry = <R = never>(schedule: Schedule.Schedule<unknown, unknown, R>): Strategy<R> => ({
+  _tag: "Retry",
+  schedule
+})
+
+/**
+ * A group is good enough with this share of its rollouts, by default three quarters; the failures are kept with it.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const minimumViable = <R = never>(options?: {
+  readonly share?: number | undefined
+  readonly schedule?: Schedule.Schedule<unknown, unknown, R> | undefined
+}): Strategy<R> => ({ _tag: "MinimumViable", share: options?.share ?? 0.75, schedule: options?.schedule })
+
+/**
+ * How a group of rollouts is run.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface GroupOptions<RS = never> extends Options {
+  /** Rollouts of the group. */
+  readonly size: number
+  readonly settings: Environment.Settings
+  /** Defaults to {@link failFast}. */
+  readonly strategy?: Strategy<RS> | undefined
+  /** Rollouts at once. Defaults to all. */
+  readonly concurrency?: number | undefined
+}
+
+/**
+ * Runs the rollouts of a group, each in an environment and a scope of its own, and compares them. Their order does not
+ * depend on which of them ends first.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
+  policy: Policy.Policy<EP, RP>,
+  problem: Environment.Group<E, R>,
+  options: GroupOptions<RS>
+) {
+  const strategy: Strategy<RS> = options.strategy ?? failFast
+  const errors: Array<string> = []
+  const note = (cause: Cause.Cause<unknown>) =>
+    Effect.sync(() => {
+      if (!Cause.isInterruptedOnly(cause)) errors.push(Cause.pretty(cause).split("\n")[0] ?? "")
+    })
+  const single = (member: number) => {
+    const once = Effect.scoped(
+      Effect.flatMap(problem.make(options.settings), (environment) =>
+        run(policy, environment, {
+          limits: options.limits,
+          seed: options.seed === undefined ? undefined : random.seedOf(options.seed, member)
+        }))
+    ).pipe(Effect.tapErrorCause(note))
+    const schedule = strategy._tag === "FailFast" ? undefined : strategy.schedule
+    return schedule === undefined ? once : Effect.retry(once, schedule)
+  }
+  const members = Array.from({ length: options.size }, (_, member) => member)
+  const concurrency = { concurrency: options.concurrency ?? "unbounded" } as const
+
+  const trajectories = strategy._tag !== "MinimumViable"
+    ? yield* Effect.forEach(members, single, concurrency)
+    : yield* Effect.gen(function*() {
+      const exits = yield* Effect.forEach(members, (member) => Effect.exit(single(member)), concurrency)
+      const succeeded = exits.flatMap((exit) => Exit.isSuccess(exit) ? [exit.value] : [])
+      const needed = Math.max(1, Math.ceil(strategy.share * options.size))
+      return succeeded.length >= needed
+        ? succeeded
+        : yield* new GroupFailed({ succeeded: succeeded.length, needed, errors })
+    })
+  const groupRewards = yield* problem.compare(trajectories)
+  const result: Trajectory.Group = { trajectories, groupRewards, tags: problem.tags, errors }
+  return result
+})

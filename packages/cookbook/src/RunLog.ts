@@ -1,0 +1,750 @@
+/**
+ * The journal of a run: an append-only file in the run's directory that says what was configured, every step with its
+ * metrics, every checkpoint *with the number of optimizer steps it contains*, evaluations, and how the run ended.
+ *
+ * - A line is written whole, in one go. A process that is killed leaves at most one torn line, which is removed when the
+ *   journal is opened again.
+ * - Running again resumes: a `Resumed` entry names the checkpoint, and readers leave out what was recorded after it. The
+ *   file itself only grows, so that others can follow it.
+ * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `cache.jsonl` what need not be computed twice,
+ *   `config.json` the configuration to read.
+ *
+ * @since 0.1.0
+ */
+import type * as PlatformError from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Dataset from "./Dataset.js"
+import * as Lines from "./internal/lines.js"
+import * as RunConfig from "./RunConfig.js"
+
+// =============================================================================
+// entries
+// =============================================================================
+
+/** JSON has no NaN, and a loss that has become one is what a journal must be able to tell. */
+const Metric = Schema.transform(
+  Schema.Union(Schema.Number, Schema.Literal("NaN", "Infinity", "-Infinity")),
+  Schema.Number,
+  {
+    strict: true,
+    decode: Number,
+    encode: (value) =>
+      Number.isNaN(value) ? "NaN" as const : value === Infinity ? "Infinity" : value === -Infinity ? "-Infinity" : value
+  }
+)
+
+const Metrics = Schema.Record({ key: Schema.String, value: Metric })
+
+/**
+ * Numbers by name.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Metrics = typeof Metrics.Type
+
+const time = { /** Milliseconds since 1970. */ time: Schema.Number }
+
+/**
+ * A run began.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Started extends Schema.TaggedClass<Started>("@effect-tinker/cookbook/RunLog/Started")("Started", {
+  ...time,
+  /** The trainer, e.g. `supervised`. */
+  trainer: Schema.String,
+  config: Schema.Unknown,
+  /** SHA-256 of the configuration. */
+  hash: Schema.String
+}) {}
+
+/**
+ * A run was taken up again: what was recorded after so many steps does not count.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Resumed extends Schema.TaggedClass<Resumed>("@effect-tinker/cookbook/RunLog/Resumed")("Resumed", {
+  ...time,
+  /** Optimizer steps that are kept. */
+  step: Schema.NonNegativeInt,
+  /** Name of the checkpoint; absent when the run began again. */
+  checkpoint: Schema.optional(Schema.String),
+  config: Schema.Unknown,
+  hash: Schema.String
+}) {}
+
+/**
+ * An optimizer step.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Step extends Schema.TaggedClass<Step>("@effect-tinker/cookbook/RunLog/Step")("Step", {
+  ...time,
+  /** Optimizer steps the weights contain after it: the first step is 1. */
+  step: Schema.Positive.pipe(Schema.int()),
+  metrics: Metrics,
+  /** Milliseconds by what they were spent on. */
+  timings: Metrics
+}) {}
+
+/**
+ * What a checkpoint is kept for. `periodic`: to go back to. `rolling`: only until the next one. `final`: the result, which
+ * never expires. `exit`: the run was interrupted.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const CheckpointKind = Schema.Literal("periodic", "rolling", "final", "exit")
+
+/**
+ * What a checkpoint is kept for.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type CheckpointKind = typeof CheckpointKind.Type
+
+/**
+ * A checkpoint.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Checkpoint
+  extends Schema.TaggedClass<Checkpoint>("@effect-tinker/cookbook/RunLog/Checkpoint")("Checkpoint", {
+    ...time,
+    name: Schema.String,
+    kind: CheckpointKind,
+    /** Optimizer steps the weights contain. */
+    step: Schema.NonNegativeInt,
+    /** Where the data goes on. */
+    position: Dataset.Position,
+    /** Weights and optimizer state, to resume from. */
+    statePath: Schema.String,
+    /** Weights to sample from. */
+    samplerPath: Schema.optional(Schema.String),
+    /** Milliseconds since 1970 after which it is gone; absent when it never is. */
+    expiresAt: Schema.optional(Schema.Number),
+    /** What the trainer needs to go on beside the weights and the position. */
+    state: Schema.optional(Schema.Unknown)
+  })
+{}
+
+/**
+ * What an evaluator found of the weights after so many steps.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Evaluation
+  extends Schema.TaggedClass<Evaluation>("@effect-tinker/cookbook/RunLog/Evaluation")("Evaluation", {
+    ...time,
+    step: Schema.NonNegativeInt,
+    name: Schema.String,
+    metrics: Metrics
+  })
+{}
+
+/**
+ * Something to tell: rows that were skipped, a checkpoint about to expire.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Note extends Schema.TaggedClass<Note>("@effect-tinker/cookbook/RunLog/Note")("Note", {
+  ...time,
+  step: Schema.NonNegativeInt,
+  level: Schema.Literal("info", "warning"),
+  message: Schema.String
+}) {}
+
+/**
+ * The run, or one of its processes, ended.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Ended extends Schema.TaggedClass<Ended>("@effect-tinker/cookbook/RunLog/Ended")("Ended", {
+  ...time,
+  step: Schema.NonNegativeInt,
+  outcome: Schema.Literal("success", "failure", "interrupted"),
+  /** Whether all steps are done. */
+  complete: Schema.Boolean,
+  message: Schema.optional(Schema.String)
+}) {}
+
+/**
+ * A line of the journal.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Entry = Schema.Union(Started, Resumed, Step, Checkpoint, Evaluation, Note, Ended)
+
+/**
+ * A line of the journal.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Entry = typeof Entry.Type
+
+/**
+ * A line of the journal before it is dated.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type NewEntry = DistributiveOmit<Exclude<Entry, Started | Resumed | Ended>, "time">
+
+type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never
+
+// =============================================================================
+// errors
+// =============================================================================
+
+/**
+ * The directory holds a run with another configuration.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ConfigChanged extends Schema.TaggedError<ConfigChanged>("@effect-tinker/cookbook/RunLog/ConfigChanged")(
+  "ConfigChanged",
+  { directory: Schema.String, fields: Schema.Array(Schema.String) }
+) {
+  override get message(): string {
+    return `${this.directory} holds a run with another ${this.fields.join(", ")}; ` +
+      "use another directory, or open it with onChange: \"accept\""
+  }
+}
+
+/**
+ * A line of the journal cannot be read, and it is not the torn last one.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class MalformedEntry extends Schema.TaggedError<MalformedEntry>("@effect-tinker/cookbook/RunLog/MalformedEntry")(
+  "MalformedEntry",
+  { path: Schema.String, line: Schema.Int, description: Schema.String }
+) {
+  override get message(): string {
+    return `${this.path}:${this.line}: ${this.description}`
+  }
+}
+
+/**
+ * All checkpoints of the run have expired, so it cannot be resumed.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class CheckpointsExpired
+  extends Schema.TaggedError<CheckpointsExpired>("@effect-tinker/cookbook/RunLog/CheckpointsExpired")(
+    "CheckpointsExpired",
+    { directory: Schema.String, names: Schema.Array(Schema.String) }
+  )
+{
+  override get message(): string {
+    return `the checkpoints of ${this.directory} have expired (${this.names.join(", ")}): ` +
+      "remove the directory to begin again"
+  }
+}
+
+/**
+ * What may go wrong with a journal.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type RunLogError = PlatformError.PlatformError | MalformedEntry
+
+// =============================================================================
+// reading
+// =============================================================================
+
+/**
+ * A run as its journal tells it, without what a resume made void.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Run {
+  readonly trainer: string
+  readonly config: unknown
+  readonly hash: string
+  readonly steps: ReadonlyArray<Step>
+  readonly checkpoints: ReadonlyArray<Checkpoint>
+  readonly evaluations: ReadonlyArray<Evaluation>
+  readonly notes: ReadonlyArray<Note>
+  /** How many times it was taken up again. */
+  readonly resumes: number
+  readonly ended: Option.Option<Ended>
+}
+
+const journalName = "journal.jsonl"
+const rolloutsName = "rollouts.jsonl"
+const cacheName = "cache.jsonl"
+const maxLineBytes = 64 * 1024 * 1024
+const decoder = new TextDecoder()
+const encoder = new TextEncoder()
+const decodeEntry = Schema.decodeUnknownEither(Schema.parseJson(Entry))
+const encodeEntry = Schema.encodeSync(Schema.parseJson(Entry))
+
+/**
+ * All entries of a journal in the order they were written, also those that a resume made void. A torn last line ends the
+ * stream.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const entries = (directory: string): Stream.Stream<Entry, RunLogError, FileSystem.FileSystem> => {
+  const path = `${directory}/${journalName}`
+  return Stream.unwrap(Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const size = Number((yield* fs.stat(path)).size)
+    return Lines.stream(path, { offset: 0, limit: maxLineBytes }).pipe(
+      Stream.zipWithIndex,
+      Stream.mapConcatEffect(([{ bytes, end, offset }, line]): Effect.Effect<ReadonlyArray<Entry>, MalformedEntry> =>
+        Either.match(decodeEntry(decoder.decode(bytes)), {
+          onLeft: ({ message }) =>
+            // Only the last line can lack its newline, and then it is torn.
+            end >= size && bytes !== undefined && end - offset === bytes.length
+              ? Effect.succeed([])
+              : Effect.fail(new MalformedEntry({ path, line: line + 1, description: message })),
+          onRight: (entry) => Effect.succeed([entry])
+        })
+      )
+    )
+  }))
+}
+
+interface Mutable {
+  trainer: string
+  config: unknown
+  hash: string
+  steps: Array<Step>
+  checkpoints: Array<Checkpoint>
+  evaluations: Array<Evaluation>
+  notes: Array<Note>
+  resumes: number
+  ended: Option.Option<Ended>
+}
+
+const fold = (run: Mutable, entry: Entry): Mutable => {
+  switch (entry._tag) {
+    case "Started":
+      return { ...run, trainer: entry.trainer, config: entry.config, hash: entry.hash }
+    case "Resumed": {
+      // An evaluation is of the weights before the next step, which is done again.
+      return {
+        trainer: run.trainer,
+        config: entry.config,
+        hash: entry.hash,
+        steps: run.steps.filter(({ step }) => step <= entry.step),
+        checkpoints: run.checkpoints.filter(({ step }) => step <= entry.step),
+        evaluations: run.evaluations.filter(({ step }) => step < entry.step),
+        notes: run.notes.filter(({ step }) => step < entry.step),
+        resumes: run.resumes + 1,
+        ended: Option.none()
+      }
+    }
+    case "Step":
+      run.steps.push(entry)
+      return run
+    case "Checkpoint":
+      run.checkpoints.push(entry)
+      return run
+    case "Evaluation":
+      run.evaluations.push(entry)
+      return run
+    case "Note":
+      run.notes.push(entry)
+      return run
+    case "Ended":
+      run.ended = Option.some(entry)
+      return run
+  }
+}
+
+const nothing = (): Mutable => ({
+  trainer: "",
+  config: undefined,
+  hash: "",
+  steps: [],
+  checkpoints: [],
+  evaluations: [],
+  notes: [],
+  resumes: 0,
+  ended: Option.none()
+})
+
+/**
+ * A run as its journal tells it; none where there is no journal, or nothing in it.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const read: (
+  directory: string
+) => Effect.Effect<Option.Option<Run>, RunLogError, FileSystem.FileSystem> = Effect.fnUntraced(function*(directory) {
+  const fs = yield* FileSystem.FileSystem
+  if (!(yield* fs.exists(`${directory}/${journalName}`))) return Option.none()
+  const run = yield* Stream.runFold(entries(directory), nothing(), fold)
+  return run.hash === "" ? Option.none() : Option.some(run)
+})
+
+/**
+ * The checkpoint a run resumes from: of those that have not expired, the one with the most steps.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const latestCheckpoint = (
+  run: Pick<Run, "checkpoints">,
+  now: number
+): Option.Option<Checkpoint> =>
+  run.checkpoints.reduce<Option.Option<Checkpoint>>(
+    (best, checkpoint) =>
+      (checkpoint.expiresAt !== undefined && checkpoint.expiresAt <= now) ||
+        Option.exists(best, ({ step }) => step > checkpoint.step)
+        ? best
+        : Option.some(checkpoint),
+    Option.none()
+  )
+
+/**
+ * The checkpoints that will be gone within so many milliseconds, although nothing newer takes their place.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const expiring = (
+  run: Pick<Run, "checkpoints">,
+  now: number,
+  within: number
+): ReadonlyArray<Checkpoint> =>
+  Option.match(latestCheckpoint(run, now), {
+    onNone: () => [],
+    onSome: (latest) => latest.expiresAt !== undefined && latest.expiresAt - now <= within ? [latest] : []
+  })
+
+/**
+ * A line of `rollouts.jsonl`: what was sampled for a step. `attempt` is the number of resumes before it: of several
+ * attempts at a step, the last one counts.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface RolloutLine {
+  readonly step: number
+  readonly attempt: number
+  readonly rollout: unknown
+}
+
+// =============================================================================
+// writing
+// =============================================================================
+
+/**
+ * The journal of a run that is at work.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface RunLog {
+  /** What the journal told when it was opened, without what is done again now. */
+  readonly resumed: Option.Option<{
+    readonly run: Run
+    /** None when there was no checkpoint yet: the run begins again. */
+    readonly checkpoint: Option.Option<Checkpoint>
+  }>
+  /** Whether the run was complete when the journal was opened. */
+  readonly complete: boolean
+  readonly append: (entry: NewEntry) => Effect.Effect<void, PlatformError.PlatformError>
+  /** Records what was sampled for a step, as JSON. */
+  readonly appendRollouts: (
+    step: number,
+    rollouts: ReadonlyArray<unknown>
+  ) => Effect.Effect<void, PlatformError.PlatformError>
+  /** What was computed for a key before, in this process or one before it. */
+  readonly cached: <E, R>(
+    key: string,
+    compute: Effect.Effect<ReadonlyArray<number>, E, R>
+  ) => Effect.Effect<ReadonlyArray<number>, E | PlatformError.PlatformError, R>
+  /** Marks the run as complete, to be recorded when the journal closes. */
+  readonly finish: Effect.Effect<void>
+}
+
+/**
+ * How a directory is written to.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options {
+  /** Wait until each line is on the disk. Defaults to false: it survives the end of the process, not of the machine. */
+  readonly sync?: boolean | undefined
+  /** What to do when the directory holds a run with another configuration. Defaults to `fail`. */
+  readonly onChange?: "fail" | "accept" | undefined
+}
+
+/**
+ * What may go wrong when a run is opened.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type OpenError = RunLogError | ConfigChanged | CheckpointsExpired
+
+/**
+ * Where a run is recorded.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Target<out R = never> {
+  readonly open: (run: {
+    readonly trainer: string
+    readonly config: unknown
+  }) => Effect.Effect<RunLog, OpenError, R | Scope.Scope>
+}
+
+/**
+ * A directory to record a run in. Running again resumes.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const directory = (path: string, options?: Options): Target<FileSystem.FileSystem> => ({
+  open: (run) => open(path, run, options)
+})
+
+/**
+ * Nowhere: the run cannot be resumed.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const none: Target = {
+  open: () =>
+    Effect.sync(() => ({
+      resumed: Option.none(),
+      complete: false,
+      append: () => Effect.void,
+      appendRollouts: () => Effect.void,
+      cached: makeCache(new Map(), () => Effect.void),
+      finish: Effect.void
+    }))
+}
+
+const CacheLine = Schema.parseJson(Schema.Struct({ key: Schema.String, value: Schema.Array(Schema.Number) }))
+const decodeCacheLine = Schema.decodeUnknownEither(CacheLine)
+
+const makeCache = (
+  known: Map<string, ReadonlyArray<number>>,
+  write: (line: string) => Effect.Effect<void, PlatformError.PlatformError>
+): RunLog["cached"] =>
+(key, compute) =>
+  Effect.suspend(() => {
+    const found = known.get(key)
+    return found !== undefined
+      ? Effect.succeed(found)
+      : Effect.tap(compute, (value) => {
+        known.set(key, value)
+        return write(`${JSON.stringify({ key, value })}\n`)
+      })
+  })
+
+/** Removes what a killed writer left of its last line. */
+const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
+  if (!(yield* fs.exists(path))) return
+  const file = yield* fs.open(path, { flag: "r+" })
+  const size = Number((yield* file.stat).size)
+  const block = 64 * 1024
+  let from = size
+  while (from > 0) {
+    const begin = Math.max(0, from - block)
+    yield* file.seek(begin, "start")
+    const bytes = yield* Lines.readExactly(file, from - begin)
+    const end = bytes.lastIndexOf(10)
+    if (end >= 0) {
+      if (begin + end + 1 < size) yield* file.truncate(begin + end + 1)
+      return
+    }
+    from = begin
+  }
+  if (size > 0) yield* file.truncate(0)
+}, Effect.scoped)
+
+/**
+ * Opens the journal of a run until the scope closes, which is recorded as its end. Where the directory holds the run
+ * already, it is resumed from its latest checkpoint.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const open: (
+  directory: string,
+  run: { readonly trainer: string; readonly config: unknown },
+  options?: Options
+) => Effect.Effect<RunLog, OpenError, FileSystem.FileSystem | Scope.Scope> = Effect.fnUntraced(
+  function*(directory, { config, trainer }, options) {
+    const fs = yield* FileSystem.FileSystem
+    yield* fs.makeDirectory(directory, { recursive: true })
+    const journal = `${directory}/${journalName}`
+    const rollouts = `${directory}/${rolloutsName}`
+    yield* mend(fs, journal)
+    yield* mend(fs, rollouts)
+    const hash = yield* RunConfig.hash(config)
+    const previous = yield* read(directory)
+    const now = yield* Clock.currentTimeMillis
+    if (Option.isSome(previous) && previous.value.hash !== hash && options?.onChange !== "accept") {
+      const fields = RunConfig.diff(previous.value.config, config).map(({ path }) => path)
+      return yield* new ConfigChanged({ directory, fields })
+    }
+    const complete = Option.exists(Option.flatMap(previous, ({ ended }) => ended), (ended) => ended.complete)
+    const checkpoint = Option.flatMap(previous, (found) => latestCheckpoint(found, now))
+    if (Option.isSome(previous) && Option.isNone(checkpoint) && previous.value.checkpoints.length > 0 && !complete) {
+      return yield* new CheckpointsExpired({
+        directory,
+        names: previous.value.checkpoints.map(({ name }) => name)
+      })
+    }
+
+    const cache = `${directory}/${cacheName}`
+    yield* mend(fs, cache)
+    const known = new Map<string, ReadonlyArray<number>>()
+    if (yield* fs.exists(cache)) {
+      yield* Stream.runForEach(
+        Lines.stream(cache, { offset: 0, limit: maxLineBytes }),
+        ({ bytes }) =>
+          Effect.sync(() => {
+            // A line that cannot be read is computed again.
+            const line = Option.getOrUndefined(Either.getRight(decodeCacheLine(decoder.decode(bytes))))
+            if (line !== undefined) known.set(line.key, line.value)
+          })
+      )
+    }
+
+    const files = {
+      cache: yield* fs.open(cache, { flag: "a" }),
+      journal: yield* fs.open(journal, { flag: "a" }),
+      rollouts: yield* fs.open(rollouts, { flag: "a" })
+    }
+    const one = yield* Effect.makeSemaphore(1)
+    const write = (file: FileSystem.File, text: string) =>
+      one.withPermits(1)(Effect.uninterruptible(
+        Effect.zipRight(file.writeAll(encoder.encode(text)), options?.sync === true ? file.sync : Effect.void)
+      ))
+    const record = (make: (time: number) => Entry) =>
+      Effect.flatMap(Clock.currentTimeMillis, (time) => write(files.journal, `${encodeEntry(make(time))}\n`))
+
+    let last = 0
+    let finished = complete
+    const attempt = Option.match(previous, { onNone: () => 0, onSome: ({ resumes }) => resumes + 1 })
+    if (!complete) {
+      yield* fs.writeFileString(`${directory}/config.json`, `${RunConfig.print(config)}\n`)
+      const step = Option.match(checkpoint, { onNone: () => 0, onSome: (found) => found.step })
+      last = step
+      yield* record((time) =>
+        Option.isNone(previous) ? new Started({ time, trainer, config, hash }) : new Resumed({
+          time,
+          step,
+          checkpoint: Option.getOrUndefined(Option.map(checkpoint, ({ name }) => name)),
+          config,
+          hash
+        })
+      )
+      yield* Effect.addFinalizer((exit) => {
+        const interrupted = Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause)
+        const outcome = interrupted || (Exit.isSuccess(exit) && !finished)
+          ? "interrupted"
+          : Exit.isSuccess(exit)
+          ? "success"
+          : "failure"
+        const message = Exit.isFailure(exit) && !interrupted ? Cause.pretty(exit.cause).split("\n")[0] : undefined
+        return Effect.ignoreLogged(
+          record((time) => new Ended({ time, step: last, outcome, complete: finished, message }))
+        )
+      })
+    }
+    return {
+      resumed: Option.map(previous, (found) => ({
+        run: fold({
+          ...found,
+          steps: [...found.steps],
+          checkpoints: [...found.checkpoints],
+          evaluations: [...found.evaluations],
+          notes: [...found.notes]
+        }, new Resumed({ time: now, step: last, config, hash })),
+        checkpoint
+      })),
+      complete,
+      append: (entry) =>
+        record((time) => {
+          if (entry._tag === "Step") last = entry.step
+          switch (entry._tag) {
+            case "Step":
+              return new Step({ ...entry, time })
+            case "Checkpoint":
+              return new Checkpoint({ ...entry, time })
+            case "Evaluation":
+              return new Evaluation({ ...entry, time })
+            case "Note":
+              return new Note({ ...entry, time })
+          }
+        }),
+      appendRollouts: (step, list) =>
+        list.length === 0 ? Effect.void : write(
+          files.rollouts,
+          list.map((rollout) => `${JSON.stringify({ step, attempt, rollout } satisfies RolloutLine)}\n`).join("")
+        ),
+      cached: makeCache(known, (line) => write(files.cache, line)),
+      finish: Effect.sync(() => {
+        finished = true
+      })
+    }
+  }
+)
+
+/**
+ * What was sampled for a step, by the last attempt at it.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const rollouts = (
+  directory: string,
+  step: number
+): Effect.Effect<ReadonlyArray<unknown>, PlatformError.PlatformError, FileSystem.FileSystem> =>
+  Lines.stream(`${directory}/${rolloutsName}`, { offset: 0, limit: maxLineBytes }).pipe(
+    Stream.filterMap(({ bytes }) => Either.getRight(decodeRollout(decoder.decode(bytes)))),
+    Stream.filter((line) => line.step === step),
+    Stream.runFold(
+      { attempt: 0, found: [] as ReadonlyArray<unknown> },
+      (state, { attempt, rollout }) =>
+        attempt === state.attempt
+          ? { attempt, found: [...state.found, rollout] }
+          : { attempt, found: [rollout] }
+    ),
+    Effect.map(({ found }) => found)
+  )
+
+const decodeRollout = Schema.decodeUnknownEither(
+  Schema.parseJson(Schema.Struct({ step: Schema.Number, attempt: Schema.Number, rollout: Schema.Unknown }))
+)

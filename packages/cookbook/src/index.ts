@@ -1,0 +1,168 @@
+/**
+ * When a run is saved, and for how long the checkpoints are kept.
+ *
+ * @since 0.1.0
+ */
+export * as CheckpointPolicy from "./CheckpointPolicy.js"
+
+/**
+ * Rows to train on: streamed, and resumable from a {@link Position}, which is a value.
+ *
+ * - Every row carries the position after it. A dataset read from there gives exactly the rows that would have followed.
+ * - Shuffles and interleavings are functions of a seed and the epoch, so a position needs no generator's state.
+ * - Rows that cannot be used are part of the stream as {@link Skipped}, with the reason and where they stand. Nothing is
+ *   dropped in silence.
+ *
+ * @since 0.1.0
+ */
+export * as Dataset from "./Dataset.js"
+
+/**
+ * Learning from a teacher.
+ *
+ * @since 0.1.0
+ */
+export * as Distill from "./Distill.js"
+
+/**
+ * What a policy acts in. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
+ * whether it completes, fails, runs out of time or is interrupted.
+ *
+ * Rollouts are compared within a {@link Group}, all of whose environments are made from one problem.
+ *
+ * @since 0.1.0
+ */
+export * as Environment from "./Environment.js"
+
+/**
+ * Measures weights during a run: by the loss on held-out data, or by anything a sampler's answers can be judged by.
+ *
+ * @since 0.1.0
+ */
+export * as Evaluator from "./Evaluator.js"
+
+/**
+ * What people keep in files to train on (chats, prompts with completions, preferred and rejected answers), and how it
+ * becomes data.
+ *
+ * The schemas read the spellings that are in use: OpenAI's messages with `tool_calls`, reasoning as `reasoning_content` or
+ * `thinking`, `conversations` with `from` and `value`.
+ *
+ * @since 0.1.0
+ */
+export * as Example from "./Example.js"
+
+/**
+ * Advice on learning rates and sizes of adapters, as the official cookbook gives it. A model nobody measured has none:
+ * that is an `Option.none`, and a reason to sweep, never a failure.
+ *
+ * @since 0.1.0
+ */
+export * as Hyperparameters from "./Hyperparameters.js"
+
+/**
+ * Learning rates that change during a run: constant, linear or cosine decay, after a warm-up.
+ *
+ * @since 0.1.0
+ */
+export * as LearningRate from "./LearningRate.js"
+
+/**
+ * Losses of reinforcement learning by name and settings, with the presets people ask for.
+ *
+ * @since 0.1.0
+ */
+export * as Loss from "./Loss.js"
+
+/**
+ * Who acts in an environment: a model, a script, a person.
+ *
+ * @since 0.1.0
+ */
+export * as Policy from "./Policy.js"
+
+/**
+ * Learning from preferences: of two answers, the chosen one becomes likelier than the rejected one, relative to a reference
+ * (direct preference optimisation). What the reference thinks of an answer is computed once, and kept with the run.
+ *
+ * @since 0.1.0
+ */
+export * as Preference from "./Preference.js"
+
+/**
+ * Reinforcement learning: from problems and a reward to a better model.
+ *
+ * - `sync`: each step samples from the weights it changes.
+ * - `stream`: gradients are computed while the rest of the batch is still sampled.
+ * - `async`: the next batches are sampled while the model is trained. A group is begun only when the weights are recent
+ *   enough for the step that will use it, so staleness is bounded and nothing is thrown away.
+ *
+ * Draws are seeded by step, group and member: in `sync` and `stream`, a run that resumes samples what it would have sampled.
+ *
+ * @since 0.1.0
+ */
+export * as Reinforce from "./Reinforce.js"
+
+/**
+ * A policy in an environment, from the first prompt to the last reward: within limits, by Effect's `Clock`, and
+ * interruptible at every point.
+ *
+ * @since 0.1.0
+ */
+export * as Rollout from "./Rollout.js"
+
+/**
+ * The configuration of a run: any Schema's value, printed, hashed, compared, and overridden from the command line with
+ * `a.b=c`.
+ *
+ * @since 0.1.0
+ */
+export * as RunConfig from "./RunConfig.js"
+
+/**
+ * The journal of a run: an append-only file in the run's directory that says what was configured, every step with its
+ * metrics, every checkpoint *with the number of optimizer steps it contains*, evaluations, and how the run ended.
+ *
+ * - A line is written whole, in one go. A process that is killed leaves at most one torn line, which is removed when the
+ *   journal is opened again.
+ * - Running again resumes: a `Resumed` entry names the checkpoint, and readers leave out what was recorded after it. The
+ *   file itself only grows, so that others can follow it.
+ * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `cache.jsonl` what need not be computed twice,
+ *   `config.json` the configuration to read.
+ *
+ * @since 0.1.0
+ */
+export * as RunLog from "./RunLog.js"
+
+/**
+ * Supervised fine-tuning: from a dataset to a better model.
+ *
+ * @since 0.1.0
+ */
+export * as Supervised from "./Supervised.js"
+
+/**
+ * Tools a model may call: their arguments are checked by a Schema, which also declares them to the model. Arguments that do
+ * not fit, and failures of the tool, are the tool's answer: the model may try again.
+ *
+ * @since 0.1.0
+ */
+export * as Tool from "./Tool.js"
+
+/**
+ * What all trainers have in common: the model they train, the steps they report, and how they fail.
+ *
+ * A run is a `Stream` of {@link StepReport}s. `Stream.runDrain` runs it, `Stream.take` cuts it short, and interruption ends
+ * it; in the latter cases a checkpoint is saved and running again goes on from there.
+ *
+ * @since 0.1.0
+ */
+export * as Trainer from "./Trainer.js"
+
+/**
+ * What was sampled, as data: turns become rows of tokens with logprobs, advantages and masks, token for token what the
+ * sampler saw and drew. Everything here is a pure function over typed arrays.
+ *
+ * @since 0.1.0
+ */
+export * as Trajectory from "./Trajectory.js"

@@ -1,0 +1,267 @@
+import type { Trajectory } from "@effect-tinker/cookbook"
+import { Environment, Policy, Rollout, Tool } from "@effect-tinker/cookbook"
+import { Message } from "@effect-tinker/tokenizer"
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Chunk, Effect, Exit, Fiber, Option, Schedule, Schema, TestClock } from "effect"
+import { renderer } from "./utils/local.js"
+
+/** An environment of tokens that goes on for so many turns, each of them a reward of 1. */
+const counting = (turns: number): Environment.Environment => {
+  let done = 0
+  const observation = () => ({ prompt: Int32Array.from({ length: 4 + done }, (_, i) => i), stop: [] })
+  return {
+    initial: Effect.sync(() => ({ _tag: "Continue", observation: observation() })),
+    step: () =>
+      Effect.sync(() =>
+        ++done >= turns
+          ? { _tag: "Done", reward: 1, reason: "completed" }
+          : { _tag: "Continue", reward: 1, observation: observation() }
+      )
+  }
+}
+
+const policy = Policy.fromScript([[7, 8, 9]])
+
+const slow = (millis: number) => Policy.make((request) => Effect.delay(policy.act(request), millis))
+
+const outcome = ({ stop, turns }: Trajectory.Trajectory) => [stop, turns.length] as const
+
+describe("Rollout.run", () => {
+  it.effect("ends by each limit with its own reason, and keeps the turns before it", () =>
+    Effect.gen(function*() {
+      const limited = (limits: Rollout.Limits) => Effect.map(Rollout.run(policy, counting(5), { limits }), outcome)
+      assert.deepStrictEqual(yield* limited({}), ["completed", 5])
+      assert.deepStrictEqual(yield* limited({ maxTurns: 2 }), ["max_turns", 2])
+      assert.deepStrictEqual(yield* limited({ maxTurns: 5 }), ["completed", 5])
+      assert.deepStrictEqual(yield* limited({ maxTokens: 7 }), ["max_tokens", 2])
+      assert.deepStrictEqual(yield* limited({ maxSampledTokens: 7 }), ["max_sampled_tokens", 2])
+      // both are spent: the room for tokens is named
+      assert.deepStrictEqual(yield* limited({ maxTokens: 6, maxSampledTokens: 7 }), ["max_tokens", 1])
+      // a limit of one turn cuts the turn, not the rollout
+      const cut = yield* Rollout.run(policy, counting(5), { limits: { maxTurnTokens: 1 } })
+      assert.deepStrictEqual(outcome(cut), ["completed", 5])
+      assert.deepStrictEqual(cut.turns.map(({ action }) => action.tokens.length), [1, 1, 1, 1, 1])
+    }))
+
+  it.effect("a rollout out of time keeps its turns; an action out of time is a failure", () =>
+    Effect.gen(function*() {
+      const whole = yield* Effect.fork(Rollout.run(slow(1000), counting(5), { limits: { timeout: "2500 millis" } }))
+      yield* TestClock.adjust("3 seconds")
+      assert.deepStrictEqual(outcome(yield* Fiber.join(whole)), ["rollout_timeout", 2])
+      const action = yield* Effect.fork(Rollout.run(slow(1000), counting(5), { limits: { actionTimeout: 500 } }))
+      yield* TestClock.adjust("3 seconds")
+      assert.strictEqual((yield* Effect.flip(Fiber.join(action)))._tag, "ActionTimedOut")
+    }))
+})
+
+const calculator = Tool.make("add", {
+  description: "Adds",
+  input: Schema.Struct({ a: Schema.Number, b: Schema.Number }),
+  run: ({ a, b }) => a < 0 ? Effect.fail(new Error("no negative numbers")) : Effect.succeed(String(a + b))
+})
+
+const exit = Tool.make("exit", {
+  description: "Ends",
+  input: Schema.Struct({}),
+  run: () => Effect.succeed({ text: "bye", stop: true })
+})
+
+const call = (name: string, args: unknown) => `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`
+
+/** What a conversation comes to when the policy says these things. */
+const converse = (says: readonly [string, ...Array<string>], settings?: Partial<Environment.Settings>) =>
+  Effect.gen(function*() {
+    const write = yield* renderer
+    const heard: Array<Message.Message> = []
+    const environment = Environment.messages({
+      start: [Message.user("2+3?")],
+      tools: [calculator, exit],
+      onMessage: (message, history) => {
+        heard.push(...history)
+        return Effect.succeed(
+          Message.text(message) === "5" ? Environment.done(1) : Environment.reply("No. Again.", { reward: -0.25 })
+        )
+      },
+      reward: () => Effect.succeed(0.5)
+    }, { renderer: write, ...settings })
+    const [first, ...rest] = says.map((text) => write.tokenizer.encode(`${text}<|im_end|>`))
+    const script = Policy.fromScript([first ?? [], ...rest])
+    const trajectory = yield* Rollout.run(script, environment, { limits: { maxTurns: 8 } })
+    return { trajectory, heard, outcome: outcome(trajectory), rewards: trajectory.turns.map(({ reward }) => reward) }
+  })
+
+describe("Environment.messages", () => {
+  it.effect("goes on until the environment ends it", () =>
+    Effect.gen(function*() {
+      const { outcome, rewards } = yield* converse(["4", "6", "5"])
+      assert.deepStrictEqual(outcome, ["completed", 3])
+      assert.deepStrictEqual(rewards, [-0.25, -0.25, 1])
+    }))
+
+  it.effect("tools answer: results, arguments that do not fit, failures, unknown names", () =>
+    Effect.gen(function*() {
+      const { heard, outcome, trajectory } = yield* converse([
+        call("add", { a: 2, b: 3 }),
+        call("add", { a: "two" }),
+        call("add", { a: -1, b: 1 }),
+        call("subtract", {}),
+        "5"
+      ])
+      assert.deepStrictEqual(outcome, ["completed", 5])
+      const answers = heard.filter(({ role }) => role === "tool").map(Message.text)
+      assert.strictEqual(answers[0], "5")
+      assert.include(answers[1] ?? "", "Expected number")
+      assert.strictEqual(answers[2], "Error: no negative numbers")
+      assert.include(answers[3] ?? "", "Tools: add, exit")
+      assert.deepStrictEqual(trajectory.turns.map(({ metrics }) => metrics["tool_errors"]), [0, 1, 1, 1, undefined])
+    }))
+
+  it.effect("the other stop reasons", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual((yield* converse([call("exit", {})])).outcome, ["tool_stopped", 1])
+      const add = call("add", { a: 1, b: 1 })
+      const limited = yield* converse([add, add, add], { maxToolCalls: 2 })
+      assert.deepStrictEqual(limited.outcome, ["max_tool_calls", 3])
+      assert.deepStrictEqual(limited.rewards, [0, 0, 0.5])
+      const long = yield* converse(["4", "x".repeat(3000)], { contextWindow: 2500 })
+      assert.deepStrictEqual(long.outcome[0], "context_overflow")
+      const first = yield* converse(["4"], { contextWindow: 10 })
+      assert.deepStrictEqual(first.outcome, ["max_tokens", 0])
+      assert.strictEqual(first.trajectory.reward, -0.1)
+      assert.deepStrictEqual((yield* converse(["4", "4", "4", "4", "4", "4", "4", "4", "4"])).outcome, ["max_turns", 8])
+    }))
+
+  it.effect("a tool call that cannot be read is corrected so often, then ends the episode", () =>
+    Effect.gen(function*() {
+      const broken = "<tool_call>\n{\"name\": \n</tool_call>"
+      const settings = { parseErrors: { maxConsecutive: 2, penalty: -0.1, reward: -2, mask: true } }
+      const saved = yield* converse([broken, "5"], settings)
+      assert.deepStrictEqual(saved.outcome, ["completed", 2])
+      assert.deepStrictEqual(saved.rewards, [-0.1, 1])
+      assert.deepStrictEqual(saved.trajectory.turns.map(({ masked }) => masked), [true, false])
+      const lost = yield* converse([broken, broken, broken], settings)
+      assert.deepStrictEqual(lost.outcome, ["parse_error", 3])
+      assert.deepStrictEqual(lost.rewards, [-0.1, -0.1, -2])
+    }))
+
+  it.scoped("an answer that does not end properly ends the episode", () =>
+    Effect.gen(function*() {
+      const write = yield* renderer
+      const { make } = Environment.problem({ question: "?", check: () => 1 })
+      const environment = yield* make({ renderer: write, parseErrors: { reward: -3 } })
+      const torn = yield* Rollout.run(Policy.fromScript([write.tokenizer.encode("no end")]), environment)
+      assert.deepStrictEqual([torn.stop, torn.turns[0]?.reward], ["parse_error", -3])
+    }))
+
+  it.effect("a problem is one turn; its form counts", () =>
+    Effect.gen(function*() {
+      const write = yield* renderer
+      const problem = Environment.problem({
+        question: "2+3?",
+        check: (answer) => answer.includes("5"),
+        format: (answer) => /^\d+$/.test(answer)
+      })
+      const rewards = yield* Effect.forEach(["5", "it is 5", "six"], (text) =>
+        Effect.gen(function*() {
+          const environment = yield* problem.make({ renderer: write })
+          const script = Policy.fromScript([write.tokenizer.encode(`${text}<|im_end|>`)])
+          return (yield* Rollout.run(script, environment)).turns[0]?.reward
+        }))
+      assert.deepStrictEqual(rewards, [1, 0.9, -0.1])
+    }).pipe(Effect.scoped))
+})
+
+describe("Rollout.group", () => {
+  const flaky = (failures: number) => {
+    let left = failures
+    return Policy.make((request) => left-- > 0 ? Effect.fail(new Error("lost")) : policy.act(request))
+  }
+  const problem = Environment.group(() => Effect.succeed(counting(2)), {
+    compare: (trajectories) => Effect.succeed(trajectories.map((_, i) => i))
+  })
+  const group = <E>(acting: Policy.Policy<E>, strategy?: Rollout.Strategy) =>
+    Effect.flatMap(
+      renderer,
+      (write) => Rollout.group(acting, problem, { size: 4, settings: { renderer: write }, strategy, concurrency: 1 })
+    )
+
+  it.effect("fail fast, retry, and minimum viable group", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* group(policy)).trajectories.length, 4)
+      assert.include((yield* Effect.flip(group(flaky(1)))).message, "lost")
+      const retried = yield* group(flaky(2), Rollout.retry(Schedule.recurs(2)))
+      assert.deepStrictEqual([retried.trajectories.length, retried.errors.length], [4, 2])
+      assert.include((yield* Effect.flip(group(flaky(3), Rollout.retry(Schedule.recurs(2))))).message, "lost")
+      const partial = yield* group(flaky(1), Rollout.minimumViable())
+      assert.deepStrictEqual([partial.trajectories.length, partial.errors.length], [3, 1])
+      assert.deepStrictEqual(partial.groupRewards, [0, 1, 2])
+      const failed = yield* Effect.flip(group(flaky(2), Rollout.minimumViable()))
+      assert.isTrue(failed instanceof Rollout.GroupFailed && failed.succeeded === 2 && failed.needed === 3)
+    }))
+
+  it.live(
+    "1,000 environments that fail, run out of time and are interrupted at every step are all released",
+    () =>
+      Effect.gen(function*() {
+        const write = yield* renderer
+        let acquired = 0
+        let released = 0
+        const problem = (failAt: number) =>
+          Environment.group(() =>
+            Effect.gen(function*() {
+              yield* Effect.acquireRelease(Effect.sync(() => acquired++), () => Effect.sync(() => released++))
+              if (failAt === -1) return yield* Effect.fail("make")
+              const inner = counting(4)
+              let step = 0
+              return {
+                initial: failAt === 0 ? Effect.fail("initial") : Effect.delay(inner.initial, 10),
+                step: (action) => ++step === failAt ? Effect.fail("step") : Effect.delay(inner.step(action), 10)
+              } satisfies Environment.Environment<string>
+            })
+          )
+        const interrupted = new Set<number>()
+        let late = 0
+        const acting = (n: number) =>
+          Policy.make((request) =>
+            Effect.suspend(() => {
+              if (interrupted.has(n)) late++
+              return Effect.delay(policy.act(request), 10)
+            })
+          )
+        const settings = { renderer: write }
+        const fibers = yield* Effect.forEach(Array.from({ length: 125 }, (_, n) => n), (n) =>
+          Effect.gen(function*() {
+            const fiber = yield* Effect.fork(Rollout.group(acting(n), problem(n % 5 === 0 ? (n / 5) % 6 - 1 : 99), {
+              size: 8,
+              settings,
+              strategy: n % 3 === 0 ? Rollout.minimumViable({ share: 0.5 }) : Rollout.failFast,
+              limits: n % 4 === 1 ? { timeout: (n % 9) * 10 + 5 } : {}
+            }))
+            if (n % 2 === 0) {
+              yield* Fiber.interrupt(fiber).pipe(
+                Effect.zipRight(Effect.sync(() => interrupted.add(n))),
+                Effect.delay((n % 20) * 5),
+                Effect.fork
+              )
+            }
+            return fiber
+          }))
+        const exits: ReadonlyArray<Exit.Exit<unknown, unknown>> = yield* Effect.forEach(fibers, Fiber.await)
+        assert.strictEqual(late, 0, "no action after the interruption")
+        assert.isAtLeast(acquired, 900)
+        assert.strictEqual(released, acquired)
+        const kinds = new Set(
+          exits.map((exit) =>
+            Exit.isSuccess(exit)
+              ? "success"
+              : Option.isSome(Cause.failureOption(exit.cause))
+              ? "failure"
+              : "interrupted"
+          )
+        )
+        assert.deepStrictEqual([...kinds].sort(), ["failure", "interrupted", "success"])
+        assert.isTrue(exits.every((exit) => Exit.isSuccess(exit) || Chunk.isEmpty(Cause.defects(exit.cause))))
+      }),
+    60_000
+  )
+})
