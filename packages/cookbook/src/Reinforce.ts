@@ -11,6 +11,7 @@
  * @since 0.1.0
  */
 import type * as ForwardBackward from "effect-tinker/ForwardBackward"
+import * as ServerLoss from "effect-tinker/Loss"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as SamplingClient from "effect-tinker/SamplingClient"
 import type * as ServiceClient from "effect-tinker/ServiceClient"
@@ -550,7 +551,7 @@ const makeLearner = (options: {
       kl,
       pass: data.length === 0
         ? Option.none()
-        : Option.some(yield* training.forwardBackward(data, config.loss.name, config.loss.config))
+        : Option.some(yield* training.forwardBackward(data, ServerLoss.other(config.loss.name, config.loss.config)))
     }
     return submitted
   })

@@ -320,32 +320,33 @@ export const readApiKey: (
  */
 export const serve: (
   options?: Options
-) => Effect.Effect<Running, HttpServerError.ServeError | ModelUnavailable | Storage.StorageFailed, Scope.Scope> = Effect.fnUntraced(
-  function*(options = {}) {
-    const storage = yield* Layer.build(
-      options.directory === undefined
-        ? Storage.layerMemory
-        : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)
-    )
-    const own = yield* Effect.provide(ensureApiKey, storage)
-    const isOpen = options.open === true && options.apiKeys === undefined
-    const apiKeys = isOpen ? undefined : options.apiKeys ?? [{ key: own, name: "local" }]
-    const context = yield* Layer.build(
-      LocalServer.layer({ ...options, apiKeys }).pipe(
-        Layer.provide([
-          NodeEngine.layerFor({ ...options.engine, threads: options.threads, directories: options.modelDirectories }),
-          Layer.succeedContext(storage)
-        ])
+) => Effect.Effect<Running, HttpServerError.ServeError | ModelUnavailable | Storage.StorageFailed, Scope.Scope> = Effect
+  .fnUntraced(
+    function*(options = {}) {
+      const storage = yield* Layer.build(
+        options.directory === undefined
+          ? Storage.layerMemory
+          : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)
       )
-    )
-    const listening = yield* listen(
-      Context.get(context, LocalServer.LocalServer),
-      options.open === true ? { ...options, allowOrigin: options.allowOrigin ?? "*", allowHosts: ["*"] } : options
-    )
-    if (options.apiKeys === undefined) yield* Effect.provide(announce(listening.baseUrl), storage)
-    return { ...listening, apiKey: options.apiKeys?.[0]?.key ?? own }
-  }
-)
+      const own = yield* Effect.provide(ensureApiKey, storage)
+      const isOpen = options.open === true && options.apiKeys === undefined
+      const apiKeys = isOpen ? undefined : options.apiKeys ?? [{ key: own, name: "local" }]
+      const context = yield* Layer.build(
+        LocalServer.layer({ ...options, apiKeys }).pipe(
+          Layer.provide([
+            NodeEngine.layerFor({ ...options.engine, threads: options.threads, directories: options.modelDirectories }),
+            Layer.succeedContext(storage)
+          ])
+        )
+      )
+      const listening = yield* listen(
+        Context.get(context, LocalServer.LocalServer),
+        options.open === true ? { ...options, allowOrigin: options.allowOrigin ?? "*", allowHosts: ["*"] } : options
+      )
+      if (options.apiKeys === undefined) yield* Effect.provide(announce(listening.baseUrl), storage)
+      return { ...listening, apiKey: options.apiKeys?.[0]?.key ?? own }
+    }
+  )
 
 /**
  * A server for as long as the layer lives.
