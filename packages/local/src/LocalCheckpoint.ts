@@ -199,6 +199,11 @@ export const fromDirectory: (
       )
     ])
 
+    const tokenizerFiles = new Map<string, string>()
+    for (const file of ["config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]) {
+      const content = yield* optionalText(file)
+      if (Option.isSome(content)) tokenizerFiles.set(file, content.value)
+    }
     const tokenizerJson = yield* json("tokenizer.json")
     const template = yield* optionalText("chat_template.jinja")
     const tokenizer = tokenizerJson === undefined ? undefined : yield* Tokenizer.fromHuggingFace({
@@ -257,6 +262,7 @@ export const fromDirectory: (
       name,
       endTokens: Array.from(ends),
       tokenizer,
+      tokenizerFiles,
       lora: { alpha: 32, rankStabilized: false },
       weights: {
         read: (tensor, receive) =>

@@ -77,6 +77,8 @@ export interface LocalModel {
   readonly endTokens: ReadonlyArray<number>
   /** The tokenizer; absent for the models that read bytes, whose tokenizer is `LocalTokenizer`. */
   readonly tokenizer?: Tokenizer.Tokenizer | undefined
+  /** The files of that tokenizer by name, for clients that load it themselves. */
+  readonly tokenizerFiles?: ReadonlyMap<string, string> | undefined
   /** Where the weights come from; absent for random ones. */
   readonly weights?: Weights | undefined
 }

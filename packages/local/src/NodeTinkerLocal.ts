@@ -14,6 +14,7 @@ import type * as HttpServerError from "@effect/platform/HttpServerError"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Path from "@effect/platform/Path"
+import type * as TinkerError from "effect-tinker/TinkerError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -30,7 +31,7 @@ import { Dropped } from "./internal/server/message.js"
 import * as LocalServer from "./LocalServer.js"
 import * as NodeEngine from "./NodeEngine.js"
 import * as Storage from "./Storage.js"
-import type * as TinkerLocal from "./TinkerLocal.js"
+import * as TinkerLocal from "./TinkerLocal.js"
 
 /**
  * Who can reach the server over its port.
@@ -346,6 +347,39 @@ export const serve: (
       if (options.apiKeys === undefined) yield* Effect.provide(announce(listening.baseUrl), storage)
       return { ...listening, apiKey: options.apiKeys?.[0]?.key ?? own }
     }
+  )
+
+/**
+ * The backend in this process with the models whose files are on this machine, `local/chat` among them, and its clients:
+ * what `TinkerLocal.layer` is without files.
+ *
+ * @example
+ * ```ts
+ * import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
+ * import { Effect } from "effect"
+ * import { TrainingClient } from "effect-tinker"
+ *
+ * const program = TrainingClient.makeLora({ baseModel: "local/chat", rank: 16 }).pipe(
+ *   Effect.flatMap((training) => training.getInfo),
+ *   Effect.scoped,
+ *   Effect.provide(NodeTinkerLocal.layerInProcess())
+ * )
+ * ```
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerInProcess = (
+  options: TinkerLocal.Options & Pick<Options, "directory" | "modelDirectories" | "threads"> = {}
+): Layer.Layer<TinkerLocal.Provided, ModelUnavailable | Storage.StorageFailed | TinkerError.TinkerError> =>
+  TinkerLocal.layerClients(options.client).pipe(
+    Layer.provideMerge(LocalServer.layer(options)),
+    Layer.provide([
+      NodeEngine.layerFor({ ...options.engine, threads: options.threads, directories: options.modelDirectories }),
+      options.directory === undefined
+        ? Storage.layerMemory
+        : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)
+    ])
   )
 
 /**

@@ -6,8 +6,6 @@
  */
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
-import type * as FileSystem from "@effect/platform/FileSystem"
-import type * as Path from "@effect/platform/Path"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -35,9 +33,9 @@ export const keyOf = (baseUrl: string) =>
   Effect.flatMap(directory, (root) => NodeTinkerLocal.readApiKey(root, { baseUrl }))
 
 /** @internal */
-export const layer: Layer.Layer<TinkerLocal.Provided, CliFailure, FileSystem.FileSystem | Path.Path> = Layer
+export const layer: Layer.Layer<TinkerLocal.Provided, CliFailure> = Layer
   .unwrapEffect(Effect.map(directory, (root) =>
-    TinkerLocal.layerDirectory(root).pipe(
+    NodeTinkerLocal.layerInProcess({ directory: root }).pipe(
       Layer.catchAll((cause) =>
         Layer.fail(
           new CliFailure({

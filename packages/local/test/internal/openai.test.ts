@@ -3,7 +3,7 @@ import { Either, FastCheck } from "effect"
 import { checkStops } from "../../src/internal/engine/requests.js"
 import { makeStopWatch } from "../../src/internal/engine/sampling.js"
 import { tokenBytesOf } from "../../src/internal/engine/weights.js"
-import { makeText } from "../../src/internal/server/openai.js"
+import { codecOf, makeText } from "../../src/internal/server/openai.js"
 import * as LocalModel from "../../src/LocalModel.js"
 import * as LocalTokenizer from "../../src/LocalTokenizer.js"
 
@@ -29,7 +29,7 @@ describe("openai", () => {
       const stopReason = end === -1 ? "length" : "stop"
       const all = LocalTokenizer.decode(tokens, { skipSpecials: true })
       const ending = stopReason === "stop" ? stop.find((candidate) => all.endsWith(candidate)) ?? "" : ""
-      const text = makeText({ stop })
+      const text = makeText({ stop }, codecOf(undefined))
       let sent = ""
       for (let from = 0; from < tokens.length; from += size) {
         sent += text({
@@ -43,7 +43,7 @@ describe("openai", () => {
   )
 
   it("what may become a stop string waits, and is sent when it does not", () => {
-    const text = makeText({ stop: ["STOP", "\n\n"] })
+    const text = makeText({ stop: ["STOP", "\n\n"] }, codecOf(undefined))
     const push = (value: string, stopReason?: "stop" | "length") =>
       text({ tokens: LocalTokenizer.encode(value), stopReason })
     assert.strictEqual(push("one ST"), "one ")
@@ -55,7 +55,7 @@ describe("openai", () => {
   })
 
   it("a character is sent when its last byte is there", () => {
-    const text = makeText({})
+    const text = makeText({}, codecOf(undefined))
     const bytes = LocalTokenizer.encode("é€")
     assert.deepStrictEqual(
       Array.from(bytes, (token) => text({ tokens: Int32Array.of(token), stopReason: undefined })),

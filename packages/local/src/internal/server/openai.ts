@@ -1,9 +1,16 @@
 /**
- * The shapes of OpenAI's API, as far as a text model can fill them.
+ * The shapes of OpenAI's API, as far as a text model can fill them, and text as the model a request names reads it.
  */
+import * as Renderers from "@effect-tinker/tokenizer/Renderers"
+import type { Tokenizer } from "@effect-tinker/tokenizer/Tokenizer"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type { LocalModel } from "../../LocalModel.js"
 import type { Sequence, Slice } from "../../LocalSampler.js"
 import * as LocalTokenizer from "../../LocalTokenizer.js"
+import { badRequest } from "./message.js"
+import type { HttpFailure } from "./message.js"
 
 const optional = <A, I>(schema: Schema.Schema<A, I>) => Schema.optional(Schema.NullOr(schema))
 
@@ -44,19 +51,62 @@ const Message = Schema.Struct({
 /** @internal */
 export const ChatRequest = Schema.Struct({ ...common, messages: Schema.Array(Message).pipe(Schema.minItems(1)) })
 
+type ChatMessage = typeof Message.Type
+
+/** Text to tokens and back. @internal */
+export interface TextCodec {
+  readonly encode: (text: string) => Int32Array
+  /** A conversation with the beginning of the answer. What users write never becomes a special token. */
+  readonly render: (messages: ReadonlyArray<ChatMessage>) => Effect.Effect<Int32Array, HttpFailure>
+  /** The bytes of a token; none for a special one, which is not part of the text. */
+  readonly bytes: (token: number) => Uint8Array
+  readonly spelling: (token: number) => string
+}
+
+const textOf = ({ content }: ChatMessage): string =>
+  typeof content === "string" ? content : content?.map((part) => part.text).join("") ?? ""
+
 const start = LocalTokenizer.specialTokens["<|im_start|>"]
 const end = LocalTokenizer.specialTokens["<|im_end|>"]
+const none = new Uint8Array(0)
 
-/** A conversation as tokens, with the beginning of the answer. What users write never becomes a special token. @internal */
-export const render = (messages: ReadonlyArray<typeof Message.Type>): Int32Array => {
-  const plain = (text: string) => LocalTokenizer.encode(text, { specials: false })
-  const tokens: Array<number> = []
-  for (const { content, role } of messages) {
-    const text = typeof content === "string" ? content : content?.map((part) => part.text).join("") ?? ""
-    tokens.push(start, ...plain(`${role}\n${text}`), end, ...plain("\n"))
-  }
-  return Int32Array.from([...tokens, start, ...plain("assistant\n")])
+const byteCodec: TextCodec = {
+  encode: LocalTokenizer.encode,
+  render: (messages) =>
+    Effect.sync(() => {
+      const plain = (text: string) => LocalTokenizer.encode(text, { specials: false })
+      const tokens: Array<number> = []
+      for (const message of messages) {
+        tokens.push(start, ...plain(`${message.role}\n${textOf(message)}`), end, ...plain("\n"))
+      }
+      return Int32Array.from([...tokens, start, ...plain("assistant\n")])
+    }),
+  bytes: (token) => token < 256 ? LocalTokenizer.tokenBytes(token) : none,
+  spelling: (token) => LocalTokenizer.decode([token])
 }
+
+const tokenizerCodec = (name: string, tokenizer: Tokenizer): TextCodec => {
+  const encoder = new TextEncoder()
+  const specials = new Set(tokenizer.addedTokens.filter(({ special }) => special).map(({ id }) => id))
+  const bytes = (token: number) =>
+    Option.getOrElse(tokenizer.tokenBytes(token), () => encoder.encode(tokenizer.decode([token])))
+  return {
+    encode: (text) => tokenizer.encode(text),
+    render: (messages) =>
+      Renderers.forModel(name, tokenizer).pipe(
+        Effect.flatMap((renderer) =>
+          renderer.generationPrompt(messages.map((message) => ({ role: message.role, content: textOf(message) })))
+        ),
+        Effect.mapError((error) => badRequest(error.message))
+      ),
+    bytes: (token) => specials.has(token) ? none : bytes(token),
+    spelling: (token) => tokenizer.decode([token])
+  }
+}
+
+/** The codec of a model. @internal */
+export const codecOf = (model: LocalModel | undefined): TextCodec =>
+  model?.tokenizer === undefined ? byteCodec : tokenizerCodec(model.name, model.tokenizer)
 
 const stopsOf = ({ stop }: Pick<Common, "stop">): ReadonlyArray<string> =>
   typeof stop === "string" ? [stop] : stop ?? []
@@ -77,14 +127,15 @@ const undecided = (text: string, stops: ReadonlyArray<string>): number => {
  *
  * @internal
  */
-export const makeText = (request: Pick<Common, "stop">): (slice: Pick<Slice, "tokens" | "stopReason">) => string => {
+export const makeText = (
+  request: Pick<Common, "stop">,
+  codec: TextCodec
+): (slice: Pick<Slice, "tokens" | "stopReason">) => string => {
   const stops = stopsOf(request)
   const decoder = new TextDecoder()
   let held = ""
   return ({ stopReason, tokens }) => {
-    for (const token of tokens) {
-      if (token < 256) held += decoder.decode(LocalTokenizer.tokenBytes(token), { stream: true })
-    }
+    for (const token of tokens) held += decoder.decode(codec.bytes(token), { stream: true })
     if (stopReason !== undefined) held += decoder.decode()
     const ending = stopReason === "stop" ? stops.find((stop) => held.endsWith(stop)) : undefined
     const out = stopReason === undefined
@@ -95,11 +146,11 @@ export const makeText = (request: Pick<Common, "stop">): (slice: Pick<Slice, "to
   }
 }
 
-const logprobsOf = ({ logprobs, tokens }: Pick<Sequence, "logprobs" | "tokens">) => ({
+const logprobsOf = ({ logprobs, tokens }: Pick<Sequence, "logprobs" | "tokens">, codec: TextCodec) => ({
   content: Array.from(tokens, (token, i) => ({
-    token: LocalTokenizer.decode([token]),
+    token: codec.spelling(token),
     logprob: logprobs[i] ?? 0,
-    bytes: Array.from(LocalTokenizer.tokenBytes(token)),
+    bytes: Array.from(codec.bytes(token)),
     top_logprobs: []
   }))
 })
@@ -109,10 +160,10 @@ export interface Shape {
   readonly prefix: string
   readonly object: string
   readonly chunkObject: string
-  readonly choice: (request: Common, sequence: Sequence, index: number) => unknown
+  readonly choice: (request: Common, sequence: Sequence, index: number, codec: TextCodec) => unknown
   /** What is sent of a completion before any of its text. */
   readonly opening: (index: number) => ReadonlyArray<unknown>
-  readonly delta: (request: Common, slice: Slice, text: string) => unknown
+  readonly delta: (request: Common, slice: Slice, text: string, codec: TextCodec) => unknown
   readonly closing: (index: number, stopReason: Sequence["stopReason"]) => unknown
 }
 
@@ -121,9 +172,9 @@ export const completion: Shape = {
   prefix: "cmpl",
   object: "text_completion",
   chunkObject: "text_completion",
-  choice: (request, sequence, index) => ({
+  choice: (request, sequence, index, codec) => ({
     index,
-    text: makeText(request)(sequence),
+    text: makeText(request, codec)(sequence),
     logprobs: null,
     finish_reason: sequence.stopReason
   }),
@@ -137,34 +188,38 @@ export const chat: Shape = {
   prefix: "chatcmpl",
   object: "chat.completion",
   chunkObject: "chat.completion.chunk",
-  choice: (request, sequence, index) => ({
+  choice: (request, sequence, index, codec) => ({
     index,
-    message: { role: "assistant", content: makeText(request)(sequence) },
-    logprobs: request.logprobs === true ? logprobsOf(sequence) : null,
+    message: { role: "assistant", content: makeText(request, codec)(sequence) },
+    logprobs: request.logprobs === true ? logprobsOf(sequence, codec) : null,
     finish_reason: sequence.stopReason
   }),
   opening: (index) => [{ index, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null }],
-  delta: (request, slice, content) => ({
+  delta: (request, slice, content, codec) => ({
     index: slice.index,
     delta: { content },
-    logprobs: request.logprobs === true ? logprobsOf(slice) : null,
+    logprobs: request.logprobs === true ? logprobsOf(slice, codec) : null,
     finish_reason: null
   }),
   closing: (index, stopReason) => ({ index, delta: {}, logprobs: null, finish_reason: stopReason })
 }
 
 /** The choices of the chunks that tell of each slice, as it comes. @internal */
-export const makeDeltas = (request: Common, shape: Shape): (slice: Slice) => ReadonlyArray<unknown> => {
+export const makeDeltas = (
+  request: Common,
+  shape: Shape,
+  codec: TextCodec
+): (slice: Slice) => ReadonlyArray<unknown> => {
   const texts = new Map<number, ReturnType<typeof makeText>>()
   return (slice) => {
     const { index, stopReason } = slice
     const known = texts.get(index)
-    const text = known ?? makeText(request)
+    const text = known ?? makeText(request, codec)
     texts.set(index, text)
     const piece = text(slice)
     return [
       ...(known === undefined ? shape.opening(index) : []),
-      ...(piece === "" && request.logprobs !== true ? [] : [shape.delta(request, slice, piece)]),
+      ...(piece === "" && request.logprobs !== true ? [] : [shape.delta(request, slice, piece, codec)]),
       ...(stopReason === undefined ? [] : [shape.closing(index, stopReason)])
     ]
   }

@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import { Engine } from "../../../Engine.js"
+import type { LocalModel } from "../../../LocalModel.js"
 import * as LocalTokenizer from "../../../LocalTokenizer.js"
 import { fingerprint } from "../identity.js"
 import { HttpFailure, json, Reply } from "../message.js"
@@ -14,16 +15,24 @@ const encode = (value: unknown): Uint8Array => new TextEncoder().encode(`${JSON.
 
 const { tokenizerConfig, tokenizerJson } = LocalTokenizer.huggingFaceFiles
 
-/** All local models have this one tokenizer. */
-const files: ReadonlyMap<string, Uint8Array> = new Map([
+type Files = ReadonlyMap<string, Uint8Array>
+
+/** Of the models that read bytes. */
+const byteFiles: Files = new Map([
   ["tokenizer.json", encode(tokenizerJson)],
   ["tokenizer_config.json", encode(tokenizerConfig)],
   // without one, transformers asks for the model type before it reads the tokenizer
   ["config.json", encode({ model_type: "gpt2", architectures: [] })]
 ])
 
+const filesOf = ({ tokenizerFiles }: LocalModel): Files =>
+  tokenizerFiles === undefined
+    ? byteFiles
+    : new Map(Array.from(tokenizerFiles, ([name, text]) => [name, new TextEncoder().encode(text)]))
+
 /** The hub names revisions by commits; clients keep what they download under it. */
-const revision = Array.from(files.values(), fingerprint).join("").padEnd(40, "0").slice(0, 40)
+const revisionOf = (files: Files): string =>
+  fingerprint(encode(Array.from(files.values(), fingerprint))).padEnd(40, "0").slice(0, 40)
 
 const absent = (code: "RepoNotFound" | "EntryNotFound", what: string) =>
   new HttpFailure({ status: 404, detail: `${what} not found`, headers: { "x-error-code": code } })
@@ -31,17 +40,17 @@ const absent = (code: "RepoNotFound" | "EntryNotFound", what: string) =>
 const requireRepository = Effect.fnUntraced(function*(params: Readonly<Record<string, string>>) {
   const { models } = yield* Engine
   const id = `${params["organization"]}/${params["model"]}`
-  return id === LocalTokenizer.tokenizerId || models.some(({ name }) => name === id)
-    ? id
-    : yield* absent("RepoNotFound", `Repository ${id}`)
+  const model = models.find(({ name }) => name === id)
+  const files = model !== undefined ? filesOf(model) : id === LocalTokenizer.tokenizerId ? byteFiles : undefined
+  return files === undefined ? yield* absent("RepoNotFound", `Repository ${id}`) : { id, files }
 })
 
 const info = Effect.fnUntraced(function*(_: Call, params: Readonly<Record<string, string>>) {
-  const id = yield* requireRepository(params)
+  const { files, id } = yield* requireRepository(params)
   return json(200, {
     id,
     modelId: id,
-    sha: revision,
+    sha: revisionOf(files),
     private: false,
     tags: [],
     siblings: Array.from(files.keys(), (rfilename) => ({ rfilename }))
@@ -49,7 +58,7 @@ const info = Effect.fnUntraced(function*(_: Call, params: Readonly<Record<string
 })
 
 const tree = Effect.fnUntraced(function*(_: Call, params: Readonly<Record<string, string>>) {
-  yield* requireRepository(params)
+  const { files } = yield* requireRepository(params)
   return json(
     200,
     Array.from(files, ([path, bytes]) => ({
@@ -62,7 +71,7 @@ const tree = Effect.fnUntraced(function*(_: Call, params: Readonly<Record<string
 })
 
 const resolve = Effect.fnUntraced(function*(_: Call, params: Readonly<Record<string, string>>) {
-  yield* requireRepository(params)
+  const { files } = yield* requireRepository(params)
   const bytes = files.get(params["file"] ?? "")
   if (bytes === undefined) return yield* absent("EntryNotFound", `File ${params["file"]}`)
   return new Reply({
@@ -70,7 +79,7 @@ const resolve = Effect.fnUntraced(function*(_: Call, params: Readonly<Record<str
     headers: {
       "content-type": "application/json",
       etag: `"${fingerprint(bytes)}"`,
-      "x-repo-commit": revision,
+      "x-repo-commit": revisionOf(files),
       // for HEAD as well, which has no body to count
       "content-length": String(bytes.length)
     },

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as LocalTokenizer from "../../../LocalTokenizer.js"
+import { Engine } from "../../../Engine.js"
 import { randomId } from "../../entropy.js"
 import type { Caller } from "../accounts.js"
 import { Checkpoints } from "../checkpoints.js"
@@ -36,8 +36,13 @@ const toFailure = (error: OperationError): HttpFailure =>
     ? error
     : new HttpFailure({ status: error._tag === "StorageFailed" ? 500 : 400, detail: error.message })
 
-/** The sampler a request names, and what it asks of it. */
-const open = Effect.fnUntraced(function*(request: openai.Common, prompt: Int32Array, caller: Caller) {
+/** The sampler a request names, and what it asks of it, in the tokens of its model. */
+const open = Effect.fnUntraced(function*(
+  request: openai.Common,
+  promptOf: (codec: openai.TextCodec) => Effect.Effect<Int32Array, HttpFailure>,
+  caller: Caller
+) {
+  const { models } = yield* Engine
   const samplers = yield* Samplers
   const isPath = request.model.startsWith("tinker://")
   const sampler = yield* samplers.open({
@@ -47,9 +52,13 @@ const open = Effect.fnUntraced(function*(request: openai.Common, prompt: Int32Ar
     modelPath: isPath ? request.model : undefined,
     ephemeral: false
   })
+  const codec = openai.codecOf(models.find(({ name }) => name === sampler.baseModel))
+  const prompt = yield* promptOf(codec)
+  if (prompt.length === 0) return yield* badRequest("The prompt is empty")
   const stop = request.stop ?? undefined
   return {
     sampler,
+    codec,
     query: {
       prompt,
       numSamples: request.n ?? 1,
@@ -77,12 +86,12 @@ const done = Stream.sync(() => event("[DONE]"))
 const respond = Effect.fnUntraced(function*(
   request: openai.Common,
   shape: openai.Shape,
-  prompt: Int32Array,
+  promptOf: (codec: openai.TextCodec) => Effect.Effect<Int32Array, HttpFailure>,
   call: Call
 ) {
-  if (prompt.length === 0) return yield* badRequest("The prompt is empty")
   const ledger = yield* Ledger
-  const { query, sampler } = yield* open(request, prompt, call.caller)
+  const { codec, query, sampler } = yield* open(request, promptOf, call.caller)
+  const { prompt } = query
   const charge = (kind: "sampling_prefill" | "sampling_sample", count: number) =>
     ledger.charge({ owner: call.caller.urn, baseModel: sampler.baseModel, kind, count })
   const created = Math.floor((yield* Clock.currentTimeMillis) / 1000)
@@ -95,7 +104,7 @@ const respond = Effect.fnUntraced(function*(
     return json(200, {
       ...head,
       object: shape.object,
-      choices: sequences.map((sequence, index) => shape.choice(request, sequence, index)),
+      choices: sequences.map((sequence, index) => shape.choice(request, sequence, index, codec)),
       usage: usageOf(prompt, sampled)
     })
   }
@@ -103,7 +112,7 @@ const respond = Effect.fnUntraced(function*(
   const slices = yield* sampler.stream(query)
   yield* charge("sampling_prefill", prompt.length)
   const chunk = (choices: ReadonlyArray<unknown>) => ({ ...head, object: shape.chunkObject, choices })
-  const deltas = openai.makeDeltas(request, shape)
+  const deltas = openai.makeDeltas(request, shape, codec)
   let sampled = 0
   const counted = Stream.tap(slices, ({ tokens }) => {
     sampled += tokens.length
@@ -123,15 +132,15 @@ const respond = Effect.fnUntraced(function*(
 
 const completion = Effect.fnUntraced(function*(call: Call) {
   const request = yield* decodeCompletion(call)
-  const prompt = typeof request.prompt === "string"
-    ? LocalTokenizer.encode(request.prompt)
-    : Int32Array.from(request.prompt)
-  return yield* respond({ ...request, max_tokens: request.max_tokens ?? 16 }, openai.completion, prompt, call)
+  const { prompt } = request
+  const promptOf = (codec: openai.TextCodec) =>
+    Effect.sync(() => typeof prompt === "string" ? codec.encode(prompt) : Int32Array.from(prompt))
+  return yield* respond({ ...request, max_tokens: request.max_tokens ?? 16 }, openai.completion, promptOf, call)
 })
 
 const chat = Effect.fnUntraced(function*(call: Call) {
   const request = yield* decodeChat(call)
-  return yield* respond(request, openai.chat, openai.render(request.messages), call)
+  return yield* respond(request, openai.chat, (codec) => codec.render(request.messages), call)
 })
 
 const models = Effect.fnUntraced(function*(call: Call) {

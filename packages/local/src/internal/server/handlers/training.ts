@@ -251,9 +251,16 @@ export const trainingRoutes = [
       const runs = yield* Runs
       const model = yield* models.require(request.modelId, caller.urn)
       const run = runs.get(model.id)
+      const { models: offered } = yield* Engine
+      const hasTokenizer = offered.some(({ name, tokenizer }) => name === run?.baseModel && tokenizer !== undefined)
       return new Model.GetInfoResponse({
         modelId: request.modelId,
-        modelData: new Model.ModelData({ arch: "local", modelName: run?.baseModel, tokenizerId }),
+        modelData: new Model.ModelData({
+          arch: "local",
+          modelName: run?.baseModel,
+          // A model with files of its own has its tokenizer among them.
+          tokenizerId: hasTokenizer ? run?.baseModel : tokenizerId
+        }),
         isLora: true,
         loraRank: run?.rank,
         modelName: run?.baseModel
