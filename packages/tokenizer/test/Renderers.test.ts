@@ -537,7 +537,8 @@ describe("local/chat", () => {
           const ids = yield* renderer.generationPrompt(yield* declared(renderer, name))
           assert.strictEqual(tokenizer.decode(ids), text, name)
           // an answer is sampled after its header: a line break it begins with is no part of the header's
-          if (name === "indentation") continue
+          // and the template lets text become control tokens
+          if (name === "indentation" || name === "reasoning in the text") continue
           assert.deepStrictEqual(Array.from(ids), Array.from(tokenizer.encode(text, { addSpecialTokens: false })), name)
         }
       })
