@@ -19,8 +19,8 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Logs from "./internal/logs.js"
-import * as MetricsLine from "./internal/metricsLine.js"
+import * as Logs from "./internal/observability/logs.js"
+import * as MetricsLine from "./internal/observability/metricsLine.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**

@@ -5,7 +5,7 @@
  */
 import * as Schema from "effect/Schema"
 import { ModelId, SessionId } from "./Id.js"
-import { answerTag, Count, JsonRecord, lenient, optional, required, strict, tag, withDefault } from "./internal/wire.js"
+import { answerTag, Count, JsonRecord, lenient, optional, required, strict, tag, withDefault } from "./internal/wire/wire.js"
 import { LoraConfig } from "./LoraConfig.js"
 import { AdamOptimizerConfig, OptimizerConfig } from "./Optimizer.js"
 

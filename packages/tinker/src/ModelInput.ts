@@ -7,9 +7,9 @@ import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
-import * as numbers from "./internal/numbers.js"
-import * as tensorContainer from "./internal/tensorContainer.js"
-import { strict, tag } from "./internal/wire.js"
+import * as numbers from "./internal/wire/numbers.js"
+import * as tensorContainer from "./internal/wire/tensorContainer.js"
+import { strict, tag } from "./internal/wire/wire.js"
 import { InvalidInput } from "./TinkerError.js"
 
 /**

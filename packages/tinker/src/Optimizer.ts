@@ -5,7 +5,7 @@
  */
 import * as Schema from "effect/Schema"
 import { ModelId } from "./Id.js"
-import { Count, lenient, Metrics, optional, required, strict, tag, taggedJson, withDefault } from "./internal/wire.js"
+import { Count, lenient, Metrics, optional, required, strict, tag, taggedJson, withDefault } from "./internal/wire/wire.js"
 
 const Float = Schema.JsonNumber
 

@@ -6,23 +6,12 @@
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { SamplingSessionId, SequenceId } from "./Id.js"
-import * as arrays from "./internal/arrays.js"
-import * as reader from "./internal/protobuf/reader.js"
-import * as responseProtobuf from "./internal/protobuf/sample.js"
-import * as writer from "./internal/protobuf/writer.js"
-import type { Open } from "./internal/wire.js"
-import {
-  answerTag,
-  Count,
-  instance,
-  lenient,
-  open,
-  optional,
-  required,
-  strict,
-  tag,
-  withDefault
-} from "./internal/wire.js"
+import * as arrays from "./internal/wire/arrays.js"
+import * as reader from "./internal/wire/protobuf/reader.js"
+import * as responseProtobuf from "./internal/wire/protobuf/sample.js"
+import * as writer from "./internal/wire/protobuf/writer.js"
+import type { Open } from "./internal/wire/wire.js"
+import { answerTag, Count, instance, lenient, open, optional, required, strict, tag, withDefault } from "./internal/wire/wire.js"
 import { ModelInput } from "./ModelInput.js"
 import { SamplingParams } from "./SamplingParams.js"
 import * as TensorData from "./TensorData.js"

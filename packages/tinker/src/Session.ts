@@ -5,19 +5,8 @@
  */
 import * as Schema from "effect/Schema"
 import { ModelId, SamplingSessionId, SessionId } from "./Id.js"
-import type { Open } from "./internal/wire.js"
-import {
-  answerTag,
-  JsonRecord,
-  lenient,
-  open,
-  optional,
-  required,
-  strict,
-  StringRecord,
-  tag,
-  withDefault
-} from "./internal/wire.js"
+import type { Open } from "./internal/wire/wire.js"
+import { answerTag, JsonRecord, lenient, open, optional, required, strict, StringRecord, tag, withDefault } from "./internal/wire/wire.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Session/${name}` as const
 

@@ -7,16 +7,7 @@ import * as DateTime from "effect/DateTime"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { SessionId } from "./Id.js"
-import {
-  Instant,
-  lenient,
-  optional,
-  parseInstant,
-  required,
-  strict,
-  StringRecord,
-  withDefault
-} from "./internal/wire.js"
+import { Instant, lenient, optional, parseInstant, required, strict, StringRecord, withDefault } from "./internal/wire/wire.js"
 import { OwnSearchOwner, SearchOwner, SessionStatusQuery } from "./SessionSearch/Query.js"
 import { SessionStatus } from "./SessionSearch/Status.js"
 

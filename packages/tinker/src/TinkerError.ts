@@ -6,25 +6,11 @@
  */
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import * as Internal from "./internal/tinkerError.js"
+import * as Internal from "./internal/wire/tinkerError.js"
 import { MalformedResponse, RateLimited, TimedOut, TransportFailed, Unavailable } from "./TinkerError/Exchange.js"
 import { FutureExpired, RequestFailed, Stuck, UnobservedFailure } from "./TinkerError/Operation.js"
-import {
-  Authentication,
-  BadRequest,
-  BillingBlocked,
-  Conflict,
-  NotFound,
-  PermissionDenied
-} from "./TinkerError/Refused.js"
-import {
-  BudgetExceeded,
-  Closed,
-  CredentialCommandFailed,
-  InvalidInput,
-  MalformedCredential,
-  MissingCredential
-} from "./TinkerError/Unsent.js"
+import { Authentication, BadRequest, BillingBlocked, Conflict, NotFound, PermissionDenied } from "./TinkerError/Refused.js"
+import { BudgetExceeded, Closed, CredentialCommandFailed, InvalidInput, MalformedCredential, MissingCredential } from "./TinkerError/Unsent.js"
 
 /**
  * @since 0.1.0

@@ -16,7 +16,7 @@ import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as Predicate from "effect/Predicate"
 import type * as Stream from "effect/Stream"
-import * as Accepted from "./internal/accepted.js"
+import * as Accepted from "./internal/polling/accepted.js"
 import type * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
 

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either } from "effect"
 import type { ForwardBackward, TinkerError } from "../src/index.js"
 import { Autodiff, CustomLoss, Datum, TensorData } from "../src/index.js"
-import * as customLoss from "../src/internal/customLoss.js"
+import * as customLoss from "../src/internal/training/customLoss.js"
 import { numbers } from "./utils/finiteDifference.js"
 
 const tensor = (values: ReadonlyArray<number> | ReadonlyArray<ReadonlyArray<number>>) =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Layer, Stream } from "effect"
 import { OpenAiCompat } from "effect-tinker"
-import * as Sent from "../src/internal/sent.js"
+import * as Sent from "../src/internal/observability/sent.js"
 import type { Seen } from "./utils/transport.js"
 import { answering } from "./utils/transport.js"
 

@@ -1,26 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import {
-  Chunk,
-  Deferred,
-  Duration,
-  Effect,
-  Either,
-  Exit,
-  Fiber,
-  Layer,
-  Logger,
-  Option,
-  Ref,
-  Schema,
-  Scope,
-  Stream,
-  TestClock
-} from "effect"
-import { Credentials, type QueueState, RetryPolicy, TinkerConfig, TinkerError, TinkerFuture } from "../src/index.js"
-import * as ByteBudget from "../src/internal/byteBudget.js"
-import * as Decoder from "../src/internal/poll/decoder.js"
-import * as queueLog from "../src/internal/queueLog.js"
+import { Chunk, Deferred, Duration, Effect, Either, Exit, Fiber, Layer, Logger, Option, Ref, Schema, Scope, Stream, TestClock } from "effect"
+import type { QueueState } from "../src/index.js"
+import { Credentials, RetryPolicy, TinkerConfig, TinkerError, TinkerFuture } from "../src/index.js"
+import * as Decoder from "../src/internal/polling/decoder.js"
+import * as queueLog from "../src/internal/polling/queueLog.js"
 import * as ApiClient from "../src/internal/transport/apiClient.js"
+import * as ByteBudget from "../src/internal/transport/byteBudget.js"
 import * as Server from "./utils/recordingServer.js"
 
 const decoder = Decoder.fromSchema(Schema.Struct({ value: Schema.Number }))

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { optional, required, strict, tag } from "../internal/wire.js"
+import { optional, required, strict, tag } from "../internal/wire/wire.js"
 import { FinishReason } from "../Session.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/SessionSearch/${name}` as const

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { lenient, open, optional, required, tag, taggedJson } from "../internal/wire.js"
+import { lenient, open, optional, required, tag, taggedJson } from "../internal/wire/wire.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/SessionSearch/${name}` as const
 

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { common, id, render, TypeId } from "../internal/tinkerError.js"
+import { common, id, render, TypeId } from "../internal/wire/tinkerError.js"
 
 /**
  * Too many requests (429).

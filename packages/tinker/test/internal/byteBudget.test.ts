@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Option } from "effect"
 import * as fc from "effect/FastCheck"
-import * as ByteBudget from "../../src/internal/byteBudget.js"
+import * as ByteBudget from "../../src/internal/transport/byteBudget.js"
 
 const settle = Effect.yieldNow().pipe(Effect.repeatN(20))
 

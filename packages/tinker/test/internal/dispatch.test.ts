@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, TestClock } from "effect"
 import { RetryPolicy } from "effect-tinker"
-import * as Billing from "../../src/internal/billing.js"
-import * as Dispatch from "../../src/internal/dispatch.js"
-import * as Observer from "../../src/internal/observer.js"
+import * as Observer from "../../src/internal/observability/observer.js"
+import * as Dispatch from "../../src/internal/sampling/dispatch.js"
+import * as Billing from "../../src/internal/transport/billing.js"
 import * as Retry from "../../src/internal/transport/retry.js"
 import * as TinkerError from "../../src/TinkerError.js"
 

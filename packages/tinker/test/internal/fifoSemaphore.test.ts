@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Option, TestClock } from "effect"
 import * as fc from "effect/FastCheck"
-import * as FifoSemaphore from "../../src/internal/fifoSemaphore.js"
+import * as FifoSemaphore from "../../src/internal/transport/fifoSemaphore.js"
 
 const settle = Effect.yieldNow().pipe(Effect.repeatN(20))
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Stream } from "effect"
-import * as Sse from "../../src/internal/sse.js"
+import * as Sse from "../../src/internal/sampling/sse.js"
 
 const encoder = new TextEncoder()
 

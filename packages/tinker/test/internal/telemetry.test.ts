@@ -1,21 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Metric, Option, Schema, Scope, TestClock } from "effect"
-import {
-  Id,
-  Metrics,
-  ModelInput,
-  RestClient,
-  SamplingClient,
-  ServiceClient,
-  TelemetryEvent,
-  TinkerConfig,
-  TinkerError,
-  TrainingClient
-} from "../../src/index.js"
-import type * as Observer from "../../src/internal/observer.js"
-import * as Platform from "../../src/internal/platform.js"
-import * as Telemetry from "../../src/internal/telemetry.js"
-import * as TelemetryEvents from "../../src/internal/telemetryEvents.js"
+import { Id, Metrics, ModelInput, RestClient, SamplingClient, ServiceClient, TelemetryEvent, TinkerConfig, TinkerError, TrainingClient } from "../../src/index.js"
+import type * as Observer from "../../src/internal/observability/observer.js"
+import * as Platform from "../../src/internal/observability/platform.js"
+import * as Telemetry from "../../src/internal/observability/telemetry.js"
+import * as TelemetryEvents from "../../src/internal/observability/telemetryEvents.js"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
 import * as Server from "../utils/recordingServer.js"
 import * as Sampling from "../utils/samplingServer.js"

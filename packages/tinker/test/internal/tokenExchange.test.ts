@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Encoding, Fiber, Redacted, Ref, TestClock } from "effect"
 import { TinkerError } from "effect-tinker"
-import * as TokenExchange from "../../src/internal/tokenExchange.js"
+import * as TokenExchange from "../../src/internal/transport/tokenExchange.js"
 
 const jwt = (id: number, exp: number | undefined) =>
   Redacted.make(`eyJ.${Encoding.encodeBase64Url(JSON.stringify({ id, ...(exp === undefined ? {} : { exp }) }))}.sig`)

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Option, Scope } from "effect"
 import * as fc from "effect/FastCheck"
-import * as Turnstile from "../../src/internal/turnstile.js"
+import * as Turnstile from "../../src/internal/transport/turnstile.js"
 
 const settle = Effect.yieldNow().pipe(Effect.repeatN(30))
 const closed = Effect.fail("closed" as const)

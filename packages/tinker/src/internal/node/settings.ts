@@ -9,7 +9,7 @@ import * as Either from "effect/Either"
 import type { Pool } from "../../Endpoint.js"
 import type { Options } from "../../NodeTinker.js"
 import * as TinkerError from "../../TinkerError.js"
-import { either, optional } from "../environment.js"
+import { either, optional } from "../config/environment.js"
 
 /** @internal */
 export type Proxy = NonNullable<Options["proxy"]>

@@ -19,7 +19,7 @@ import type * as SamplingClient from "../../SamplingClient.js"
 import * as TinkerError from "../../TinkerError.js"
 import type * as TinkerFuture from "../../TinkerFuture.js"
 import type * as TrainingClient from "../../TrainingClient.js"
-import * as FifoSemaphore from "../fifoSemaphore.js"
+import * as FifoSemaphore from "../transport/fifoSemaphore.js"
 import type { CallOptions, OperationOptions, Runner } from "./runner.js"
 import * as Unobserved from "./unobserved.js"
 

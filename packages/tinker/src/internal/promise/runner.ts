@@ -17,7 +17,7 @@ import * as Stream from "effect/Stream"
 import type * as QueueState from "../../QueueState.js"
 import * as TinkerError from "../../TinkerError.js"
 import type * as TinkerFuture from "../../TinkerFuture.js"
-import * as Accepted from "../accepted.js"
+import * as Accepted from "../polling/accepted.js"
 
 /** @internal */
 export interface CallOptions {

@@ -10,7 +10,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as TinkerError from "../../TinkerError.js"
-import * as Logs from "../logs.js"
+import * as Logs from "../observability/logs.js"
 import type { CallOptions, Runner } from "./runner.js"
 
 /** Before a rejection nobody has looked at yet is logged. */

@@ -6,7 +6,7 @@ import * as Either from "effect/Either"
 import * as Api from "../../Api.js"
 import * as Checkpoint from "../../Checkpoint.js"
 import * as TinkerError from "../../TinkerError.js"
-import * as ErrorChannel from "../errorChannel.js"
+import * as ErrorChannel from "../transport/errorChannel.js"
 import type { Call, Caller } from "./caller.js"
 import { module } from "./caller.js"
 

@@ -4,11 +4,11 @@ import * as Checkpoint from "../../Checkpoint.js"
 import type * as Endpoint from "../../Endpoint.js"
 import * as Id from "../../Id.js"
 import * as TinkerError from "../../TinkerError.js"
-import * as ErrorChannel from "../errorChannel.js"
-import * as Input from "../input.js"
-import * as Observer from "../observer.js"
-import * as startup from "../startup.js"
+import * as Observer from "../observability/observer.js"
 import type * as ApiClient from "../transport/apiClient.js"
+import * as ErrorChannel from "../transport/errorChannel.js"
+import * as Input from "../transport/input.js"
+import * as startup from "../transport/startup.js"
 
 /** @internal */
 export type Call<A> = Effect.Effect<A, TinkerError.RestError>

@@ -13,9 +13,9 @@ import * as ScheduleDecision from "effect/ScheduleDecision"
 import * as ScheduleIntervals from "effect/ScheduleIntervals"
 import * as RetryPolicy from "../../RetryPolicy.js"
 import type * as TinkerError from "../../TinkerError.js"
-import type * as Billing from "../billing.js"
-import * as Logs from "../logs.js"
-import type * as Observer from "../observer.js"
+import * as Logs from "../observability/logs.js"
+import type * as Observer from "../observability/observer.js"
+import type * as Billing from "./billing.js"
 
 /** Accepted work waits for a bill to be paid; a start, a listing or a heartbeat does not. */
 const waitsForBilling = new Set<RetryPolicy.Class>(["submit", "poll", "sample"])

@@ -14,10 +14,10 @@ import * as RcMap from "effect/RcMap"
 import type * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import type { Pool } from "../../Endpoint.js"
-import * as Billing from "../billing.js"
-import * as FifoSemaphore from "../fifoSemaphore.js"
-import * as Meters from "../meters.js"
-import type * as TokenExchange from "../tokenExchange.js"
+import * as Meters from "../observability/meters.js"
+import * as Billing from "./billing.js"
+import * as FifoSemaphore from "./fifoSemaphore.js"
+import type * as TokenExchange from "./tokenExchange.js"
 
 /** A proxy that drops requests (400 with an empty body) is tolerated this often in a row. */
 const maxEmptyResponses = 16
