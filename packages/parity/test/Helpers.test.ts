@@ -3,8 +3,8 @@ import { Either, Schema } from "effect"
 import type { ForwardBackward, TensorData } from "effect-tinker"
 import { Checkpoint, Datum, ModelInput, TelemetryEvent, TopkLogprobs } from "effect-tinker"
 import * as ConsoleUrl from "../../cli/src/internal/consoleUrl.js"
-import * as chunking from "../../tinker/src/internal/training/chunking.js"
-import { combine } from "../../tinker/src/internal/training/combine.js"
+import * as Batches from "../../tinker/src/internal/training/batches.js"
+import { combine } from "../../tinker/src/internal/training/batches.js"
 import { compareValue } from "../src/vectors/compare.js"
 import * as corpus from "../src/vectors/corpus.js"
 
@@ -97,7 +97,7 @@ describe("batches in chunks", () => {
         })
       )
     })
-    const batches = chunking.split(data, { maxCount: vector.max_chunk_len, maxBytes: vector.max_chunk_bytes })
+    const batches = Batches.split(data, { maxCount: vector.max_chunk_len, maxBytes: vector.max_chunk_bytes })
     assert.deepStrictEqual(batches.map((batch) => ({ datums: batch.data.length, bytes: batch.bytes })), [
       ...vector.output
     ])

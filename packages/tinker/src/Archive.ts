@@ -14,7 +14,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as tar from "./internal/rest/tar.js"
+import * as tar from "./internal/archive/tar.js"
 
 /**
  * The archive was not extracted, and nothing of it was kept.

@@ -4,7 +4,17 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Instant, Key, lenient, optional, required, strict, StringRecord, tag, taggedJson } from "./internal/wire/wire.js"
+import {
+  Instant,
+  Key,
+  lenient,
+  optional,
+  required,
+  strict,
+  StringRecord,
+  tag,
+  taggedJson
+} from "./internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Billing/${name}` as const
 

@@ -16,12 +16,99 @@ import type * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Stream from "effect/Stream"
-import * as Guarded from "./internal/observability/guarded.js"
+import type * as Datum from "./Datum.js"
 import * as Latest from "./internal/observability/latest.js"
-import * as Sent from "./internal/observability/sent.js"
+import { sampleMany } from "./internal/sampling/sampleRequest.js"
+import * as ApiRequest from "./internal/transport/apiRequest.js"
+import * as ModelInput from "./ModelInput.js"
+import type * as Sample from "./Sample.js"
 import * as SamplingClient from "./SamplingClient.js"
 import * as TinkerError from "./TinkerError.js"
 import * as TrainingClient from "./TrainingClient.js"
+
+// -----------------------------------------------------------------------------
+// Clients whose operations go on a budget. They reserve before they take their turn, so the order stays that in which
+// the operations start.
+// -----------------------------------------------------------------------------
+
+const tokensOf = (data: ReadonlyArray<Datum.Datum>): Either.Either<number, TinkerError.InvalidInput> => {
+  let total = 0
+  for (const { modelInput } of data) {
+    const length = ModelInput.length(modelInput)
+    if (Either.isLeft(length)) return length
+    total += length.right
+  }
+  return Either.right(total)
+}
+
+const guardTraining = (
+  ledger: Service,
+  client: TrainingClient.Service,
+  model: string,
+  bounded: boolean
+): TrainingClient.Service => {
+  const paid = <A, E, R>(
+    data: ReadonlyArray<Datum.Datum>,
+    usage: (tokens: number) => Usage,
+    operation: Effect.Effect<A, E, R>
+  ) => Effect.flatMap(tokensOf(data), (tokens) => ledger.guard<A>({ model, atMost: usage(tokens) })(operation))
+  return {
+    ...client,
+    forward: (data, ...rest) => paid(data, (forward) => ({ forward }), client.forward(data, ...rest)),
+    forwardBackward: (data, ...rest) => paid(data, (train) => ({ train }), client.forwardBackward(data, ...rest)),
+    forwardBackwardCustom: (data, loss) =>
+      paid(data, (tokens) => ({ forward: tokens, train: tokens }), client.forwardBackwardCustom(data, loss)),
+    trainStep: (data, ...rest) => paid(data, (train) => ({ train }), client.trainStep(data, ...rest)),
+    saveWeightsAndGetSamplingClient: (settings) =>
+      Effect.map(
+        client.saveWeightsAndGetSamplingClient(settings),
+        (sampler) => guardSampling(ledger, sampler, model, bounded)
+      ),
+    createSamplingClient: (path, settings) =>
+      Effect.map(
+        client.createSamplingClient(path, settings),
+        (sampler) => guardSampling(ledger, sampler, model, bounded)
+      )
+  }
+}
+
+const guardSampling = (
+  ledger: Service,
+  client: SamplingClient.Service,
+  model: string,
+  bounded: boolean
+): SamplingClient.Service => {
+  const sample: SamplingClient.Service["sample"] = (options) => {
+    if (bounded && options.maxTokens === undefined) {
+      return new TinkerError.InvalidInput({
+        module: "CostLedger",
+        method: "sampling",
+        description: "on a budget a sample needs maxTokens: without it nobody knows what it may cost"
+      })
+    }
+    return Effect.flatMap(
+      ModelInput.length(ModelInput.from(options.prompt)),
+      (prefill) =>
+        ledger.guard<Sample.SampleResponse>({
+          model,
+          atMost: { prefill, sample: (options.numSamples ?? 1) * (options.maxTokens ?? 0) },
+          used: ({ sequences }) => ({
+            prefill,
+            sample: sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
+          })
+        })(client.sample(options))
+    )
+  }
+  return {
+    ...client,
+    sample,
+    sampleMany: sampleMany(sample),
+    computeLogprobs: (prompt, options) =>
+      Effect.flatMap(ModelInput.length(ModelInput.from(prompt)), (prefill) =>
+        // The service draws one token along with the scores.
+        ledger.guard<Float32Array>({ model, atMost: { prefill, sample: 1 } })(client.computeLogprobs(prompt, options)))
+  }
+}
 
 /**
  * What tokens are used for: trained on, passed through without gradients, read as a prompt, generated.
@@ -298,7 +385,7 @@ export const make: (options: Options) => Effect.Effect<Service, TinkerError.Inva
             }
             tell()
           }
-          const listen = Sent.listen(() => {
+          const listen = ApiRequest.onSent(() => {
             sent = true
           })
           return Effect.onExit(restore(listen(effect)), (exit) => Effect.sync(() => settle(exit)))
@@ -314,8 +401,8 @@ export const make: (options: Options) => Effect.Effect<Service, TinkerError.Inva
           tell()
           return Effect.void
         }),
-      training: (client, model) => Guarded.training(ledger, client, model, limit !== undefined),
-      sampling: (client, model) => Guarded.sampling(ledger, client, model, limit !== undefined),
+      training: (client, model) => guardTraining(ledger, client, model, limit !== undefined),
+      sampling: (client, model) => guardSampling(ledger, client, model, limit !== undefined),
       totals: Effect.sync(look),
       changes: readers.stream(Effect.sync(look))
     }

@@ -5,7 +5,17 @@
  */
 import * as Schema from "effect/Schema"
 import { LossId, SessionId } from "./Id.js"
-import { answerTag, Count, Json, JsonRecord, lenient, required, strict, tag, withDefault } from "./internal/wire/wire.js"
+import {
+  answerTag,
+  Count,
+  Json,
+  JsonRecord,
+  lenient,
+  required,
+  strict,
+  tag,
+  withDefault
+} from "./internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/CustomLossGraph/${name}` as const
 

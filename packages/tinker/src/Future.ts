@@ -6,8 +6,8 @@
  */
 import * as Schema from "effect/Schema"
 import { ModelId, RequestId, SamplingSessionId, SequenceId } from "./Id.js"
-import type { Open } from "./internal/wire/wire.js"
-import { Count, lenient, open, optional, required, strict, tag, withDefault } from "./internal/wire/wire.js"
+import type { Open } from "./internal/wire/json.js"
+import { Count, lenient, open, optional, required, strict, tag, withDefault } from "./internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Future/${name}` as const
 

@@ -5,7 +5,17 @@
  */
 import * as Schema from "effect/Schema"
 import { ModelId, SessionId } from "./Id.js"
-import { answerTag, Count, JsonRecord, lenient, optional, required, strict, tag, withDefault } from "./internal/wire/wire.js"
+import {
+  answerTag,
+  Count,
+  JsonRecord,
+  lenient,
+  optional,
+  required,
+  strict,
+  tag,
+  withDefault
+} from "./internal/wire/json.js"
 import { LoraConfig } from "./LoraConfig.js"
 import { AdamOptimizerConfig, OptimizerConfig } from "./Optimizer.js"
 

@@ -7,9 +7,9 @@ import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
+import { strict, tag } from "./internal/wire/json.js"
 import * as numbers from "./internal/wire/numbers.js"
-import * as tensorContainer from "./internal/wire/tensorContainer.js"
-import { strict, tag } from "./internal/wire/wire.js"
+import * as Tensor from "./internal/wire/tensor.js"
 import { InvalidInput } from "./TinkerError.js"
 
 /**
@@ -136,7 +136,7 @@ export class Dmel extends Schema.Class<Dmel>("effect-tinker/ModelInput/Dmel")({
   type: tag("dmel")
 }, strict) {
   get length(): number | undefined {
-    const length = tensorContainer.firstDimension(this.dmel)
+    const length = Tensor.firstDimension(this.dmel)
     return typeof length === "string" ? undefined : length
   }
 }
@@ -285,7 +285,7 @@ export const length = (self: ModelInput): Either.Either<number, InvalidInput> =>
       return invalid(
         "length",
         chunk.type === "dmel"
-          ? `dmel: ${tensorContainer.firstDimension(chunk.dmel)}`
+          ? `dmel: ${Tensor.firstDimension(chunk.dmel)}`
           : `${chunk.type}: expectedTokens is not set`
       )
     }

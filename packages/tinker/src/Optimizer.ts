@@ -5,7 +5,17 @@
  */
 import * as Schema from "effect/Schema"
 import { ModelId } from "./Id.js"
-import { Count, lenient, Metrics, optional, required, strict, tag, taggedJson, withDefault } from "./internal/wire/wire.js"
+import {
+  Count,
+  lenient,
+  Metrics,
+  optional,
+  required,
+  strict,
+  tag,
+  taggedJson,
+  withDefault
+} from "./internal/wire/json.js"
 
 const Float = Schema.JsonNumber
 

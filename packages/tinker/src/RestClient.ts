@@ -21,8 +21,7 @@ import type * as Checkpoint from "./Checkpoint.js"
 import type * as Credentials from "./Credentials.js"
 import type * as Id from "./Id.js"
 import * as Telemetry from "./internal/observability/telemetry.js"
-import type * as Caller from "./internal/rest/caller.js"
-import * as Client from "./internal/rest/client.js"
+import * as RestClientImpl from "./internal/rest/client.js"
 import * as ApiClient from "./internal/transport/apiClient.js"
 import type * as Sampler from "./Sampler.js"
 import type * as Session from "./Session.js"
@@ -33,7 +32,7 @@ import type * as TinkerTransport from "./TinkerTransport.js"
 import type * as TrainingRun from "./TrainingRun.js"
 import type * as Weights from "./Weights.js"
 
-type Call<A> = Caller.Call<A>
+type Call<A> = RestClientImpl.Call<A>
 type Pages<A> = Stream.Stream<A, TinkerError.RestError>
 
 /**
@@ -188,7 +187,7 @@ export const make: Effect.Effect<
   TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport | Scope.Scope
 > = Effect.suspend(() => Effect.flatMap(ApiClient.make, fromApi))
 
-const fromApi = (api: ApiClient.Service) => Effect.as(Telemetry.make(api), Client.make(api))
+const fromApi = (api: ApiClient.Service) => Effect.as(Telemetry.make(api), RestClientImpl.make(api))
 
 const withConfig = <E, R>(
   config: Effect.Effect<TinkerConfig.Service, E, R>

@@ -6,12 +6,23 @@
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { SamplingSessionId, SequenceId } from "./Id.js"
-import * as arrays from "./internal/wire/arrays.js"
+import type { Open } from "./internal/wire/json.js"
+import {
+  answerTag,
+  Count,
+  instance,
+  lenient,
+  open,
+  optional,
+  required,
+  strict,
+  tag,
+  withDefault
+} from "./internal/wire/json.js"
+import * as Numbers from "./internal/wire/numbers.js"
 import * as reader from "./internal/wire/protobuf/reader.js"
 import * as responseProtobuf from "./internal/wire/protobuf/sample.js"
 import * as writer from "./internal/wire/protobuf/writer.js"
-import type { Open } from "./internal/wire/wire.js"
-import { answerTag, Count, instance, lenient, open, optional, required, strict, tag, withDefault } from "./internal/wire/wire.js"
 import { ModelInput } from "./ModelInput.js"
 import { SamplingParams } from "./SamplingParams.js"
 import * as TensorData from "./TensorData.js"
@@ -113,9 +124,9 @@ export const StopReason: Schema.Schema<StopReason, string> = open("length", "sto
  */
 export class SampledSequence extends Schema.Class<SampledSequence>(id("SampledSequence"))({
   stopReason: required(StopReason, "stop_reason"),
-  tokens: arrays.Int32s,
+  tokens: Numbers.Int32s,
   /** Log probability of each token. */
-  logprobs: optional(arrays.Float32s, "logprobs"),
+  logprobs: optional(Numbers.Float32s, "logprobs"),
   /** Likeliest tokens at each position, when asked for. */
   topkLogprobs: optional(TopkLogprobs, "topk_logprobs"),
   /** What training data refers to the sequence by, when the server gave it a name. */
@@ -142,7 +153,7 @@ export class PromptAltTokens extends Schema.Class<PromptAltTokens>(id("PromptAlt
 export class SampleResponse extends Schema.Class<SampleResponse>(id("SampleResponse"))({
   sequences: Schema.Array(SampledSequence),
   /** Log probability of each prompt token; NaN where there is none, as for the first. */
-  promptLogprobs: optional(arrays.Float32s, "prompt_logprobs"),
+  promptLogprobs: optional(Numbers.Float32s, "prompt_logprobs"),
   /** Likeliest tokens at each prompt position. */
   topkPromptLogprobs: optional(TopkLogprobs, "topk_prompt_logprobs"),
   /** Log probability of each target, in the targets' shape and layout; 0 in cells that asked for nothing. */

@@ -5,7 +5,7 @@
  */
 import * as Schema from "effect/Schema"
 import { SamplingSessionId, SessionId } from "./Id.js"
-import { answerTag, Count, lenient, optional, required, strict, tag } from "./internal/wire/wire.js"
+import { answerTag, Count, lenient, optional, required, strict, tag } from "./internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Sampler/${name}` as const
 

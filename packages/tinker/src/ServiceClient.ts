@@ -22,14 +22,12 @@ import type { ModelId, SessionId } from "./Id.js"
 import * as Observer from "./internal/observability/observer.js"
 import * as Telemetry from "./internal/observability/telemetry.js"
 import * as Samplers from "./internal/sampling/samplers.js"
-import type * as Heartbeat from "./internal/session/heartbeat.js"
-import * as ServiceContext from "./internal/session/serviceContext.js"
 import * as Session from "./internal/session/session.js"
 import * as Creation from "./internal/training/creation.js"
+import * as Losses from "./internal/training/losses.js"
 import * as Operations from "./internal/training/operations.js"
-import * as UploadLoss from "./internal/training/uploadedLoss.js"
 import * as ApiClient from "./internal/transport/apiClient.js"
-import * as ErrorChannel from "./internal/transport/errorChannel.js"
+import * as Errors from "./internal/transport/errors.js"
 import type { SamplerHandle } from "./SamplerHandle.js"
 import type * as SamplingClient from "./SamplingClient.js"
 import type { FinishReason } from "./Session.js"
@@ -47,7 +45,7 @@ import type * as UploadedLoss from "./UploadedLoss.js"
  * @since 0.1.0
  * @category models
  */
-export type Health = Heartbeat.Health
+export type Health = Session.Health
 
 /**
  * One session, and what the service says of itself.
@@ -138,7 +136,7 @@ export const fromApi: (
   // Before anything with a finalizer: what goes wrong at the end is reported too.
   const telemetry = yield* Telemetry.make(api)
   const session = yield* Session.make(api, telemetry, options)
-  const context = ServiceContext.make(api, session)
+  const context = Session.makeServiceContext(api, session)
   const created = (creation: Effect.Effect<ModelId, TinkerError.TinkerError>) =>
     Effect.flatMap(
       Observer.reported(api.emit, creation),
@@ -150,7 +148,7 @@ export const fromApi: (
       session.clientConfig,
       api.call(Api.capabilities, {}, { from: from("serverCapabilities") })
     ).pipe((self) => Observer.reported(api.emit, self)),
-    createLoraTrainingClient: (options) => ErrorChannel.startup(created(Creation.lora(context, options))),
+    createLoraTrainingClient: (options) => Errors.toStartupError(created(Creation.lora(context, options))),
     createTrainingClientFromState: Effect.fnUntraced(function*(options) {
       const config = yield* session.clientConfig
       if (config.createModelViaLoadWeights) return yield* created(Creation.viaLoadWeights(context, options))
@@ -158,11 +156,11 @@ export const fromApi: (
       const load = options.withOptimizer === true ? training.loadStateWithOptimizer : training.loadState
       yield* TinkerFuture.await(load(options.path, options))
       return training
-    }, ErrorChannel.startup),
-    createSamplingClient: (options) => ErrorChannel.startup(Samplers.make(context, options)),
+    }, Errors.toStartupError),
+    createSamplingClient: (options) => Errors.toStartupError(Samplers.make(context, options)),
     samplingClientFromHandle: (handle, settings) =>
-      ErrorChannel.startup(Samplers.fromHandle(context, handle, settings)),
-    uploadLoss: (options) => UploadLoss.upload(context, options)
+      Errors.toStartupError(Samplers.fromHandle(context, handle, settings)),
+    uploadLoss: (options) => Losses.upload(context, options)
   })
 })
 

@@ -5,8 +5,19 @@
  */
 import * as Schema from "effect/Schema"
 import { ModelId, SamplingSessionId, SessionId } from "./Id.js"
-import type { Open } from "./internal/wire/wire.js"
-import { answerTag, JsonRecord, lenient, open, optional, required, strict, StringRecord, tag, withDefault } from "./internal/wire/wire.js"
+import type { Open } from "./internal/wire/json.js"
+import {
+  answerTag,
+  JsonRecord,
+  lenient,
+  open,
+  optional,
+  required,
+  strict,
+  StringRecord,
+  tag,
+  withDefault
+} from "./internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Session/${name}` as const
 

@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import { Checkpoint } from "./Checkpoint.js"
 import { Cursor } from "./Cursor.js"
 import { ModelId } from "./Id.js"
-import { Instant, lenient, optional, required, StringRecord, withDefault } from "./internal/wire/wire.js"
+import { Instant, lenient, optional, required, StringRecord, withDefault } from "./internal/wire/json.js"
 
 /**
  * The record of a training run.

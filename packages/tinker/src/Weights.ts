@@ -5,7 +5,19 @@
  */
 import * as Schema from "effect/Schema"
 import { ModelId, SamplingSessionId, SessionId } from "./Id.js"
-import { answerTag, Count, Instant, JsonRecord, lenient, optional, required, strict, StringRecord, tag, withDefault } from "./internal/wire/wire.js"
+import {
+  answerTag,
+  Count,
+  Instant,
+  JsonRecord,
+  lenient,
+  optional,
+  required,
+  strict,
+  StringRecord,
+  tag,
+  withDefault
+} from "./internal/wire/json.js"
 import { AdamOptimizerConfig, OptimizerConfig } from "./Optimizer.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Weights/${name}` as const

@@ -7,7 +7,7 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import * as Endpoint from "../Endpoint.js"
 import * as Future from "../Future.js"
-import * as sampleJson from "../internal/wire/sampleJson.js"
+import * as sampleJson from "../internal/sampling/sampleRequest.js"
 import type { SampleRequest } from "../Sample.js"
 
 /**

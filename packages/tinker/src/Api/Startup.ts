@@ -10,7 +10,7 @@ import { ClientConfig, ClientConfigRequest, ClientDynamicConfig } from "../Clien
 import * as Endpoint from "../Endpoint.js"
 import { SessionId } from "../Id.js"
 import { Nothing, startup } from "../internal/wire/api.js"
-import { required } from "../internal/wire/wire.js"
+import { required } from "../internal/wire/json.js"
 import * as Sampler from "../Sampler.js"
 import * as Session from "../Session.js"
 import { TelemetryResponse, TelemetrySendRequest } from "../TelemetryEvent.js"

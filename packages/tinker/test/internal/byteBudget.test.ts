@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Option } from "effect"
 import * as fc from "effect/FastCheck"
-import * as ByteBudget from "../../src/internal/transport/byteBudget.js"
+import * as Admission from "../../src/internal/transport/admission.js"
 
 const settle = Effect.yieldNow().pipe(Effect.repeatN(20))
 
 describe("byteBudget", () => {
   it.effect("G13: admits one request larger than the whole budget and makes the next wait", () =>
     Effect.gen(function*() {
-      const budget = ByteBudget.make(100)
+      const budget = Admission.makeByteBudget(100)
       const gate = yield* Deferred.make<void>()
       const big = yield* Effect.fork(budget.withBytes(1_000)(Deferred.await(gate)))
       yield* settle
@@ -24,7 +24,7 @@ describe("byteBudget", () => {
 
   it.effect("waits only while the balance is negative", () =>
     Effect.gen(function*() {
-      const budget = ByteBudget.make(100)
+      const budget = Admission.makeByteBudget(100)
       const gate = yield* Deferred.make<void>()
       // 60 + 60 overdraws to -20; a third waits
       const fibers = yield* Effect.forEach([60, 60, 60], (n) => Effect.fork(budget.withBytes(n)(Deferred.await(gate))))
@@ -45,7 +45,7 @@ describe("byteBudget", () => {
     },
     ({ plan }) =>
       Effect.gen(function*() {
-        const budget = ByteBudget.make(100)
+        const budget = Admission.makeByteBudget(100)
         const fibers = yield* Effect.forEach(
           plan,
           ({ bytes }) => Effect.fork(budget.withBytes(bytes)(Effect.yieldNow()))

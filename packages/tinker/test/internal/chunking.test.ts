@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
 import { Datum, ModelInput, TensorData } from "effect-tinker"
-import { datumBytes, promptBytes, split } from "../../src/internal/training/chunking.js"
+import { datumBytes, promptBytes, split } from "../../src/internal/training/batches.js"
 
 const get = Either.getOrThrow
 

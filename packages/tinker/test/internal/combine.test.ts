@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
 import type { ForwardBackward } from "effect-tinker"
 import { TensorData } from "effect-tinker"
-import { combine, hashTuple } from "../../src/internal/training/combine.js"
+import { combine, hashTuple } from "../../src/internal/training/batches.js"
 
 const record = (value: number): ForwardBackward.LossFnOutput => ({
   logprobs: Either.getOrThrow(TensorData.fromArray(new Float32Array([value])))

@@ -2,9 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, TestClock } from "effect"
 import { RetryPolicy } from "effect-tinker"
 import * as Observer from "../../src/internal/observability/observer.js"
-import * as Dispatch from "../../src/internal/sampling/dispatch.js"
-import * as Billing from "../../src/internal/transport/billing.js"
+import * as Dispatcher from "../../src/internal/sampling/dispatcher.js"
 import * as Retry from "../../src/internal/transport/retry.js"
+import * as Tenants from "../../src/internal/transport/tenants.js"
 import * as TinkerError from "../../src/TinkerError.js"
 
 const limited = new TinkerError.RateLimited({ module: "t", method: "t", status: 429 })
@@ -14,17 +14,17 @@ const settle = Effect.yieldNow().pipe(Effect.repeatN(50))
 const never = () => undefined
 
 const retry = Retry.make({
-  billing: Billing.make(Duration.hours(1)),
+  billing: Tenants.makeBilling(Duration.hours(1)),
   observers: Observer.make(undefined),
   policies: RetryPolicy.defaults
 })
 
 /** As the sampling client does it: the policy says how long, the dispatcher holds everyone back. */
 const submit = <A>(
-  dispatch: Dispatch.Dispatch,
+  dispatch: Dispatcher.Dispatcher,
   bytes: number,
   send: Effect.Effect<A, TinkerError.TinkerError>,
-  giveUp: Dispatch.Submission<A>["giveUp"] = never
+  giveUp: Dispatcher.Submission<A>["giveUp"] = never
 ) =>
   dispatch.submit({
     bytes,
@@ -68,7 +68,7 @@ const makeDoor = () => {
 describe("dispatch", () => {
   it.effect("admits 400 at once, and the next as one is accepted", () =>
     Effect.gen(function*() {
-      const dispatch = Dispatch.make(1e9)
+      const dispatch = Dispatcher.make(1e9)
       const door = makeDoor()
       const all = yield* Effect.fork(
         Effect.forEach(Array.from({ length: 1000 }), () => submit(dispatch, 1, door.send), {
@@ -86,7 +86,7 @@ describe("dispatch", () => {
 
   it.effect("G13: the byte budget admits one too large, and then nobody until it is back", () =>
     Effect.gen(function*() {
-      const dispatch = Dispatch.make(100)
+      const dispatch = Dispatcher.make(100)
       const door = makeDoor()
       const large = yield* Effect.fork(submit(dispatch, 1_000, door.send))
       yield* settle
@@ -110,7 +110,7 @@ describe("dispatch", () => {
           [1, new TinkerError.RateLimited({ ...limited, retryAfter: Duration.seconds(3) }), 3_000]
         ] as const
       ) {
-        const dispatch = Dispatch.make(1e9)
+        const dispatch = Dispatcher.make(1e9)
         let attempts = 0
         const fiber = yield* Effect.fork(submit(
           dispatch,
@@ -126,7 +126,7 @@ describe("dispatch", () => {
 
   it.effect("a back-off holds everyone, and newcomers enter ten at a time for ten seconds after", () =>
     Effect.gen(function*() {
-      const dispatch = Dispatch.make(1e9)
+      const dispatch = Dispatcher.make(1e9)
       const door = makeDoor()
       let met = false
       const once = Effect.suspend(() => {
@@ -166,7 +166,7 @@ describe("dispatch", () => {
   it.effect("nobody waits longer than asked when the clock is set back", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(3_600_000)
-      const dispatch = Dispatch.make(1e9)
+      const dispatch = Dispatcher.make(1e9)
       let sent = 0
       const limitedOnce = Effect.suspend(() => ++sent === 1 ? Effect.fail(limited) : Effect.succeed(sent))
       const first = yield* Effect.fork(submit(dispatch, 1, limitedOnce))
@@ -183,7 +183,7 @@ describe("dispatch", () => {
 
   it.effect("bytes weigh twenty times as much after a back-off", () =>
     Effect.gen(function*() {
-      const dispatch = Dispatch.make(100)
+      const dispatch = Dispatcher.make(100)
       const door = makeDoor()
       yield* Effect.fork(submit(dispatch, 1, Effect.fail(limited)))
       yield* settle
@@ -197,7 +197,7 @@ describe("dispatch", () => {
 
   it.effect("other failures are the caller's, and give their place back", () =>
     Effect.gen(function*() {
-      const dispatch = Dispatch.make(10)
+      const dispatch = Dispatcher.make(10)
       const broken = new TinkerError.BadRequest({ module: "t", method: "t", status: 400 })
       for (let i = 0; i < 500; i++) {
         const error = yield* Effect.flip(submit(dispatch, 100, Effect.fail(broken)))
@@ -208,7 +208,7 @@ describe("dispatch", () => {
 
   it.effect("whoever leaves while waiting gives their place back", () =>
     Effect.gen(function*() {
-      const dispatch = Dispatch.make(1)
+      const dispatch = Dispatcher.make(1)
       const door = makeDoor()
       const holder = yield* Effect.fork(submit(dispatch, 10, door.send))
       yield* settle
@@ -230,7 +230,7 @@ describe("dispatch", () => {
 
   it.effect("gives up when told to, instead of trying for ever", () =>
     Effect.gen(function*() {
-      const dispatch = Dispatch.make(1e9)
+      const dispatch = Dispatcher.make(1e9)
       const stuck = new TinkerError.Stuck({ module: "t", method: "t" })
       const fiber = yield* Effect.fork(Effect.flip(
         submit(dispatch, 1, Effect.fail(limited), (now) => now > 60_000 ? stuck : undefined)

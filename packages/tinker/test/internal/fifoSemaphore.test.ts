@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Option, TestClock } from "effect"
 import * as fc from "effect/FastCheck"
-import * as FifoSemaphore from "../../src/internal/transport/fifoSemaphore.js"
+import * as Admission from "../../src/internal/transport/admission.js"
 
 const settle = Effect.yieldNow().pipe(Effect.repeatN(20))
 
 describe("fifoSemaphore", () => {
   it.effect("serves waiters in arrival order, a late caller never overtakes", () =>
     Effect.gen(function*() {
-      const semaphore = FifoSemaphore.make(1)
+      const semaphore = Admission.makeSemaphore(1)
       const order: Array<string> = []
       const step = (name: string) =>
         semaphore.withPermit(Effect.zipRight(Effect.sync(() => order.push(name)), Effect.sleep("1 seconds")))
@@ -24,7 +24,7 @@ describe("fifoSemaphore", () => {
 
   it.effect("an interrupted waiter leaves the line at once and costs nobody a turn", () =>
     Effect.gen(function*() {
-      const semaphore = FifoSemaphore.make(1)
+      const semaphore = Admission.makeSemaphore(1)
       const gate = yield* Deferred.make<void>()
       const holder = yield* Effect.fork(semaphore.withPermit(Deferred.await(gate)))
       yield* settle
@@ -46,7 +46,7 @@ describe("fifoSemaphore", () => {
 
   it.effect("a permit granted to a waiter that was interrupted meanwhile travels on", () =>
     Effect.gen(function*() {
-      const semaphore = FifoSemaphore.make(1)
+      const semaphore = Admission.makeSemaphore(1)
       const gate = yield* Deferred.make<void>()
       yield* Effect.fork(semaphore.withPermit(Deferred.await(gate)))
       yield* settle
@@ -62,7 +62,7 @@ describe("fifoSemaphore", () => {
 
   it.effect("a failing or interrupted holder gives its permit back", () =>
     Effect.gen(function*() {
-      const semaphore = FifoSemaphore.make(2)
+      const semaphore = Admission.makeSemaphore(2)
       yield* Effect.exit(semaphore.admit(2)(Effect.fail("no")))
       const fiber = yield* Effect.fork(semaphore.admit(2)(Effect.never))
       yield* settle
@@ -72,7 +72,7 @@ describe("fifoSemaphore", () => {
 
   it.effect("asking for more than the total waits for the whole total", () =>
     Effect.gen(function*() {
-      const semaphore = FifoSemaphore.make(2)
+      const semaphore = Admission.makeSemaphore(2)
       const gate = yield* Deferred.make<void>()
       yield* Effect.fork(semaphore.withPermit(Deferred.await(gate)))
       yield* settle
@@ -86,7 +86,7 @@ describe("fifoSemaphore", () => {
 
   it.effect("growing admits waiters, shrinking does not evict holders", () =>
     Effect.gen(function*() {
-      const semaphore = FifoSemaphore.make(1)
+      const semaphore = Admission.makeSemaphore(1)
       const gate = yield* Deferred.make<void>()
       const fibers = yield* Effect.forEach([1, 2, 3], () => Effect.fork(semaphore.withPermit(Deferred.await(gate))))
       yield* settle
@@ -104,7 +104,7 @@ describe("fifoSemaphore", () => {
 
   it.live("20 000 waiters pass in order in linear time", () =>
     Effect.gen(function*() {
-      const semaphore = FifoSemaphore.make(1)
+      const semaphore = Admission.makeSemaphore(1)
       const order: Array<number> = []
       yield* Effect.forEach(
         Array.from({ length: 20_000 }, (_, i) => i),
@@ -123,7 +123,7 @@ describe("fifoSemaphore", () => {
     },
     ({ plan }) =>
       Effect.gen(function*() {
-        const semaphore = FifoSemaphore.make(1)
+        const semaphore = Admission.makeSemaphore(1)
         const entered: Array<number> = []
         const fibers = yield* Effect.forEach(plan, ({ hold }, i) =>
           Effect.fork(semaphore.withPermit(

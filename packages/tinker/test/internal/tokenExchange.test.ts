@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Encoding, Fiber, Redacted, Ref, TestClock } from "effect"
 import { TinkerError } from "effect-tinker"
-import * as TokenExchange from "../../src/internal/transport/tokenExchange.js"
+import * as Tokens from "../../src/internal/transport/tokens.js"
 
 const jwt = (id: number, exp: number | undefined) =>
   Redacted.make(`eyJ.${Encoding.encodeBase64Url(JSON.stringify({ id, ...(exp === undefined ? {} : { exp }) }))}.sig`)
@@ -17,9 +17,9 @@ const make = (life: number | undefined, failing: (n: number) => boolean = () => 
       const now = yield* Clock.currentTimeMillis
       return jwt(n, life === undefined ? undefined : now / 1000 + life)
     })
-    const tokens = TokenExchange.make(exchange, yield* Effect.scope)
+    const tokens = Tokens.make(exchange, yield* Effect.scope)
     const id = Effect.map(tokens.token, (token) => {
-      const claims = TokenExchange.claims(token)
+      const claims = Tokens.claims(token)
       return claims._tag === "Right" ? claims.right["id"] : undefined
     })
     return { tokens, id, count: Ref.get(count) }

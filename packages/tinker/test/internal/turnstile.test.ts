@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Option, Scope } from "effect"
 import * as fc from "effect/FastCheck"
-import * as Turnstile from "../../src/internal/transport/turnstile.js"
+import * as Admission from "../../src/internal/transport/admission.js"
 
 const settle = Effect.yieldNow().pipe(Effect.repeatN(30))
 const closed = Effect.fail("closed" as const)
@@ -9,7 +9,7 @@ const closed = Effect.fail("closed" as const)
 describe("turnstile", () => {
   it.scoped("G1: sends happen one at a time in the order in which the effects start", () =>
     Effect.gen(function*() {
-      const line = yield* Turnstile.make(closed)
+      const line = yield* Admission.makeTurnstile(closed)
       const sent: Array<number> = []
       let busy = 0
       yield* Effect.forEach(
@@ -28,7 +28,7 @@ describe("turnstile", () => {
 
   it.scoped("G2: left while queued, the send never starts and the line moves on", () =>
     Effect.gen(function*() {
-      const line = yield* Turnstile.make(closed)
+      const line = yield* Admission.makeTurnstile(closed)
       const gate = yield* Deferred.make<void>()
       const sent: Array<string> = []
       const first = yield* Effect.fork(line.take(Deferred.await(gate)))
@@ -45,7 +45,7 @@ describe("turnstile", () => {
 
   it.scoped("G3: left while sending, the caller returns at once and the send settles before the next", () =>
     Effect.gen(function*() {
-      const line = yield* Turnstile.make(closed)
+      const line = yield* Admission.makeTurnstile(closed)
       const gate = yield* Deferred.make<void>()
       const events: Array<string> = []
       const first = yield* Effect.fork(line.take(
@@ -64,7 +64,7 @@ describe("turnstile", () => {
 
   it.scoped("G4: a failed or dying send frees the next turn", () =>
     Effect.gen(function*() {
-      const line = yield* Turnstile.make(closed)
+      const line = yield* Admission.makeTurnstile(closed)
       assert.strictEqual(yield* Effect.flip(line.take(Effect.fail("boom"))), "boom")
       assert.isTrue(Exit.isFailure(yield* Effect.exit(line.take(Effect.die("defect")))))
       assert.strictEqual(yield* line.take(Effect.succeed(1)), 1)
@@ -73,7 +73,7 @@ describe("turnstile", () => {
   it.effect("G12: closing the scope fails the sender, the queued and the late", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
-      const line = yield* Scope.extend(Turnstile.make(closed), scope)
+      const line = yield* Scope.extend(Admission.makeTurnstile(closed), scope)
       let started = 0
       const callers = yield* Effect.forEach([1, 2, 3], () =>
         Effect.fork(line.take(Effect.zipRight(
@@ -94,7 +94,7 @@ describe("turnstile", () => {
     { plan: fc.array(fc.option(fc.nat({ max: 30 })), { maxLength: 25 }) },
     ({ plan }) =>
       Effect.scoped(Effect.gen(function*() {
-        const line = yield* Turnstile.make(closed)
+        const line = yield* Admission.makeTurnstile(closed)
         let seq = 0
         const sent: Array<readonly [number, number]> = []
         const fibers = yield* Effect.forEach(plan, (_, i) =>

@@ -12,15 +12,36 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as zlib from "node:zlib"
 import type { Dispatcher } from "undici"
 import * as TinkerTransport from "../../TinkerTransport.js"
 import { concat } from "../transport/bytes.js"
-import * as Authorities from "./authorities.js"
-import * as Dispatchers from "./dispatchers.js"
+import * as Connections from "./connections.js"
+import type { Settings } from "./connections.js"
 import * as Failures from "./failures.js"
 import * as Http2 from "./http2.js"
-import type { Settings } from "./settings.js"
-import { compress } from "./zstd.js"
+
+// -----------------------------------------------------------------------------
+// zstd from Node's own zlib, which has it since 22.15.
+// -----------------------------------------------------------------------------
+
+type Compress = (body: Uint8Array, callback: (error: Error | null, packed: Uint8Array) => void) => void
+
+const isCompress = (u: unknown): u is Compress => typeof u === "function"
+
+const native: unknown = "zstdCompress" in zlib ? zlib.zstdCompress : undefined
+
+/**
+ * A body that cannot be compressed is a defect: any bytes can be.
+ *
+ * @internal
+ */
+export const compress: ((body: Uint8Array) => Effect.Effect<Uint8Array>) | undefined = isCompress(native)
+  ? (body) =>
+    Effect.async<Uint8Array>((resume) => {
+      native(body, (error, packed) => resume(error === null ? Effect.succeed(packed) : Effect.die(error)))
+    })
+  : undefined
 
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2]
 
@@ -194,9 +215,9 @@ export const make = (settings: Settings): Effect.Effect<TinkerTransport.Service,
   Effect.gen(function*() {
     const clock = yield* Effect.clock
     const now = () => clock.unsafeCurrentTimeMillis()
-    const authorities = Authorities.make(settings.caFile)
+    const authorities = Connections.makeAuthorities(settings.caFile)
     const dispatchers = yield* Effect.acquireRelease(
-      Effect.sync(() => Dispatchers.make(settings, authorities)),
+      Effect.sync(() => Connections.makeDispatchers(settings, authorities)),
       (dispatchers) => Effect.promise(() => dispatchers.destroy())
     )
 

@@ -26,8 +26,36 @@ import * as TinkerConfig from "../../TinkerConfig.js"
 import * as TinkerError from "../../TinkerError.js"
 import type * as ApiClient from "../transport/apiClient.js"
 import * as Logs from "./logs.js"
-import * as Platform from "./platform.js"
 import * as TelemetryEvents from "./telemetryEvents.js"
+
+// -----------------------------------------------------------------------------
+// The system we run on, as Python's `platform.system()` would name it.
+// -----------------------------------------------------------------------------
+
+const names: Readonly<Record<string, string>> = { linux: "Linux", darwin: "Darwin", win32: "Windows" }
+
+const agents: ReadonlyArray<readonly [RegExp, string]> = [
+  [/windows/i, "Windows"],
+  [/mac os|macintosh|iphone|ipad/i, "Darwin"],
+  [/linux|android/i, "Linux"]
+]
+
+interface Host {
+  readonly process?: { readonly platform?: string }
+  readonly navigator?: { readonly userAgent?: string }
+}
+
+/**
+ * Node, Bun and Deno say it; a browser hints at it.
+ *
+ * @internal
+ */
+export const system = ({ navigator, process }: Host = globalThis): string => {
+  const platform = process?.platform
+  if (platform !== undefined && platform !== "browser") return names[platform] ?? platform
+  const agent = navigator?.userAgent ?? ""
+  return agents.find(([pattern]) => pattern.test(agent))?.[1] ?? "Unknown"
+}
 
 /** @internal */
 export interface Telemetry {
@@ -164,7 +192,7 @@ export const make: (api: ApiClient.Service) => Effect.Effect<Telemetry, never, S
       for (const pending of batch) events.push(build(pending, pending.id ??= yield* uuid))
       return new TelemetryEvent.TelemetrySendRequest({
         events,
-        platform: Platform.system(),
+        platform: system(),
         sdkVersion: TinkerConfig.wireVersion,
         sessionId: session?.id ?? (anonymous ??= `sessionless-${yield* uuid}`),
         processUuid: yield* processUuid

@@ -17,7 +17,7 @@ import type * as QueueState from "../../QueueState.js"
 import * as TinkerError from "../../TinkerError.js"
 import type { TinkerFuture } from "../../TinkerFuture.js"
 import * as Observer from "../observability/observer.js"
-import { forkQuietly } from "../transport/turnstile.js"
+import { forkQuietly } from "../transport/admission.js"
 import * as Poll from "./poll.js"
 
 /** @internal */

@@ -21,8 +21,8 @@ import type { RequestId } from "../../Id.js"
 import type * as QueueState from "../../QueueState.js"
 import type * as RetryPolicy from "../../RetryPolicy.js"
 import * as TinkerError from "../../TinkerError.js"
+import { forkQuietly } from "../transport/admission.js"
 import type * as ApiClient from "../transport/apiClient.js"
-import { forkQuietly } from "../transport/turnstile.js"
 
 /** @internal */
 export interface FuturesPoller {

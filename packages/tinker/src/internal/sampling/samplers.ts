@@ -13,10 +13,10 @@ import { SamplerHandle } from "../../SamplerHandle.js"
 import type { Options, Service, Settings } from "../../SamplingClient.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as Observer from "../observability/observer.js"
-import * as Heartbeat from "../session/heartbeat.js"
-import type { ServiceContext } from "../session/serviceContext.js"
-import * as ErrorChannel from "../transport/errorChannel.js"
-import { sampleMany } from "./sampleMany.js"
+import * as Session from "../session/session.js"
+import type { ServiceContext } from "../session/session.js"
+import * as Errors from "../transport/errors.js"
+import { sampleMany } from "./sampleRequest.js"
 import * as Sampling from "./sampling.js"
 
 const from = (method: string) => ({ module: "SamplingClient", method })
@@ -62,7 +62,7 @@ export const fromSession: (
         ),
       sampleMany: sampleMany((request) => run("sampleMany", request)),
       baseModel: Effect.map(
-        ErrorChannel.request(api.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") })),
+        Errors.toRequestError(api.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") })),
         (sampler) => sampler.baseModel
       ),
       events,
@@ -128,8 +128,8 @@ export const fromHandle: (
         `the sampler is at ${handle.holder.baseUrl}, the client is connected to ${api.config.baseUrl}`
       )
     }
-    const health = yield* SubscriptionRef.make<Heartbeat.Health>({ _tag: "Alive" })
-    yield* Effect.forkScoped(Heartbeat.run(api, handle.sessionId, health))
+    const health = yield* SubscriptionRef.make<Session.Health>({ _tag: "Alive" })
+    yield* Effect.forkScoped(Session.runHeartbeat(api, handle.sessionId, health))
     return yield* fromSession(service, handle.samplingSessionId, handle.sessionId, "copy", {
       recordStabilityInfo: handle.recordStabilityInfo,
       ...settings

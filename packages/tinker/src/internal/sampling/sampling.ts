@@ -13,8 +13,9 @@ import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Api from "../../Api.js"
+import type { ClientDynamicConfig } from "../../ClientConfig.js"
 import type { UntypedFuture } from "../../Future.js"
-import { SamplingSessionTarget } from "../../Future.js"
+import { CancelFutureRequest, SamplingSessionTarget } from "../../Future.js"
 import type { RequestId, SamplingSessionId } from "../../Id.js"
 import * as ModelInput from "../../ModelInput.js"
 import type * as QueueState from "../../QueueState.js"
@@ -22,22 +23,104 @@ import * as Sample from "../../Sample.js"
 import { JoinSamplingSessionRequest } from "../../Sampler.js"
 import type { SampleOptions, Settings } from "../../SamplingClient.js"
 import * as TinkerError from "../../TinkerError.js"
-import * as Meters from "../observability/meters.js"
+import * as Logs from "../observability/logs.js"
+import * as Observer from "../observability/observer.js"
 import * as Tracing from "../observability/tracing.js"
-import * as Decoder from "../polling/decoder.js"
 import * as Poll from "../polling/poll.js"
-import * as QueueLog from "../polling/queueLog.js"
-import type { ServiceContext } from "../session/serviceContext.js"
-import { promptBytes } from "../training/chunking.js"
-import type { RequestSlot } from "../transport/call.js"
-import * as ErrorChannel from "../transport/errorChannel.js"
-import * as FifoSemaphore from "../transport/fifoSemaphore.js"
+import type { ServiceContext } from "../session/session.js"
+import { promptBytes } from "../training/batches.js"
+import * as Admission from "../transport/admission.js"
+import type * as ApiClient from "../transport/apiClient.js"
+import type { RequestSlot } from "../transport/apiRequest.js"
+import * as Errors from "../transport/errors.js"
 import type * as Retry from "../transport/retry.js"
-import * as Cancellation from "./cancellation.js"
-import * as Dispatch from "./dispatch.js"
+import * as Dispatcher from "./dispatcher.js"
 import * as FuturesPoller from "./futuresPoller.js"
-import * as SampleProgress from "./sampleProgress.js"
 import * as SampleRequest from "./sampleRequest.js"
+
+// -----------------------------------------------------------------------------
+// Whether anything moves in a sampler: samples that wait while none has ended for too long are stuck.
+// -----------------------------------------------------------------------------
+
+/** @internal */
+export interface SampleProgress {
+  /** A sample begins. */
+  readonly begin: (now: number) => void
+  /** It has ended, with an answer or without. */
+  readonly end: (answered: boolean, now: number) => void
+  /** The reason to stop waiting, if there is one. */
+  readonly giveUp: (now: number) => TinkerError.TinkerError | undefined
+  /** Samples under way. */
+  readonly inFlight: () => number
+}
+
+/**
+ * @param within no answer for this long, while samples wait, means stuck
+ * @internal
+ */
+export const makeSampleProgress = (label: string, within: Duration.Duration): SampleProgress => {
+  const limit = Duration.toMillis(within)
+  let inFlight = 0
+  let moved = 0
+  return {
+    begin: (now) => {
+      // The time nobody asked does not count.
+      if (inFlight++ === 0) moved = now
+    },
+    end: (answered, now) => {
+      inFlight--
+      if (answered) moved = now
+    },
+    giveUp: (now) =>
+      now - moved <= limit ? undefined : new TinkerError.Stuck({
+        module: "SamplingClient",
+        method: "sample",
+        description: `none of the ${inFlight} samples under way from ${label} has been answered for ${
+          Duration.format(Duration.millis(now - moved))
+        }`
+      }),
+    inFlight: () => inFlight
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Telling the server about samples nobody waits for any more: when it allows it, as well as it goes, never in the
+// caller's way.
+// -----------------------------------------------------------------------------
+
+/** @internal */
+export type Cancel = (requestId: RequestId) => Effect.Effect<void>
+
+/** @internal */
+export const makeCancel = (options: {
+  readonly api: ApiClient.Service
+  readonly scope: Scope.Scope
+  readonly dynamicConfig: Effect.Effect<ClientDynamicConfig, TinkerError.TinkerError>
+}): Cancel => {
+  const { dynamicConfig, scope, api } = options
+  const line = Admission.makeSemaphore(1)
+  const post = Effect.fnUntraced(function*(requestId: RequestId) {
+    const { sampleCancelEnabled, sampleCancelMaxBatchSize } = yield* dynamicConfig
+    if (!sampleCancelEnabled) return
+    yield* line.resize(sampleCancelMaxBatchSize)
+    yield* line.withPermit(
+      api.call(Api.cancelFuture, new CancelFutureRequest({ requestId }), {
+        from: { module: "SamplingClient", method: "cancel" }
+      })
+    )
+  })
+  return (requestId) =>
+    post(requestId).pipe(
+      Effect.catchAll((error) =>
+        Effect.logDebug(`Sample ${requestId} could not be cancelled`, error.message).pipe(
+          Logs.of("SamplingClient", { requestId })
+        )
+      ),
+      Effect.interruptible,
+      Effect.forkIn(scope),
+      Effect.asVoid
+    )
+}
 
 const from = (method: string) => ({ module: "SamplingClient", method })
 
@@ -47,9 +130,9 @@ const clientRange = 1_000_000_000
 /** Keeps `clientRange` times the number within the integers a double holds exactly. */
 const mostRandomClients = 9_000_000
 
-const bySchema = Decoder.fromSchema(Sample.SampleResponse)
+const bySchema = Poll.fromSchema(Sample.SampleResponse)
 
-const decoder: Decoder.Decoder<Sample.SampleResponse> = {
+const decoder: Poll.Decoder<Sample.SampleResponse> = {
   protobuf: (body) => Either.mapLeft(Sample.decodeResponse(body), (error) => error.description ?? error.message),
   json: bySchema.json
 }
@@ -93,22 +176,22 @@ export const make: (
     const config = yield* service.clientConfig
     const scope = yield* Effect.scope
     const policies = yield* api.policies
-    const dispatch = Dispatch.ofTenant(api.tenant)
+    const dispatch = Dispatcher.ofTenant(api.tenant)
     yield* dispatch.resize(config.sampleDispatchBytesSemaphoreSize)
     const events = yield* Effect.acquireRelease(PubSub.sliding<QueueState.Event>(64), PubSub.shutdown)
-    const log = QueueLog.make(`Sampling from ${samplingSessionId}`)
+    const log = Logs.makeQueueLog(`Sampling from ${samplingSessionId}`)
     const onEvent = (event: QueueState.Event) => Effect.zipRight(PubSub.publish(events, event), log(event))
     const patience = Duration.decode(settings.progressTimeout ?? "2 hours")
-    const progress = SampleProgress.make(
+    const progress = makeSampleProgress(
       samplingSessionId,
       config.sampleEnableStuckDetection ? patience : Duration.infinity
     )
     // With the shared poll, a sample in progress costs the server no held request.
     const sharedPoll = config.sampleUseRetrieveFutures
-    const permits = FifoSemaphore.make(config.sampleMaxConcurrentRequests)
-    const cancel = Cancellation.make({ api, scope, dynamicConfig: service.dynamicConfig })
+    const permits = Admission.makeSemaphore(config.sampleMaxConcurrentRequests)
+    const cancel = makeCancel({ api, scope, dynamicConfig: service.dynamicConfig })
 
-    const joined = FifoSemaphore.make(1)
+    const joined = Admission.makeSemaphore(1)
     let client = numbering === "original" ? 0 : undefined
     let count = 0
     const join = Effect.gen(function*() {
@@ -161,7 +244,7 @@ export const make: (
 
     const reopened = dispatch.opened(progress.giveUp)
 
-    const dispatched = (submission: Dispatch.Submission<UntypedFuture>) =>
+    const dispatched = (submission: Dispatcher.Submission<UntypedFuture>) =>
       api.tracing.spans
         ? Tracing.queued("dispatch", (send) => dispatch.submit({ ...submission, send }), submission.send)
         : dispatch.submit(submission)
@@ -194,7 +277,7 @@ export const make: (
         return dispatched({
           bytes,
           giveUp: progress.giveUp,
-          onAdmitted: (now) => Meters.waited("dispatch", now - started),
+          onAdmitted: (now) => Observer.waited("dispatch", now - started),
           send: api.call(Api.asample, request, {
             from: sample.from,
             slot: sample,
@@ -214,7 +297,7 @@ export const make: (
       const missing = SampleRequest.unanswered(request, response)
       let tokens = 0
       for (const sequence of response.sequences) tokens += sequence.tokens.length
-      Meters.tokensOut(tokens)
+      Observer.tokensOut(tokens)
       return missing === undefined
         ? Effect.succeed(SampleRequest.named(response, receipt))
         : new TinkerError.MalformedResponse({ ...sample.from, requestId: receipt.requestId, description: missing })
@@ -277,13 +360,13 @@ export const make: (
           emitFinal(sample, cause, now)
           sample.inFlight?.cancel()
           return sample.accepted !== undefined && Cause.isInterrupted(cause)
-            ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(ErrorChannel.samplingCause(cause)))
-            : Effect.failCause(ErrorChannel.samplingCause(cause))
+            ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(Errors.toSamplingCause(cause)))
+            : Effect.failCause(Errors.toSamplingCause(cause))
         },
         onSuccess: (value) => {
           const now = clock.unsafeCurrentTimeMillis()
           end(true, now)
-          Meters.finished("Sample", now - sample.started)
+          Observer.finished("Sample", now - sample.started)
           return Effect.succeed(value)
         }
       })
@@ -328,8 +411,8 @@ export const make: (
         }
         const attempt = once(draft.right, sample, promptBytes(prompt))
         const work = inProgress(sample, config.sampleNoRetries ? attempt : resubmitted(attempt, sample))
-        const tokens = Meters.lengthOf(prompt)
-        Meters.tokensIn("Sample", tokens)
+        const tokens = Observer.lengthOf(prompt)
+        Observer.tokensIn("Sample", tokens)
         if (!api.tracing.spans) return work
         return Tracing.within(`SamplingClient.${method}`, {
           "tinker.sampling_session_id": samplingSessionId,

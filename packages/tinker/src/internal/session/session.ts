@@ -4,8 +4,10 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
@@ -18,17 +20,114 @@ import type { SessionId } from "../../Id.js"
 import * as RetryPolicy from "../../RetryPolicy.js"
 import type * as ServiceClient from "../../ServiceClient.js"
 import type { FinishReason } from "../../Session.js"
-import { CreateSessionRequest } from "../../Session.js"
+import { CreateSessionRequest, SessionHeartbeatRequest } from "../../Session.js"
 import * as TinkerConfig from "../../TinkerConfig.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as Logs from "../observability/logs.js"
 import * as Observer from "../observability/observer.js"
 import type * as Telemetry from "../observability/telemetry.js"
+import * as Admission from "../transport/admission.js"
 import type * as ApiClient from "../transport/apiClient.js"
-import * as Input from "../transport/input.js"
-import * as Startup from "../transport/startup.js"
-import * as Turnstile from "../transport/turnstile.js"
-import * as Heartbeat from "./heartbeat.js"
+import * as Errors from "../transport/errors.js"
+import * as SharedConfig from "./clientConfig.js"
+
+// -----------------------------------------------------------------------------
+// The beat that keeps a session alive, and what it says about the session.
+// -----------------------------------------------------------------------------
+
+/** @internal */
+export type Health =
+  | { readonly _tag: "NotStarted" }
+  | { readonly _tag: "Alive" }
+  | { readonly _tag: "Failing"; readonly duration: Duration.Duration; readonly error: TinkerError.TinkerError }
+  | { readonly _tag: "Ended" }
+
+const period = Duration.seconds(10)
+
+/** The first missed beat may be chance; from the second on we speak, at most once a minute. */
+const warnAfter = 15_000
+const warnEvery = 60_000
+
+/**
+ * Beats until the server says that the session has ended.
+ *
+ * @internal
+ */
+export const runHeartbeat = Effect.fnUntraced(function*(
+  api: ApiClient.Service,
+  sessionId: SessionId,
+  health: SubscriptionRef.SubscriptionRef<Health>
+) {
+  const beat = api.call(Api.heartbeat, new SessionHeartbeatRequest({ sessionId }), {
+    from: { module: "ServiceClient", method: "heartbeat" }
+  })
+  let alive = yield* Clock.currentTimeMillis
+  let warned = Number.NEGATIVE_INFINITY
+  let failing = false
+  while (true) {
+    yield* Effect.sleep(period)
+    const answer = yield* Effect.either(beat)
+    const now = yield* Clock.currentTimeMillis
+    if (Either.isRight(answer)) {
+      if (warned > alive) yield* Effect.logInfo(`Session ${sessionId} is reachable again`)
+      if (failing) yield* SubscriptionRef.set(health, { _tag: "Alive" })
+      failing = false
+      alive = now
+      continue
+    }
+    const error = answer.left
+    if (error.status === 410) {
+      yield* SubscriptionRef.set(health, { _tag: "Ended" })
+      return yield* Effect.logInfo(`Session ${sessionId} has ended: no more heartbeats`)
+    }
+    failing = true
+    yield* SubscriptionRef.set(health, { _tag: "Failing", duration: Duration.millis(now - alive), error })
+    if (now - alive > warnAfter && now - warned >= warnEvery) {
+      warned = now
+      yield* Effect.logWarning(
+        `Session ${sessionId}: no heartbeat got through for ${
+          Duration.format(Duration.seconds(Math.round((now - alive) / 1000)))
+        }; the service will end the session if this goes on`,
+        error.message
+      )
+    }
+  }
+}, (beating) =>
+  // A beat every ten seconds is noise among spans.
+  Effect.withTracerEnabled(beating, false).pipe(
+    Logs.of("Heartbeat")
+  ))
+
+// -----------------------------------------------------------------------------
+// What the clients of one `ServiceClient` are made from: its session, the way to the server, and the numbers the session
+// hands out.
+// -----------------------------------------------------------------------------
+
+/** @internal */
+export interface ServiceContext extends Pick<Session, "sessionId" | "clientConfig" | "dynamicConfig"> {
+  readonly api: ApiClient.Service
+  readonly budgets: SharedConfig.Budgets
+  readonly nextModelSeqId: () => number
+  readonly nextSamplingSessionSeqId: () => number
+  readonly nextCustomLossSeqId: () => number
+}
+
+/** @internal */
+export const makeServiceContext = (api: ApiClient.Service, session: Session): ServiceContext => {
+  let models = 0
+  let samplers = 0
+  let losses = 0
+  return {
+    sessionId: session.sessionId,
+    clientConfig: session.clientConfig,
+    dynamicConfig: session.dynamicConfig,
+    api,
+    budgets: SharedConfig.budgets(api),
+    nextModelSeqId: () => models++,
+    nextSamplingSessionSeqId: () => samplers++,
+    nextCustomLossSeqId: () => losses++
+  }
+}
 
 /** @internal */
 export type Session = Pick<
@@ -62,15 +161,15 @@ export const make: (
   options: ServiceClient.SessionOptions | undefined
 ) => Effect.Effect<Session, never, Scope.Scope> = Effect.fnUntraced(function*(api, telemetry, options) {
   const background = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.sequential)
-  const health = yield* SubscriptionRef.make<Heartbeat.Health>({ _tag: "NotStarted" })
+  const health = yield* SubscriptionRef.make<Health>({ _tag: "NotStarted" })
   const dynamic = yield* Ref.make(Option.none<ClientDynamicConfig>())
   // One at a time, and a caller who leaves does not leave half a session behind.
-  const line = yield* Turnstile.make(finished)
+  const line = yield* Admission.makeTurnstile(finished)
   let session: SessionId | undefined
   let outcome: Outcome | undefined
   let reported = false
 
-  const clientConfig = Startup.configure(api, { from: from("clientConfig") })
+  const clientConfig = SharedConfig.configure(api, { from: from("clientConfig") })
 
   const fetchDynamic = (retry: boolean) =>
     api.call(Api.dynamicConfig, new ClientConfigRequest({ sdkVersion: TinkerConfig.wireVersion }), {
@@ -107,7 +206,7 @@ export const make: (
     if (outcome !== undefined) return yield* finished
     if (session !== undefined) return session
     yield* firstDynamic
-    const request = yield* Input.request(from("sessionId"), () =>
+    const request = yield* Errors.buildRequest(from("sessionId"), () =>
       new CreateSessionRequest({
         tags: api.config.tags,
         userMetadata: options?.userMetadata ?? {},
@@ -129,7 +228,7 @@ export const make: (
       if (answer.errorMessage !== undefined) yield* Effect.logError(answer.errorMessage)
     }).pipe(Logs.of("ServiceClient", { sessionId: session }))
     yield* SubscriptionRef.set(health, { _tag: "Alive" })
-    yield* Effect.forkIn(Heartbeat.run(api, session, health), background)
+    yield* Effect.forkIn(runHeartbeat(api, session, health), background)
     if (api.config.compatibility.dynamicConfig) yield* Effect.forkIn(refresh, background)
     return session
   })

@@ -14,12 +14,11 @@ import { CreateModelRequest, CreateModelResponse } from "../../Model.js"
 import type { OptimizerConfig } from "../../Optimizer.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as Weights from "../../Weights.js"
-import * as Meters from "../observability/meters.js"
-import * as Decoder from "../polling/decoder.js"
+import * as Logs from "../observability/logs.js"
+import * as Observer from "../observability/observer.js"
 import * as Poll from "../polling/poll.js"
-import * as QueueLog from "../polling/queueLog.js"
-import type { ServiceContext } from "../session/serviceContext.js"
-import * as Input from "../transport/input.js"
+import type { ServiceContext } from "../session/session.js"
+import * as Errors from "../transport/errors.js"
 
 /** @internal */
 export interface LoraOptions {
@@ -67,7 +66,7 @@ const from = (method: string) => ({ module: "TrainingClient", method })
 
 /** @internal */
 export const request = <A>(method: string, build: () => A): Effect.Effect<A, TinkerError.InvalidInput> =>
-  Input.request(from(method), build)
+  Errors.buildRequest(from(method), build)
 
 /**
  * A creation has no client yet, so its poll is run right here and not shared.
@@ -80,7 +79,7 @@ export const result = <A>(options: {
   readonly requestType: string
   readonly from: { readonly module: string; readonly method: string }
   readonly label: string
-  readonly decoder: Decoder.Decoder<A>
+  readonly decoder: Poll.Decoder<A>
   readonly started: number
 }): Effect.Effect<A, TinkerError.TinkerError> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
@@ -93,14 +92,14 @@ export const result = <A>(options: {
       from: options.from,
       decoder: options.decoder,
       roundtrip: (now - options.started) / 1000,
-      onEvent: QueueLog.make(options.label)
+      onEvent: Logs.makeQueueLog(options.label)
     }).pipe(Effect.tap(() =>
-      Effect.map(Clock.currentTimeMillis, (end) => Meters.finished(options.requestType, end - options.started))
+      Effect.map(Clock.currentTimeMillis, (end) => Observer.finished(options.requestType, end - options.started))
     ))
   })
 
-const created = Decoder.fromSchema(CreateModelResponse)
-const loaded = Decoder.fromSchema(Weights.LoadWeightsResponse)
+const created = Poll.fromSchema(CreateModelResponse)
+const loaded = Poll.fromSchema(Weights.LoadWeightsResponse)
 
 const create: (
   service: ServiceContext,

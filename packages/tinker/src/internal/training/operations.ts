@@ -10,26 +10,173 @@ import * as Api from "../../Api.js"
 import type * as CustomLoss from "../../CustomLoss.js"
 import * as Datum from "../../Datum.js"
 import * as ForwardBackward from "../../ForwardBackward.js"
-import type { ModelId } from "../../Id.js"
+import type { ModelId, SamplingSessionId } from "../../Id.js"
 import * as Loss from "../../Loss.js"
 import { GetInfoRequest } from "../../Model.js"
 import * as Optimizer from "../../Optimizer.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as TinkerFuture from "../../TinkerFuture.js"
 import type * as TrainingClient from "../../TrainingClient.js"
-import * as Meters from "../observability/meters.js"
-import * as Decoder from "../polling/decoder.js"
-import * as QueueLog from "../polling/queueLog.js"
+import * as Weights from "../../Weights.js"
+import * as Logs from "../observability/logs.js"
+import * as Observer from "../observability/observer.js"
+import * as Poll from "../polling/poll.js"
 import * as Samplers from "../sampling/samplers.js"
-import type { ServiceContext } from "../session/serviceContext.js"
-import * as ErrorChannel from "../transport/errorChannel.js"
-import * as Chunking from "./chunking.js"
-import { combine } from "./combine.js"
+import type { ServiceContext } from "../session/session.js"
+import * as Errors from "../transport/errors.js"
+import * as Batches from "./batches.js"
+import { combine } from "./batches.js"
 import * as Creation from "./creation.js"
-import * as customLoss from "./customLoss.js"
-import * as Saving from "./saving.js"
+import * as Losses from "./losses.js"
 import * as Submission from "./submission.js"
 import * as Unobserved from "./unobserved.js"
+
+// -----------------------------------------------------------------------------
+// A model's weights on their way to checkpoints, samplers and back, each a request in its turn.
+// -----------------------------------------------------------------------------
+
+const saved = Poll.fromSchema(Weights.SaveWeightsResponse)
+const loaded = Poll.fromSchema(Weights.LoadWeightsResponse)
+const savedForSampler = Poll.fromSchema(Weights.SaveWeightsForSamplerResult)
+const savedExternal = Poll.fromSchema(Weights.SaveWeightsExternalResult)
+
+/**
+ * @internal
+ */
+export const lacks = (method: string, requestIds: ReadonlyArray<string>, what: string) =>
+  new TinkerError.MalformedResponse({
+    module: "TrainingClient",
+    method,
+    requestId: requestIds.join(", "),
+    description: `the result has no ${what}`
+  })
+
+/** @internal */
+export type Saving = Pick<
+  TrainingClient.Service,
+  | "saveState"
+  | "loadState"
+  | "loadStateWithOptimizer"
+  | "saveWeightsForSampler"
+  | "saveWeightsEphemeral"
+  | "saveWeightsExternal"
+>
+
+/** @internal */
+export const makeSaving = ({ line, modelId, nextSamplingSessionSeqId }: {
+  readonly line: Submission.Submission
+  readonly modelId: ModelId
+  readonly nextSamplingSessionSeqId: () => number
+}): Saving => {
+  const saveState: TrainingClient.Service["saveState"] = (name, options) =>
+    line.one(
+      { method: "saveState", requestType: "SaveWeights", decoder: saved, isBarrier: true },
+      (seqId) =>
+        Effect.flatMap(
+          Creation.request("saveState", () =>
+            new Weights.SaveWeightsRequest({
+              ...options,
+              modelId,
+              seqId,
+              path: name,
+              overwrite: options?.overwrite ?? false
+            })),
+          (body) => line.call(Api.saveWeights, body, "saveState")
+        )
+    )
+
+  const load = (method: string, optimizer: boolean): TrainingClient.Service["loadState"] => (path, options) =>
+    line.one({ method, requestType: "LoadWeights", decoder: loaded }, (seqId) =>
+      Effect.flatMap(
+        Creation.request(method, () =>
+          new Weights.LoadWeightsRequest({
+            modelId,
+            seqId,
+            path,
+            optimizer,
+            weightsAccessToken: Creation.token(options?.weightsAccessToken)
+          })),
+        (body) => line.call(Api.loadWeights, body, method)
+      ))
+
+  const saveForSampler = (
+    method: string,
+    fields: () => Partial<Pick<Weights.SaveWeightsForSamplerRequest, "path" | "samplingSessionSeqId">>,
+    options?: TrainingClient.SaveOptions
+  ) => {
+    // The sampler's number is part of the request: a resend must carry the same one.
+    let drawn: ReturnType<typeof fields> | undefined
+    return line.one(
+      { method, requestType: "SaveWeightsForSampler", decoder: savedForSampler, isBarrier: true },
+      (seqId) =>
+        Effect.flatMap(
+          Creation.request(
+            method,
+            () => new Weights.SaveWeightsForSamplerRequest({ modelId, seqId, ...(drawn ??= fields()), ...options })
+          ),
+          (body) => line.call(Api.saveWeightsForSampler, body, method)
+        )
+    )
+  }
+
+  const saveWeightsForSampler: TrainingClient.Service["saveWeightsForSampler"] = (name, options) => {
+    const method = "saveWeightsForSampler"
+    return Effect.map(
+      saveForSampler(method, () => ({ path: name }), options),
+      (future) =>
+        TinkerFuture.mapEither(future, ({ path }) =>
+          path === undefined
+            ? Either.left(lacks(method, future.requestIds, "path"))
+            : Either.right(new Weights.SaveWeightsForSamplerResponse({ path })))
+    )
+  }
+
+  const saveWeightsEphemeral: TrainingClient.Service["saveWeightsEphemeral"] = Effect.suspend(() => {
+    const method = "saveWeightsEphemeral"
+    return Effect.map(
+      saveForSampler(method, () => ({ samplingSessionSeqId: nextSamplingSessionSeqId() })),
+      (future) =>
+        TinkerFuture.mapEither(
+          future,
+          ({ samplingSessionId }): Either.Either<SamplingSessionId, TinkerError.TinkerError> =>
+            samplingSessionId === undefined
+              ? Either.left(lacks(method, future.requestIds, "sampling_session_id"))
+              : Either.right(samplingSessionId)
+        )
+    )
+  })
+
+  const saveWeightsExternal: TrainingClient.Service["saveWeightsExternal"] = (name, options) => {
+    const method = "saveWeightsExternal"
+    return Effect.map(
+      line.one(
+        { method, requestType: "SaveWeightsExternal", decoder: savedExternal, isBarrier: true },
+        (seqId) =>
+          Effect.flatMap(
+            Creation.request(
+              method,
+              () => new Weights.SaveWeightsExternalRequest({ modelId, seqId, path: name, ...options })
+            ),
+            (body) => line.call(Api.saveWeightsExternal, body, method)
+          )
+      ),
+      (future) =>
+        TinkerFuture.mapEither(future, ({ path }) =>
+          path === undefined
+            ? Either.left(lacks(method, future.requestIds, "path"))
+            : Either.right(new Weights.SaveWeightsExternalResponse({ path })))
+    )
+  }
+
+  return {
+    saveState,
+    loadState: load("loadState", false),
+    loadStateWithOptimizer: load("loadStateWithOptimizer", true),
+    saveWeightsForSampler,
+    saveWeightsEphemeral,
+    saveWeightsExternal
+  }
+}
 
 /** @internal */
 export interface AdamOptions {
@@ -50,13 +197,13 @@ export interface AdamOptions {
 /** @internal */
 export type OptimizerInput = Optimizer.OptimizerParams | AdamOptions
 
-const decodeOutput: Decoder.Decoder<ForwardBackward.Output> = {
-  ...Decoder.fromSchema(ForwardBackward.OutputFromJson),
+const decodeOutput: Poll.Decoder<ForwardBackward.Output> = {
+  ...Poll.fromSchema(ForwardBackward.OutputFromJson),
   protobuf: (body) =>
     Either.mapLeft(ForwardBackward.decodeOutput(body), (error) => error.description ?? "not a result of a pass")
 }
 
-const optimStepped = Decoder.fromSchema(Optimizer.OptimStepResponse)
+const optimStepped = Poll.fromSchema(Optimizer.OptimStepResponse)
 const from = (method: string) => ({ module: "TrainingClient", method })
 
 const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ ...from(method), description })
@@ -124,7 +271,7 @@ export const make: (options: {
     unobserved,
     service,
     module: "TrainingClient",
-    report: QueueLog.make(`Training of ${modelId}`),
+    report: Logs.makeQueueLog(`Training of ${modelId}`),
     attributes: { "tinker.model_id": modelId },
     // The smallest forward pass there is. Under a key of its own: it is not the request whose number it takes.
     placeholder: (seqId) =>
@@ -134,7 +281,7 @@ export const make: (options: {
         { from: from("submit"), idempotencyKey: `effect-tinker-${modelId}-${seqId}-placeholder` }
       )
   })
-  const saving = Saving.make({ line, modelId, nextSamplingSessionSeqId })
+  const saving = makeSaving({ line, modelId, nextSamplingSessionSeqId })
   let lastStep: number | undefined
 
   const request = (pass: Pass, data: ReadonlyArray<Datum.Datum>, seqId?: number): ForwardBackward.Request => ({
@@ -152,7 +299,7 @@ export const make: (options: {
     const problem = Loss.problem(pass.data, pass.lossFn)
     if (problem !== undefined) return yield* invalid(pass.method, problem)
     const config = yield* service.clientConfig
-    const batches = Chunking.split(pass.data, {
+    const batches = Batches.split(pass.data, {
       maxCount: config.fwdbwdMaxChunkLen,
       maxBytes: config.fwdbwdMaxChunkBytesCount
     })
@@ -170,10 +317,10 @@ export const make: (options: {
   const send = (
     on: Submission.Submission,
     pass: Pass,
-    { batches, parallel }: { readonly batches: ReadonlyArray<Chunking.Batch>; readonly parallel: boolean }
+    { batches, parallel }: { readonly batches: ReadonlyArray<Batches.Batch>; readonly parallel: boolean }
   ): TrainingClient.Operation<ForwardBackward.Output> => {
     const requestType = pass.forwardOnly ? "Forward" : "ForwardBackward"
-    const tokens = pass.data.reduce((sum, { modelInput }) => sum + Meters.lengthOf(modelInput), 0)
+    const tokens = pass.data.reduce((sum, { modelInput }) => sum + Observer.lengthOf(modelInput), 0)
     return on.many(
       {
         method: pass.method,
@@ -186,7 +333,7 @@ export const make: (options: {
       ),
       parallel
     ).pipe(Effect.map((futures) => {
-      Meters.tokensIn(requestType, tokens)
+      Observer.tokensIn(requestType, tokens)
       return TinkerFuture.map(TinkerFuture.all(futures), combined)
     }))
   }
@@ -205,14 +352,14 @@ export const make: (options: {
   ) {
     const method = "forwardBackwardCustom"
     const surrogate = { method, lossFn: "cross_entropy", lossFnConfig: undefined } as const
-    const scored = yield* run({ ...surrogate, data: yield* customLoss.forwardData(data), forwardOnly: true })
-    const evaluated = yield* customLoss.evaluate(loss, data, yield* scored)
+    const scored = yield* run({ ...surrogate, data: yield* Losses.forwardData(data), forwardOnly: true })
+    const evaluated = yield* Losses.evaluate(loss, data, yield* scored)
     const pass = yield* run({ ...surrogate, data: evaluated.data, forwardOnly: false })
-    return TinkerFuture.map(pass, (output) => customLoss.mergeMetrics(output, evaluated))
+    return TinkerFuture.map(pass, (output) => Losses.mergeMetrics(output, evaluated))
   })
 
   const stepped = (now: number): void => {
-    if (lastStep !== undefined) Meters.stepped(now - lastStep)
+    if (lastStep !== undefined) Observer.stepped(now - lastStep)
     lastStep = now
   }
 
@@ -267,7 +414,7 @@ export const make: (options: {
     Effect.zipRight(unobserved.settle("createSamplingClient"), Samplers.make(service, { ...settings, modelPath }))
 
   const getInfo: TrainingClient.Service["getInfo"] = Effect.suspend(() =>
-    ErrorChannel.request(api.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") }))
+    Errors.toRequestError(api.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") }))
   )
 
   return {
@@ -285,7 +432,7 @@ export const make: (options: {
     tokenizerId: Effect.flatMap(getInfo, ({ modelData, modelName }) => {
       // A suffix after the colon names a variant of the service's own.
       const id = (modelData.tokenizerId ?? modelData.modelName ?? modelName)?.split(":")[0]
-      return id === undefined || id === "" ? Saving.lacks("tokenizerId", [], "name of a tokenizer") : Effect.succeed(id)
+      return id === undefined || id === "" ? lacks("tokenizerId", [], "name of a tokenizer") : Effect.succeed(id)
     })
   }
 })

@@ -11,15 +11,14 @@ import type * as Endpoint from "../../Endpoint.js"
 import type * as Future from "../../Future.js"
 import * as TinkerError from "../../TinkerError.js"
 import type * as TinkerFuture from "../../TinkerFuture.js"
-import * as Meters from "../observability/meters.js"
+import type * as Logs from "../observability/logs.js"
 import * as Observer from "../observability/observer.js"
 import * as Tracing from "../observability/tracing.js"
 import * as Accepted from "../polling/accepted.js"
-import type * as Decoder from "../polling/decoder.js"
-import type * as QueueLog from "../polling/queueLog.js"
-import type { ServiceContext } from "../session/serviceContext.js"
-import * as Turnstile from "../transport/turnstile.js"
-import * as Numbering from "./numbering.js"
+import type * as Poll from "../polling/poll.js"
+import type { ServiceContext } from "../session/session.js"
+import * as Admission from "../transport/admission.js"
+import * as Sequence from "./sequence.js"
 import type * as Unobserved from "./unobserved.js"
 
 /** An operation that answers with a future. */
@@ -27,7 +26,7 @@ interface Operation<A> {
   readonly method: string
   /** The name the server knows it by. */
   readonly requestType: string
-  readonly decoder: Decoder.Decoder<A>
+  readonly decoder: Poll.Decoder<A>
   /** For its span. */
   readonly attributes?: Readonly<Record<string, unknown>> | undefined
   /** Called when its result has arrived. */
@@ -52,11 +51,11 @@ type Acceptance<A> = Effect.Effect<TinkerFuture.TinkerFuture<A>, TinkerError.Tin
 /** @internal */
 export interface Submission {
   /** One request in its turn. */
-  readonly one: <A>(operation: Operation<A>, send: Numbering.Send) => Acceptance<A>
+  readonly one: <A>(operation: Operation<A>, send: Sequence.Send) => Acceptance<A>
   /** Several requests of one operation in one turn; `first last` when they go in parallel. */
   readonly many: <A>(
     operation: Operation<A>,
-    sends: ReadonlyArray<Numbering.Send>,
+    sends: ReadonlyArray<Sequence.Send>,
     parallel: boolean
   ) => Effect.Effect<ReadonlyArray<TinkerFuture.TinkerFuture<A>>, TinkerError.TinkerError>
   /** Runs several submissions in one turn, so that nothing comes between them. */
@@ -76,11 +75,11 @@ export interface Submission {
 export const make: (options: {
   readonly service: ServiceContext
   readonly module: string
-  readonly report: QueueLog.Report
+  readonly report: Logs.Report
   /** Of every span. */
   readonly attributes: Readonly<Record<string, unknown>>
   /** A request of the model that changes nothing. */
-  readonly placeholder: Numbering.Send
+  readonly placeholder: Sequence.Send
   readonly unobserved: Unobserved.Unobserved
 }) => Effect.Effect<Submission, never, Scope.Scope> = Effect.fnUntraced(function*({
   attributes,
@@ -92,10 +91,10 @@ export const make: (options: {
 }) {
   const { api, budgets } = service
   const scope = yield* Effect.scope
-  const line = yield* Turnstile.make(
+  const line = yield* Admission.makeTurnstile(
     new TinkerError.Closed({ module, method: "submit", description: "its scope closed before the server answered" })
   )
-  const numbering = Numbering.make({ api, placeholder })
+  const numbering = Sequence.make({ api, placeholder })
 
   const future = <A>(
     operation: Operation<A>,
@@ -121,7 +120,7 @@ export const make: (options: {
             onEvent: report,
             onObserved,
             onResult: (end) => {
-              Meters.finished(operation.requestType, end - started)
+              Observer.finished(operation.requestType, end - started)
               operation.onResult?.(end)
             }
           })
@@ -134,14 +133,14 @@ export const make: (options: {
     })
 
   /** The number a request was sent under, for the one who keeps its future. */
-  const noted = (send: Numbering.Send) => {
+  const noted = (send: Sequence.Send) => {
     const note = { seqId: 0, send: (seqId: number) => send(note.seqId = seqId) }
     return note
   }
 
   const sendOne = <A>(
     operation: Operation<A>,
-    send: Numbering.Send,
+    send: Sequence.Send,
     started: number,
     caller: Caller
   ): Acceptance<A> =>
@@ -156,7 +155,7 @@ export const make: (options: {
 
   const sendMany = <A>(
     operation: Operation<A>,
-    sends: ReadonlyArray<Numbering.Send>,
+    sends: ReadonlyArray<Sequence.Send>,
     parallel: boolean,
     started: number,
     caller: Caller
@@ -204,7 +203,7 @@ export const make: (options: {
     Effect.clockWith((clock) => {
       const asked = clock.unsafeCurrentTimeMillis()
       const admitted = Effect.suspend(() => {
-        Meters.waited("turn", clock.unsafeCurrentTimeMillis() - asked)
+        Observer.waited("turn", clock.unsafeCurrentTimeMillis() - asked)
         return send
       })
       return api.tracing.spans ? Tracing.queued("turn", line.take, admitted) : line.take(admitted)

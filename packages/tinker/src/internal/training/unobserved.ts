@@ -19,7 +19,7 @@ import * as RetryPolicy from "../../RetryPolicy.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as Logs from "../observability/logs.js"
 import * as Accepted from "../polling/accepted.js"
-import { forkQuietly } from "../transport/turnstile.js"
+import { forkQuietly } from "../transport/admission.js"
 
 /** Operations outstanding before the oldest are settled in the background. */
 const backlog = 128

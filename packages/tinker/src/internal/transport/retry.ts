@@ -15,7 +15,7 @@ import * as RetryPolicy from "../../RetryPolicy.js"
 import type * as TinkerError from "../../TinkerError.js"
 import * as Logs from "../observability/logs.js"
 import type * as Observer from "../observability/observer.js"
-import type * as Billing from "./billing.js"
+import type * as Tenants from "./tenants.js"
 
 /** Accepted work waits for a bill to be paid; a start, a listing or a heartbeat does not. */
 const waitsForBilling = new Set<RetryPolicy.Class>(["submit", "poll", "sample"])
@@ -90,7 +90,7 @@ const step = (policy: RetryPolicy.Policy, state: unknown, now: number, error: Ti
 
 /** @internal */
 export const make = (options: {
-  readonly billing: Billing.Billing
+  readonly billing: Tenants.Billing
   readonly observers: Observer.Observers
   /** In force where the caller's context has none. */
   readonly policies: RetryPolicy.Policies

@@ -6,7 +6,7 @@
 import * as Schema from "effect/Schema"
 import { wireVersion } from "../../TinkerConfig.js"
 import { AccessScope } from "../../TrainingRun.js"
-import { required } from "./wire.js"
+import { required } from "./json.js"
 
 /** @internal */
 export const startup = { pool: "session", retry: "startup" } as const

@@ -3,10 +3,10 @@ import type { LossFnOutput, Output } from "../../../ForwardBackward.js"
 import type { Dtype, Values } from "../../../TensorData.js"
 import { TensorData, toDense } from "../../../TensorData.js"
 import { product } from "../numbers.js"
-import { heldMessage, readEntry, readNumber } from "./map.js"
+import * as Fields from "./fields.js"
+import { heldMessage, readEntry, readNumber } from "./fields.js"
 import * as reader from "./reader.js"
 import type { Reader } from "./reader.js"
-import * as tensor from "./tensor.js"
 import type { Writer } from "./writer.js"
 import { sortedKeys } from "./writer.js"
 
@@ -86,10 +86,10 @@ export const describe = (output: Output): (writer: Writer) => void => {
         writer.begin(2)
         writer.presentText(1, one.name)
         writer.begin(2)
-        tensor.writeValues(writer, 1, one.data, false)
+        Fields.writeValues(writer, 1, one.data, false)
         const size = one.dtype === "float32" ? 4 : 8
         writer.int64s(2, Float64Array.from(one.offsets, (offset) => offset * size))
-        writer.presentUint(3, tensor.dtypeNumber(one.dtype))
+        writer.presentUint(3, Fields.dtypeNumber(one.dtype))
         writer.uints(4, one.trailing)
         writer.end()
         writer.end()
@@ -222,8 +222,8 @@ const readBatched = (held: Reader | undefined, name: string): ReadonlyArray<Tens
         message.skip()
     }
   }
-  const size = tensor.itemSize(dtype, name)
-  const values = tensor.readValues(dtype, bytes, name)
+  const size = Fields.itemSize(dtype, name)
+  const values = Fields.readValues(dtype, bytes, name)
   const offsets = reader.int64s(offsetBytes, name)
   const row = product(trailingShape)
   const { data } = values

@@ -6,10 +6,10 @@ import type { Chunk } from "../../../ModelInput.js"
 import { Dmel, EncodedText, fromChunks, Image, ImageFormat } from "../../../ModelInput.js"
 import type { TensorData } from "../../../TensorData.js"
 import { firstNotInt32 } from "../numbers.js"
-import { heldMessage, readEntry, readNumber } from "./map.js"
+import * as Fields from "./fields.js"
+import { heldMessage, readEntry, readNumber } from "./fields.js"
 import * as reader from "./reader.js"
 import type { Reader } from "./reader.js"
-import * as tensor from "./tensor.js"
 import type { Writer } from "./writer.js"
 import { sortedKeys } from "./writer.js"
 
@@ -66,7 +66,7 @@ const writeDatum = (writer: Writer, datum: Datum): void => {
     writer.begin(2)
     writer.presentText(1, key)
     writer.begin(2)
-    tensor.write(writer, value)
+    Fields.write(writer, value)
     writer.end()
     writer.end()
   }
@@ -198,7 +198,7 @@ const readDatum = (message: Reader): Datum => {
   return new Datum({ modelInput: fromChunks(chunks), lossFnInputs: Object.fromEntries(inputs), ...spans })
 }
 
-const readInput = (held: Reader | undefined, key: string): TensorData => tensor.read(heldMessage(held), key)
+const readInput = (held: Reader | undefined, key: string): TensorData => Fields.read(heldMessage(held), key)
 
 const trusted = { disableValidation: true } as const
 

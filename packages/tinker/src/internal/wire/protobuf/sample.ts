@@ -1,9 +1,9 @@
 /** The result of sampling in protobuf, both ways. */
 import type { TensorData } from "../../../TensorData.js"
 import type { TopkLogprobs } from "../../../TopkLogprobs.js"
+import * as Fields from "./fields.js"
 import * as reader from "./reader.js"
 import type { Reader } from "./reader.js"
-import * as tensor from "./tensor.js"
 import type { Writer } from "./writer.js"
 
 /** Words for the numbers of the wire, in their order. */
@@ -64,7 +64,7 @@ export const write = (writer: Writer, response: Response): void => {
 
 const writeTensor = (writer: Writer, field: number, value: TensorData): void => {
   writer.begin(field)
-  tensor.write(writer, value)
+  Fields.write(writer, value)
   writer.end()
 }
 
@@ -100,7 +100,7 @@ export const read = (message: Reader): Response => {
         if (message.isVarint()) promptCacheHitTokens = message.int32()
         break
       case 5:
-        if (message.isLength()) targetPromptLogprobs = tensor.read(message.message(), "target_prompt_logprobs")
+        if (message.isLength()) targetPromptLogprobs = Fields.read(message.message(), "target_prompt_logprobs")
         break
       case 6:
         if (message.isLength()) promptAltTokens = readAltTokens(message.message())
@@ -192,10 +192,10 @@ const readAltTokens = (message: Reader): AltTokens => {
   while (message.next()) {
     switch (message.field) {
       case 1:
-        if (message.isLength()) tokens = tensor.read(message.message(), "prompt_alt_tokens")
+        if (message.isLength()) tokens = Fields.read(message.message(), "prompt_alt_tokens")
         break
       case 2:
-        if (message.isLength()) logprobs = tensor.read(message.message(), "prompt_alt_tokens")
+        if (message.isLength()) logprobs = Fields.read(message.message(), "prompt_alt_tokens")
         break
       default:
         message.skip()
