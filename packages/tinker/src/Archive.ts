@@ -171,7 +171,7 @@ export const extract: <E, R>(
   source: Stream.Stream<Uint8Array, E, R>,
   options: Limits & {
     readonly directory: string
-    /** Told after each piece is written: bytes so far. */
+    /** Called after each write with the bytes so far. */
     readonly onProgress?: ((bytes: number) => Effect.Effect<void>) | undefined
   }
 ) => Effect.Effect<

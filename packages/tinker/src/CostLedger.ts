@@ -27,8 +27,7 @@ import * as TinkerError from "./TinkerError.js"
 import * as TrainingClient from "./TrainingClient.js"
 
 // -----------------------------------------------------------------------------
-// Clients whose operations go on a budget. They reserve before they take their turn, so the order stays that in which
-// the operations start.
+// Clients under a budget. They reserve before taking their turn, so operations keep the order in which they start.
 // -----------------------------------------------------------------------------
 
 const tokensOf = (data: ReadonlyArray<Datum.Datum>): Either.Either<number, TinkerError.InvalidInput> => {
@@ -83,7 +82,7 @@ const guardSampling = (
       return new TinkerError.InvalidInput({
         module: "CostLedger",
         method: "sampling",
-        description: "on a budget a sample needs maxTokens: without it nobody knows what it may cost"
+        description: "sampling under a budget requires maxTokens: without it the cost is unbounded"
       })
     }
     return Effect.flatMap(
@@ -178,7 +177,7 @@ export interface Totals {
   readonly spent: number
   /** The part of `spent` that operations without a result may have cost. */
   readonly unconfirmed: number
-  /** Set aside for operations under way. */
+  /** Set aside for operations in flight. */
   readonly reserved: number
   readonly entries: ReadonlyArray<Entry>
 }

@@ -148,7 +148,7 @@ export const make: Effect.Effect<
     }
   }
   if (Option.isSome(config.apiKey)) {
-    return yield* malformed("the API key does not look like one")
+    return yield* malformed("the API key is malformed")
   }
   const stored = yield* store.read(config.credentialsPath)
   if (Option.isNone(stored)) {
@@ -156,7 +156,7 @@ export const make: Effect.Effect<
   }
   return isWellFormed(stored.value)
     ? static_("stored", stored.value)
-    : yield* malformed("the stored key does not look like one: log in again")
+    : yield* malformed("the stored key is malformed: log in again")
 })
 
 /**

@@ -1,5 +1,5 @@
 /**
- * The ids of the service, told apart by their types. They are strings on the wire and opaque here.
+ * The ids of the service, each with its own branded type. They are strings on the wire and opaque here.
  *
  * @since 0.1.0
  */

@@ -1,7 +1,7 @@
 /**
  * The metrics of a run on disk: one JSON object a line, `{"step":12,"time":1730000000000,"loss":0.53}`, the form other
  * tools write and read too. Lines with an `event` say what comes between steps: what the run waits for, and that it has
- * ended. `MetricsWatch` shows them to those who look on.
+ * ended. `MetricsWatch` follows them.
  *
  * A line is written whole, in one go, when its step ends. A process that is killed leaves at most one torn line, at the
  * end: readers say so and go on, and the next writer removes it.
@@ -23,7 +23,7 @@ import * as Logs from "./internal/observability/logs.js"
 import * as TinkerError from "./TinkerError.js"
 
 // -----------------------------------------------------------------------------
-// A line of a metrics log, from text and to text.
+// Parsing and printing lines of a metrics log.
 // -----------------------------------------------------------------------------
 
 /** Names that are no metrics. */
@@ -169,7 +169,7 @@ export class TornLine extends Schema.TaggedError<TornLine>("effect-tinker/Metric
   text: Schema.String
 }) {
   override get message(): string {
-    return `${this.path}:${this.line}: the last line is torn off after ${this.text.length} characters`
+    return `${this.path}:${this.line}: the last line is truncated after ${this.text.length} characters`
   }
 }
 
@@ -214,7 +214,7 @@ const newline = 10
 const tailBytes = 64 * 1024
 
 /** Removes what a killed writer left behind, and ends a last line that is whole but has no end. */
-const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
+const repairLastLine = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
   if (!(yield* fs.exists(path))) return
   const file = yield* fs.open(path, { flag: "r+" })
   const size = Number((yield* file.stat).size)
@@ -253,7 +253,7 @@ export const open: (path: string, options?: {
 }) => Effect.Effect<MetricsLog, PlatformError.PlatformError, FileSystem.FileSystem | Scope.Scope> = Effect.fnUntraced(
   function*(path, options) {
     const fs = yield* FileSystem.FileSystem
-    yield* mend(fs, path)
+    yield* repairLastLine(fs, path)
     const file = yield* fs.open(path, { flag: "a" })
     const one = yield* Effect.makeSemaphore(1)
     let last: number | undefined
@@ -274,7 +274,7 @@ export const open: (path: string, options?: {
             return yield* new TinkerError.InvalidInput({
               module: "MetricsLog",
               method: "append",
-              description: wrong === undefined ? `step ${step} is no number` : `a metric cannot be named "${wrong}"`
+              description: wrong === undefined ? `step ${step} is not a number` : `a metric cannot be named "${wrong}"`
             })
           }
           const fields = Object.entries(metrics)

@@ -135,7 +135,7 @@ export class ModelList extends Schema.Class<ModelList>("effect-tinker/OpenAiComp
 
 const settings = { pool: "rest", retry: "restRead", auth: "bearer" } as const
 
-/** Completions are samples: long, paid for, and not to stand in the way of those who only look something up. */
+/** Completions are samples: long, paid for, and and must not delay lookups. */
 const sampling = { ...settings, pool: "sampling", timeout: "10 minutes" } as const
 
 /** Any JSON object, with every number in it finite. */

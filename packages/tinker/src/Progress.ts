@@ -1,5 +1,5 @@
 /**
- * How a training loop gets on, for those who watch: steps, metrics, tokens per second, what it waits for, time left.
+ * How a training loop gets on, for observers: steps, metrics, tokens per second, what it waits for, time left.
  *
  * The loop tells; any number of readers look. A reader that is slow misses snapshots and holds nothing up.
  *
@@ -18,7 +18,7 @@ import * as TinkerError from "./TinkerError.js"
 import type * as TinkerFuture from "./TinkerFuture.js"
 
 // -----------------------------------------------------------------------------
-// How fast steps follow each other, and what that says of those to come.
+// The speed of steps, and the estimated time left.
 // -----------------------------------------------------------------------------
 
 /** Steps that rates are averaged over. */
@@ -78,7 +78,7 @@ export const makePace = (start?: { readonly at: number; readonly step: number })
       return {
         tokensPerSecond: tokens > 0 ? tokens / span * 1000 : undefined,
         stepTime: Duration.millis(stepTime),
-        // The step under way has taken a part of its time, and of the next ones' nothing, however long it takes.
+        // The current step has taken a part of its time, and of the next ones' nothing, however long it takes.
         eta: steps === undefined
           ? undefined
           : Duration.millis(steps * stepTime - Math.min(Math.max(0, now - last.at), steps === 0 ? 0 : stepTime)),
@@ -97,7 +97,7 @@ export const makePace = (start?: { readonly at: number; readonly step: number })
 export type Metrics = Readonly<Record<string, number>>
 
 /**
- * Where a loop stands, as far as anyone can tell: also those who read the log of a loop elsewhere (`MetricsWatch`).
+ * Where a loop stands, as known here or to a reader of its log (`MetricsWatch`).
  *
  * @since 0.1.0
  * @category models
@@ -136,7 +136,7 @@ export interface Snapshot extends Standing {
 }
 
 /**
- * One loop, told step by step.
+ * Reports the progress of one loop, step by step.
  *
  * @since 0.1.0
  * @category models
@@ -193,7 +193,7 @@ export const make: (options?: Options) => Effect.Effect<Progress, TinkerError.In
       return yield* new TinkerError.InvalidInput({
         module: "Progress",
         method: "make",
-        description: `steps are counted in whole numbers, not ${isCount(startStep) ? totalSteps : startStep}`
+        description: `steps must be non-negative integers, not ${isCount(startStep) ? totalSteps : startStep}`
       })
     }
     const started = yield* Clock.currentTimeMillis

@@ -6,7 +6,7 @@
  * - Failures reject with the `TinkerError` itself: `error._tag`, or `instanceof`. A rejection that nobody looks at does
  *   not end the process.
  * - Every call takes an `AbortSignal`. Lists and many samples are async iterators.
- * - `close()`, or `await using`, finishes the session and rejects what is still under way as `Closed`.
+ * - `close()`, or `await using`, finishes the session and rejects what is still in flight as `Closed`.
  *
  * @since 0.1.0
  */

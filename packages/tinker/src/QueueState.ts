@@ -1,5 +1,5 @@
 /**
- * What those who wait for an operation can see: whether the server works on it, holds it back, or cannot be reached.
+ * What a waiting caller can see: whether the server is working on the operation, holding it back, or unreachable.
  *
  * @since 0.1.0
  */
@@ -73,10 +73,10 @@ export const describe = (event: Event): string => {
   switch (event._tag) {
     case "Queued":
       return event.state === "active"
-        ? `${what} is being worked on`
+        ? `${what} is running`
         : `${what} is paused${after}: ${reason(event)}`
     case "Retrying":
-      return `${what} has no answer${after}: ${reason(event)}; asking again in ${Duration.format(event.delay)}`
+      return `${what} has no response${after}: ${reason(event)}; retrying in ${Duration.format(event.delay)}`
     case "BillingPaused":
       return `${what} is paused${after}: ${reason(event)}`
   }

@@ -69,12 +69,12 @@ export interface Paging {
   readonly pageSize?: number | undefined
   /** Where in the list to begin. Defaults to 0. */
   readonly offset?: number | undefined
-  /** Told after each page how many items there are in all, where the server says so. */
+  /** Called after each page with the total number of items, if the server reports it. */
   readonly onTotal?: ((total: number) => Effect.Effect<void>) | undefined
 }
 
 /**
- * What can be asked and told without a session.
+ * The operations that need no session.
  *
  * @since 0.1.0
  * @category models
@@ -83,7 +83,7 @@ export interface Service {
   readonly getTrainingRun: (trainingRunId: string, options?: Scoped) => Call<TrainingRun.TrainingRun>
   /** The run a `tinker://` path belongs to. */
   readonly getTrainingRunByPath: (tinkerPath: string, options?: Scoped) => Call<TrainingRun.TrainingRun>
-  /** One page, 20 runs unless told otherwise. */
+  /** One page, 20 runs by default. */
   readonly listTrainingRuns: (
     options?: Page & Scoped & { readonly projectId?: string | undefined }
   ) => Call<TrainingRun.TrainingRunsResponse>
@@ -97,7 +97,7 @@ export interface Service {
   readonly listCheckpoints: (trainingRunId: string) => Call<Checkpoint.CheckpointsListResponse>
   /** The record of one checkpoint. */
   readonly getCheckpoint: (tinkerPath: string) => Call<Checkpoint.Checkpoint>
-  /** One page of the checkpoints of all runs, 100 unless told otherwise. */
+  /** One page of the checkpoints of all runs, 100 by default. */
   readonly listUserCheckpoints: (options?: Page) => Call<Checkpoint.CheckpointsListResponse>
   /** The checkpoints of all runs, newest first; a page is fetched when it is needed. */
   readonly streamUserCheckpoints: (options?: Paging) => Pages<Checkpoint.Checkpoint>
@@ -125,7 +125,7 @@ export interface Service {
     readonly weightsAccessToken?: Redacted.Redacted | string | undefined
   }) => Call<string>
   readonly getSession: (sessionId: string, options?: Scoped) => Call<Session.GetSessionResponse>
-  /** One page, 20 sessions unless told otherwise. */
+  /** One page, 20 sessions by default. */
   readonly listSessions: (options?: Page & Scoped) => Call<Session.ListSessionsResponse>
   readonly streamSessions: (options?: Omit<Paging, "onTotal"> & Scoped) => Pages<Id.SessionId>
   /** One page of a search; experimental on the service's side. */
@@ -145,7 +145,7 @@ export interface Service {
     readonly onPending?: ((elapsed: Duration.Duration) => Effect.Effect<void>) | undefined
   }) => Effect.Effect<string, TinkerError.RestError | TinkerError.RequestFailed>
   readonly getSampler: (samplerId: string) => Call<Sampler.GetSamplerResponse>
-  /** One UTC day, today unless told otherwise. */
+  /** One UTC day, today by default. */
   readonly getAuditLog: (options?: {
     readonly eventType?: Audit.AuditEventType | undefined
     readonly day?: DateTime.Utc | undefined

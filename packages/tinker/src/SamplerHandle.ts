@@ -14,7 +14,7 @@ import { InvalidInput } from "./TinkerError.js"
 const Holder = Schema.Struct({ baseUrl: required(Schema.String, "base_url") })
 
 /**
- * Where a sampler is. Whoever opens it uses credentials of their own.
+ * Where a sampler is. Opening it takes the credentials of the client that opens it.
  *
  * @since 0.1.0
  * @category schemas

@@ -100,7 +100,7 @@ export interface Service {
   ) => Effect.Effect<Float32Array, TinkerError.SamplingError>
   /**
    * Many samples, answered in the order in which they end. Requests are pulled as places get free, so any number of
-   * them needs the memory of those under way. A sample that fails is an element too, and stops nothing.
+   * them needs the memory of those in flight. A sample that fails is an element too, and stops nothing.
    */
   readonly sampleMany: <E, R>(
     requests: Stream.Stream<SampleOptions, E, R>,

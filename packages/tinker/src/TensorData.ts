@@ -77,7 +77,7 @@ export type NestedArray = ReadonlyArray<number | bigint | boolean | null | Neste
 export type Nested = number | ReadonlyArray<Nested>
 
 /**
- * What marks the values of this module.
+ * Unique identifier of tensors.
  *
  * @since 0.1.0
  * @category models
@@ -85,7 +85,7 @@ export type Nested = number | ReadonlyArray<Nested>
 export const TypeId: unique symbol = Symbol.for("effect-tinker/TensorData")
 
 /**
- * What marks the values of this module.
+ * Unique identifier of tensors.
  *
  * @since 0.1.0
  * @category models

@@ -18,7 +18,7 @@ import * as Environment from "./internal/config.js"
 import * as TinkerError from "./TinkerError.js"
 
 // -----------------------------------------------------------------------------
-// Where a server is, in the one form by which servers are told apart.
+// Base URLs, normalised so that equal servers compare equal.
 // -----------------------------------------------------------------------------
 
 /** Where nobody else listens: the unspecified addresses lead to this machine too. */

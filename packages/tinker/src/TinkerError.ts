@@ -1,5 +1,5 @@
 /**
- * Everything that can go wrong, cut by what it means to the caller: flat tagged errors for `Effect.catchTag`, each with
+ * All failures, by what they mean to the caller: flat tagged errors for `Effect.catchTag`, each with
  * the operation that failed, the HTTP status, the request id, a retry hint and the cause.
  *
  * @since 0.1.0
@@ -26,7 +26,7 @@ export const TypeId: typeof Internal.TypeId = Internal.TypeId
 export type TypeId = typeof TypeId
 
 // -----------------------------------------------------------------------------
-// Nothing was sent: input, budget, credentials or a client that cannot be used.
+// Nothing was sent: input, budget, credentials, or a closed client.
 // -----------------------------------------------------------------------------
 
 /**
@@ -54,7 +54,7 @@ export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>(id("Budge
   budget: Schema.Number,
   /** Paid so far. */
   spent: Schema.Number,
-  /** Set aside for operations under way. */
+  /** Set aside for operations in flight. */
   reserved: Schema.Number,
   /** The most this operation could have cost. */
   cost: Schema.Number
@@ -65,7 +65,7 @@ export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>(id("Budge
     const { budget, cost, reserved, spent } = this
     return render(
       this,
-      `may cost ${cost}, and of ${budget} are spent ${spent} and reserved ${reserved}`,
+      `could cost ${cost}; budget ${budget}, spent ${spent}, reserved ${reserved}`,
       "Raise the budget, or ask for less."
     )
   }
@@ -297,7 +297,7 @@ export class MalformedResponse
   /** @since 0.1.0 */
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
-    return render(this, "the answer is malformed", "Is the base URL that of a Tinker-compatible server?")
+    return render(this, "the response is malformed", "Is the base URL that of a Tinker-compatible server?")
   }
 }
 
@@ -549,7 +549,7 @@ export const isTinkerError = (u: unknown): u is TinkerError => Predicate.hasProp
 
 /**
  * Whether the same operation may succeed when tried again: rate limits, unavailability, time-outs and broken
- * connections, and an expired result (by submitting anew). What the server or the endpoint says (`shouldRetry`) wins.
+ * connections, and an expired result (by submitting again). What the server or the endpoint says (`shouldRetry`) wins.
  *
  * @since 0.1.0
  * @category guards

@@ -167,7 +167,7 @@ export * as ForwardBackward from "./ForwardBackward.js"
 export * as Future from "./Future.js"
 
 /**
- * The ids of the service, told apart by their types. They are strings on the wire and opaque here.
+ * The ids of the service, each with its own branded type. They are strings on the wire and opaque here.
  *
  * @since 0.1.0
  */
@@ -201,7 +201,7 @@ export * as Metrics from "./Metrics.js"
 /**
  * The metrics of a run on disk: one JSON object a line, `{"step":12,"time":1730000000000,"loss":0.53}`, the form other
  * tools write and read too. Lines with an `event` say what comes between steps: what the run waits for, and that it has
- * ended. `MetricsWatch` shows them to those who look on.
+ * ended. `MetricsWatch` follows them.
  *
  * A line is written whole, in one go, when its step ends. A process that is killed leaves at most one torn line, at the
  * end: readers say so and go on, and the next writer removes it.
@@ -252,7 +252,7 @@ export * as OpenAiCompat from "./OpenAiCompat.js"
 export * as Optimizer from "./Optimizer.js"
 
 /**
- * How a training loop gets on, for those who watch: steps, metrics, tokens per second, what it waits for, time left.
+ * How a training loop gets on, for observers: steps, metrics, tokens per second, what it waits for, time left.
  *
  * The loop tells; any number of readers look. A reader that is slow misses snapshots and holds nothing up.
  *
@@ -261,7 +261,7 @@ export * as Optimizer from "./Optimizer.js"
 export * as Progress from "./Progress.js"
 
 /**
- * What those who wait for an operation can see: whether the server works on it, holds it back, or cannot be reached.
+ * What a waiting caller can see: whether the server is working on the operation, holding it back, or unreachable.
  *
  * @since 0.1.0
  */
@@ -396,7 +396,7 @@ export * as Tinker from "./Tinker.js"
 export * as TinkerConfig from "./TinkerConfig.js"
 
 /**
- * Everything that can go wrong, cut by what it means to the caller: flat tagged errors for `Effect.catchTag`, each with
+ * All failures, by what they mean to the caller: flat tagged errors for `Effect.catchTag`, each with
  * the operation that failed, the HTTP status, the request id, a retry hint and the cause.
  *
  * @since 0.1.0

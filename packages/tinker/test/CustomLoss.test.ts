@@ -137,7 +137,7 @@ describe("CustomLoss", () => {
         rejected_reward: -0.5
       })
       const odd = yield* Effect.flip(Losses.evaluate(loss, data.slice(1), output(logprobs.slice(1))))
-      assert.include(odd.message, "no pairs")
+      assert.include(odd.message, "not pairs")
     }))
 
   it.effect("ppoClip reads the data's own logprobs and advantages; a KL penalty only touches active tokens", () =>

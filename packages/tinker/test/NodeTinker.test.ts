@@ -283,7 +283,7 @@ describe("NodeTinker", () => {
       }))
   }
 
-  it.scopedLive("a proxy that wants credentials says so at once", () =>
+  it.scopedLive("a proxy that requires credentials says so at once", () =>
     Effect.gen(function*() {
       let asked = 0
       const proxy = http.createServer()
@@ -298,7 +298,7 @@ describe("NodeTinker", () => {
         )
       )
       assert.strictEqual(error._tag, "TransportFailed")
-      assert.include(error.message, "the proxy wants credentials")
+      assert.include(error.message, "the proxy requires credentials")
       assert.strictEqual(asked, 1)
     }))
 

@@ -124,7 +124,7 @@ describe("TensorData", () => {
       assert.include(wrong([1, 2, 2], [0, 1]), "row pointer 0")
       assert.include(wrong([0, 1, 1], [0, 1]), "the last row pointer")
       assert.include(wrong([0, 1, 2], [0, 2]), "column 2 of 2")
-      assert.include(wrong([0, 1, 2], [0, -1]), "integers from 0 on")
+      assert.include(wrong([0, 1, 2], [0, -1]), "must be non-negative integers")
       assert.strictEqual(wrong([0, 1, 2], [0, 1]), "accepted")
     })
   })

@@ -444,7 +444,7 @@ describe("TinkerFuture", () => {
       const written = yield* Ref.get(lines)
       assert.strictEqual(written.length, 4)
       assert.include(written[0] ?? "", "Training m-1: OptimStep r is paused after 3s: the service is short of capacity")
-      assert.include(written[3] ?? "", "is being worked on")
+      assert.include(written[3] ?? "", "is running")
     }))
 
   it.scoped("telemetry learns of failures without any header", () =>

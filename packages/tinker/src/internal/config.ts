@@ -1,5 +1,5 @@
 /**
- * The environment, read in this one place.
+ * The environment, read only here.
  *
  * @since 0.1.0
  */
@@ -11,7 +11,7 @@ import type { Options } from "../TinkerConfig.js"
 import * as TinkerError from "../TinkerError.js"
 
 // -----------------------------------------------------------------------------
-// Settings that cannot work are refused when the configuration is built, not retried when it is used.
+// Checks settings when the configuration is built.
 // -----------------------------------------------------------------------------
 
 const refuse = (description: string) =>

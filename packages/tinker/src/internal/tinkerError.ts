@@ -1,5 +1,5 @@
 /**
- * What all errors have in common.
+ * Fields and rendering shared by all errors.
  *
  * @since 0.1.0
  */

@@ -174,7 +174,7 @@ describe("status and headers to decision and delay (G6, G7)", () => {
           "body.n: f; path: g"
         ],
         ["plain words", "plain words"],
-        ["<!DOCTYPE html><html>…</html>", "an HTML page instead of an answer"],
+        ["<!DOCTYPE html><html>…</html>", "an HTML page instead of an API response"],
         ["[1]", "[1]"],
         ["", undefined],
         ["x".repeat(10_000), `${"x".repeat(2000)}…`]

@@ -55,7 +55,7 @@ describe("transport", () => {
       yield* TestClock.adjust("2 seconds")
       assert.deepStrictEqual(warned, [])
       yield* TestClock.adjust("3 seconds")
-      assert.deepStrictEqual(warned, ["Api.submit: the server is unavailable (status 503): no; trying again"])
+      assert.deepStrictEqual(warned, ["Api.submit: the server is unavailable (status 503): no; retrying"])
       yield* TestClock.adjust("70 seconds")
       assert.strictEqual(warned.length, 2)
     }).pipe(Effect.provide(Warnings), Effect.provide(live(client)))

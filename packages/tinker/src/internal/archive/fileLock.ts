@@ -1,5 +1,5 @@
 /**
- * One owner at a time for something on disk, told by a file beside it. The owner renews the file, so that what a killed
+ * One owner at a time for something on disk, recorded in a file beside it. The owner renews the file, so that what a killed
  * process left behind is known by not being renewed.
  *
  * @since 0.1.0
@@ -81,7 +81,7 @@ export const acquire = <E>(
 
     yield* Effect.acquireReleaseInterruptible(take, () => whileOurs(fs.remove(path)))
     const renew = Effect.flatMap(stamp, (content) => fs.writeFileString(path, content))
-    // To its end once begun: a write that outlives its fiber would bring back a lock that has been removed.
+    // Uninterruptible once started: a write that outlives its fiber would bring back a lock that has been removed.
     const renewal = Effect.uninterruptible(whileOurs(renew))
     yield* Effect.forkScoped(Effect.repeat(Effect.delay(renewal, renewEvery), Schedule.forever))
   })

@@ -1,5 +1,5 @@
 /**
- * What Node's transports fail with, in the words of the wire.
+ * Errors of Node's transports as `TransportError`s.
  *
  * @since 0.1.0
  */
@@ -55,7 +55,7 @@ export const from = (error: unknown, timeout: number): TinkerTransport.Transport
       return new TinkerTransport.TransportError("setup", "the server's certificate has expired", error)
   }
   if (message(error).startsWith("Proxy response (407)")) {
-    return new TinkerTransport.TransportError("setup", "the proxy wants credentials: put them into its URL", undefined)
+    return new TinkerTransport.TransportError("setup", "the proxy requires credentials: put them in its URL", undefined)
   }
   if (untrusted.has(name)) {
     const what = `the server's certificate is not trusted (${message(error)})`

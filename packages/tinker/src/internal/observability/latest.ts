@@ -1,6 +1,6 @@
 /**
- * The newest state of something, for any number of readers. Telling them is synchronous and never waits: each has a
- * place for the newest states only, and one that lags skips.
+ * The latest state of something, for any number of readers. Publishing is synchronous and never waits: each reader buffers
+ * the newest states only, and a slow one skips.
  *
  * @since 0.1.0
  */
@@ -10,7 +10,7 @@ import * as Stream from "effect/Stream"
 /** @internal */
 export interface Latest<A> {
   readonly push: (state: A) => void
-  /** Ends all streams, also those begun later, after the state of that time. */
+  /** Ends all streams, including those started later, after the current state. */
   readonly end: () => void
   /** The current state, then each as it comes. */
   readonly stream: (current: Effect.Effect<A>) => Stream.Stream<A>

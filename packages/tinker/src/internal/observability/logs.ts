@@ -1,5 +1,5 @@
 /**
- * How the SDK's log lines are marked, so that they can be told from the program's own and filtered.
+ * Annotations of the SDK's log lines, so that programs can recognise and filter them.
  *
  * @since 0.1.0
  */
@@ -21,7 +21,7 @@ export const of = (module: string, fields: Readonly<Record<string, unknown>> = {
   Effect.annotateLogs({ ...fields, package: "effect-tinker", module })
 
 // -----------------------------------------------------------------------------
-// What happens on the wire as log lines, for those who set `log` (TINKER_LOG): one for each answer, and with `debug` one
+// HTTP traffic as log lines, if `log` (TINKER_LOG) is set: one for each response, and with `debug` one
 // for each request and each failure as well. Headers and bodies are never among it.
 // -----------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ export const logging = (transport: Service, level: "debug" | "info"): Service =>
 })
 
 // -----------------------------------------------------------------------------
-// Log lines for those who wait: the first at once, a change at once, and otherwise one a minute, however many
+// Log lines while an operation waits: the first at once, a change at once, and otherwise one a minute, however many
 // operations wait.
 // -----------------------------------------------------------------------------
 

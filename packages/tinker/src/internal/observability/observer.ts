@@ -1,6 +1,5 @@
 /**
- * What happens below the clients, as events: telemetry, metrics and progress hang on here, so that nothing below them
- * has to know they exist.
+ * Events from below the clients, for telemetry, metrics and progress to subscribe to.
  *
  * @since 0.1.0
  */
@@ -13,7 +12,7 @@ import type * as RetryPolicy from "../../RetryPolicy.js"
 import type * as TinkerError from "../../TinkerError.js"
 
 // -----------------------------------------------------------------------------
-// Where metrics are counted: hooks found once, so that counting is an addition and not an Effect.
+// Metric hooks, looked up once, so that counting is an addition and not an Effect.
 // -----------------------------------------------------------------------------
 
 interface Updatable {
@@ -55,7 +54,7 @@ export const sent = (endpoint: string, bytes: number): void => {
 export const received = (endpoint: string, bytes: number): void => bytesReceived(endpoint).unsafeUpdate(bytes, none)
 
 /**
- * The gauge of a pool: told whenever the number of its requests under way changes.
+ * The gauge of a pool: called whenever its number of requests in flight changes.
  *
  * @internal
  */
@@ -92,7 +91,7 @@ export const lengthOf = (input: ModelInput.ModelInput): number => {
 }
 
 /**
- * What the observers are told of failures, counted.
+ * Failures reported to observers, counted.
  *
  * @internal
  */
@@ -219,9 +218,9 @@ export interface Interest {
 /** @internal */
 export const make = (initial: Listener | undefined): Observers => {
   let listeners: ReadonlyArray<Listener> = initial === undefined ? [] : [initial]
-  let curious = listeners.length
+  let activeListeners = listeners.length
   return {
-    active: () => curious > 0,
+    active: () => activeListeners > 0,
     emit: (event) => {
       for (const listener of listeners) {
         try {
@@ -235,11 +234,11 @@ export const make = (initial: Listener | undefined): Observers => {
       const weight = interest?.traffic === false ? 0 : 1
       let present = true
       listeners = [...listeners, listener]
-      curious += weight
+      activeListeners += weight
       return () => {
         if (!present) return
         present = false
-        curious -= weight
+        activeListeners -= weight
         listeners = listeners.filter((other) => other !== listener)
       }
     }
@@ -247,7 +246,7 @@ export const make = (initial: Listener | undefined): Observers => {
 }
 
 /**
- * An operation whose failure reaches a caller, told to the observers on its way.
+ * Reports the failure of an operation to the observers.
  *
  * @internal
  */

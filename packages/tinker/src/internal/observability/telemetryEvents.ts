@@ -1,8 +1,8 @@
 /**
- * What is told to the service: the official SDK's event names and fields, made of facts only.
+ * What is reported to the service: the official SDK's event names and fields, made of facts only.
  *
  * Sentences that came from a server or from the caller's input can repeat a prompt, so none is passed on: an error is
- * told by its kind, its status, its ids and the operation it struck.
+ * described by its kind, status, ids and operation.
  *
  * @since 0.1.0
  */

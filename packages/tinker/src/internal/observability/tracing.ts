@@ -5,7 +5,7 @@
  * | span | covers |
  * | --- | --- |
  * | `TrainingClient.forwardBackward`, … | an operation until the server has accepted it; a sample until its result |
- * | `tinker.queue` | waiting for earlier operations of the model, or for a place among the samples under way |
+ * | `tinker.queue` | waiting for earlier operations of the model, or for a place among the samples in flight |
  * | `tinker.encode`, `tinker.decode` | a request to bytes, the bytes of a result to a value |
  * | `tinker.send`, `tinker.poll` | one HTTP exchange |
  * | `TinkerFuture.result` | waiting for the result of an accepted operation |
@@ -162,7 +162,7 @@ const refused = Exit.fail(new Error("it could not be read"))
 type Read<in I, out A> = (input: I) => Either.Either<A, string>
 
 /**
- * Waiting for a result, in its span; whoever runs it is given what makes a reader show as a span inside.
+ * Waiting for a result, in its span; the callback gets a wrapper that shows a decoder as a child span.
  *
  * @internal
  */

@@ -101,7 +101,7 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
   private observers = 0
   private waiting: Waiting<A> | undefined
   private iteration = 0
-  /** For those who come late. */
+  /** For late subscribers. */
   private latest: QueueState.Event | undefined
   private listeners: Set<Listener> | undefined
 
@@ -283,4 +283,4 @@ export class Derived<A> extends Effectable.Class<A, TinkerError.TinkerError> imp
 }
 
 const closedError = (from: { readonly module: string; readonly method: string }, requestId: string | undefined) =>
-  new TinkerError.Closed({ ...from, requestId, description: "its scope closed while the result was awaited" })
+  new TinkerError.Closed({ ...from, requestId, description: "the scope closed while the result was awaited" })

@@ -1,6 +1,6 @@
 /**
- * Waiting for the result of one accepted operation, as one interruptible Effect. Most results are there at the first poll;
- * for all others there is a machine.
+ * Awaits the result of one accepted operation, as one interruptible Effect. Most results arrive with the first poll; a
+ * loop handles the rest.
  *
  * @since 0.1.0
  */
@@ -23,7 +23,7 @@ import type { RequestSlot } from "../transport/apiRequest.js"
 import type * as Retry from "../transport/retry.js"
 
 // -----------------------------------------------------------------------------
-// What telemetry is told of polls that went wrong, under the names the service knows; never the request's headers, which
+// Telemetry about failed polls, under the names the service knows; never the request's headers, which
 // hold the key.
 // -----------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ export const makeReport = <A>(
 }
 
 // -----------------------------------------------------------------------------
-// One poll: what is asked, and how.
+// One poll request.
 // -----------------------------------------------------------------------------
 
 /** @internal */
@@ -273,7 +273,7 @@ export const waitFrom = <A>(
     const contentType = response.headers["content-type"] ?? ""
     if (contentType.includes("application/x-protobuf")) {
       return decoder.protobuf === undefined
-        ? malformed("proto_deserialization_error", "protobuf came where JSON was asked for")
+        ? malformed("proto_deserialization_error", "received protobuf where JSON was requested")
         : decoded("proto_deserialization_error", decoder.protobuf(response.body), {
           proto_bytes_len: response.body.length
         })
@@ -290,7 +290,9 @@ export const waitFrom = <A>(
       case "TryAgain":
         return queued(answer.json, sent)
       case "CompleteMetadata": {
-        if (!metadata) return malformed("validation_error", "the size of the result came instead of the result")
+        if (!metadata) {
+          return malformed("validation_error", "the server sent the size of the result instead of the result")
+        }
         const size = Metadata(answer.json)
         return Effect.succeed({
           _tag: "Fetch",
@@ -403,7 +405,7 @@ export const waitFrom = <A>(
 }
 
 // -----------------------------------------------------------------------------
-// From the body of an answer to the result of an operation.
+// Decodes a response body to the result of an operation.
 // -----------------------------------------------------------------------------
 
 /**

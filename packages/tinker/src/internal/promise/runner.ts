@@ -176,7 +176,7 @@ export interface CallOptions {
 
 /** @internal */
 export interface OperationOptions extends CallOptions {
-  /** Told what the operation waits for. */
+  /** Called when what the operation waits for changes. */
   readonly onEvent?: ((event: QueueState.Event) => void) | undefined
 }
 
@@ -192,7 +192,7 @@ export interface Runner {
   readonly iterate: <A, E>(stream: Stream.Stream<A, E>, options?: CallOptions) => AsyncIterable<A>
   /** Runs to its end, whatever is aborted or stopped. */
   readonly release: (effect: Effect.Effect<void>) => Promise<void>
-  /** Rejects what is under way as `Closed`, and everything from now on. */
+  /** Rejects what is in flight as `Closed`, and everything from now on. */
   readonly stop: () => void
 }
 

@@ -97,7 +97,7 @@ export const makeCaller = (via: ApiClient.Service): Caller => {
 }
 
 // -----------------------------------------------------------------------------
-// Lists of the service as streams: a page is asked for when its first item is.
+// Paginated lists as streams: a page is requested when its first item is.
 // -----------------------------------------------------------------------------
 
 /**
@@ -146,7 +146,7 @@ export const paginateByCursor = <A, Cursor, E, R>(
       ] as const))
 
 /**
- * Who the credential belongs to, as the token says that the server gives for it.
+ * The owner of the credential, from the claims of the token the server issues for it.
  *
  * @internal
  */
@@ -164,7 +164,7 @@ export const whoami: (caller: Caller) => Call<Account.WhoamiResponse> = Effect.f
   }
   const userUrn = text("sub")
   if (userUrn === undefined) {
-    return yield* invalid("whoami", "the server gives out no tokens, and a plain API key does not say whose it is")
+    return yield* invalid("whoami", "the server issues no tokens, and a plain API key does not identify its owner")
   }
   const organization = text("org_id")
   return new Account.WhoamiResponse({
@@ -204,7 +204,7 @@ export const archiveUrl: (
       return yield* new TinkerError.MalformedResponse({
         ...from,
         status: answer.status,
-        description: "a redirect that does not say where to"
+        description: "a redirect without a location"
       })
     }
     const now = yield* Clock.currentTimeMillis
@@ -252,7 +252,7 @@ export const exportTrace: (
         return yield* new TinkerError.TimedOut({
           module,
           method: traceMethod,
-          description: `the trace is not built after ${Duration.format(elapsed)}`
+          description: `the trace was not ready after ${Duration.format(elapsed)}`
         })
       }
       yield* options.onPending?.(elapsed) ?? Effect.void
@@ -265,7 +265,7 @@ const secondsOf = (method: string, ttl: Duration.DurationInput): Call<number> =>
   const seconds = Math.round(Duration.toSeconds(ttl))
   return seconds > 0 && Number.isSafeInteger(seconds)
     ? Effect.succeed(seconds)
-    : invalid(method, "the time to live must be positive, and finite")
+    : invalid(method, "the time to live must be positive and finite")
 }
 
 /** @internal */
@@ -392,7 +392,7 @@ export const make = (via: ApiClient.Service): Service => {
       yield* checkPath(method, tinkerPath)
       const projectId = options.projectId ?? Option.getOrUndefined(via.config.projectId)
       if (projectId === undefined) {
-        return yield* invalid(method, "give the project of the copy, or configure one (TINKER_PROJECT_ID)")
+        return yield* invalid(method, "specify a project for the copy, or configure one (TINKER_PROJECT_ID)")
       }
       const ttlSeconds = options.ttl === undefined ? undefined : yield* secondsOf(method, options.ttl)
       const request = yield* build(

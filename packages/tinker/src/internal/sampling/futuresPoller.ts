@@ -1,7 +1,7 @@
 /**
  * One poll for all samples of a sampler, instead of one for each.
  *
- * It runs only while someone waits. A failure that is final fails those who wait now; the next one who waits starts it
+ * It runs only while someone waits. A final failure fails the current waiters; the next waiter starts it
  * again where it stopped.
  *
  * @since 0.1.0
@@ -40,7 +40,7 @@ export interface Options {
   /** Those of the client: the poll serves all samples, whatever policies a single one runs under. */
   readonly policies: RetryPolicy.Policies
   readonly giveUp: (now: number) => TinkerError.TinkerError | undefined
-  /** The server says nothing about those who wait here, so we do. */
+  /** The server reports nothing about these waiters, so we do. */
   readonly onEvent: (event: QueueState.Event) => Effect.Effect<void>
 }
 
@@ -165,7 +165,7 @@ export const make = (options: Options): FuturesPoller => {
       quickly = now - sent < held ? quickly + 1 : 0
       if (quickly > 1) yield* Effect.sleep(pause)
     }
-    // In one step with the look at those who wait: whoever comes next starts the loop again.
+    // In one step with the check for waiters: the next one starts the loop again.
     isRunning = false
   })
 
@@ -174,7 +174,7 @@ export const make = (options: Options): FuturesPoller => {
       isRunning = false
       failAll(
         Cause.isInterruptedOnly(cause)
-          ? Cause.fail(new TinkerError.Closed({ ...from, description: "its scope closed while a sample was awaited" }))
+          ? Cause.fail(new TinkerError.Closed({ ...from, description: "the scope closed while a sample was awaited" }))
           : cause
       )
     }))

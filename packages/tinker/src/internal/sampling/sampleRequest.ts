@@ -1,5 +1,5 @@
 /**
- * From what a caller asks for to the request, and from the answer back to what was asked for.
+ * Builds sample requests and checks their responses.
  *
  * @since 0.1.0
  */
@@ -20,7 +20,7 @@ import * as TinkerError from "../../TinkerError.js"
 import { instance } from "../wire/json.js"
 
 // -----------------------------------------------------------------------------
-// Many samples as a stream, however one of them is drawn.
+// Many samples as a stream.
 // -----------------------------------------------------------------------------
 
 const defaultConcurrency = 400
@@ -193,14 +193,14 @@ export const make = (
  */
 export const unanswered = (request: Sample.SampleRequest, response: Sample.SampleResponse): string | undefined => {
   if ((request.promptAltTokensK ?? 0) > 0 && response.promptAltTokens === undefined) {
-    return "promptAltTokensK was asked for, but the server drew none; it may predate the feature"
+    return "promptAltTokensK was requested, but the server returned none; it may predate the feature"
   }
   const { promptLogprobsLastN: lastN } = request
   const scored = response.promptLogprobs
   if (
     lastN !== undefined && scored !== undefined && scored.subarray(0, -lastN).some((logprob) => !Number.isNaN(logprob))
   ) {
-    return "promptLogprobsLastN was asked for, but the server scored the whole prompt; it may predate the feature"
+    return "promptLogprobsLastN was requested, but the server scored the whole prompt; it may predate the feature"
   }
   return undefined
 }

@@ -1,5 +1,5 @@
 /**
- * One sampler at work: numbering, admission, submission, waiting for the result, and what may go wrong on the way.
+ * One sampler: numbering, admission, submission, awaiting the result, and failures.
  *
  * @since 0.1.0
  */
@@ -39,7 +39,7 @@ import * as FuturesPoller from "./futuresPoller.js"
 import * as SampleRequest from "./sampleRequest.js"
 
 // -----------------------------------------------------------------------------
-// Whether anything moves in a sampler: samples that wait while none has ended for too long are stuck.
+// Detects a stuck sampler: samples wait, and none has finished for too long.
 // -----------------------------------------------------------------------------
 
 /** @internal */
@@ -50,7 +50,7 @@ export interface SampleProgress {
   readonly end: (answered: boolean, now: number) => void
   /** The reason to stop waiting, if there is one. */
   readonly giveUp: (now: number) => TinkerError.TinkerError | undefined
-  /** Samples under way. */
+  /** Samples in flight. */
   readonly inFlight: () => number
 }
 
@@ -75,7 +75,7 @@ export const makeSampleProgress = (label: string, within: Duration.Duration): Sa
       now - moved <= limit ? undefined : new TinkerError.Stuck({
         module: "SamplingClient",
         method: "sample",
-        description: `none of the ${inFlight} samples under way from ${label} has been answered for ${
+        description: `no response to any of the ${inFlight} samples in flight from ${label} for ${
           Duration.format(Duration.millis(now - moved))
         }`
       }),
@@ -84,7 +84,7 @@ export const makeSampleProgress = (label: string, within: Duration.Duration): Sa
 }
 
 // -----------------------------------------------------------------------------
-// Telling the server about samples nobody waits for any more: when it allows it, as well as it goes, never in the
+// Cancels abandoned samples on the server: if it supports that, best effort, never in the
 // caller's way.
 // -----------------------------------------------------------------------------
 

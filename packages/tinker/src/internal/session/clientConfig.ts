@@ -1,5 +1,5 @@
 /**
- * What every client of a tenant begins with: the server's configuration, put into force once.
+ * The server's client configuration, fetched and applied once per tenant.
  *
  * @since 0.1.0
  */
@@ -60,7 +60,7 @@ export const configure = (
     yield* shared.dispatch.resize(config.fwdbwdDispatchBytesSemaphoreSize)
     return shared.config = config
   })
-  // Each transport of the tenant has to be told, whoever asked.
+  // Every transport of the tenant must know, whichever client asked.
   return Effect.tap(
     Effect.suspend(() => shared.config === undefined ? shared.once.withPermit(ask) : Effect.succeed(shared.config)),
     (config) =>

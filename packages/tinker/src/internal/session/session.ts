@@ -32,7 +32,7 @@ import * as Errors from "../transport/errors.js"
 import * as SharedConfig from "./clientConfig.js"
 
 // -----------------------------------------------------------------------------
-// The beat that keeps a session alive, and what it says about the session.
+// Heartbeats that keep a session alive, and its health.
 // -----------------------------------------------------------------------------
 
 /** @internal */
@@ -85,9 +85,9 @@ export const runHeartbeat = Effect.fnUntraced(function*(
     if (now - alive > warnAfter && now - warned >= warnEvery) {
       warned = now
       yield* Effect.logWarning(
-        `Session ${sessionId}: no heartbeat got through for ${
+        `Session ${sessionId}: no heartbeat succeeded for ${
           Duration.format(Duration.seconds(Math.round((now - alive) / 1000)))
-        }; the service will end the session if this goes on`,
+        }; the service ends the session if this continues`,
         error.message
       )
     }
@@ -99,7 +99,7 @@ export const runHeartbeat = Effect.fnUntraced(function*(
   ))
 
 // -----------------------------------------------------------------------------
-// What the clients of one `ServiceClient` are made from: its session, the way to the server, and the numbers the session
+// What the clients of one `ServiceClient` share: its session, the API client, and the numbers the session
 // hands out.
 // -----------------------------------------------------------------------------
 

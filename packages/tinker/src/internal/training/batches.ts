@@ -1,11 +1,11 @@
-/** What a batch weighs on the wire, and how it is cut into requests. */
+/** The size of a batch on the wire, and how it is split into requests. */
 import type { Datum } from "../../Datum.js"
 import type { Output } from "../../ForwardBackward.js"
 import type { Chunk, ModelInput } from "../../ModelInput.js"
 import type { TensorData } from "../../TensorData.js"
 
 // -----------------------------------------------------------------------------
-// One result from the results of a batch's requests.
+// Combines the results of a batch's requests into one.
 // -----------------------------------------------------------------------------
 
 const average = (values: ReadonlyArray<number>, weights: ReadonlyArray<number>): number => {

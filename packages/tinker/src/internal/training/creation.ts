@@ -1,5 +1,5 @@
 /**
- * How models come into being: anew, or from a checkpoint.
+ * Creates models: new ones, or from a checkpoint.
  *
  * @since 0.1.0
  */
@@ -208,7 +208,7 @@ export const likeCheckpoint: (
   if (!info.isLora || info.loraRank === undefined) {
     return yield* new TinkerError.InvalidInput({
       ...from(method),
-      description: `${options.path} is no LoRA checkpoint`
+      description: `${options.path} is not a LoRA checkpoint`
     })
   }
   return yield* create(service, {

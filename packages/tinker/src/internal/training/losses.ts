@@ -24,7 +24,7 @@ import * as Errors from "../transport/errors.js"
 import * as Creation from "./creation.js"
 
 // -----------------------------------------------------------------------------
-// Hands a user's loss over to the server, checked before it is sent.
+// Uploads a user's loss to the server, after checking it.
 // -----------------------------------------------------------------------------
 
 const from = { module: "UploadedLoss", method: "make" }
@@ -36,12 +36,12 @@ const inputName = /^[a-z_][a-z0-9_]{0,63}$/
 /** What every server would refuse. */
 const problem = ({ graph, inputs }: Options): string | undefined => {
   const [logprobs] = inputs
-  if (logprobs?.name !== "logprobs") return "the first input has to be logprobs"
+  if (logprobs?.name !== "logprobs") return "the first input must be logprobs"
   if (logprobs.rank === 0) return "logprobs has rank 1, or 2 for several targets a position"
   if (inputs.length > maxInputs) return `a loss takes at most ${maxInputs} inputs, not ${inputs.length}`
   const names = inputs.map(({ name }) => name)
   const odd = names.find((name, i) => !inputName.test(name) || names.indexOf(name) !== i)
-  if (odd !== undefined) return `the input ${JSON.stringify(odd)} is not a lower-case name of its own`
+  if (odd !== undefined) return `the input ${JSON.stringify(odd)} is not a unique lower-case name`
   const known = new Set<string>()
   for (const { name } of graph) {
     if (known.has(name)) return `two nodes are named ${JSON.stringify(name)}`
@@ -51,7 +51,7 @@ const problem = ({ graph, inputs }: Options): string | undefined => {
   if (placeholders.join() !== names.join()) {
     return `the placeholders (${placeholders.join(", ")}) are not the inputs (${names.join(", ")})`
   }
-  return graph.at(-1)?.op === "output" ? undefined : "the last node has to be the output"
+  return graph.at(-1)?.op === "output" ? undefined : "the last node must be the output"
 }
 
 const decoder = Poll.fromSchema(CustomLossGraph.CreateCustomLossResponse)
@@ -67,7 +67,7 @@ export const upload: (
     const { customLossServerSide } = yield* service.clientConfig
     if (!customLossServerSide) {
       return yield* invalidUpload(
-        "this server does not run losses of its users; pass a function to forwardBackwardCustom"
+        "this server does not support uploaded losses; pass a function to forwardBackwardCustom"
       )
     }
     const started = yield* Clock.currentTimeMillis

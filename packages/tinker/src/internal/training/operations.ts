@@ -32,7 +32,7 @@ import * as Submission from "./submission.js"
 import * as Unobserved from "./unobserved.js"
 
 // -----------------------------------------------------------------------------
-// A model's weights on their way to checkpoints, samplers and back, each a request in its turn.
+// Saving and loading a model's weights, each a request in its turn.
 // -----------------------------------------------------------------------------
 
 const saved = Poll.fromSchema(Weights.SaveWeightsResponse)
@@ -200,7 +200,7 @@ export type OptimizerInput = Optimizer.OptimizerParams | AdamOptions
 const decodeOutput: Poll.Decoder<ForwardBackward.Output> = {
   ...Poll.fromSchema(ForwardBackward.OutputFromJson),
   protobuf: (body) =>
-    Either.mapLeft(ForwardBackward.decodeOutput(body), (error) => error.description ?? "not a result of a pass")
+    Either.mapLeft(ForwardBackward.decodeOutput(body), (error) => error.description ?? "not the result of a pass")
 }
 
 const optimStepped = Poll.fromSchema(Optimizer.OptimStepResponse)

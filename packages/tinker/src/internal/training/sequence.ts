@@ -1,15 +1,15 @@
 /**
- * The numbers of one model's requests: 1, 2, 3 … as the server gets to see them, whatever becomes of a request.
+ * Sequence numbers of one model's requests: 1, 2, 3 … without gaps, even if requests fail or are interrupted.
  *
- * A number is taken inside the turn, so an operation that leaves the line takes none; it is taken outside the retries,
- * so a resend carries the same one; and the next request takes it again when the server cannot have seen it.
+ * A number is allocated inside the turn, so an operation interrupted while queued uses none; it is allocated outside the
+ * retries, so a resend carries the same one; and it is reused by the next request if the server cannot have seen it.
  *
- * A server that keeps the order waits for ever for a number that never comes. So two kinds of numbers are owed to it, and
- * paid before the next request is sent:
+ * A server that enforces the order waits indefinitely for a missing number. Two kinds of sequence numbers must therefore
+ * be resent before the next request:
  *
- * - that of a request which may or may not have arrived: the request is sent once more, as it was;
- * - that of a request which did not arrive while later ones did, as happens among the pieces of a pass: nothing of it is
- *   done, for its caller knows that it failed. A placeholder without effect takes the number.
+ * - that of a request that may or may not have arrived: the same request is sent once more;
+ * - that of a request that did not arrive while later ones did, as can happen among the chunks of a batch: its caller
+ *   already knows that it failed, so a placeholder without effect takes the number.
  *
  * @since 0.1.0
  */
@@ -25,13 +25,13 @@ import * as Tracing from "../observability/tracing.js"
 import type * as ApiClient from "../transport/apiClient.js"
 
 // -----------------------------------------------------------------------------
-// What became of a request that carries a number, in the eyes of a server that keeps the order of numbers.
+// Whether the server has seen the sequence number of a failed request.
 // -----------------------------------------------------------------------------
 
 /**
  * - `unseen`: the server never read the number, and waits for it.
- * - `refused`: it read the request and turned it down; the number is used.
- * - `unknown`: it may have accepted it, or never have heard of it.
+ * - `refused`: the server read the request and rejected it; the number is used.
+ * - `unknown`: the server may have accepted the request, or never received it.
  *
  * @internal
  */
@@ -48,9 +48,8 @@ const unsent = new Set<string>([
 const isRecord = (u: unknown): u is Readonly<Record<string, unknown>> => typeof u === "object" && u !== null
 
 /**
- * Whether an operation was looked at before it was turned down. A page, a plain word or silence is the answer of a proxy
- * or a gateway. And a server says who you are not, that it has no such path, and that a body is not of the right shape
- * before it asks what the request is about.
+ * Whether the server read the request before rejecting it. An HTML page, plain text or an empty body comes from a proxy
+ * or a gateway. Authentication, routing and validation errors come before the sequence number is looked at.
  */
 const wasRead = (status: number, body: unknown): boolean => {
   // A body too large or too deep to be parsed is kept as text.
@@ -105,17 +104,17 @@ export interface Numbering {
   readonly parallel: (
     sends: ReadonlyArray<Send>
   ) => Effect.Effect<ReadonlyArray<Future.UntypedFuture>, TinkerError.TinkerError>
-  /** To be told of every attempt that failed, also of those that are tried again. */
+  /** Must be called for every failed attempt, retried or not. */
   readonly attemptFailed: (seqId: number, error: TinkerError.TinkerError) => void
 }
 
-/** Tries of a request that is owed, after the first; the policy in force may allow fewer. */
+/** Retries of a request that must be resent; the policy in force may allow fewer. */
 const resends = 3
 
-/** How many requests are kept to be sent as they were, with all their data; placeholders stand for older ones. */
+/** How many requests are kept with all their data to be resent; older ones are replaced by placeholders. */
 const mostKept = 16
 
-interface Owed {
+interface Unsettled {
   readonly number: number
   readonly send: Accepted
 }
@@ -128,63 +127,65 @@ export const make = ({ placeholder, api }: {
 }): Numbering => {
   let last = 0
   /** Numbers under which some attempt may have arrived. */
-  const doubtful = new Set<number>()
+  const maybeReceived = new Set<number>()
   /** In the order of their numbers. */
-  let owed: ReadonlyArray<Owed> = []
+  let unsettled: ReadonlyArray<Unsettled> = []
 
-  const owe = (debts: ReadonlyArray<Owed>) => {
-    const all = [...owed, ...debts]
-    owed = all.map((one, i) => i < all.length - mostKept ? replaced(one) : one)
+  const enqueue = (missing: ReadonlyArray<Unsettled>) => {
+    const all = [...unsettled, ...missing]
+    unsettled = all.map((one, i) => i < all.length - mostKept ? replaced(one) : one)
   }
 
-  const replaced = ({ number }: Owed): Owed => ({ number, send: placeholder(number) })
+  const replaced = ({ number }: Unsettled): Unsettled => ({ number, send: placeholder(number) })
 
-  const fateOf = (number: number, error: TinkerError.TinkerError): Delivery => {
-    const fate = deliveryOf(error)
-    return fate === "unseen" && doubtful.has(number) ? "unknown" : fate
+  const outcomeOf = (number: number, error: TinkerError.TinkerError): Delivery => {
+    const delivery = deliveryOf(error)
+    return delivery === "unseen" && maybeReceived.has(number) ? "unknown" : delivery
   }
 
-  /** Takes back the numbers the server has not seen, from the last one down, and owes what it may be waiting for. */
-  const settle = (failed: ReadonlyArray<Owed & { readonly fate: Delivery }>) => {
-    const debts: Array<Owed> = []
-    for (const { fate, number, send } of [...failed].reverse()) {
-      if (fate === "unknown") debts.unshift({ number, send })
-      else if (fate === "unseen" && number === last) last--
-      else if (fate === "unseen") debts.unshift({ number, send: placeholder(number) })
+  /** Releases the numbers the server has not seen, from the last one down, and queues those it may be waiting for. */
+  const settle = (failed: ReadonlyArray<Unsettled & { readonly delivery: Delivery }>) => {
+    const missing: Array<Unsettled> = []
+    for (const { delivery, number, send } of [...failed].reverse()) {
+      if (delivery === "unknown") missing.unshift({ number, send })
+      else if (delivery === "unseen" && number === last) last--
+      else if (delivery === "unseen") missing.unshift({ number, send: placeholder(number) })
     }
-    owe(debts)
+    enqueue(missing)
   }
 
-  const pay = ({ number, send }: Owed): Effect.Effect<boolean> =>
+  const resend = ({ number, send }: Unsettled): Effect.Effect<boolean> =>
     Effect.map(
       Effect.either(send),
-      (result) => Either.isRight(result) || fateOf(number, result.left) === "refused"
+      (result) => Either.isRight(result) || outcomeOf(number, result.left) === "refused"
     )
 
-  /** Pays in order, until something does not get through: what follows must not wait for it any longer. */
+  /** Resends in order and stops at the first failure, so that the next request does not wait any longer. */
   const catchUp = Effect.gen(function*() {
     const { submit } = yield* api.policies
     const bounded = RetryPolicy.provide({ submit: Schedule.intersect(submit, Schedule.recurs(resends)) })
-    for (let [first] = owed; first !== undefined; [first] = owed) {
-      if (!(yield* bounded(pay(first)))) return
-      owed = owed.slice(1)
+    for (let [first] = unsettled; first !== undefined; [first] = unsettled) {
+      if (!(yield* bounded(resend(first)))) return
+      unsettled = unsettled.slice(1)
     }
   })
 
   /**
-   * The server takes requests, but not the one it should get first: whatever it has against that one, it has not against
-   * a placeholder. Each is tried once; what is still not taken is not worth another round.
+   * The server accepts requests, but not the one it should get first: send placeholders instead, each once, and give up
+   * on those that still fail.
    */
-  const passOver = Effect.suspend(() => {
-    const rest = owed
-    owed = []
-    return RetryPolicy.provide({ submit: RetryPolicy.never })(Effect.forEach(rest, (one) => pay(replaced(one))))
+  const replaceRemaining = Effect.suspend(() => {
+    const rest = unsettled
+    unsettled = []
+    return RetryPolicy.provide({ submit: RetryPolicy.never })(Effect.forEach(rest, (one) => resend(replaced(one))))
   })
 
-  const afterOwed = <A>(send: Effect.Effect<A, TinkerError.TinkerError>): Effect.Effect<A, TinkerError.TinkerError> =>
+  const afterUnsettled = <A>(
+    send: Effect.Effect<A, TinkerError.TinkerError>
+  ): Effect.Effect<A, TinkerError.TinkerError> =>
     Effect.suspend(() => {
-      if (owed.length > 0) return Effect.zipRight(catchUp, Effect.tap(send, passOver))
-      doubtful.clear()
+      if (unsettled.length > 0) return Effect.zipRight(catchUp, Effect.tap(send, replaceRemaining))
+      maybeReceived.clear()
       return send
     })
 
@@ -202,7 +203,7 @@ export const make = ({ placeholder, api }: {
       const sent = send(number)
       return Effect.tapError(
         marked(number, sent),
-        (error) => Effect.sync(() => settle([{ number, send: sent, fate: fateOf(number, error) }]))
+        (error) => Effect.sync(() => settle([{ number, send: sent, delivery: outcomeOf(number, error) }]))
       )
     })
 
@@ -212,7 +213,7 @@ export const make = ({ placeholder, api }: {
    */
   const together = (sends: ReadonlyArray<Send>) =>
     Effect.suspend(() => {
-      const all = sends.map((send): Owed => {
+      const all = sends.map((send): Unsettled => {
         const number = ++last
         return { number, send: send(number) }
       })
@@ -224,7 +225,7 @@ export const make = ({ placeholder, api }: {
           settle(all.flatMap((one, i) =>
             Option.match(failureOf(exits[i]), {
               onNone: () => [],
-              onSome: (error) => [{ ...one, fate: fateOf(one.number, error) }]
+              onSome: (error) => [{ ...one, delivery: outcomeOf(one.number, error) }]
             })
           ))
           return Effect.all(exits)
@@ -232,11 +233,11 @@ export const make = ({ placeholder, api }: {
     })
 
   return {
-    one: (send) => afterOwed(numbered(send)),
-    serial: (sends) => afterOwed(Effect.forEach(sends, numbered)),
-    parallel: (sends) => afterOwed(together(sends)),
+    one: (send) => afterUnsettled(numbered(send)),
+    serial: (sends) => afterUnsettled(Effect.forEach(sends, numbered)),
+    parallel: (sends) => afterUnsettled(together(sends)),
     attemptFailed: (seqId, error) => {
-      if (deliveryOf(error) === "unknown") doubtful.add(seqId)
+      if (deliveryOf(error) === "unknown") maybeReceived.add(seqId)
     }
   }
 }

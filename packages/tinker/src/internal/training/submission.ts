@@ -1,6 +1,6 @@
 /**
- * The operations of one model on their way to the server: in the order in which they start, each in its turn, until it is
- * accepted and there is a future to await.
+ * Submits the operations of one model in the order in which they start, each in its turn, until it is accepted and there
+ * is a future to await.
  *
  * @since 0.1.0
  */
@@ -92,7 +92,7 @@ export const make: (options: {
   const { api, budgets } = service
   const scope = yield* Effect.scope
   const line = yield* Admission.makeTurnstile(
-    new TinkerError.Closed({ module, method: "submit", description: "its scope closed before the server answered" })
+    new TinkerError.Closed({ module, method: "submit", description: "the scope closed before the server responded" })
   )
   const numbering = Sequence.make({ api, placeholder })
 

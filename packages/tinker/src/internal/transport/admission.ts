@@ -1,5 +1,5 @@
 /**
- * Admission in strict arrival order.
+ * Admission in strict arrival order: a FIFO semaphore, a byte budget, and a turnstile.
  *
  * `Effect.makeSemaphore` wakes every waiter at each release and lets a late caller overtake them; with thousands of
  * waiters it collapses. Here a release hands its permits to the head of the line, so order is kept and every step
@@ -22,7 +22,7 @@ export interface Gate {
   /** Runs the effect once `cost` has been admitted, and gives the cost back when it ends, however it ends. */
   readonly admit: (cost: number) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /**
-   * Waits for admission; the caller then owes a `release` of the same cost. Interrupted while waiting, it owes nothing.
+   * Waits for admission; the caller must then `release` the same cost. Interrupted while waiting, it must not.
    *
    * Must run in the uninterruptible region whose `restore` it is given: a wait that ended inside an interruptible
    * region could be interrupted after the grant and before its caller had seen it.
@@ -31,7 +31,7 @@ export interface Gate {
   /** Gives back what `enter` admitted. */
   readonly release: (cost: number) => Effect.Effect<void>
   /**
-   * Admits at once, or not at all: never before those who wait. Whoever got in owes a `leave`. Without an Effect, for
+   * Admits at once, or not at all: never before the waiters. An admitted caller must `leave`. Without an Effect, for
    * paths that are taken thousands of times a second.
    */
   readonly tryEnter: (cost: number) => boolean
@@ -74,9 +74,9 @@ export const finishing = <A, E, R>(self: Effect.Effect<A, E, R>, finish: () => v
 /** @internal */
 export const makeGate = (options: {
   readonly size: number
-  /** Whether a request of this cost may enter now. Must hold for some balance, or its caller would wait for ever. */
+  /** Whether a request of this cost may enter now. Must hold for some balance, or its caller would wait forever. */
   readonly admits: (balance: number, cost: number, size: number) => boolean
-  /** Told how much is taken, whenever that changes. */
+  /** Called with the permits in use, whenever that changes. */
   readonly onChange?: ((taken: number) => void) | undefined
 }): Gate => {
   let size = options.size
@@ -184,7 +184,7 @@ export interface FifoSemaphore extends Gate {
 
 /**
  * A semaphore that serves callers strictly in the order in which they asked. A request for more than the total waits
- * for the whole total instead of for ever.
+ * for the whole total instead of forever.
  *
  * @internal
  */
@@ -197,7 +197,7 @@ export const makeSemaphore = (permits: number, onChange?: (taken: number) => voi
 // A budget of bytes in flight that can be overdrawn once.
 //
 // A caller waits only while the balance is negative, so a request larger than the whole budget is admitted alone
-// instead of waiting for ever. Waiters are served in arrival order.
+// instead of waiting forever. Waiters are served in arrival order.
 // -----------------------------------------------------------------------------
 
 /** @internal */

@@ -1,5 +1,5 @@
 /**
- * A request as it goes to the server, and what its caller asks of it.
+ * A request as it goes to the server, and its options.
  *
  * @since 0.1.0
  */
@@ -21,7 +21,7 @@ import type * as Errors from "./errors.js"
 import type * as Retry from "./retry.js"
 
 // -----------------------------------------------------------------------------
-// An endpoint joined with the configuration, as far as that can be done before there is a request.
+// Endpoints prepared once: everything that does not depend on the request.
 // -----------------------------------------------------------------------------
 
 /** @internal */
@@ -150,7 +150,7 @@ export const prepare = (
 }
 
 // -----------------------------------------------------------------------------
-// Tells whoever pays whether an operation has left this process: what was never sent costs nothing.
+// Tells a cost ledger whether an operation has been sent: what was never sent costs nothing.
 // -----------------------------------------------------------------------------
 
 const sentListener: FiberRef.FiberRef<(() => void) | undefined> = GlobalValue.globalValue(

@@ -1,5 +1,5 @@
 /**
- * One attempt of a call: a place in the pool, the credential, the exchange, and what its status means.
+ * One attempt of a request: a permit of the pool, the credential, the exchange, and the meaning of its status.
  *
  * @since 0.1.0
  */
@@ -25,7 +25,7 @@ import * as Errors from "./errors.js"
 import * as Tenants from "./tenants.js"
 
 // -----------------------------------------------------------------------------
-// Following redirects by ourselves, because what goes along is a question of trust: a credential stays with its origin.
+// Redirects, followed here because a credential must stay with its origin.
 // -----------------------------------------------------------------------------
 
 const maxHops = 5
@@ -49,17 +49,17 @@ export const followRedirect = (
 ): Effect.Effect<TinkerTransport.Response, TinkerTransport.TransportError> => {
   if (response.status < 300 || response.status >= 400) return Effect.succeed(response)
   if (hops === maxHops) return redirectRefused(`more than ${maxHops} in a row`)
-  if (request.method !== "GET") return redirectRefused("only a GET can be repeated elsewhere")
+  if (request.method !== "GET") return redirectRefused("only GET requests follow redirects")
   const location = response.headers["location"]
-  if (location === undefined) return redirectRefused("it does not say where to")
+  if (location === undefined) return redirectRefused("it has no location")
   let target: URL
   try {
     target = new URL(location, `${request.origin}${request.path}`)
   } catch {
-    return redirectRefused("its location is not a URL")
+    return redirectRefused("its location is not a valid URL")
   }
   if (target.protocol !== "https:" && target.protocol !== new URL(request.origin).protocol) {
-    return redirectRefused("it leaves https")
+    return redirectRefused("it downgrades from https")
   }
   const next: TinkerTransport.Request = {
     ...request,
@@ -74,7 +74,7 @@ export const followRedirect = (
 }
 
 // -----------------------------------------------------------------------------
-// What an answer means: a response to work with, or the tagged error.
+// From the response to a value or a tagged error.
 // -----------------------------------------------------------------------------
 
 const noSecret = (text: string) => text
@@ -130,7 +130,7 @@ export const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
           )
         )
       }
-      // A report that is refused must not cost those who work a new token.
+      // A rejected telemetry report must not force a new token on everyone else.
       if (response.status === 401 && endpoint.pool !== "telemetry" && secret !== undefined) {
         tenant.tokens?.invalidate(secret)
       }
@@ -178,7 +178,7 @@ export const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
 }
 
 // -----------------------------------------------------------------------------
-// Which credential a call presents.
+// Which credential a request carries.
 // -----------------------------------------------------------------------------
 
 const isSettled = <A, E>(self: Effect.Effect<A, E>): self is Exit.Exit<A, E> => Exit.isExit(self)
@@ -290,7 +290,7 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
     })
   }
 
-  /** The first of the two: what was sent. The answer is told by `received`. */
+  /** The first of the two: what was sent. The response is reported by `received`. */
   const sent = (call: Call, attempt: number, request: TinkerTransport.Request): void =>
     observers.emit({
       _tag: "Sent",

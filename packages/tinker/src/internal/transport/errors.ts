@@ -53,7 +53,7 @@ export const toRequestError = <A, R>(
 ): Effect.Effect<A, TinkerError.RequestError, R> => Effect.mapErrorCause(self, narrow(isRequest))
 
 // -----------------------------------------------------------------------------
-// What the caller gave, as a request.
+// Requests from the caller's input.
 // -----------------------------------------------------------------------------
 
 /**
@@ -159,7 +159,7 @@ const describe = (body: unknown): string | undefined => {
   if (body === undefined || body === null) return undefined
   if (typeof body === "string") {
     return /^\s*<(!doctype|html)/i.test(body)
-      ? "an HTML page instead of an answer"
+      ? "an HTML page instead of an API response"
       : clip(body)
   }
   if (!isRecord(body)) return clip(JSON.stringify(body))
@@ -235,7 +235,7 @@ export const fromResponse = (
   }
   if (status >= 500) return new TinkerError.Unavailable(fields)
   if (status >= 300 && status < 400) {
-    return new TinkerError.BadRequest({ ...fields, description: "the server redirects where no redirect is expected" })
+    return new TinkerError.BadRequest({ ...fields, description: "unexpected redirect" })
   }
   return new TinkerError.BadRequest(fields)
 }

@@ -113,8 +113,8 @@ export const make = (options: {
     return Effect.as(
       pause && announce
         ? Effect.logWarning(
-          `Paused because of billing, until ${new Date(until).toISOString()} at most: ${
-            error.description ?? "the server answered 402"
+          `Paused by billing until ${new Date(until).toISOString()} at the latest: ${
+            error.description ?? "the server responded with 402"
           }`
         ).pipe(Logs.of("ApiClient", { endpoint: name, status: error.status, requestId: error.requestId }))
         : Effect.void,
@@ -127,8 +127,8 @@ export const make = (options: {
     const warn = logged.has(operation) && failures > quietAttempts && now - lastWarning >= warnEvery
     if (warn) lastWarning = now
     return (warn
-      ? Effect.logWarning(`${error.message.split("\n", 1)[0]}; trying again`)
-      : Effect.logDebug(`${name}: trying again in ${Math.round(delay)} ms`)).pipe(
+      ? Effect.logWarning(`${error.message.split("\n", 1)[0]}; retrying`)
+      : Effect.logDebug(`${name}: retrying in ${Math.round(delay)} ms`)).pipe(
         Logs.of("ApiClient", {
           endpoint: name,
           attempt: failures - 1,

@@ -19,7 +19,7 @@ import * as Admission from "./admission.js"
 import type * as Tokens from "./tokens.js"
 
 // -----------------------------------------------------------------------------
-// The pause for unpaid bills: a 402 holds operations back instead of ending a training run, within a bound.
+// Billing pauses: a 402 holds operations back for a bounded time instead of ending a training run.
 // -----------------------------------------------------------------------------
 
 /** Quiet for this long, the next 402 begins a new incident. */

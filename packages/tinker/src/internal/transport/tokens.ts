@@ -139,7 +139,7 @@ export const make = (
 
   const usable = (now: number): Redacted.Redacted | undefined => {
     if (held === undefined) return undefined
-    // Past its margin it is still good while a renewal is under way or has just failed.
+    // Past its margin it is still good while a renewal is in progress or has just failed.
     const good = now < dueBefore(held, urgent, 0.25) || (now < held.expires && now - lastTry < spacing)
     return good ? held.token : undefined
   }

@@ -1,5 +1,5 @@
 /**
- * How a noun of ours meets its JSON: field names, defaults, nulls, dates and open enumerations, each rule once.
+ * Schemas for JSON on the wire: field names, defaults, nulls, dates and open enumerations.
  */
 import type * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"

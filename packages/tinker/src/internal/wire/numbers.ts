@@ -257,7 +257,7 @@ export const Int32s: Schema.Schema<Int32Array, ReadonlyArray<number>> = Schema.t
     decode: (list, _, ast) => {
       const values = toInt32(list)
       return values === undefined
-        ? ParseResult.fail(new ParseResult.Type(ast, list, `[${firstNotInt32(list)}] is no 32-bit integer`))
+        ? ParseResult.fail(new ParseResult.Type(ast, list, `[${firstNotInt32(list)}] is not a 32-bit integer`))
         : ParseResult.succeed(values)
     },
     encode: (values) => ParseResult.succeed(toList(values))

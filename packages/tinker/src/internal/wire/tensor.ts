@@ -51,7 +51,7 @@ export const sparse = (
   if (wrong !== undefined) return wrong
   const crow = indices(crowIndices)
   const col = indices(colIndices)
-  if (crow === undefined || col === undefined) return "sparse indices are integers from 0 on"
+  if (crow === undefined || col === undefined) return "sparse indices must be non-negative integers"
   if (crow.length !== rows + 1) return `${rows} rows need ${rows + 1} row pointers, not ${crow.length}`
   if (col.length !== values.length) return `${values.length} stored values need as many columns, not ${col.length}`
   let previous = 0
@@ -87,7 +87,7 @@ const convert = (dtype: Dtype, values: ArrayLike<numbers.Scalar>): Values | stri
   if (dtype === "float32") return numbers.toFloat32(values)
   if (values instanceof Int32Array || values instanceof BigInt64Array) return values
   const data = numbers.toInt64(values)
-  return typeof data === "number" ? `value ${data} (${String(values[data])}) is no 64-bit integer` : data
+  return typeof data === "number" ? `value ${data} (${String(values[data])}) is not a 64-bit integer` : data
 }
 
 /** What the layouts are computed from: a tensor, seen from here. */

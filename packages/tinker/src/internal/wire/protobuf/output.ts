@@ -176,7 +176,7 @@ const place = (outputs: ReadonlyArray<Built>, text: string, tensors: ReadonlyArr
   }
 }
 
-/** The same text as V8 keeps it for the names of properties: one fresh from bytes is looked up anew at every store. */
+/** The same text as V8 keeps it for the names of properties: one fresh from bytes is looked up again at every store. */
 const propertyName = (text: string): string => Object.keys({ [text]: text })[0] ?? text
 
 const readRecord = (message: Reader): Record => {

@@ -70,7 +70,7 @@ export class Reader {
       if (this.type === GROUP) {
         if (++depth > MAX_GROUPS) malformed("groups are nested too deep")
       } else if (this.type === GROUP_END) {
-        if (--depth < 0) malformed("a group ends that never began")
+        if (--depth < 0) malformed("a group ends without a start")
       } else this.skipOne()
       if (depth === 0) return false
       if (!this.next()) malformed("a group is truncated")
@@ -104,7 +104,7 @@ export class Reader {
   count(what: string): number {
     this.varint()
     const value = (this.high >>> 0) * TWO_32 + (this.low >>> 0)
-    return Number.isSafeInteger(value) ? value : malformed(`${what} is no count`)
+    return Number.isSafeInteger(value) ? value : malformed(`${what} is not a count`)
   }
 
   double(): number {
@@ -227,7 +227,7 @@ export const decode = <A>(bytes: Uint8Array, read: (reader: Reader) => A): A | W
 
 /** The same bytes where a typed array may look at them: as they are if aligned, else copied. */
 const aligned = (bytes: Uint8Array, size: number, what: string): Uint8Array => {
-  if (bytes.byteLength % size !== 0) malformed(`${what}: ${bytes.byteLength} bytes are no multiple of ${size}`)
+  if (bytes.byteLength % size !== 0) malformed(`${what}: ${bytes.byteLength} bytes are not a multiple of ${size}`)
   // not slice(): a Node Buffer's shares its memory
   return bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes)
 }

@@ -18,7 +18,7 @@ const isInt32 = (value: number): boolean => firstNotInt32([value]) < 0
 /** @internal */
 export const write = (writer: Writer, request: Request): void => {
   const seqId = request.seqId ?? 0
-  if (!isInt32(seqId) || seqId < 0) writer.refuse(`seqId ${seqId} is no 32-bit count`)
+  if (!isInt32(seqId) || seqId < 0) writer.refuse(`seqId ${seqId} is not a 32-bit count`)
   writer.text(1, request.modelId)
   writer.uint(2, seqId)
   for (const datum of request.data) {
@@ -85,7 +85,7 @@ const writeChunk = (writer: Writer, chunk: Chunk): void => {
       writer.bytes(1, chunk.data)
       writer.text(2, chunk.format)
       if (chunk.length !== undefined) {
-        if (!isInt32(chunk.length)) writer.refuse(`expectedTokens ${chunk.length} is no 32-bit integer`)
+        if (!isInt32(chunk.length)) writer.refuse(`expectedTokens ${chunk.length} is not a 32-bit integer`)
         writer.presentUint(3, chunk.length)
       }
       return writer.end()
@@ -144,7 +144,7 @@ export const read = (message: Reader): Request => {
         message.skip()
     }
   }
-  // whoever writes the newer map writes all of it
+  // a writer of the newer map writes all of it
   const config = values.size > 0 ? values : numbers
   return {
     modelId,

@@ -171,7 +171,7 @@ export class Writer {
     if (values instanceof Int32Array) return this.bytes(field, values)
     if (this.measuring) {
       const wrong = firstNotInt32(values)
-      if (wrong >= 0) this.refuse(`token ${wrong} (${values[wrong]}) is no 32-bit integer`)
+      if (wrong >= 0) this.refuse(`token ${wrong} (${values[wrong]}) is not a 32-bit integer`)
     }
     const length = values.length
     if (length === 0) return
