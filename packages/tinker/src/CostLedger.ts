@@ -21,10 +21,10 @@ import * as Latest from "./internal/observability/latest.js"
 import { sampleMany } from "./internal/sampling/sampleRequest.js"
 import * as ApiRequest from "./internal/transport/apiRequest.js"
 import * as ModelInput from "./ModelInput.js"
-import type * as Sample from "./Sample.js"
 import * as SamplingClient from "./SamplingClient.js"
 import * as TinkerError from "./TinkerError.js"
 import * as TrainingClient from "./TrainingClient.js"
+import type * as Sample from "./wire/Sample.js"
 
 // -----------------------------------------------------------------------------
 // Clients under a budget. They reserve before taking their turn, so operations keep the order in which they start.

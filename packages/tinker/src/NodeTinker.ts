@@ -11,12 +11,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type * as Credentials from "./Credentials.js"
-import type { Pool } from "./Endpoint.js"
 import * as Connections from "./internal/node/connections.js"
 import * as Undici from "./internal/node/undici.js"
 import * as NodeCredentials from "./NodeCredentials.js"
 import type * as TinkerError from "./TinkerError.js"
 import * as TinkerTransport from "./TinkerTransport.js"
+import type { Pool } from "./wire/Endpoint.js"
 
 /**
  * Proxy settings, as the usual environment variables state them.

@@ -16,12 +16,12 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Credentials from "./Credentials.js"
-import * as Endpoint from "./Endpoint.js"
 import { pieces } from "./internal/sampling/completionStream.js"
 import * as ApiClient from "./internal/transport/apiClient.js"
 import * as TinkerConfig from "./TinkerConfig.js"
 import type * as TinkerError from "./TinkerError.js"
 import type * as TinkerTransport from "./TinkerTransport.js"
+import * as Endpoint from "./wire/Endpoint.js"
 
 const nullish = <A, I>(schema: Schema.Schema<A, I>) => Schema.optionalWith(schema, { nullable: true })
 

@@ -4,7 +4,6 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { ModelId } from "./Id.js"
 import {
   Count,
   lenient,
@@ -16,6 +15,7 @@ import {
   taggedJson,
   withDefault
 } from "./internal/wire/json.js"
+import { ModelId } from "./wire/Id.js"
 
 const Float = Schema.JsonNumber
 

@@ -4,8 +4,8 @@
  * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
-import type * as Future from "./Future.js"
 import type * as TinkerError from "./TinkerError.js"
+import type * as Future from "./wire/Future.js"
 
 /**
  * The server's word for where an operation stands.

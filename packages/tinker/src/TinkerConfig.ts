@@ -12,10 +12,10 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import type { Name } from "./Api.js"
-import type { Pool } from "./Endpoint.js"
 import * as Environment from "./internal/config.js"
 import * as TinkerError from "./TinkerError.js"
+import type { Name } from "./wire/Api.js"
+import type { Pool } from "./wire/Endpoint.js"
 
 // -----------------------------------------------------------------------------
 // Base URLs, normalised so that equal servers compare equal.

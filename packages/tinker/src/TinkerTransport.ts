@@ -19,9 +19,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { Method, Pool } from "./Endpoint.js"
 import { concat } from "./internal/transport/bytes.js"
 import * as Internal from "./internal/transport/tenants.js"
+import type { Method, Pool } from "./wire/Endpoint.js"
 
 /**
  * A request as it goes to the network. Its headers contain the credential.

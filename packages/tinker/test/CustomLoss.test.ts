@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either } from "effect"
-import type { ForwardBackward, TinkerError } from "../src/index.js"
+import type { TinkerError } from "../src/index.js"
 import { Autodiff, CustomLoss, Datum, TensorData } from "../src/index.js"
 import * as Losses from "../src/internal/training/losses.js"
+import type { ForwardBackward } from "../src/wire.js"
 import { numbers } from "./utils/finiteDifference.js"
 
 const tensor = (values: ReadonlyArray<number> | ReadonlyArray<ReadonlyArray<number>>) =>

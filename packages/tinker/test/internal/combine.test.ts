@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
-import type { ForwardBackward } from "effect-tinker"
 import { TensorData } from "effect-tinker"
+import type { ForwardBackward } from "effect-tinker/wire"
 import { combine, hashTuple } from "../../src/internal/training/batches.js"
 
 const record = (value: number): ForwardBackward.LossFnOutput => ({

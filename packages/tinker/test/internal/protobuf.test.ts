@@ -2,7 +2,8 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf"
 import type { MessageInitShape } from "@bufbuild/protobuf"
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Equal, FastCheck as fc } from "effect"
-import { Datum, ForwardBackward, ModelInput, Sample, TensorData } from "effect-tinker"
+import { Datum, ModelInput, TensorData } from "effect-tinker"
+import { ForwardBackward, Sample } from "effect-tinker/wire"
 import * as proto from "../gen/tinker_pb.js"
 
 const get = Either.getOrThrow

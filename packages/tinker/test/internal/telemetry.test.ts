@@ -1,13 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Metric, Option, Schema, Scope, TestClock } from "effect"
 import {
-  Id,
   Metrics,
   ModelInput,
   RestClient,
   SamplingClient,
   ServiceClient,
-  TelemetryEvent,
   TinkerConfig,
   TinkerError,
   TrainingClient
@@ -16,6 +14,7 @@ import type * as Observer from "../../src/internal/observability/observer.js"
 import * as Telemetry from "../../src/internal/observability/telemetry.js"
 import * as TelemetryEvents from "../../src/internal/observability/telemetryEvents.js"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
+import { Id, TelemetryEvent } from "../../src/wire.js"
 import * as Server from "../utils/recordingServer.js"
 import * as Sampling from "../utils/samplingServer.js"
 import * as Training from "../utils/trainingServer.js"

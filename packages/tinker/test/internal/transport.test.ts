@@ -1,7 +1,8 @@
 import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Fiber, Layer, Logger, Schedule, Schema, Stream, TestClock } from "effect"
-import { Api, ClientConfig, Credentials, Endpoint, RetryPolicy, TinkerConfig } from "effect-tinker"
+import { Credentials, RetryPolicy, TinkerConfig } from "effect-tinker"
+import { Api, ClientConfig, Endpoint } from "effect-tinker/wire"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
 import { json, live, over, script, status } from "../utils/transport.js"
 

@@ -1,8 +1,8 @@
 /**
  * What accepting an operation answers, and how its result is written.
  */
-import { UntypedFuture } from "effect-tinker/Future"
-import { ModelId, RequestId, SequenceId } from "effect-tinker/Id"
+import { UntypedFuture } from "effect-tinker/wire/Future"
+import { ModelId, RequestId, SequenceId } from "effect-tinker/wire/Id"
 import * as ParseResult from "effect/ParseResult"
 import type * as Schema from "effect/Schema"
 import type { Future, Outcome } from "./futures.js"

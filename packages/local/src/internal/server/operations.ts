@@ -1,7 +1,7 @@
 /**
  * Accepting an operation of a model: whose it is, in which order it runs, and what happens when it is turned away.
  */
-import type { UntypedFuture } from "effect-tinker/Future"
+import type { UntypedFuture } from "effect-tinker/wire/Future"
 import * as Effect from "effect/Effect"
 import { accepted } from "./accept.js"
 import { fingerprint } from "./identity.js"

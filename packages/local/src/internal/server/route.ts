@@ -1,7 +1,7 @@
 /**
  * From the table of endpoints to handlers: what each is called with, and how a path finds its own.
  */
-import type * as Endpoint from "effect-tinker/Endpoint"
+import type * as Endpoint from "effect-tinker/wire/Endpoint"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { StorageFailed } from "../../Storage.js"

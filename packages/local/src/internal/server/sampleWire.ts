@@ -1,8 +1,8 @@
 /**
  * Sample requests and answers between the wire and the engine.
  */
-import * as Sample from "effect-tinker/Sample"
 import * as TensorData from "effect-tinker/TensorData"
+import * as Sample from "effect-tinker/wire/Sample"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { EngineError } from "../../EngineError.js"

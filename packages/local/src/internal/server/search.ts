@@ -1,8 +1,8 @@
 /**
  * Finding sessions by what is known about them.
  */
-import { SessionId } from "effect-tinker/Id"
-import * as SessionSearch from "effect-tinker/SessionSearch"
+import { SessionId } from "effect-tinker/wire/Id"
+import * as SessionSearch from "effect-tinker/wire/SessionSearch"
 import * as DateTime from "effect/DateTime"
 import type { Caller } from "./accounts.js"
 import type { CheckpointRecord } from "./checkpoints.js"

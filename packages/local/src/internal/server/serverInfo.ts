@@ -1,7 +1,7 @@
 /**
  * What the server tells clients about how to talk to it. Can be changed while it runs.
  */
-import { ClientConfig, ClientDynamicConfig } from "effect-tinker/ClientConfig"
+import { ClientConfig, ClientDynamicConfig } from "effect-tinker/wire/ClientConfig"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -12,10 +12,10 @@ import type { SecureContext } from "node:tls"
 import { createSecureContext, rootCertificates } from "node:tls"
 import type { Dispatcher } from "undici"
 import { Agent, EnvHttpProxyAgent } from "undici"
-import type { Pool } from "../../Endpoint.js"
 import type { Options } from "../../NodeTinker.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as TinkerTransport from "../../TinkerTransport.js"
+import type { Pool } from "../../wire/Endpoint.js"
 import { either, optional } from "../config.js"
 
 // -----------------------------------------------------------------------------

@@ -7,8 +7,8 @@
  * @since 0.1.0
  */
 import type * as RetryPolicy from "../../RetryPolicy.js"
-import type { Severity } from "../../TelemetryEvent.js"
 import * as TinkerError from "../../TinkerError.js"
+import type { Severity } from "../../wire/TelemetryEvent.js"
 import type * as Observer from "./observer.js"
 
 /**

@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as Endpoint from "../../Endpoint.js"
 import * as TinkerError from "../../TinkerError.js"
+import * as Endpoint from "../../wire/Endpoint.js"
 
 // -----------------------------------------------------------------------------
 // Server-sent events out of bytes: lines end in LF, CR or CRLF wherever chunks happen to be cut, a line is decoded as

@@ -5,10 +5,10 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Api from "../../Api.js"
-import { ClientConfig, ClientConfigRequest } from "../../ClientConfig.js"
 import { wireVersion } from "../../TinkerConfig.js"
 import type * as TinkerError from "../../TinkerError.js"
+import * as Api from "../../wire/Api.js"
+import { ClientConfig, ClientConfigRequest } from "../../wire/ClientConfig.js"
 import * as Admission from "../transport/admission.js"
 import type * as ApiClient from "../transport/apiClient.js"
 import type * as Tenants from "../transport/tenants.js"

@@ -1,8 +1,8 @@
 /** The size of a batch on the wire, and how it is split into requests. */
 import type { Datum } from "../../Datum.js"
-import type { Output } from "../../ForwardBackward.js"
 import type { Chunk, ModelInput } from "../../ModelInput.js"
 import type { TensorData } from "../../TensorData.js"
+import type { Output } from "../../wire/ForwardBackward.js"
 
 // -----------------------------------------------------------------------------
 // Combines the results of a batch's requests into one.

@@ -6,10 +6,10 @@
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type { Plain } from "../../Endpoint.js"
 import type { Compatibility } from "../../TinkerConfig.js"
 import * as TinkerError from "../../TinkerError.js"
 import type { Response, ResponseHead, TransportError } from "../../TinkerTransport.js"
+import type { Plain } from "../../wire/Endpoint.js"
 
 // -----------------------------------------------------------------------------
 // From every error the transport's type allows to those an operation can really fail with. What an operation cannot fail

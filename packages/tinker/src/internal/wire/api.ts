@@ -5,7 +5,7 @@
  */
 import * as Schema from "effect/Schema"
 import { wireVersion } from "../../TinkerConfig.js"
-import { AccessScope } from "../../TrainingRun.js"
+import { AccessScope } from "../../wire/TrainingRun.js"
 import { required } from "./json.js"
 
 /** @internal */

@@ -1,9 +1,9 @@
 /**
  * Saving weights.
  */
-import * as Api from "effect-tinker/Api"
-import { SamplingSessionId } from "effect-tinker/Id"
-import * as Weights from "effect-tinker/Weights"
+import * as Api from "effect-tinker/wire/Api"
+import { SamplingSessionId } from "effect-tinker/wire/Id"
+import * as Weights from "effect-tinker/wire/Weights"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Adapter } from "../../../LocalAdapter.js"

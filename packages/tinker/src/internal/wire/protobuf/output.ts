@@ -1,7 +1,7 @@
 /** The result of a training pass in protobuf, both ways. */
-import type { LossFnOutput, Output } from "../../../ForwardBackward.js"
 import type { Dtype, Values } from "../../../TensorData.js"
 import { TensorData, toDense } from "../../../TensorData.js"
+import type { LossFnOutput, Output } from "../../../wire/ForwardBackward.js"
 import { product } from "../numbers.js"
 import * as Fields from "./fields.js"
 import { heldMessage, readEntry, readNumber } from "./fields.js"

@@ -1,10 +1,10 @@
 /** A training pass in protobuf, both ways. */
 import type { ProvenanceSpan } from "../../../Datum.js"
 import { Datum } from "../../../Datum.js"
-import type { LossConfig, Request } from "../../../ForwardBackward.js"
 import type { Chunk } from "../../../ModelInput.js"
 import { Dmel, EncodedText, fromChunks, Image, ImageFormat } from "../../../ModelInput.js"
 import type { TensorData } from "../../../TensorData.js"
+import type { LossConfig, Request } from "../../../wire/ForwardBackward.js"
 import { firstNotInt32 } from "../numbers.js"
 import * as Fields from "./fields.js"
 import { heldMessage, readEntry, readNumber } from "./fields.js"

@@ -1,6 +1,6 @@
 /** The result of sampling in protobuf, both ways. */
 import type { TensorData } from "../../../TensorData.js"
-import type { TopkLogprobs } from "../../../TopkLogprobs.js"
+import type { TopkLogprobs } from "../../../wire/TopkLogprobs.js"
 import * as Fields from "./fields.js"
 import * as reader from "./reader.js"
 import type { Reader } from "./reader.js"

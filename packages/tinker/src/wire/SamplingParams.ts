@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { optional, strict, withDefault } from "./internal/wire/json.js"
+import { optional, strict, withDefault } from "../internal/wire/json.js"
 
 /**
  * Where a sample ends: texts, or token ids. An empty list disables every stop, the model's own end of sequence

@@ -5,9 +5,9 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import type { Open } from "../internal/wire/json.js"
+import { Count, lenient, open, optional, required, strict, tag, withDefault } from "../internal/wire/json.js"
 import { ModelId, RequestId, SamplingSessionId, SequenceId } from "./Id.js"
-import type { Open } from "./internal/wire/json.js"
-import { Count, lenient, open, optional, required, strict, tag, withDefault } from "./internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Future/${name}` as const
 

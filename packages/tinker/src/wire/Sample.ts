@@ -5,8 +5,7 @@
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import { SamplingSessionId, SequenceId } from "./Id.js"
-import type { Open } from "./internal/wire/json.js"
+import type { Open } from "../internal/wire/json.js"
 import {
   answerTag,
   Count,
@@ -18,15 +17,16 @@ import {
   strict,
   tag,
   withDefault
-} from "./internal/wire/json.js"
-import * as Numbers from "./internal/wire/numbers.js"
-import * as reader from "./internal/wire/protobuf/reader.js"
-import * as responseProtobuf from "./internal/wire/protobuf/sample.js"
-import * as writer from "./internal/wire/protobuf/writer.js"
-import { ModelInput } from "./ModelInput.js"
+} from "../internal/wire/json.js"
+import * as Numbers from "../internal/wire/numbers.js"
+import * as reader from "../internal/wire/protobuf/reader.js"
+import * as responseProtobuf from "../internal/wire/protobuf/sample.js"
+import * as writer from "../internal/wire/protobuf/writer.js"
+import { ModelInput } from "../ModelInput.js"
+import * as TensorData from "../TensorData.js"
+import { InvalidInput, MalformedResponse } from "../TinkerError.js"
+import { SamplingSessionId, SequenceId } from "./Id.js"
 import { SamplingParams } from "./SamplingParams.js"
-import * as TensorData from "./TensorData.js"
-import { InvalidInput, MalformedResponse } from "./TinkerError.js"
 import { TopkLogprobs } from "./TopkLogprobs.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Sample/${name}` as const

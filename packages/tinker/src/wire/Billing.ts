@@ -14,7 +14,7 @@ import {
   StringRecord,
   tag,
   taggedJson
-} from "./internal/wire/json.js"
+} from "../internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Billing/${name}` as const
 

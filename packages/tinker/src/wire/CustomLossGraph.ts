@@ -4,7 +4,6 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { LossId, SessionId } from "./Id.js"
 import {
   answerTag,
   Count,
@@ -15,7 +14,8 @@ import {
   strict,
   tag,
   withDefault
-} from "./internal/wire/json.js"
+} from "../internal/wire/json.js"
+import { LossId, SessionId } from "./Id.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/CustomLossGraph/${name}` as const
 

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Count, Instant, JsonRecord, lenient, optional, required, strict, withDefault } from "./internal/wire/json.js"
+import { Count, Instant, JsonRecord, lenient, optional, required, strict, withDefault } from "../internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/TelemetryEvent/${name}` as const
 

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { lenient, optional, required, withDefault } from "./internal/wire/json.js"
+import { lenient, optional, required, withDefault } from "../internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Account/${name}` as const
 

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { lenient, required } from "./internal/wire/json.js"
+import { lenient, required } from "../internal/wire/json.js"
 
 /**
  * Where a page stands in its list. There is more when `offset + limit < totalCount`.

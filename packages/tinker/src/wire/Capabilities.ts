@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { lenient, optional, required } from "./internal/wire/json.js"
+import { lenient, optional, required } from "../internal/wire/json.js"
 
 /**
  * A model of the server's catalogue.

@@ -5,9 +5,9 @@
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
+import * as sampleJson from "../../internal/sampling/sampleRequest.js"
 import * as Endpoint from "../Endpoint.js"
 import * as Future from "../Future.js"
-import * as sampleJson from "../internal/sampling/sampleRequest.js"
 import type { SampleRequest } from "../Sample.js"
 
 /**

@@ -10,7 +10,7 @@ import * as Duration from "effect/Duration"
 import * as Either from "effect/Either"
 import * as ParseResult from "effect/ParseResult"
 import type * as Schema from "effect/Schema"
-import type * as RetryPolicy from "./RetryPolicy.js"
+import type * as RetryPolicy from "../RetryPolicy.js"
 
 /**
  * Requests that must not wait for each other travel in different pools.

@@ -4,10 +4,10 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Checkpoint } from "./Checkpoint.js"
+import { Checkpoint } from "../Checkpoint.js"
+import { Instant, lenient, optional, required, StringRecord, withDefault } from "../internal/wire/json.js"
 import { Cursor } from "./Cursor.js"
 import { ModelId } from "./Id.js"
-import { Instant, lenient, optional, required, StringRecord, withDefault } from "./internal/wire/json.js"
 
 /**
  * The record of a training run.

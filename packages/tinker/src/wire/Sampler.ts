@@ -4,8 +4,8 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { answerTag, Count, lenient, optional, required, strict, tag } from "../internal/wire/json.js"
 import { SamplingSessionId, SessionId } from "./Id.js"
-import { answerTag, Count, lenient, optional, required, strict, tag } from "./internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Sampler/${name}` as const
 

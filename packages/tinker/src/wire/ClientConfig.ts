@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { lenient, required, strict, withDefault } from "./internal/wire/json.js"
+import { lenient, required, strict, withDefault } from "../internal/wire/json.js"
 
 const flag = <const K extends string>(key: K, value: boolean) => withDefault(Schema.Boolean, key, () => value)
 const int = <const K extends string>(key: K, value: number) => withDefault(Schema.Int, key, () => value)

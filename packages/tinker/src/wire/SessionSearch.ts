@@ -6,7 +6,6 @@
 import * as DateTime from "effect/DateTime"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { SessionId } from "./Id.js"
 import {
   Instant,
   lenient,
@@ -19,7 +18,8 @@ import {
   tag,
   taggedJson,
   withDefault
-} from "./internal/wire/json.js"
+} from "../internal/wire/json.js"
+import { SessionId } from "./Id.js"
 import { FinishReason } from "./Session.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/SessionSearch/${name}` as const

@@ -5,14 +5,14 @@
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import * as Datum from "./Datum.js"
-import { Key, Metrics, strict } from "./internal/wire/json.js"
-import * as outputProtobuf from "./internal/wire/protobuf/output.js"
-import * as reader from "./internal/wire/protobuf/reader.js"
-import * as requestProtobuf from "./internal/wire/protobuf/request.js"
-import * as writer from "./internal/wire/protobuf/writer.js"
-import * as TensorData from "./TensorData.js"
-import { InvalidInput, MalformedResponse } from "./TinkerError.js"
+import * as Datum from "../Datum.js"
+import { Key, Metrics, strict } from "../internal/wire/json.js"
+import * as outputProtobuf from "../internal/wire/protobuf/output.js"
+import * as reader from "../internal/wire/protobuf/reader.js"
+import * as requestProtobuf from "../internal/wire/protobuf/request.js"
+import * as writer from "../internal/wire/protobuf/writer.js"
+import * as TensorData from "../TensorData.js"
+import { InvalidInput, MalformedResponse } from "../TinkerError.js"
 
 /**
  * The losses of the hosted service. Other servers know more, so requests take any name.

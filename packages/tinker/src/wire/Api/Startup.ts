@@ -4,13 +4,13 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { Nothing, startup } from "../../internal/wire/api.js"
+import { required } from "../../internal/wire/json.js"
 import { AuthTokenResponse } from "../Account.js"
 import { GetServerCapabilitiesResponse, HealthResponse } from "../Capabilities.js"
 import { ClientConfig, ClientConfigRequest, ClientDynamicConfig } from "../ClientConfig.js"
 import * as Endpoint from "../Endpoint.js"
 import { SessionId } from "../Id.js"
-import { Nothing, startup } from "../internal/wire/api.js"
-import { required } from "../internal/wire/json.js"
 import * as Sampler from "../Sampler.js"
 import * as Session from "../Session.js"
 import { TelemetryResponse, TelemetrySendRequest } from "../TelemetryEvent.js"

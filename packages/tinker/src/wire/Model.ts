@@ -4,7 +4,6 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { ModelId, SessionId } from "./Id.js"
 import {
   answerTag,
   Count,
@@ -15,9 +14,10 @@ import {
   strict,
   tag,
   withDefault
-} from "./internal/wire/json.js"
-import { LoraConfig } from "./LoraConfig.js"
-import { AdamOptimizerConfig, OptimizerConfig } from "./Optimizer.js"
+} from "../internal/wire/json.js"
+import { LoraConfig } from "../LoraConfig.js"
+import { AdamOptimizerConfig, OptimizerConfig } from "../Optimizer.js"
+import { ModelId, SessionId } from "./Id.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Model/${name}` as const
 

@@ -4,7 +4,6 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { ModelId, SamplingSessionId, SessionId } from "./Id.js"
 import {
   answerTag,
   Count,
@@ -17,8 +16,9 @@ import {
   StringRecord,
   tag,
   withDefault
-} from "./internal/wire/json.js"
-import { AdamOptimizerConfig, OptimizerConfig } from "./Optimizer.js"
+} from "../internal/wire/json.js"
+import { AdamOptimizerConfig, OptimizerConfig } from "../Optimizer.js"
+import { ModelId, SamplingSessionId, SessionId } from "./Id.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Weights/${name}` as const
 

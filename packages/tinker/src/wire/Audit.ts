@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Instant, JsonRecord, lenient, optional, withDefault } from "./internal/wire/json.js"
+import { Instant, JsonRecord, lenient, optional, withDefault } from "../internal/wire/json.js"
 
 /**
  * What to look for in the log.

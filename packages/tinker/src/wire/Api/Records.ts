@@ -4,13 +4,13 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { Nothing, Page, read, Scope, write } from "../../internal/wire/api.js"
+import { Instant, optional, required } from "../../internal/wire/json.js"
 import { ApiKeyResponse } from "../Account.js"
 import { AuditEventType, AuditLogResponse } from "../Audit.js"
 import * as Billing from "../Billing.js"
 import * as Endpoint from "../Endpoint.js"
 import { SamplingSessionId, SessionId } from "../Id.js"
-import { Nothing, Page, read, Scope, write } from "../internal/wire/api.js"
-import { Instant, optional, required } from "../internal/wire/json.js"
 import * as Sampler from "../Sampler.js"
 import * as Session from "../Session.js"
 import { SessionSearchRequest, SessionSearchResponse } from "../SessionSearch.js"

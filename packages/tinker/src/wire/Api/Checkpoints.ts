@@ -4,11 +4,11 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import * as Checkpoint from "../Checkpoint.js"
+import * as Checkpoint from "../../Checkpoint.js"
+import { Page, read, Scope, write } from "../../internal/wire/api.js"
+import { optional, required } from "../../internal/wire/json.js"
 import * as Endpoint from "../Endpoint.js"
 import { CheckpointId, ModelId } from "../Id.js"
-import { Page, read, Scope, write } from "../internal/wire/api.js"
-import { optional, required } from "../internal/wire/json.js"
 import type { AccessScope } from "../TrainingRun.js"
 import { TrainingRun, TrainingRunsResponse } from "../TrainingRun.js"
 import * as Weights from "../Weights.js"

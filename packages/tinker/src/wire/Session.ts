@@ -4,8 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { ModelId, SamplingSessionId, SessionId } from "./Id.js"
-import type { Open } from "./internal/wire/json.js"
+import type { Open } from "../internal/wire/json.js"
 import {
   answerTag,
   JsonRecord,
@@ -17,7 +16,8 @@ import {
   StringRecord,
   tag,
   withDefault
-} from "./internal/wire/json.js"
+} from "../internal/wire/json.js"
+import { ModelId, SamplingSessionId, SessionId } from "./Id.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Session/${name}` as const
 

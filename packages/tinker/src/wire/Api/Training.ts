@@ -4,13 +4,13 @@
  * @since 0.1.0
  */
 import * as Either from "effect/Either"
+import { training } from "../../internal/wire/api.js"
+import { OptimStepRequest } from "../../Optimizer.js"
 import { CreateCustomLossRequest } from "../CustomLossGraph.js"
 import * as Endpoint from "../Endpoint.js"
 import * as ForwardBackward from "../ForwardBackward.js"
 import * as Future from "../Future.js"
-import { training } from "../internal/wire/api.js"
 import * as Model from "../Model.js"
-import { OptimStepRequest } from "../Optimizer.js"
 import * as Weights from "../Weights.js"
 
 /** Protobuf out; a server also reads the JSON of older clients. */
