@@ -19,9 +19,8 @@
  * @since 0.1.0
  */
 import { dual } from "effect/Function"
+import * as Axes from "./internal/autodiff/axes.js"
 import * as Elementwise from "./internal/autodiff/elementwise.js"
-import * as Layout from "./internal/autodiff/layout.js"
-import * as Reduce from "./internal/autodiff/reduce.js"
 import * as Tape from "./internal/autodiff/tape.js"
 import * as TensorData from "./TensorData.js"
 
@@ -280,7 +279,7 @@ export const where: (condition: Operand, whenTrue: Operand, whenFalse: Operand) 
  * @since 0.1.0
  * @category models
  */
-export type Axis = Reduce.Axis
+export type Axis = Axes.Axis
 
 /**
  * A function along an axis, data-first or data-last.
@@ -308,7 +307,7 @@ const alongAxis = (op: (self: Operand, axis?: Axis) => Value): AlongAxis =>
  * @since 0.1.0
  * @category combinators
  */
-export const sum: AlongAxis = alongAxis(Reduce.sum)
+export const sum: AlongAxis = alongAxis(Axes.sum)
 
 /**
  * Mean over everything, or along an axis.
@@ -316,7 +315,7 @@ export const sum: AlongAxis = alongAxis(Reduce.sum)
  * @since 0.1.0
  * @category combinators
  */
-export const mean: AlongAxis = alongAxis(Reduce.mean)
+export const mean: AlongAxis = alongAxis(Axes.mean)
 
 /**
  * Largest element of everything, or along an axis; ties share the gradient.
@@ -324,7 +323,7 @@ export const mean: AlongAxis = alongAxis(Reduce.mean)
  * @since 0.1.0
  * @category combinators
  */
-export const max: AlongAxis = alongAxis(Reduce.max)
+export const max: AlongAxis = alongAxis(Axes.max)
 
 /**
  * Smallest element of everything, or along an axis; ties share the gradient.
@@ -332,7 +331,7 @@ export const max: AlongAxis = alongAxis(Reduce.max)
  * @since 0.1.0
  * @category combinators
  */
-export const min: AlongAxis = alongAxis(Reduce.min)
+export const min: AlongAxis = alongAxis(Axes.min)
 
 /**
  * `log(sum(exp(x)))` without overflow, over everything or along an axis.
@@ -340,7 +339,7 @@ export const min: AlongAxis = alongAxis(Reduce.min)
  * @since 0.1.0
  * @category combinators
  */
-export const logSumExp: AlongAxis = alongAxis(Reduce.logSumExp)
+export const logSumExp: AlongAxis = alongAxis(Axes.logSumExp)
 
 /**
  * Softmax along an axis, by default the last.
@@ -348,7 +347,7 @@ export const logSumExp: AlongAxis = alongAxis(Reduce.logSumExp)
  * @since 0.1.0
  * @category combinators
  */
-export const softmax: AlongAxis = alongAxis(Reduce.softmax)
+export const softmax: AlongAxis = alongAxis(Axes.softmax)
 
 /**
  * Logarithm of the softmax along an axis, by default the last.
@@ -356,7 +355,7 @@ export const softmax: AlongAxis = alongAxis(Reduce.softmax)
  * @since 0.1.0
  * @category combinators
  */
-export const logSoftmax: AlongAxis = alongAxis(Reduce.logSoftmax)
+export const logSoftmax: AlongAxis = alongAxis(Axes.logSoftmax)
 
 /**
  * Running sum along an axis, by default the last.
@@ -364,7 +363,7 @@ export const logSoftmax: AlongAxis = alongAxis(Reduce.logSoftmax)
  * @since 0.1.0
  * @category combinators
  */
-export const cumsum: AlongAxis = alongAxis(Reduce.cumsum)
+export const cumsum: AlongAxis = alongAxis(Axes.cumsum)
 
 // -----------------------------------------------------------------------------
 // The same elements elsewhere: joined, cut, picked, in another shape.
@@ -377,7 +376,7 @@ export const cumsum: AlongAxis = alongAxis(Reduce.cumsum)
  * @category combinators
  */
 export const concat = (operands: ReadonlyArray<Operand>, options?: { readonly axis?: Axis | undefined }): Value =>
-  Layout.concat(operands, options?.axis ?? 0)
+  Axes.concat(operands, options?.axis ?? 0)
 
 /**
  * Scalars become a vector, vectors of one length the rows of a matrix.
@@ -385,7 +384,7 @@ export const concat = (operands: ReadonlyArray<Operand>, options?: { readonly ax
  * @since 0.1.0
  * @category combinators
  */
-export const stack: (operands: ReadonlyArray<Operand>) => Value = Layout.stack
+export const stack: (operands: ReadonlyArray<Operand>) => Value = Axes.stack
 
 /**
  * The elements from `start` up to, not including, `end` along an axis (by default the first); negative counts from the
@@ -400,7 +399,7 @@ export const slice: {
 } = dual(
   (args) => Tape.isValue(args[0]),
   (self: Operand, start: number, end?: number, options?: { readonly axis?: Axis | undefined }) =>
-    Layout.slice(self, start, end, options?.axis ?? 0)
+    Axes.slice(self, start, end, options?.axis ?? 0)
 )
 
 /**
@@ -412,7 +411,7 @@ export const slice: {
 export const at: {
   (index: number): (self: Operand) => Value
   (self: Operand, index: number): Value
-} = dual(2, Layout.at)
+} = dual(2, Axes.at)
 
 /**
  * The same elements in another shape, row by row.
@@ -423,7 +422,7 @@ export const at: {
 export const reshape: {
   (shape: Shape): (self: Operand) => Value
   (self: Operand, shape: Shape): Value
-} = dual(2, Layout.reshape)
+} = dual(2, Axes.reshape)
 
 /**
  * Rows become columns.
@@ -431,7 +430,7 @@ export const reshape: {
  * @since 0.1.0
  * @category combinators
  */
-export const transpose: (self: Operand) => Value = Layout.transpose
+export const transpose: (self: Operand) => Value = Axes.transpose
 
 /**
  * No axes, one, or two (rows, columns).
@@ -508,7 +507,7 @@ export const variableFromTensor = (tensor: TensorData.TensorData): Value =>
 const shaped = (input: Exclude<Operand, Value>, shape: Shape | undefined, tracked: boolean): Value => {
   const leaf = Tape.leaf(input, tracked)
   if (shape === undefined) return leaf
-  return new Tape.Value(Layout.reshape(leaf, shape).values, shape, tracked, [], undefined)
+  return new Tape.Value(Axes.reshape(leaf, shape).values, shape, tracked, [], undefined)
 }
 
 /**

@@ -17,7 +17,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Stream from "effect/Stream"
 import type * as Datum from "./Datum.js"
-import * as Latest from "./internal/observability/latest.js"
+import * as Observer from "./internal/observability/observer.js"
 import { sampleMany } from "./internal/sampling/sampleRequest.js"
 import * as ApiRequest from "./internal/transport/apiRequest.js"
 import * as ModelInput from "./ModelInput.js"
@@ -301,7 +301,7 @@ export const make: (options: Options) => Effect.Effect<Service, TinkerError.Inva
       reserved: toAmount(reserved),
       entries: Array.from(lines.values(), (line) => ({ ...line, cost: toAmount(line.cost) }))
     })
-    const readers = Latest.make<Totals>()
+    const readers = Observer.makeLatest<Totals>()
     const tell = () => readers.push(look())
 
     const units = (method: string, model: string, usage: Usage): Either.Either<bigint, TinkerError.InvalidInput> => {

@@ -11,8 +11,8 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Latest from "./internal/observability/latest.js"
 import * as Logs from "./internal/observability/logs.js"
+import * as Observer from "./internal/observability/observer.js"
 import * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
 import type * as TinkerFuture from "./TinkerFuture.js"
@@ -197,7 +197,7 @@ export const make: (options?: Options) => Effect.Effect<Progress, TinkerError.In
       })
     }
     const started = yield* Clock.currentTimeMillis
-    const readers = Latest.make<Snapshot>()
+    const readers = Observer.makeLatest<Snapshot>()
     const pace = makePace({ at: started, step: startStep })
     const held = new Map<object, QueueState.Event>()
     let step = startStep

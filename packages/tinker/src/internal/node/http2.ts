@@ -13,9 +13,9 @@ import * as tls from "node:tls"
 import * as TinkerTransport from "../../TinkerTransport.js"
 import type { Pool } from "../../wire/Endpoint.js"
 import { concat } from "../transport/bytes.js"
+import * as Connections from "./connections.js"
 import type { Authorities, Settings } from "./connections.js"
 import { hasProxy, keepAlive } from "./connections.js"
-import * as Failures from "./failures.js"
 
 // -----------------------------------------------------------------------------
 // The HTTP/2 sessions of one pool: opened as they are needed, each request on the one with the fewest streams.
@@ -76,7 +76,7 @@ export class Sessions {
   constructor(private readonly settings: SessionSettings) {}
 
   take(request: Pending): void {
-    if (this.closed) return request.fail(Failures.closed)
+    if (this.closed) return request.fail(Connections.closed)
     const session = this.least()
     if (session !== undefined) return request.start(session)
     this.waiting.push(request)
@@ -103,7 +103,7 @@ export class Sessions {
     this.closed = true
     for (const socket of this.connecting) socket.destroy()
     for (const { http2 } of [...this.live, ...this.leaving]) http2.destroy()
-    this.refuse(Failures.closed)
+    this.refuse(Connections.closed)
   }
 
   private least(): Session | undefined {
@@ -162,12 +162,12 @@ export class Sessions {
       socket.destroy()
     }
     socket.setKeepAlive(true, this.settings.idle)
-    socket.setTimeout(connectTimeout, () => failed(Failures.notAccepted(undefined)))
+    socket.setTimeout(connectTimeout, () => failed(Connections.notAccepted(undefined)))
     socket.on("session", (ticket: Buffer) => {
       this.ticket = ticket
     })
-    socket.on("error", (error) => failed(Failures.from(error, connectTimeout)))
-    socket.on("close", () => failed(Failures.from(new Error("the host closed the connection"), connectTimeout)))
+    socket.on("error", (error) => failed(Connections.from(error, connectTimeout)))
+    socket.on("close", () => failed(Connections.from(new Error("the host closed the connection"), connectTimeout)))
     socket.once("secureConnect", () => {
       if (socket.alpnProtocol === "h2") return this.begin(socket)
       this.connecting.delete(socket)
@@ -289,7 +289,7 @@ class Http2Request implements Pending, TinkerTransport.InFlight {
         ...(body === undefined ? {} : { "content-length": String(bytes) })
       }, { endStream: body === undefined })
     } catch (error) {
-      return this.fail(Failures.from(error, timeout))
+      return this.fail(Connections.from(error, timeout))
     }
     this.stream = stream
     if (session.streams++ === 0) session.http2.ref()
@@ -312,7 +312,7 @@ class Http2Request implements Pending, TinkerTransport.InFlight {
       else if (session.heard > this.startedAt + timeout) this.fail(TinkerTransport.TransportError.timeout(timeout))
       else this.chunks.push(chunk)
     })
-    stream.on("error", (error) => this.fail(Failures.from(error, timeout)))
+    stream.on("error", (error) => this.fail(Connections.from(error, timeout)))
     stream.on("end", () => {
       if (this.isDone || !this.isWhole(stream)) return
       this.isDone = true
@@ -382,7 +382,9 @@ export const make = (
         sessions.take(pending)
         return pending
       } catch (error) {
-        const failure = error instanceof TinkerTransport.TransportError ? error : Failures.from(error, request.timeout)
+        const failure = error instanceof TinkerTransport.TransportError
+          ? error
+          : Connections.from(error, request.timeout)
         if (pending === undefined) done(failure)
         else pending.fail(failure)
         return pending ?? { cancel: () => undefined }

@@ -18,7 +18,6 @@ import * as TinkerTransport from "../../TinkerTransport.js"
 import { concat } from "../transport/bytes.js"
 import * as Connections from "./connections.js"
 import type { Settings } from "./connections.js"
-import * as Failures from "./failures.js"
 import * as Http2 from "./http2.js"
 
 // -----------------------------------------------------------------------------
@@ -48,7 +47,7 @@ type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStar
 const cancelled = new Error("cancelled")
 
 const thrown = (error: unknown, request: TinkerTransport.Request): TinkerTransport.TransportError =>
-  error instanceof TinkerTransport.TransportError ? error : Failures.from(error, request.timeout)
+  error instanceof TinkerTransport.TransportError ? error : Connections.from(error, request.timeout)
 
 const isSingle = (headers: Headers): headers is Record<string, string | undefined> => {
   for (const name in headers) if (Array.isArray(headers[name])) return false
@@ -137,7 +136,7 @@ class WholeResponse extends Handler {
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    this.fail(Failures.from(error, this.request.timeout))
+    this.fail(Connections.from(error, this.request.timeout))
   }
 }
 
@@ -184,7 +183,7 @@ class StreamedResponse extends Handler {
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     if (this.isDone) return
-    const failure = Failures.from(error, this.request.timeout)
+    const failure = Connections.from(error, this.request.timeout)
     this.onHead(Effect.fail(failure))
     this.end(failure)
   }
