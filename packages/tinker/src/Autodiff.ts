@@ -432,6 +432,10 @@ export const reshape: {
  */
 export const transpose: (self: Operand) => Value = Axes.transpose
 
+// -----------------------------------------------------------------------------
+// Values and gradients.
+// -----------------------------------------------------------------------------
+
 /**
  * No axes, one, or two (rows, columns).
  *

@@ -109,6 +109,10 @@ const guardSampling = (
   }
 }
 
+// -----------------------------------------------------------------------------
+// The ledger.
+// -----------------------------------------------------------------------------
+
 /**
  * What tokens are used for: trained on, passed through without gradients, read as a prompt, generated.
  *

@@ -13,7 +13,7 @@ import * as TinkerConfig from "./TinkerConfig.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
- * Runs a shell command and answers what it printed. The default says that this runtime has no processes;
+ * Runs a shell command and returns what it printed. The default says that this runtime has no processes;
  * `NodeCredentials.layer` brings a real one.
  *
  * @since 0.1.0

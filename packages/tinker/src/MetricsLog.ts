@@ -123,6 +123,10 @@ const waitingLine = (time: number, step: number | undefined, reason: string | un
 const endedLine = (time: number, step: number | undefined, outcome: Outcome) =>
   renderLine({ event: "end", step, time, outcome })
 
+// -----------------------------------------------------------------------------
+// Writing and reading a log.
+// -----------------------------------------------------------------------------
+
 /**
  * One step.
  *

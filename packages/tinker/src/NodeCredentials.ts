@@ -86,7 +86,7 @@ const commandTimeout = "60 seconds"
 const maxOutput = 65_536
 
 /**
- * Runs a shell command and answers its output. Neither output nor errors of the command appear in a failure: both may
+ * Runs a shell command and returns its output. Neither output nor errors of the command appear in a failure: both may
  * hold secrets.
  *
  * @since 0.1.0

@@ -88,6 +88,10 @@ export const makePace = (start?: { readonly at: number; readonly step: number })
   }
 }
 
+// -----------------------------------------------------------------------------
+// Progress of a loop.
+// -----------------------------------------------------------------------------
+
 /**
  * Numbers of one step by name: `loss`, `reward`, whatever is worth watching.
  *

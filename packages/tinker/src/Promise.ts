@@ -324,6 +324,10 @@ export interface Rest {
   readonly getServerCapabilities: (options?: CallOptions) => Promise<GetServerCapabilitiesResponse>
 }
 
+// -----------------------------------------------------------------------------
+// Entry points.
+// -----------------------------------------------------------------------------
+
 /**
  * A connection to a Tinker service: one session, and the clients made from it.
  *

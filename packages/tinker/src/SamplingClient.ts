@@ -99,7 +99,7 @@ export interface Service {
     options?: { readonly lastN?: number | undefined }
   ) => Effect.Effect<Float32Array, TinkerError.SamplingError>
   /**
-   * Many samples, answered in the order in which they end. Requests are pulled as places get free, so any number of
+   * Many samples, in the order in which they finish. Requests are pulled as places get free, so any number of
    * them needs the memory of those in flight. A sample that fails is an element too, and stops nothing.
    */
   readonly sampleMany: <E, R>(
@@ -131,7 +131,7 @@ export class SamplingClient extends Context.Tag("effect-tinker/SamplingClient")<
 export interface Settings {
   /** Record what training needs to refer to the sampled sequences. Defaults to false. */
   readonly recordStabilityInfo?: boolean | undefined
-  /** Samples that wait while none has been answered for this long fail as `Stuck`. Defaults to 2 hours. */
+  /** Samples that wait while none has finished for this long fail as `Stuck`. Defaults to 2 hours. */
   readonly progressTimeout?: Duration.DurationInput | undefined
 }
 

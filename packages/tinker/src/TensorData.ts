@@ -92,6 +92,10 @@ export const TypeId: unique symbol = Symbol.for("effect-tinker/TensorData")
  */
 export type TypeId = typeof TypeId
 
+// -----------------------------------------------------------------------------
+// Tensors.
+// -----------------------------------------------------------------------------
+
 /**
  * A tensor of int64 or float32 values, dense (row-major) or sparse (CSR). Two tensors are equal when their dtype, shape,
  * layout and values are, however the values are held.

@@ -71,7 +71,7 @@ export const normalizeBaseUrl = (
  * @category models
  */
 export interface Compatibility {
-  /** A poll answered with HTTP 400 and `{"detail"}` is a failed operation, not a bad poll. */
+  /** A poll that gets HTTP 400 and `{"detail"}` is a failed operation, not a bad poll. */
   readonly failedFutureIsBadRequest: boolean
   /** `POST /client/dynamic_config` exists. */
   readonly dynamicConfig: boolean
@@ -94,6 +94,10 @@ export const hosted: Compatibility = { failedFutureIsBadRequest: false, dynamicC
  * @category configuration
  */
 export const skyrl: Compatibility = { failedFutureIsBadRequest: true, dynamicConfig: false, pollTimeout: "330 seconds" }
+
+// -----------------------------------------------------------------------------
+// The configuration.
+// -----------------------------------------------------------------------------
 
 /**
  * Where the hosted service lives.

@@ -34,7 +34,7 @@ const common = {
   method: Schema.String,
   /** What the server (or we) had to say about it. */
   description: Schema.optional(Schema.String),
-  /** HTTP status, when a server answered. */
+  /** HTTP status, when a server responded. */
   status: Schema.optional(Schema.Number),
   /** The id of the server-side operation, or the id the server gave to the HTTP exchange. */
   requestId: Schema.optional(Schema.String),
@@ -42,7 +42,7 @@ const common = {
   retryAfter: Schema.optional(Schema.DurationFromMillis),
   /** What the server (`x-should-retry`) or the endpoint's own rule says, where it overrides the kind of the error. */
   shouldRetry: Schema.optional(Schema.Boolean),
-  /** Body of the answer, parsed when it was JSON; secrets we know are blanked. */
+  /** Body of the response, parsed when it was JSON; secrets we know are blanked. */
   body: Schema.optional(Schema.Unknown),
   cause: Schema.optional(Schema.Defect)
 }
@@ -178,7 +178,7 @@ export class CredentialCommandFailed
 }
 
 // -----------------------------------------------------------------------------
-// A server answered, and will not do it.
+// A server responded, and will not do it.
 // -----------------------------------------------------------------------------
 
 /**
@@ -268,7 +268,7 @@ export class BillingBlocked extends Schema.TaggedError<BillingBlocked>(id("Billi
 }
 
 // -----------------------------------------------------------------------------
-// No answer, or none to work with: the exchange itself went wrong, or came at a bad time.
+// No response, or none to work with: the exchange itself went wrong, or came at a bad time.
 // -----------------------------------------------------------------------------
 
 /**
@@ -330,7 +330,7 @@ export class TransportFailed
 }
 
 /**
- * The server answered with success, but not with what the wire promises.
+ * The server responded with success, but not with what the wire promises.
  *
  * @since 0.1.0
  * @category errors
@@ -442,6 +442,10 @@ export class UnobservedFailure
     )
   }
 }
+
+// -----------------------------------------------------------------------------
+// All errors, by operation.
+// -----------------------------------------------------------------------------
 
 /**
  * Any failure of this SDK.

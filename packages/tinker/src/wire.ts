@@ -72,8 +72,8 @@ export * as Endpoint from "./wire/Endpoint.js"
 export * as ForwardBackward from "./wire/ForwardBackward.js"
 
 /**
- * Operations in two phases on the wire: what is accepted, what a poll answers, and what the poll of a whole sampler
- * answers.
+ * Operations in two phases on the wire: what is accepted, what a poll returns, and what the poll of a whole sampler
+ * returns.
  *
  * @since 0.1.0
  */

@@ -55,6 +55,10 @@ export const numbers = (options: Options): Either.Either<void, TinkerError.Inval
   return Either.right(undefined)
 }
 
+// -----------------------------------------------------------------------------
+// The environment.
+// -----------------------------------------------------------------------------
+
 /** @internal */
 export const optional = (name: string) => Config.string(name).pipe(Config.withDefault(""))
 

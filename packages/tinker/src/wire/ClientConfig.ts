@@ -20,7 +20,7 @@ export class ClientConfigRequest extends Schema.Class<ClientConfigRequest>("effe
 }, strict) {}
 
 /**
- * The server's settings for the life of a client. Every one has a default, so an empty answer is valid.
+ * The server's settings for the life of a client. Every one has a default, so an empty response is valid.
  *
  * @since 0.1.0
  * @category schemas
@@ -32,7 +32,7 @@ export class ClientConfig extends Schema.Class<ClientConfig>("effect-tinker/Clie
   credentialDefaultSource: withDefault(Schema.String, "credential_default_source", () => "api_key"),
   /** Bytes of sample requests being dispatched at once. Defaults to 10 MiB. */
   sampleDispatchBytesSemaphoreSize: int("sample_dispatch_bytes_semaphore_size", 10 * 1024 * 1024),
-  /** Bytes of large answers being fetched at once. Defaults to 50 MiB. */
+  /** Bytes of large responses being fetched at once. Defaults to 50 MiB. */
   inflightResponseBytesSemaphoreSize: int("inflight_response_bytes_semaphore_size", 50 * 1024 * 1024),
   /** Send the chunks of one pass in parallel. Defaults to `true`. */
   parallelFwdbwdChunks: flag("parallel_fwdbwd_chunks", true),

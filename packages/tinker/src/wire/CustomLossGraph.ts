@@ -5,12 +5,12 @@
  */
 import * as Schema from "effect/Schema"
 import {
-  answerTag,
   Count,
   Json,
   JsonRecord,
   lenient,
   required,
+  responseTag,
   strict,
   tag,
   withDefault
@@ -86,5 +86,5 @@ export class CreateCustomLossRequest extends Schema.Class<CreateCustomLossReques
  */
 export class CreateCustomLossResponse extends Schema.Class<CreateCustomLossResponse>(id("CreateCustomLossResponse"))({
   lossId: required(LossId, "loss_id"),
-  type: answerTag("create_custom_loss")
+  type: responseTag("create_custom_loss")
 }, lenient) {}

@@ -72,7 +72,7 @@ export interface Endpoint<in out Request, in out Response> {
   /** Longest time one attempt may take. */
   readonly timeout: Duration.Duration
   readonly retry: RetryPolicy.Class
-  /** `refuse`: a redirect is an error. `return`: it is the answer. `follow`: go there, without credentials. */
+  /** `refuse`: a redirect is an error. `return`: it is the response. `follow`: go there, without credentials. */
   readonly redirects: "refuse" | "return" | "follow"
   /** Where the credential goes: `X-API-Key`, `Authorization: Bearer`, or nowhere. */
   readonly auth: "key" | "bearer" | "none"

@@ -1,6 +1,6 @@
 /**
- * Operations in two phases on the wire: what is accepted, what a poll answers, and what the poll of a whole sampler
- * answers.
+ * Operations in two phases on the wire: what is accepted, what a poll returns, and what the poll of a whole sampler
+ * returns.
  *
  * @since 0.1.0
  */
@@ -148,7 +148,7 @@ export type PollAnswer =
   | { readonly _tag: "Completed"; readonly json: unknown }
 
 /**
- * Tells the four answers of a poll apart. A failure is known by the mere presence of `error`, whatever its value.
+ * Tells the four responses of a poll apart. A failure is known by the mere presence of `error`, whatever its value.
  *
  * @since 0.1.0
  * @category constructors

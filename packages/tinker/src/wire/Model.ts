@@ -5,12 +5,12 @@
  */
 import * as Schema from "effect/Schema"
 import {
-  answerTag,
   Count,
   JsonRecord,
   lenient,
   optional,
   required,
+  responseTag,
   strict,
   tag,
   withDefault
@@ -47,7 +47,7 @@ export class CreateModelRequest extends Schema.Class<CreateModelRequest>(id("Cre
  */
 export class CreateModelResponse extends Schema.Class<CreateModelResponse>(id("CreateModelResponse"))({
   modelId: required(ModelId, "model_id"),
-  type: answerTag("create_model")
+  type: responseTag("create_model")
 }, lenient) {}
 
 /**
@@ -88,7 +88,7 @@ export class GetInfoResponse extends Schema.Class<GetInfoResponse>(id("GetInfoRe
   isLora: optional(Schema.Boolean, "is_lora"),
   loraRank: optional(Schema.Int, "lora_rank"),
   modelName: optional(Schema.String, "model_name"),
-  type: answerTag("get_info")
+  type: responseTag("get_info")
 }, lenient) {}
 
 /**
@@ -110,5 +110,5 @@ export class UnloadModelRequest extends Schema.Class<UnloadModelRequest>(id("Unl
  */
 export class UnloadModelResponse extends Schema.Class<UnloadModelResponse>(id("UnloadModelResponse"))({
   modelId: required(ModelId, "model_id"),
-  type: answerTag("unload_model")
+  type: responseTag("unload_model")
 }, lenient) {}

@@ -7,13 +7,13 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import type { Open } from "../internal/wire/json.js"
 import {
-  answerTag,
   Count,
   instance,
   lenient,
   open,
   optional,
   required,
+  responseTag,
   strict,
   tag,
   withDefault
@@ -161,7 +161,7 @@ export class SampleResponse extends Schema.Class<SampleResponse>(id("SampleRespo
   /** Prompt tokens the server had cached. Defaults to `0`. */
   promptCacheHitTokens: withDefault(Count, "prompt_cache_hit_tokens", () => 0),
   promptAltTokens: optional(PromptAltTokens, "prompt_alt_tokens"),
-  type: answerTag("sample")
+  type: responseTag("sample")
 }, lenient) {}
 
 /**

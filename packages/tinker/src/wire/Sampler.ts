@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { answerTag, Count, lenient, optional, required, strict, tag } from "../internal/wire/json.js"
+import { Count, lenient, optional, required, responseTag, strict, tag } from "../internal/wire/json.js"
 import { SamplingSessionId, SessionId } from "./Id.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Sampler/${name}` as const
@@ -36,7 +36,7 @@ export class CreateSamplingSessionRequest
 export class CreateSamplingSessionResponse
   extends Schema.Class<CreateSamplingSessionResponse>(id("CreateSamplingSessionResponse"))({
     samplingSessionId: required(SamplingSessionId, "sampling_session_id"),
-    type: answerTag("create_sampling_session")
+    type: responseTag("create_sampling_session")
   }, lenient)
 {}
 
@@ -63,7 +63,7 @@ export class JoinSamplingSessionResponse
   extends Schema.Class<JoinSamplingSessionResponse>(id("JoinSamplingSessionResponse"))({
     /** Unique among the clients of the sampler, counted from 1. */
     clientCounter: required(Schema.Int, "client_counter"),
-    type: answerTag("join_sampling_session")
+    type: responseTag("join_sampling_session")
   }, lenient)
 {}
 

@@ -6,12 +6,12 @@
 import * as Schema from "effect/Schema"
 import type { Open } from "../internal/wire/json.js"
 import {
-  answerTag,
   JsonRecord,
   lenient,
   open,
   optional,
   required,
+  responseTag,
   strict,
   StringRecord,
   tag,
@@ -53,7 +53,7 @@ export class CreateSessionResponse extends Schema.Class<CreateSessionResponse>(i
   warningMessage: optional(Schema.String, "warning_message"),
   /** Something the service wants logged as an error. */
   errorMessage: optional(Schema.String, "error_message"),
-  type: answerTag("create_session")
+  type: responseTag("create_session")
 }, lenient) {}
 
 /**
@@ -74,7 +74,7 @@ export class SessionHeartbeatRequest extends Schema.Class<SessionHeartbeatReques
  * @category schemas
  */
 export class SessionHeartbeatResponse extends Schema.Class<SessionHeartbeatResponse>(id("SessionHeartbeatResponse"))({
-  type: answerTag("session_heartbeat")
+  type: responseTag("session_heartbeat")
 }, lenient) {}
 
 /**

@@ -318,6 +318,10 @@ export const SessionStatus: Schema.Union<[
  */
 export type SessionStatus = typeof SessionStatus.Type
 
+// -----------------------------------------------------------------------------
+// Searching sessions.
+// -----------------------------------------------------------------------------
+
 /**
  * A session as a search finds it.
  *

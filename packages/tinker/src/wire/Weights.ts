@@ -5,13 +5,13 @@
  */
 import * as Schema from "effect/Schema"
 import {
-  answerTag,
   Count,
   Instant,
   JsonRecord,
   lenient,
   optional,
   required,
+  responseTag,
   strict,
   StringRecord,
   tag,
@@ -50,7 +50,7 @@ export class SaveWeightsRequest extends Schema.Class<SaveWeightsRequest>(id("Sav
 export class SaveWeightsResponse extends Schema.Class<SaveWeightsResponse>(id("SaveWeightsResponse"))({
   /** Where the checkpoint is, as a `tinker://` path. */
   path: Schema.String,
-  type: answerTag("save_weights")
+  type: responseTag("save_weights")
 }, lenient) {}
 
 /**
@@ -73,7 +73,7 @@ export class SaveWeightsForSamplerRequest
 {}
 
 /**
- * What the service answers to a save for sampling: a path for a named save, a sampler for an unnamed one.
+ * The service's response to a save for sampling: a path for a named save, a sampler for an unnamed one.
  *
  * @since 0.1.0
  * @category schemas
@@ -82,7 +82,7 @@ export class SaveWeightsForSamplerResult
   extends Schema.Class<SaveWeightsForSamplerResult>(id("SaveWeightsForSamplerResult"))({
     path: optional(Schema.String, "path"),
     samplingSessionId: optional(SamplingSessionId, "sampling_session_id"),
-    type: answerTag("save_weights_for_sampler")
+    type: responseTag("save_weights_for_sampler")
   }, lenient)
 {}
 
@@ -120,7 +120,7 @@ export class SaveWeightsExternalRequest
 {}
 
 /**
- * What the service answers to an external save.
+ * The service's response to an external save.
  *
  * @since 0.1.0
  * @category schemas
@@ -129,7 +129,7 @@ export class SaveWeightsExternalResult
   extends Schema.Class<SaveWeightsExternalResult>(id("SaveWeightsExternalResult"))({
     path: optional(Schema.String, "path"),
     sizeBytes: optional(Schema.Int, "size_bytes"),
-    type: answerTag("save_weights_external")
+    type: responseTag("save_weights_external")
   }, lenient)
 {}
 
@@ -143,7 +143,7 @@ export class SaveWeightsExternalResponse
   extends Schema.Class<SaveWeightsExternalResponse>(id("SaveWeightsExternalResponse"))({
     /** Where the checkpoint is, as a `tinker://` path. */
     path: Schema.String,
-    type: answerTag("save_weights_external")
+    type: responseTag("save_weights_external")
   }, lenient)
 {}
 
@@ -180,7 +180,7 @@ export class LoadWeightsRequest extends Schema.Class<LoadWeightsRequest>(id("Loa
 export class LoadWeightsResponse extends Schema.Class<LoadWeightsResponse>(id("LoadWeightsResponse"))({
   path: optional(Schema.String, "path"),
   modelId: optional(ModelId, "model_id"),
-  type: answerTag("load_weights")
+  type: responseTag("load_weights")
 }, lenient) {}
 
 /**

@@ -210,6 +210,10 @@ export const makeDispatchers = (settings: Settings, authorities: Authorities): D
   }
 }
 
+// -----------------------------------------------------------------------------
+// Options.
+// -----------------------------------------------------------------------------
+
 /** @internal */
 export type Proxy = NonNullable<Options["proxy"]>
 

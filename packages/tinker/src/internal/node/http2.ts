@@ -59,7 +59,7 @@ export interface SessionSettings {
 const usualStreams = 100
 
 /**
- * What a server may send before we have read it. The default of 64 KiB would make every larger answer wait for a round
+ * What a server may send before we have read it. The default of 64 KiB would make every larger response wait for a round
  * trip, and we read what arrives at once.
  */
 const streamWindow = 4 * 1024 * 1024
@@ -209,6 +209,10 @@ export class Sessions {
   }
 }
 
+// -----------------------------------------------------------------------------
+// The HTTP/2 transport.
+// -----------------------------------------------------------------------------
+
 /** @internal */
 export interface Http2 {
   /** Undefined where HTTP/1.1 has to be used. */
@@ -270,7 +274,7 @@ class Http2Request implements Pending, TinkerTransport.InFlight {
     this.stream?.close(constants.NGHTTP2_CANCEL)
   }
 
-  /** A stream that is reset ends as well, with or without an error, and before or after its answer. */
+  /** A stream that is reset ends as well, with or without an error, and before or after its response. */
   private isWhole(stream: ClientHttp2Stream): boolean {
     const announced = this.headers["content-length"]
     return this.status !== 0 && stream.rstCode === constants.NGHTTP2_NO_ERROR &&
@@ -320,7 +324,7 @@ class Http2Request implements Pending, TinkerTransport.InFlight {
     })
     stream.on("close", () => {
       this.sessions.left(session)
-      // Without an error, and without an answer that is whole.
+      // Without an error, and without a response that is whole.
       this.fail(
         new TinkerTransport.TransportError("connection", "the connection ended before the response did", undefined)
       )

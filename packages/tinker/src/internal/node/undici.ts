@@ -42,6 +42,10 @@ export const compress: ((body: Uint8Array) => Effect.Effect<Uint8Array>) | undef
     })
   : undefined
 
+// -----------------------------------------------------------------------------
+// The undici transport.
+// -----------------------------------------------------------------------------
+
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2]
 
 const cancelled = new Error("cancelled")
@@ -55,7 +59,7 @@ const isSingle = (headers: Headers): headers is Record<string, string | undefine
 }
 
 const single = (headers: Headers): Record<string, string | undefined> => {
-  // A header that comes twice is rare, and copying them all for every answer is not free.
+  // A header that comes twice is rare, and copying them all for every response is not free.
   if (isSingle(headers)) return headers
   const result: Record<string, string | undefined> = {}
   for (const name in headers) {

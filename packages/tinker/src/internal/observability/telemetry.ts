@@ -57,6 +57,10 @@ export const system = ({ navigator, process }: Host = globalThis): string => {
   return agents.find(([pattern]) => pattern.test(agent))?.[1] ?? "Unknown"
 }
 
+// -----------------------------------------------------------------------------
+// Telemetry.
+// -----------------------------------------------------------------------------
+
 /** @internal */
 export interface Telemetry {
   /** From now on events belong to this session. */
@@ -212,7 +216,7 @@ export const make: (api: ApiClient.Service) => Effect.Effect<Telemetry, never, S
         while (queue.length > 0) {
           const batch = queue.splice(0, maxBatch)
           const answer = yield* send(batch, retry)
-          // An answer we cannot read is an answer: sending the events again would not improve it.
+          // A response we cannot read is a response: sending the events again would not improve it.
           if (Either.isRight(answer) || answer.left._tag === "MalformedResponse") {
             Metrics.telemetryEvents.unsafeUpdate(batch.length, [])
             continue

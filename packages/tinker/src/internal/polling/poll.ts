@@ -424,6 +424,10 @@ export const fromSchema = <A, I>(schema: Schema.Schema<A, I>): Decoder<A> => {
   return { json: (json) => Either.mapLeft(decode(json), ParseResult.TreeFormatter.formatIssueSync) }
 }
 
+// -----------------------------------------------------------------------------
+// One interruptible Effect for the whole wait.
+// -----------------------------------------------------------------------------
+
 /** @internal */
 export const poll = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerError> =>
   options.api.tracing.spans ? traced(options) : untraced(options)

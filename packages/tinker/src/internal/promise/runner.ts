@@ -168,6 +168,10 @@ export const makeUnobserved = (runner: Runner, modelId: string): Unobserved => {
   }
 }
 
+// -----------------------------------------------------------------------------
+// Running Effects as Promises.
+// -----------------------------------------------------------------------------
+
 /** @internal */
 export interface CallOptions {
   /** Stops waiting when it is aborted: the call rejects with the signal's reason, and what was not sent never is. */

@@ -145,6 +145,10 @@ export const paginateByCursor = <A, Cursor, E, R>(
         next === undefined ? Option.none<Cursor | undefined>() : Option.some<Cursor | undefined>(next)
       ] as const))
 
+// -----------------------------------------------------------------------------
+// The owner of the credential.
+// -----------------------------------------------------------------------------
+
 /**
  * The owner of the credential, from the claims of the token the server issues for it.
  *
@@ -173,6 +177,10 @@ export const whoami: (caller: Caller) => Call<Account.WhoamiResponse> = Effect.f
     email: text("email")
   })
 }, Errors.toRequestError)
+
+// -----------------------------------------------------------------------------
+// Archive URLs.
+// -----------------------------------------------------------------------------
 
 /** When a redirect does not say how long its address lives. */
 const unsaidLife = Duration.minutes(15)
@@ -217,6 +225,10 @@ export const archiveUrl: (
   Errors.toRequestError
 )
 
+// -----------------------------------------------------------------------------
+// Trace exports.
+// -----------------------------------------------------------------------------
+
 const traceMethod = "exportSessionTrace"
 
 /**
@@ -260,6 +272,10 @@ export const exportTrace: (
     }
   }
 )
+
+// -----------------------------------------------------------------------------
+// The REST client.
+// -----------------------------------------------------------------------------
 
 const secondsOf = (method: string, ttl: Duration.DurationInput): Call<number> => {
   const seconds = Math.round(Duration.toSeconds(ttl))

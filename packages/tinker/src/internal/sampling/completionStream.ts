@@ -136,6 +136,10 @@ export const decodeEvents = <E>(bytes: Stream.Stream<Uint8Array, E>): Stream.Str
     })
   })
 
+// -----------------------------------------------------------------------------
+// Completions as streams.
+// -----------------------------------------------------------------------------
+
 const from = (method: string) => ({ module: "OpenAiCompat", method })
 
 const malformed = (method: string, description: string) =>
@@ -156,7 +160,7 @@ const saysWhyItEnds = ({ choices }: Piece): boolean =>
   choices.some(({ finish_reason }) => finish_reason !== undefined && finish_reason !== null)
 
 /**
- * The pieces of a completion out of the bytes of its answer.
+ * The pieces of a completion out of the bytes of its response.
  *
  * @internal
  */

@@ -129,6 +129,10 @@ export const receipt: Endpoint.Codec<Future.UntypedFuture> = {
   }
 }
 
+// -----------------------------------------------------------------------------
+// Sample requests.
+// -----------------------------------------------------------------------------
+
 const refuse = (method: string, description: string) =>
   Either.left(new TinkerError.InvalidInput({ module: "SamplingClient", method, description }))
 
@@ -187,7 +191,7 @@ export const make = (
 }
 
 /**
- * A server that does not know a field ignores it: the caller must not take the answer for what was asked.
+ * A server that does not know a field ignores it: the caller must not take the response for what was asked.
  *
  * @internal
  */

@@ -46,7 +46,7 @@ import * as SampleRequest from "./sampleRequest.js"
 export interface SampleProgress {
   /** A sample begins. */
   readonly begin: (now: number) => void
-  /** It has ended, with an answer or without. */
+  /** It has ended, with a response or without. */
   readonly end: (answered: boolean, now: number) => void
   /** The reason to stop waiting, if there is one. */
   readonly giveUp: (now: number) => TinkerError.TinkerError | undefined
@@ -55,7 +55,7 @@ export interface SampleProgress {
 }
 
 /**
- * @param within no answer for this long, while samples wait, means stuck
+ * @param within no response for this long, while samples wait, means stuck
  * @internal
  */
 export const makeSampleProgress = (label: string, within: Duration.Duration): SampleProgress => {
@@ -121,6 +121,10 @@ export const makeCancel = (options: {
       Effect.asVoid
     )
 }
+
+// -----------------------------------------------------------------------------
+// Samplers.
+// -----------------------------------------------------------------------------
 
 const from = (method: string) => ({ module: "SamplingClient", method })
 

@@ -129,6 +129,10 @@ export const makeServiceContext = (api: ApiClient.Service, session: Session): Se
   }
 }
 
+// -----------------------------------------------------------------------------
+// Sessions.
+// -----------------------------------------------------------------------------
+
 /** @internal */
 export type Session = Pick<
   ServiceClient.Service,

@@ -106,6 +106,10 @@ export const combine = (outputs: ReadonlyArray<Output>): Output => ({
   metrics: metrics(outputs)
 })
 
+// -----------------------------------------------------------------------------
+// Splitting.
+// -----------------------------------------------------------------------------
+
 /** Bytes of a chunk, given what a token takes. */
 const chunkBytes = (chunk: Chunk, perToken: number): number => {
   switch (chunk.type) {

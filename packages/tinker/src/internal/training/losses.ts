@@ -99,6 +99,10 @@ export const upload: (
   }
 )
 
+// -----------------------------------------------------------------------------
+// Custom losses.
+// -----------------------------------------------------------------------------
+
 const context = { module: "TrainingClient", method: "forwardBackwardCustom" } as const
 
 const invalid = (description: string, cause?: unknown) => new InvalidInput({ ...context, description, cause })

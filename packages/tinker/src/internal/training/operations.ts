@@ -178,6 +178,10 @@ export const makeSaving = ({ line, modelId, nextSamplingSessionSeqId }: {
   }
 }
 
+// -----------------------------------------------------------------------------
+// Training operations.
+// -----------------------------------------------------------------------------
+
 /** @internal */
 export interface AdamOptions {
   /** Defaults to 1e-4. */

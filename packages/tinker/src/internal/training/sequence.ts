@@ -82,7 +82,11 @@ export const deliveryOf = (error: TinkerError.TinkerError): Delivery => {
   return wasRead(status, error.body) ? "refused" : "unseen"
 }
 
-/** What the server answers to a request it accepts. */
+// -----------------------------------------------------------------------------
+// Sequence numbers.
+// -----------------------------------------------------------------------------
+
+/** The server's response to a request it accepts. */
 type Accepted = Effect.Effect<Future.UntypedFuture, TinkerError.TinkerError>
 
 /**

@@ -21,7 +21,7 @@ import * as Admission from "../transport/admission.js"
 import * as Sequence from "./sequence.js"
 import type * as Unobserved from "./unobserved.js"
 
-/** An operation that answers with a future. */
+/** An operation that returns a future. */
 interface Operation<A> {
   readonly method: string
   /** The name the server knows it by. */

@@ -189,6 +189,10 @@ export const markSent = <A, E, R>(pool: Pool, send: Effect.Effect<A, E, R>): Eff
     })
     : send
 
+// -----------------------------------------------------------------------------
+// Requests and their options.
+// -----------------------------------------------------------------------------
+
 /** @internal */
 export interface CallOptions {
   /** Module and method for errors. Defaults to the endpoint. */

@@ -37,7 +37,7 @@ const redirectRefused = (why: string) =>
   Effect.fail(new TinkerTransport.TransportError("connection", `redirect refused: ${why}`, undefined))
 
 /**
- * The answer at the end of the redirects; the first answer is one.
+ * Follows redirects, starting with `response`.
  *
  * @internal
  */
@@ -70,7 +70,7 @@ export const followRedirect = (
       ? request.headers
       : Object.fromEntries(Object.entries(request.headers).filter(([name]) => harmless.includes(name)))
   }
-  return Effect.flatMap(transport.send(next), (answer) => followRedirect(transport, next, answer, hops + 1))
+  return Effect.flatMap(transport.send(next), (following) => followRedirect(transport, next, following, hops + 1))
 }
 
 // -----------------------------------------------------------------------------
@@ -232,6 +232,10 @@ export const makePresented = (credentials: Credentials.Service, tenant: Tenants.
   return { find, atHand }
 }
 
+// -----------------------------------------------------------------------------
+// Attempts.
+// -----------------------------------------------------------------------------
+
 const isTransportError = (
   result: TinkerTransport.Response | TinkerTransport.TransportError
 ): result is TinkerTransport.TransportError => "_tag" in result
@@ -247,7 +251,7 @@ const errorBody = (body: Stream.Stream<Uint8Array, TinkerError.TinkerError>) =>
 
 /** @internal */
 export interface Attempts {
-  /** The answer, or the tagged error. */
+  /** The response, or the tagged error. */
   readonly once: (call: Call, attempt: number) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
   /** The same with a credential of the caller's choice, and outside the pool. */
   readonly exchange: (
@@ -274,7 +278,7 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
   readonly tracing: Tracing.Tracing
   readonly transport: TinkerTransport.Service
 }): Attempts => {
-  const answers = makeResponses({ config, fixedSecrets, tenant, transport })
+  const responses = makeResponses({ config, fixedSecrets, tenant, transport })
   const presented = makePresented(credentials, tenant)
 
   const failClosed = (origin: Errors.Origin) => Effect.fail(new TinkerError.Closed(origin))
@@ -324,7 +328,7 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
       call.endpoint.endpoint.pool,
       Effect.matchEffect(transport.send(request), {
         onFailure: (error) => Effect.fail(Errors.fromTransport(call.origin, error)),
-        onSuccess: (response) => answers.settle(call, request, response, secret)
+        onSuccess: (response) => responses.settle(call, request, response, secret)
       })
     )
     if (!observers.active()) return send
@@ -401,7 +405,7 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
         if (slot !== undefined) slot.inFlight = undefined
         const settled = isTransportError(result)
           ? Effect.fail(Errors.fromTransport(call.origin, result))
-          : answers.settle(call, request, result, secret)
+          : responses.settle(call, request, result, secret)
         resume(observed ? received(call, attempt, start, clock, settled) : settled)
       })
       const cancel = () => {
@@ -434,7 +438,7 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
     const head = yield* Effect.mapError(ApiRequest.markSent(request.pool, transport.stream(request)), toError)
     const body = Stream.mapError(head.body, toError)
     if (head.status >= 200 && head.status < 300) return body
-    return yield* answers.fail(
+    return yield* responses.fail(
       call,
       { status: head.status, headers: head.headers, body: yield* errorBody(body) },
       secret

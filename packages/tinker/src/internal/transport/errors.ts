@@ -75,6 +75,10 @@ export const buildRequest = <A>(
       })
   })
 
+// -----------------------------------------------------------------------------
+// From responses and transport errors to tagged errors.
+// -----------------------------------------------------------------------------
+
 /**
  * Who asked, for the error.
  *
@@ -116,7 +120,7 @@ const shouldRetryHeader = (headers: ResponseHead["headers"]): boolean | undefine
   return value === "true" ? true : value === "false" ? false : undefined
 }
 
-/** Submits meet a 409 while an earlier copy of themselves is being accepted; for the others it is an answer. */
+/** Submits meet a 409 while an earlier copy of themselves is being accepted; for the others it is final. */
 const conflictPasses = new Set<string>(["submit", "sample", "startup"])
 
 const maxText = 2_000

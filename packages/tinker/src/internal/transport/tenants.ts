@@ -66,6 +66,10 @@ export const makeBilling = (bound: Duration.Duration): Billing => {
   }
 }
 
+// -----------------------------------------------------------------------------
+// Tenants.
+// -----------------------------------------------------------------------------
+
 /** A proxy that drops requests (400 with an empty body) is tolerated this often in a row. */
 const maxEmptyResponses = 16
 

@@ -78,7 +78,7 @@ export const tag = <const T extends string>(value: T) =>
  *
  * @internal
  */
-export const answerTag = <const T extends string>(value: T) =>
+export const responseTag = <const T extends string>(value: T) =>
   Schema.optionalToRequired(Schema.Unknown, Schema.Literal(value), {
     decode: () => value,
     encode: (type): Option.Option<unknown> => Option.some(type)

@@ -53,7 +53,7 @@ export const asample: Endpoint.Endpoint<SampleRequest, Future.UntypedFuture> = E
 )
 
 /**
- * Waits for one result. The answer's shape depends on the operation.
+ * Waits for one result. The response's shape depends on the operation.
  *
  * @since 0.1.0
  * @category models

@@ -45,6 +45,10 @@ const noMessage = new Reader(new Uint8Array(0))
  */
 export const heldMessage = (held: Reader | undefined): Reader => held?.isLength() === true ? held.message() : noMessage
 
+// -----------------------------------------------------------------------------
+// Tensors.
+// -----------------------------------------------------------------------------
+
 const FLOAT32 = 1
 const INT64 = 2
 const INT32 = 3
