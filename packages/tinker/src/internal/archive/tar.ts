@@ -5,8 +5,7 @@
  * @since 0.1.0
  */
 
-/** @internal */
-export type RefusalReason =
+type RefusalReason =
   | "absolute-path"
   | "escaping-path"
   | "unsafe-name"
@@ -39,8 +38,7 @@ export interface Limits {
   readonly maxTotalBytes: number
 }
 
-/** @internal */
-export interface TarReader {
+interface TarReader {
   /** Appends the events of these bytes to `out`; what it returns is why the archive is refused. */
   readonly push: (bytes: Uint8Array, out: Array<TarEvent>) => Refusal | undefined
   /** To be called when the input has ended. */

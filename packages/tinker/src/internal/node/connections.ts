@@ -134,8 +134,7 @@ export const makeAuthorities = (caFile: string | undefined): Authorities => {
 // One undici dispatcher for each pool, made when the pool is first used.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export interface Dispatchers {
+interface Dispatchers {
   readonly get: (pool: Pool) => Dispatcher
   /** Drops a pool's connections; requests in flight on them complete. */
   readonly reset: (pool: Pool) => void
@@ -214,8 +213,7 @@ export const makeDispatchers = (settings: Settings, authorities: Authorities): D
 // Options.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export type Proxy = NonNullable<Options["proxy"]>
+type Proxy = NonNullable<Options["proxy"]>
 
 /** @internal */
 export interface Settings {

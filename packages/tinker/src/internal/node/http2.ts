@@ -24,8 +24,7 @@ import { hasProxy, keepAlive } from "./connections.js"
 // that is going away takes no more requests; those it has, it ends.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export interface Session {
+interface Session {
   readonly http2: ClientHttp2Session
   /** Requests on it. */
   streams: number
@@ -34,7 +33,7 @@ export interface Session {
 }
 
 /** A request that wants a session. @internal */
-export interface Pending {
+interface Pending {
   /** Cancelled or over. */
   readonly isDone: boolean
   readonly start: (session: Session) => void
@@ -43,8 +42,7 @@ export interface Pending {
   readonly fail: (error: TinkerTransport.TransportError) => void
 }
 
-/** @internal */
-export interface SessionSettings {
+interface SessionSettings {
   readonly origin: string
   readonly tls: { readonly secureContext?: tls.SecureContext }
   /** Milliseconds. */
@@ -65,8 +63,7 @@ const usualStreams = 100
 const streamWindow = 4 * 1024 * 1024
 const sessionWindow = 32 * 1024 * 1024
 
-/** @internal */
-export class Sessions {
+class Sessions {
   private readonly live = new Set<Session>()
   private readonly leaving = new Set<Session>()
   private readonly connecting = new Set<tls.TLSSocket>()
@@ -213,8 +210,7 @@ export class Sessions {
 // The HTTP/2 transport.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export interface Http2 {
+interface Http2 {
   /** Undefined where HTTP/1.1 has to be used. */
   readonly send: (...args: Parameters<TinkerTransport.UnsafeSend>) => TinkerTransport.InFlight | undefined
   readonly reset: (pool: Pool) => void

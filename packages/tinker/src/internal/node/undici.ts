@@ -32,10 +32,8 @@ const native: unknown = "zstdCompress" in zlib ? zlib.zstdCompress : undefined
 
 /**
  * A body that cannot be compressed is a defect: any bytes can be.
- *
- * @internal
  */
-export const compress: ((body: Uint8Array) => Effect.Effect<Uint8Array>) | undefined = isCompress(native)
+const compress: ((body: Uint8Array) => Effect.Effect<Uint8Array>) | undefined = isCompress(native)
   ? (body) =>
     Effect.async<Uint8Array>((resume) => {
       native(body, (error, packed) => resume(error === null ? Effect.succeed(packed) : Effect.die(error)))

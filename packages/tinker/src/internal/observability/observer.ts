@@ -17,8 +17,7 @@ import type * as TinkerError from "../../TinkerError.js"
 // the newest states only, and a slow one skips.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export interface Latest<A> {
+interface Latest<A> {
   readonly push: (state: A) => void
   /** Ends all streams, including those started later, after the current state. */
   readonly end: () => void

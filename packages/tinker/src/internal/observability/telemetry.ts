@@ -68,24 +68,20 @@ export interface Telemetry {
   readonly sessionEnded: () => void
 }
 
-/** @internal */
-export const maxBatch = 100
+const maxBatch = 100
 
 /** @internal */
 export const maxQueue = 10_000
 
-/** @internal */
-export const interval: Duration.Duration = Duration.seconds(10)
+const interval: Duration.Duration = Duration.seconds(10)
 
 /** The longest we leave a failing server alone. */
 const longestPause = Duration.minutes(5)
 
 /**
  * What closing a scope may cost.
- *
- * @internal
  */
-export const closeWithin: Duration.Duration = Duration.seconds(1)
+const closeWithin: Duration.Duration = Duration.seconds(1)
 
 interface Pending {
   /** Kept over retries, so that the service can tell a repetition. */

@@ -150,10 +150,8 @@ const failedSample = (
 
 /**
  * A failure that reached a caller.
- *
- * @internal
  */
-export const failure = (error: TinkerError.TinkerError): Content =>
+const failure = (error: TinkerError.TinkerError): Content =>
   TinkerError.isUserError(error)
     ? {
       _tag: "Generic",

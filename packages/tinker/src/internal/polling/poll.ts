@@ -34,11 +34,9 @@ interface PollProgress {
   readonly elapsed: number
 }
 
-/** @internal */
-export type Kind = "fatal" | "retry" | "retry_if_budget" | "retry_with_backoff" | "retryable_exception"
+type Kind = "fatal" | "retry" | "retry_if_budget" | "retry_with_backoff" | "retryable_exception"
 
-/** @internal */
-export interface Report {
+interface Report {
   /** Something came that is no result. */
   readonly answer: (
     name: string,
@@ -54,8 +52,7 @@ export interface Report {
   ) => void
 }
 
-/** @internal */
-export const makeReport = <A>(
+const makeReport = <A>(
   { api, requestId, requestType }: Options<A>,
   progress: () => PollProgress
 ): Report => {
@@ -136,8 +133,7 @@ const firstOf = (type: string, accept: string): Headers => {
   return found
 }
 
-/** @internal */
-export const ask = <A>(
+const ask = <A>(
   { api, decoder, from, onIteration, requestId, requestType, roundtrip, slot }: Options<A>,
   iteration: number,
   allowMetadataOnly: boolean
@@ -200,8 +196,7 @@ type Responded =
   | { readonly _tag: "Held"; readonly sent: number; readonly body: unknown }
   | { readonly _tag: "Refused"; readonly sent: number; readonly error: TinkerError.TinkerError }
 
-/** @internal */
-export const waitFrom = <A>(
+const waitFrom = <A>(
   options: Options<A>,
   clock: Clock.Clock,
   started: number,

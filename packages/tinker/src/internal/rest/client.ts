@@ -32,35 +32,25 @@ import * as Tokens from "../transport/tokens.js"
 /** @internal */
 export type Call<A> = Effect.Effect<A, TinkerError.RestError>
 
-/** @internal */
-export const module = "RestClient"
+const module = "RestClient"
 
-/** @internal */
-export const invalid = (method: string, description: string) =>
-  new TinkerError.InvalidInput({ module, method, description })
+const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ module, method, description })
 
-/** @internal */
-export const build = <A>(method: string, build: () => A): Call<A> => Errors.buildRequest({ module, method }, build)
+const build = <A>(method: string, build: () => A): Call<A> => Errors.buildRequest({ module, method }, build)
 
 const id = <A>(method: string, what: string, value: string, make: (value: string) => A): Call<A> =>
   value === "" ? invalid(method, `the ${what} is empty`) : Effect.sync(() => make(value))
 
-/** @internal */
-export const checkRunId = (method: string, value: string) => id(method, "training run id", value, Id.ModelId.make)
+const checkRunId = (method: string, value: string) => id(method, "training run id", value, Id.ModelId.make)
 
-/** @internal */
-export const checkSessionId = (method: string, value: string) => id(method, "session id", value, Id.SessionId.make)
+const checkSessionId = (method: string, value: string) => id(method, "session id", value, Id.SessionId.make)
 
-/** @internal */
-export const checkSamplerId = (method: string, value: string) =>
-  id(method, "sampler id", value, Id.SamplingSessionId.make)
+const checkSamplerId = (method: string, value: string) => id(method, "sampler id", value, Id.SamplingSessionId.make)
 
-/** @internal */
-export const checkPath = (method: string, tinkerPath: string): Call<Checkpoint.ParsedPath> =>
+const checkPath = (method: string, tinkerPath: string): Call<Checkpoint.ParsedPath> =>
   Either.mapLeft(Checkpoint.parsePath(tinkerPath), (error) => invalid(method, error.description ?? "not a path"))
 
-/** @internal */
-export interface Caller {
+interface Caller {
   readonly via: ApiClient.Service
   /** Reads the server's configuration, once: it decides which credential the calls present. */
   readonly begin: Call<void>
@@ -72,8 +62,7 @@ export interface Caller {
   ) => Call<Response>
 }
 
-/** @internal */
-export const makeCaller = (via: ApiClient.Service): Caller => {
+const makeCaller = (via: ApiClient.Service): Caller => {
   let configured = false
   const begin: Call<void> = Effect.suspend(() =>
     configured ?
@@ -103,10 +92,8 @@ export const makeCaller = (via: ApiClient.Service): Caller => {
 /**
  * By offset. Servers may give shorter pages than asked for, so the next offset is what was received; without a total,
  * the end is the first empty page.
- *
- * @internal
  */
-export const paginate = <A, E, R>(
+const paginate = <A, E, R>(
   options: {
     readonly pageSize: number
     readonly offset?: number | undefined
@@ -129,10 +116,8 @@ export const paginate = <A, E, R>(
 
 /**
  * By a cursor that each page hands out.
- *
- * @internal
  */
-export const paginateByCursor = <A, Cursor, E, R>(
+const paginateByCursor = <A, Cursor, E, R>(
   first: Cursor | undefined,
   page: (
     cursor: Cursor | undefined
@@ -151,10 +136,8 @@ export const paginateByCursor = <A, Cursor, E, R>(
 
 /**
  * The owner of the credential, from the claims of the token the server issues for it.
- *
- * @internal
  */
-export const whoami: (caller: Caller) => Call<Account.WhoamiResponse> = Effect.fnUntraced(function*({ begin, via }) {
+const whoami: (caller: Caller) => Call<Account.WhoamiResponse> = Effect.fnUntraced(function*({ begin, via }) {
   yield* begin
   const token = yield* via.identityToken
   const own = Option.isSome(token) ? token : yield* via.credentials.current
@@ -187,10 +170,8 @@ const unsaidLife = Duration.minutes(15)
 
 /**
  * Where a checkpoint's archive lies, whether the server says so in a body or in a redirect.
- *
- * @internal
  */
-export const archiveUrl: (
+const archiveUrl: (
   caller: Caller,
   path: Checkpoint.ParsedPath
 ) => Call<Checkpoint.CheckpointArchiveUrlResponse> = Effect.fnUntraced(
@@ -233,10 +214,8 @@ const traceMethod = "exportSessionTrace"
 
 /**
  * Asks for a session's trace until it is built, has failed, or took too long.
- *
- * @internal
  */
-export const exportTrace: (
+const exportTrace: (
   caller: Caller,
   sessionId: SessionId,
   options: {

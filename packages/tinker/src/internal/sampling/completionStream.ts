@@ -24,8 +24,7 @@ export interface Event {
   readonly id: string
 }
 
-/** @internal */
-export class SseError {
+class SseError {
   readonly _tag = "SseError"
   constructor(readonly description: string) {}
 }
@@ -36,8 +35,7 @@ const limit = 16 * 1024 * 1024
 const LF = 0x0a
 const CR = 0x0d
 
-/** @internal */
-export interface Parser {
+interface Parser {
   /** The events this chunk completes. */
   readonly push: (chunk: Uint8Array) => ReadonlyArray<Event> | SseError
 }

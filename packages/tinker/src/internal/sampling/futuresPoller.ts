@@ -32,8 +32,7 @@ export interface FuturesPoller {
   readonly fetched: (requestId: RequestId) => void
 }
 
-/** @internal */
-export interface Options {
+interface Options {
   readonly api: ApiClient.Service
   readonly target: SamplingSessionTarget
   readonly scope: Scope.Scope

@@ -42,8 +42,7 @@ import * as SampleRequest from "./sampleRequest.js"
 // Detects a stuck sampler: samples wait, and none has finished for too long.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export interface SampleProgress {
+interface SampleProgress {
   /** A sample begins. */
   readonly begin: (now: number) => void
   /** It has ended, with a response or without. */
@@ -58,7 +57,7 @@ export interface SampleProgress {
  * @param within no response for this long, while samples wait, means stuck
  * @internal
  */
-export const makeSampleProgress = (label: string, within: Duration.Duration): SampleProgress => {
+const makeSampleProgress = (label: string, within: Duration.Duration): SampleProgress => {
   const limit = Duration.toMillis(within)
   let inFlight = 0
   let moved = 0
@@ -88,11 +87,9 @@ export const makeSampleProgress = (label: string, within: Duration.Duration): Sa
 // caller's way.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export type Cancel = (requestId: RequestId) => Effect.Effect<void>
+type Cancel = (requestId: RequestId) => Effect.Effect<void>
 
-/** @internal */
-export const makeCancel = (options: {
+const makeCancel = (options: {
   readonly api: ApiClient.Service
   readonly scope: Scope.Scope
   readonly dynamicConfig: Effect.Effect<ClientDynamicConfig, TinkerError.TinkerError>
@@ -158,8 +155,7 @@ interface InProgress extends RequestSlot {
   started: number
 }
 
-/** @internal */
-export interface Sampling {
+interface Sampling {
   readonly run: (
     method: string,
     options: SampleOptions

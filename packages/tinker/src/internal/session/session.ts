@@ -133,8 +133,7 @@ export const makeServiceContext = (api: ApiClient.Service, session: Session): Se
 // Sessions.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export type Session = Pick<
+type Session = Pick<
   ServiceClient.Service,
   "sessionId" | "clientConfig" | "dynamicConfig" | "health" | "healthChanges" | "finish"
 >

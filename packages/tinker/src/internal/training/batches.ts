@@ -155,8 +155,7 @@ export const datumBytes = (datum: Datum): number => {
   return total
 }
 
-/** @internal */
-export interface Limits {
+interface Limits {
   /** Examples per request. Defaults to 1024. */
   readonly maxCount?: number | undefined
   /** Estimated bytes per request; a larger example goes alone. Defaults to 5,000,000. */

@@ -126,8 +126,7 @@ export const forwardData = (
     return Either.map(tensor(zeros, targets.shape), (none) => withInputs(datum, targets, none))
   }))
 
-/** @internal */
-export interface Evaluated {
+interface Evaluated {
   /** The data of the backward pass. */
   readonly data: ReadonlyArray<Datum.Datum>
   readonly loss: number

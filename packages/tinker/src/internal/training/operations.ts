@@ -43,7 +43,7 @@ const savedExternal = Poll.fromSchema(Weights.SaveWeightsExternalResult)
 /**
  * @internal
  */
-export const lacks = (method: string, requestIds: ReadonlyArray<string>, what: string) =>
+const lacks = (method: string, requestIds: ReadonlyArray<string>, what: string) =>
   new TinkerError.MalformedResponse({
     module: "TrainingClient",
     method,
@@ -51,8 +51,7 @@ export const lacks = (method: string, requestIds: ReadonlyArray<string>, what: s
     description: `the result has no ${what}`
   })
 
-/** @internal */
-export type Saving = Pick<
+type Saving = Pick<
   TrainingClient.Service,
   | "saveState"
   | "loadState"
@@ -62,8 +61,7 @@ export type Saving = Pick<
   | "saveWeightsExternal"
 >
 
-/** @internal */
-export const makeSaving = ({ line, modelId, nextSamplingSessionSeqId }: {
+const makeSaving = ({ line, modelId, nextSamplingSessionSeqId }: {
   readonly line: Submission.Submission
   readonly modelId: ModelId
   readonly nextSamplingSessionSeqId: () => number
@@ -182,8 +180,7 @@ export const makeSaving = ({ line, modelId, nextSamplingSessionSeqId }: {
 // Training operations.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export interface AdamOptions {
+interface AdamOptions {
   /** Defaults to 1e-4. */
   readonly learningRate?: number | undefined
   /** Defaults to 0.9. */

@@ -32,10 +32,8 @@ import type * as ApiClient from "../transport/apiClient.js"
  * - `unseen`: the server never read the number, and waits for it.
  * - `refused`: the server read the request and rejected it; the number is used.
  * - `unknown`: the server may have accepted the request, or never received it.
- *
- * @internal
  */
-export type Delivery = "unseen" | "refused" | "unknown"
+type Delivery = "unseen" | "refused" | "unknown"
 
 const unsent = new Set<string>([
   "InvalidInput",
@@ -68,8 +66,7 @@ const wasRead = (status: number, body: unknown): boolean => {
   }
 }
 
-/** @internal */
-export const deliveryOf = (error: TinkerError.TinkerError): Delivery => {
+const deliveryOf = (error: TinkerError.TinkerError): Delivery => {
   if (unsent.has(error._tag)) return "unseen"
   const { status } = error
   if (status === undefined) {
@@ -96,8 +93,7 @@ type Accepted = Effect.Effect<Future.UntypedFuture, TinkerError.TinkerError>
  */
 export type Send = (seqId: number) => Accepted
 
-/** @internal */
-export interface Numbering {
+interface Numbering {
   /** Sends one request. */
   readonly one: (send: Send) => Accepted
   /** Sends several requests in order; none after one that failed, so that no number is lost. */

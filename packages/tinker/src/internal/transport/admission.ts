@@ -14,11 +14,9 @@ import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 
-/** @internal */
-export type Restore = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+type Restore = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
-/** @internal */
-export interface Gate {
+interface Gate {
   /** Runs the effect once `cost` has been admitted, and gives the cost back when it ends, however it ends. */
   readonly admit: (cost: number) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /**
@@ -71,8 +69,7 @@ export const finishing = <A, E, R>(self: Effect.Effect<A, E, R>, finish: () => v
     }
   })
 
-/** @internal */
-export const makeGate = (options: {
+const makeGate = (options: {
   readonly size: number
   /** Whether a request of this cost may enter now. Must hold for some balance, or its caller would wait forever. */
   readonly admits: (balance: number, cost: number, size: number) => boolean
@@ -229,8 +226,7 @@ export const forkQuietly = <A, E, R>(
 ): Effect.Effect<Fiber.RuntimeFiber<A, E>, never, R> =>
   Effect.withUnhandledErrorLogLevel(Effect.forkIn(self, scope), Option.none())
 
-/** @internal */
-export interface Turnstile<E0> {
+interface Turnstile<E0> {
   readonly take: <A, E, R>(send: Effect.Effect<A, E, R>) => Effect.Effect<A, E | E0, R>
   /** How many callers wait for their turn. */
   readonly waiting: Effect.Effect<number>

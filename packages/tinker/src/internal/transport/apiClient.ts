@@ -39,8 +39,7 @@ import * as Tokens from "./tokens.js"
 /** @internal */
 export type CallOptions = ApiRequest.CallOptions
 
-/** @internal */
-export interface Flags {
+interface Flags {
   /** Bound of the billing pause. */
   readonly billingPause?: Duration.DurationInput | undefined
   /** Compress the bodies of endpoints that may be large, where the runtime can. */
@@ -105,11 +104,9 @@ export class ApiClient extends Context.Tag("effect-tinker/internal/ApiClient")<A
  */
 export type StartupError = TinkerError.InvalidInput | TinkerError.MissingCredential | TinkerError.MalformedCredential
 
-/** @internal */
-export type Requirements = TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport
+type Requirements = TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport
 
-/** @internal */
-export const tenantOf = Effect.fnUntraced(function*(config: TinkerConfig.Service, credentials: Credentials.Service) {
+const tenantOf = Effect.fnUntraced(function*(config: TinkerConfig.Service, credentials: Credentials.Service) {
   const provided = yield* Effect.serviceOption(TinkerTransport.Tenants)
   const tenants = Option.isSome(provided) ? provided.value : yield* Tenants.make
   return yield* tenants.acquire(new Tenants.TenantKey(config.baseUrl, credentials.identity, config))

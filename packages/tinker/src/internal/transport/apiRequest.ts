@@ -24,8 +24,7 @@ import type * as Retry from "./retry.js"
 // Endpoints prepared once: everything that does not depend on the request.
 // -----------------------------------------------------------------------------
 
-/** @internal */
-export interface Details {
+interface Details {
   readonly attempt: number
   readonly secret: string | undefined
   readonly idempotencyKey: string | undefined
@@ -33,8 +32,7 @@ export interface Details {
   readonly timeout: Duration.DurationInput | undefined
 }
 
-/** @internal */
-export interface Prepared {
+interface Prepared {
   readonly endpoint: Endpoint.Plain
   /** Refuses path values that would lead elsewhere. */
   readonly check: (encoded: Endpoint.Encoded) => Either.Either<Endpoint.Encoded, string>

@@ -38,10 +38,8 @@ const redirectRefused = (why: string) =>
 
 /**
  * Follows redirects, starting with `response`.
- *
- * @internal
  */
-export const followRedirect = (
+const followRedirect = (
   transport: TinkerTransport.Service,
   request: TinkerTransport.Request,
   response: TinkerTransport.Response,
@@ -83,8 +81,7 @@ const noSecret = (text: string) => text
 export const blank = (secrets: ReadonlyArray<string>) => (text: string): string =>
   secrets.reduce((result, secret) => secret === "" ? result : result.replaceAll(secret, "<redacted>"), text)
 
-/** @internal */
-export interface Responses {
+interface Responses {
   /** Of a complete answer, redirects followed where the endpoint allows it. */
   readonly settle: (
     call: Call,
@@ -100,8 +97,7 @@ export interface Responses {
   ) => Effect.Effect<never, TinkerError.TinkerError>
 }
 
-/** @internal */
-export const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
+const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
   readonly config: TinkerConfig.Service
   /** Of every request, besides the credential: they are blanked out of what servers say. */
   readonly fixedSecrets: ReadonlyArray<string>
@@ -183,16 +179,14 @@ export const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
 
 const isSettled = <A, E>(self: Effect.Effect<A, E>): self is Exit.Exit<A, E> => Exit.isExit(self)
 
-/** @internal */
-export interface Presented {
+interface Presented {
   /** The credential, found out or exchanged if need be; `undefined` if there is none to send. */
   readonly find: (call: Call) => Effect.Effect<string | undefined, TinkerError.TinkerError>
   /** The credential if it is at hand, empty if there is none to send; `undefined` if it must be waited for. */
   readonly atHand: (call: Call, now: number) => string | undefined
 }
 
-/** @internal */
-export const makePresented = (credentials: Credentials.Service, tenant: Tenants.Tenant): Presented => {
+const makePresented = (credentials: Credentials.Service, tenant: Tenants.Tenant): Presented => {
   /** A credential that needs no finding out is read once. */
   const fixedKey = isSettled(credentials.current) && Exit.isSuccess(credentials.current)
     ? Option.match(credentials.current.value, { onNone: () => "", onSome: Redacted.value })
@@ -249,8 +243,7 @@ const errorBody = (body: Stream.Stream<Uint8Array, TinkerError.TinkerError>) =>
     return joined
   }).pipe(Effect.orElseSucceed(() => new Uint8Array(0)))
 
-/** @internal */
-export interface Attempts {
+interface Attempts {
   /** The response, or the tagged error. */
   readonly once: (call: Call, attempt: number) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
   /** The same with a credential of the caller's choice, and outside the pool. */

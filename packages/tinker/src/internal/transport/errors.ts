@@ -107,10 +107,8 @@ const parseHint = (headers: ResponseHead["headers"], now: number): number | unde
 
 /**
  * How long the server asks us to wait, if that is more than nothing and at most a minute.
- *
- * @internal
  */
-export const retryAfter = (headers: ResponseHead["headers"], now: number): Duration.Duration | undefined => {
+const retryAfter = (headers: ResponseHead["headers"], now: number): Duration.Duration | undefined => {
   const hint = parseHint(headers, now)
   return hint !== undefined && hint > 0 && hint <= 60_000 ? Duration.millis(hint) : undefined
 }

@@ -55,10 +55,8 @@ export interface Decision {
 
 /**
  * A step that has failed once.
- *
- * @internal
  */
-export interface Options<A> {
+interface Options<A> {
   /** For events and logs. */
   readonly name: string
   readonly class: RetryPolicy.Class

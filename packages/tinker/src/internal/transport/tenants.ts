@@ -27,8 +27,7 @@ const resetAfter = 300_000
 
 const logEvery = 60_000
 
-/** @internal */
-export interface Verdict {
+interface Verdict {
   readonly pause: boolean
   /** Whether it is time to tell the user (again). */
   readonly announce: boolean
@@ -73,8 +72,7 @@ export const makeBilling = (bound: Duration.Duration): Billing => {
 /** A proxy that drops requests (400 with an empty body) is tolerated this often in a row. */
 const maxEmptyResponses = 16
 
-/** @internal */
-export interface PoolState {
+interface PoolState {
   readonly limit: Admission.FifoSemaphore
   /** How many more empty 400s are treated as a broken connection. */
   emptyResponsesLeft: number

@@ -188,8 +188,7 @@ export const nest = <A>(values: ReadonlyArray<A>, shape: ReadonlyArray<number>):
   return build(0, 0, values.length)
 }
 
-/** @internal */
-export type Nested<A> = A | ReadonlyArray<Nested<A>>
+type Nested<A> = A | ReadonlyArray<Nested<A>>
 
 /** @internal */
 export const sameNumbers = (a: ArrayLike<number | bigint>, b: ArrayLike<number | bigint>): boolean => {

@@ -170,10 +170,8 @@ export const densify = (tensor: Tensor, padValue: number): Parts | undefined => 
 
 /**
  * One schema node for a whole list: a node per number would cost more than parsing the JSON did.
- *
- * @internal
  */
-export const Numbers: Schema.Schema<ReadonlyArray<number | bigint | null>> = Schema.declare(
+const Numbers: Schema.Schema<ReadonlyArray<number | bigint | null>> = Schema.declare(
   (u): u is ReadonlyArray<number | bigint | null> => {
     if (!Array.isArray(u)) return false
     for (let i = 0; i < u.length; i++) {
@@ -303,10 +301,8 @@ const TRUNCATED = "truncated header"
 
 /**
  * Dimensions of the tensor inside, or what is wrong with the header.
- *
- * @internal
  */
-export const shape = (bytes: Uint8Array): ReadonlyArray<number> | string => {
+const shape = (bytes: Uint8Array): ReadonlyArray<number> | string => {
   if (bytes.length === 0) return "no bytes"
   let at = bytes[0] === CONSTANT ? 1 : 0
   const dtype = bytes[at++]

@@ -11,10 +11,8 @@ const stopReasons: ReadonlyArray<string> = ["stop", "length"]
 
 /**
  * A sampled sequence, seen from here.
- *
- * @internal
  */
-export interface Sequence {
+interface Sequence {
   readonly stopReason: string
   readonly tokens: Int32Array
   readonly logprobs?: Float32Array | undefined
@@ -23,10 +21,8 @@ export interface Sequence {
 
 /**
  * A result of sampling, seen from here.
- *
- * @internal
  */
-export interface Response {
+interface Response {
   readonly sequences: ReadonlyArray<Sequence>
   readonly promptLogprobs?: Float32Array | undefined
   readonly topkPromptLogprobs?: TopkLogprobs | undefined
