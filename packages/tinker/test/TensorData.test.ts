@@ -85,7 +85,7 @@ describe("TensorData", () => {
       }
       assert.instanceOf(get(TensorData.fromArray([1, 2], { dtype: "int64" })).data, Int32Array)
       assert.instanceOf(get(TensorData.fromArray([2 ** 40], { dtype: "int64" })).data, Float64Array)
-      assert.include(reason(TensorData.fromArray([2n ** 63n], { dtype: "int64" })), "no 64-bit integer")
+      assert.include(reason(TensorData.fromArray([2n ** 63n], { dtype: "int64" })), "not a 64-bit integer")
     })
   })
 
