@@ -173,7 +173,7 @@ export class TornLine extends Schema.TaggedError<TornLine>("effect-tinker/Metric
   text: Schema.String
 }) {
   override get message(): string {
-    return `${this.path}:${this.line}: the last line is truncated after ${this.text.length} characters`
+    return `${this.path}:${this.line}: the last line is cut off after ${this.text.length} characters`
   }
 }
 
