@@ -15,9 +15,9 @@ const names = (statement) =>
     : [statement.name?.getText() ?? statement.getText().split("\n")[0]]
 
 for (const { dir, name } of publishable) {
-  // What `exports` lets users reach: modules named after a concept, also those in a folder of its name.
+  // What `exports` lets users reach: modules named after a concept, also those in a folder of its name, and wire types.
   const modules = readdirSync(`${dir}/src`, { recursive: true }).filter((file) =>
-    /^([A-Z]\w*\/)?[A-Z]\w*\.ts$/.test(file)
+    /^(wire\/)?([A-Z]\w*\/)?[A-Z]\w*\.ts$/.test(file)
   )
   for (const file of modules) {
     const text = readFileSync(`${dir}/src/${file}`, "utf8")

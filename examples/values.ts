@@ -2,7 +2,8 @@
  * Values of the wire: built with defaults, checked when built, written and read by their Schemas.
  */
 import { Console, Effect, Schema } from "effect"
-import { Checkpoint, Optimizer, SamplingParams } from "effect-tinker"
+import { Checkpoint, Optimizer } from "effect-tinker"
+import { SamplingParams } from "effect-tinker/wire"
 
 const program = Effect.gen(function*() {
   const params = new SamplingParams.SamplingParams({ maxTokens: 64, temperature: 0.7, stop: ["\n\n"] })

@@ -4,7 +4,8 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Array, Console, Effect, Number } from "effect"
-import { Datum, ModelInput, type Sample, TinkerFuture, TrainingClient } from "effect-tinker"
+import { Datum, ModelInput, TinkerFuture, TrainingClient } from "effect-tinker"
+import { type Sample } from "effect-tinker/wire"
 import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
 
 const numbers = Array.range(0, 9)

@@ -3,7 +3,7 @@
  */
 import { Effect } from "effect"
 import { Datum } from "effect-tinker"
-import type { SampledSequence } from "effect-tinker/Sample"
+import type { SampledSequence } from "effect-tinker/wire/Sample"
 
 export const phrases: ReadonlyArray<readonly [english: string, pigLatin: string]> = [
   ["quick fox", "uick-qay ox-fay"],

@@ -2,7 +2,7 @@ import { LocalTokenizer } from "@effect-tinker/local"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Progress } from "effect-tinker"
-import { SampledSequence } from "effect-tinker/Sample"
+import { SampledSequence } from "effect-tinker/wire/Sample"
 import { advantages, experience, lessons, phrases, reward } from "../quickstart/task.js"
 import { drawChart, makeScreen } from "../quickstart/terminal.js"
 

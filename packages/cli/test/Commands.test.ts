@@ -350,7 +350,7 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
       yield* fs.writeFileString(log, "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":1}\n{\"st")
       const done = yield* tinker(["report", log, "-f", "json"])
       assert.deepStrictEqual(JSON.parse(done.stdout), { report: `${log}.html`, steps: 2 })
-      assert.include(done.stderr, "metrics.jsonl:3: the last line is torn off")
+      assert.include(done.stderr, "metrics.jsonl:3: the last line is cut off")
       yield* tinker(["report", "-o", `${root}/page.html`, "--title", "Mine", log])
       assert.include(yield* fs.readFileString(`${root}/page.html`), "<h1>Mine</h1>")
       yield* fs.writeFileString(log, "loss 1\nloss 2\n")

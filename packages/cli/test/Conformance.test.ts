@@ -2,7 +2,7 @@ import { Faults, LocalServer, TinkerLocal } from "@effect-tinker/local"
 import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import type { Api } from "effect-tinker"
+import type { Api } from "effect-tinker/wire"
 import * as Conformance from "../src/conformance/Conformance.js"
 import { layer as server, Server, tinker } from "./fixtures/server.js"
 

@@ -133,7 +133,7 @@ describe("tinker watch", () => {
       assert.deepStrictEqual(yield* once("--steps", "9"), [
         0,
         "step 1/9: loss 2\n",
-        `${log}:3: the last line is torn off after 4 characters\n`
+        `${log}:3: the last line is cut off after 4 characters\n`
       ])
       writeFileSync(log, step(1) + end("failure"))
       assert.deepStrictEqual(yield* once(), [0, "step 1/4: loss 7, 100 tokens/s\n", ""])

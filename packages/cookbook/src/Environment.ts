@@ -9,7 +9,7 @@
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
-import type { Stop } from "effect-tinker/SamplingParams"
+import type { Stop } from "effect-tinker/wire/SamplingParams"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"

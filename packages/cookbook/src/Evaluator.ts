@@ -5,11 +5,11 @@
  */
 import type * as Tokenizer from "@effect-tinker/tokenizer/Tokenizer"
 import type * as Datum from "effect-tinker/Datum"
-import type * as ForwardBackward from "effect-tinker/ForwardBackward"
 import type * as SamplingClient from "effect-tinker/SamplingClient"
 import * as TensorData from "effect-tinker/TensorData"
 import type * as TinkerError from "effect-tinker/TinkerError"
 import type * as TrainingClient from "effect-tinker/TrainingClient"
+import type * as ForwardBackward from "effect-tinker/wire/ForwardBackward"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"

@@ -5,8 +5,8 @@
  */
 import * as ModelInput from "effect-tinker/ModelInput"
 import type * as SamplingClient from "effect-tinker/SamplingClient"
-import type { Stop } from "effect-tinker/SamplingParams"
 import * as TinkerError from "effect-tinker/TinkerError"
+import type { Stop } from "effect-tinker/wire/SamplingParams"
 import * as Effect from "effect/Effect"
 import type * as Trajectory from "./Trajectory.js"
 

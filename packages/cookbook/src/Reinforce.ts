@@ -10,7 +10,6 @@
  *
  * @since 0.1.0
  */
-import type * as ForwardBackward from "effect-tinker/ForwardBackward"
 import * as ServerLoss from "effect-tinker/Loss"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as SamplingClient from "effect-tinker/SamplingClient"
@@ -19,6 +18,7 @@ import * as TensorData from "effect-tinker/TensorData"
 import type * as TinkerError from "effect-tinker/TinkerError"
 import type * as TinkerFuture from "effect-tinker/TinkerFuture"
 import type * as TrainingClient from "effect-tinker/TrainingClient"
+import type * as ForwardBackward from "effect-tinker/wire/ForwardBackward"
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"

@@ -4,7 +4,7 @@
  *
  * @since 0.1.0
  */
-import type * as Api from "effect-tinker/Api"
+import type * as Api from "effect-tinker/wire/Api"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

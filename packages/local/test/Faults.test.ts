@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, TestClock } from "effect"
-import * as Api from "effect-tinker/Api"
+import * as Api from "effect-tinker/wire/Api"
 import * as Faults from "../src/Faults.js"
 import * as TinkerLocal from "../src/TinkerLocal.js"
 import { call, openSession, send } from "./server/support.js"

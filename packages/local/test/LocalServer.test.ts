@@ -2,18 +2,18 @@ import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Redacted, TestClock } from "effect"
-import * as Api from "effect-tinker/Api"
-import { CancelFutureRequest, FuturesRetrieveRequest, SamplingSessionTarget } from "effect-tinker/Future"
 import { LoraConfig } from "effect-tinker/LoraConfig"
-import { CreateModelRequest, UnloadModelRequest } from "effect-tinker/Model"
-import { JoinSamplingSessionRequest } from "effect-tinker/Sampler"
-import { SessionHeartbeatRequest } from "effect-tinker/Session"
+import * as Api from "effect-tinker/wire/Api"
+import { CancelFutureRequest, FuturesRetrieveRequest, SamplingSessionTarget } from "effect-tinker/wire/Future"
+import { CreateModelRequest, UnloadModelRequest } from "effect-tinker/wire/Model"
+import { JoinSamplingSessionRequest } from "effect-tinker/wire/Sampler"
+import { SessionHeartbeatRequest } from "effect-tinker/wire/Session"
 import {
   LoadWeightsRequest,
   SaveWeightsForSamplerRequest,
   SaveWeightsRequest,
   WeightsInfoRequest
-} from "effect-tinker/Weights"
+} from "effect-tinker/wire/Weights"
 import * as Engine from "../src/Engine.js"
 import * as auditLog from "../src/internal/server/auditLog.js"
 import * as LocalServer from "../src/LocalServer.js"

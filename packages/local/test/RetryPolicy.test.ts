@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Either, Fiber, Layer, TestClock } from "effect"
 import type { Scope } from "effect"
-import type { Api, TinkerError, TinkerTransport } from "effect-tinker"
+import type { TinkerError, TinkerTransport } from "effect-tinker"
 import {
   Datum,
   ModelInput,
@@ -12,6 +12,7 @@ import {
   ServiceClient,
   TrainingClient
 } from "effect-tinker"
+import type { Api } from "effect-tinker/wire"
 import * as Faults from "../src/Faults.js"
 import * as TinkerLocal from "../src/TinkerLocal.js"
 

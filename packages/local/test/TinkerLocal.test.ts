@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Stream, TestClock } from "effect"
-import * as Api from "effect-tinker/Api"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as SamplingClient from "effect-tinker/SamplingClient"
 import * as ServiceClient from "effect-tinker/ServiceClient"
-import { SaveWeightsForSamplerRequest, SaveWeightsRequest } from "effect-tinker/Weights"
+import * as Api from "effect-tinker/wire/Api"
+import { SaveWeightsForSamplerRequest, SaveWeightsRequest } from "effect-tinker/wire/Weights"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
 import * as TinkerLocal from "../src/TinkerLocal.js"
 import {

@@ -164,10 +164,10 @@ describe("TrainingClient on the embedded backend", () => {
         const { graph, inputs } = crossEntropy
         for (
           const [options, words] of [
-            [{ inputs: inputs.slice(1) }, "the first input has to be logprobs"],
-            [{ inputs: [...inputs, ...inputs] }, "not a lower-case name of its own"],
+            [{ inputs: inputs.slice(1) }, "the first input must be logprobs"],
+            [{ inputs: [...inputs, ...inputs] }, "not a unique lower-case name"],
             [{ graph: graph.slice(1) }, "are not the inputs"],
-            [{ graph: graph.slice(0, -1) }, "the last node has to be the output"],
+            [{ graph: graph.slice(0, -1) }, "the last node must be the output"],
             [{ graph: [...graph.slice(0, 3), ...graph.slice(2)] }, "two nodes are named \"mul\""]
           ] as const
         ) {

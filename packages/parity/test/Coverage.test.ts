@@ -1,15 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Schema } from "effect"
-import {
-  Checkpoint,
-  CustomLossGraph,
-  ForwardBackward,
-  Future,
-  Sample,
-  Session,
-  TelemetryEvent,
-  TensorData
-} from "effect-tinker"
+import { Checkpoint, TensorData } from "effect-tinker"
+import { CustomLossGraph, ForwardBackward, Future, Sample, Session, TelemetryEvent } from "effect-tinker/wire"
 import * as corpus from "../src/vectors/corpus.js"
 import * as table from "../src/vectors/table.js"
 

@@ -1,10 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Schema } from "effect"
-import type { ForwardBackward, TensorData } from "effect-tinker"
-import { Checkpoint, Datum, ModelInput, TelemetryEvent, TopkLogprobs } from "effect-tinker"
+import type { TensorData } from "effect-tinker"
+import { Checkpoint, Datum, ModelInput } from "effect-tinker"
+import type { ForwardBackward } from "effect-tinker/wire"
+import { TelemetryEvent, TopkLogprobs } from "effect-tinker/wire"
 import * as ConsoleUrl from "../../cli/src/internal/consoleUrl.js"
-import * as chunking from "../../tinker/src/internal/chunking.js"
-import { combine } from "../../tinker/src/internal/combine.js"
+import * as Batches from "../../tinker/src/internal/training/batches.js"
+import { combine } from "../../tinker/src/internal/training/batches.js"
 import { compareValue } from "../src/vectors/compare.js"
 import * as corpus from "../src/vectors/corpus.js"
 
@@ -97,7 +99,7 @@ describe("batches in chunks", () => {
         })
       )
     })
-    const batches = chunking.split(data, { maxCount: vector.max_chunk_len, maxBytes: vector.max_chunk_bytes })
+    const batches = Batches.split(data, { maxCount: vector.max_chunk_len, maxBytes: vector.max_chunk_bytes })
     assert.deepStrictEqual(batches.map((batch) => ({ datums: batch.data.length, bytes: batch.bytes })), [
       ...vector.output
     ])

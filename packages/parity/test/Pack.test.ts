@@ -13,11 +13,12 @@ const packages = ["tinker", "tokenizer", "local", "cli"]
 const program = `
 import * as Effect from "effect/Effect"
 import * as Tinker from "effect-tinker"
+import * as Wire from "effect-tinker/wire"
 import * as Tokenizer from "@effect-tinker/tokenizer"
 import * as Local from "@effect-tinker/local"
 import * as Cli from "@effect-tinker/cli"
 
-const modules: ReadonlyArray<object> = [Tinker, Tokenizer, Local, Cli]
+const modules: ReadonlyArray<object> = [Tinker, Wire, Tokenizer, Local, Cli]
 export const program: Effect.Effect<number> = Effect.sync(() => modules.length)
 // @ts-expect-error internal modules are closed
 import * as Closed from "effect-tinker/internal/anything"

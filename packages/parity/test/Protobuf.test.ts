@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
-import { ForwardBackward, Sample, TopkLogprobs } from "effect-tinker"
+import { ForwardBackward, Sample, TopkLogprobs } from "effect-tinker/wire"
 import { compareValue } from "../src/vectors/compare.js"
 import * as corpus from "../src/vectors/corpus.js"
 import * as protobuf from "../src/vectors/protobuf.js"

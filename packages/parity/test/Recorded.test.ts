@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
-import type { Endpoint } from "effect-tinker"
-import { Api } from "effect-tinker"
+import type { Endpoint } from "effect-tinker/wire"
+import { Api } from "effect-tinker/wire"
 import { compareJson } from "../src/vectors/compare.js"
 import * as corpus from "../src/vectors/corpus.js"
 

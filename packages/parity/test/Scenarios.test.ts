@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { ForwardBackward } from "effect-tinker"
+import { ForwardBackward } from "effect-tinker/wire"
 import { readdirSync, readFileSync } from "node:fs"
 import { scenarios } from "../src/scenarios/all.js"
 import { datum } from "../src/scenarios/common.js"

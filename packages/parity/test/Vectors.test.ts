@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Schema } from "effect"
-import { Api, Sample } from "effect-tinker"
+import { Api, Sample } from "effect-tinker/wire"
 import { compareJson, compareValue } from "../src/vectors/compare.js"
 import * as corpus from "../src/vectors/corpus.js"
 import { deliberate } from "../src/vectors/deliberate.js"

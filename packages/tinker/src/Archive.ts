@@ -14,7 +14,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as tar from "./internal/tar.js"
+import * as tar from "./internal/archive/tar.js"
 
 /**
  * The archive was not extracted, and nothing of it was kept.
@@ -171,7 +171,7 @@ export const extract: <E, R>(
   source: Stream.Stream<Uint8Array, E, R>,
   options: Limits & {
     readonly directory: string
-    /** Told after each piece is written: bytes so far. */
+    /** Called after each write with the bytes so far. */
     readonly onProgress?: ((bytes: number) => Effect.Effect<void>) | undefined
   }
 ) => Effect.Effect<

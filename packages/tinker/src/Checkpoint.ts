@@ -5,11 +5,11 @@
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import { Cursor } from "./Cursor.js"
-import { CheckpointId, ModelId } from "./Id.js"
-import type { Open } from "./internal/wire.js"
-import { Instant, lenient, open, optional, required, strict, StringRecord, withDefault } from "./internal/wire.js"
+import type { Open } from "./internal/wire/json.js"
+import { Instant, lenient, open, optional, required, strict, StringRecord, withDefault } from "./internal/wire/json.js"
 import { InvalidInput } from "./TinkerError.js"
+import { Cursor } from "./wire/Cursor.js"
+import { CheckpointId, ModelId } from "./wire/Id.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Checkpoint/${name}` as const
 

@@ -19,8 +19,8 @@ import * as Stream from "effect/Stream"
 import * as Archive from "./Archive.js"
 import * as Checkpoint from "./Checkpoint.js"
 import * as Download from "./Download.js"
-import * as fileLock from "./internal/fileLock.js"
-import * as tar from "./internal/tar.js"
+import * as fileLock from "./internal/archive/fileLock.js"
+import * as tar from "./internal/archive/tar.js"
 import * as RestClient from "./RestClient.js"
 import * as TinkerError from "./TinkerError.js"
 
@@ -95,7 +95,7 @@ export class DownloadInProgress
   )
 {
   override get message(): string {
-    return `another download to ${this.directory} is under way`
+    return `another download to ${this.directory} is in progress`
   }
 }
 
@@ -119,7 +119,7 @@ const origin = { module: "CheckpointDownload", method: "run" }
 const early = Duration.minutes(5)
 
 /**
- * The name a checkpoint's directory gets unless told otherwise: its path, in characters every file system has.
+ * The name a checkpoint's directory gets by default: its path, in characters every file system has.
  *
  * @since 0.1.0
  * @category combinators

@@ -16,12 +16,102 @@ import type * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Stream from "effect/Stream"
-import * as Guarded from "./internal/guarded.js"
-import * as Latest from "./internal/latest.js"
-import * as Sent from "./internal/sent.js"
+import type * as Datum from "./Datum.js"
+import * as Observer from "./internal/observability/observer.js"
+import { sampleMany } from "./internal/sampling/sampleRequest.js"
+import * as ApiRequest from "./internal/transport/apiRequest.js"
+import * as ModelInput from "./ModelInput.js"
 import * as SamplingClient from "./SamplingClient.js"
 import * as TinkerError from "./TinkerError.js"
 import * as TrainingClient from "./TrainingClient.js"
+import type * as Sample from "./wire/Sample.js"
+
+// -----------------------------------------------------------------------------
+// Clients under a budget. They reserve before taking their turn, so operations keep the order in which they start.
+// -----------------------------------------------------------------------------
+
+const tokensOf = (data: ReadonlyArray<Datum.Datum>): Either.Either<number, TinkerError.InvalidInput> => {
+  let total = 0
+  for (const { modelInput } of data) {
+    const length = ModelInput.length(modelInput)
+    if (Either.isLeft(length)) return length
+    total += length.right
+  }
+  return Either.right(total)
+}
+
+const guardTraining = (
+  ledger: Service,
+  client: TrainingClient.Service,
+  model: string,
+  bounded: boolean
+): TrainingClient.Service => {
+  const paid = <A, E, R>(
+    data: ReadonlyArray<Datum.Datum>,
+    usage: (tokens: number) => Usage,
+    operation: Effect.Effect<A, E, R>
+  ) => Effect.flatMap(tokensOf(data), (tokens) => ledger.guard<A>({ model, atMost: usage(tokens) })(operation))
+  return {
+    ...client,
+    forward: (data, ...rest) => paid(data, (forward) => ({ forward }), client.forward(data, ...rest)),
+    forwardBackward: (data, ...rest) => paid(data, (train) => ({ train }), client.forwardBackward(data, ...rest)),
+    forwardBackwardCustom: (data, loss) =>
+      paid(data, (tokens) => ({ forward: tokens, train: tokens }), client.forwardBackwardCustom(data, loss)),
+    trainStep: (data, ...rest) => paid(data, (train) => ({ train }), client.trainStep(data, ...rest)),
+    saveWeightsAndGetSamplingClient: (settings) =>
+      Effect.map(
+        client.saveWeightsAndGetSamplingClient(settings),
+        (sampler) => guardSampling(ledger, sampler, model, bounded)
+      ),
+    createSamplingClient: (path, settings) =>
+      Effect.map(
+        client.createSamplingClient(path, settings),
+        (sampler) => guardSampling(ledger, sampler, model, bounded)
+      )
+  }
+}
+
+const guardSampling = (
+  ledger: Service,
+  client: SamplingClient.Service,
+  model: string,
+  bounded: boolean
+): SamplingClient.Service => {
+  const sample: SamplingClient.Service["sample"] = (options) => {
+    if (bounded && options.maxTokens === undefined) {
+      return new TinkerError.InvalidInput({
+        module: "CostLedger",
+        method: "sampling",
+        description: "sampling under a budget requires maxTokens: without it the cost is unbounded"
+      })
+    }
+    return Effect.flatMap(
+      ModelInput.length(ModelInput.from(options.prompt)),
+      (prefill) =>
+        ledger.guard<Sample.SampleResponse>({
+          model,
+          atMost: { prefill, sample: (options.numSamples ?? 1) * (options.maxTokens ?? 0) },
+          used: ({ sequences }) => ({
+            prefill,
+            sample: sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
+          })
+        })(client.sample(options))
+    )
+  }
+  return {
+    ...client,
+    sample,
+    sampleMany: sampleMany(sample),
+    computeLogprobs: (prompt, options) =>
+      Effect.flatMap(ModelInput.length(ModelInput.from(prompt)), (prefill) =>
+        // The service draws one token along with the scores.
+        ledger.guard<Float32Array>({ model, atMost: { prefill, sample: 1 } })(client.computeLogprobs(prompt, options)))
+  }
+}
+
+// -----------------------------------------------------------------------------
+// The ledger.
+// -----------------------------------------------------------------------------
 
 /**
  * What tokens are used for: trained on, passed through without gradients, read as a prompt, generated.
@@ -91,7 +181,7 @@ export interface Totals {
   readonly spent: number
   /** The part of `spent` that operations without a result may have cost. */
   readonly unconfirmed: number
-  /** Set aside for operations under way. */
+  /** Set aside for operations in flight. */
   readonly reserved: number
   readonly entries: ReadonlyArray<Entry>
 }
@@ -215,7 +305,7 @@ export const make: (options: Options) => Effect.Effect<Service, TinkerError.Inva
       reserved: toAmount(reserved),
       entries: Array.from(lines.values(), (line) => ({ ...line, cost: toAmount(line.cost) }))
     })
-    const readers = Latest.make<Totals>()
+    const readers = Observer.makeLatest<Totals>()
     const tell = () => readers.push(look())
 
     const units = (method: string, model: string, usage: Usage): Either.Either<bigint, TinkerError.InvalidInput> => {
@@ -298,7 +388,7 @@ export const make: (options: Options) => Effect.Effect<Service, TinkerError.Inva
             }
             tell()
           }
-          const listen = Sent.listen(() => {
+          const listen = ApiRequest.onSent(() => {
             sent = true
           })
           return Effect.onExit(restore(listen(effect)), (exit) => Effect.sync(() => settle(exit)))
@@ -314,8 +404,8 @@ export const make: (options: Options) => Effect.Effect<Service, TinkerError.Inva
           tell()
           return Effect.void
         }),
-      training: (client, model) => Guarded.training(ledger, client, model, limit !== undefined),
-      sampling: (client, model) => Guarded.sampling(ledger, client, model, limit !== undefined),
+      training: (client, model) => guardTraining(ledger, client, model, limit !== undefined),
+      sampling: (client, model) => guardSampling(ledger, client, model, limit !== undefined),
       totals: Effect.sync(look),
       changes: readers.stream(Effect.sync(look))
     }

@@ -13,7 +13,7 @@ import * as TinkerConfig from "./TinkerConfig.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
- * Runs a shell command and answers what it printed. The default says that this runtime has no processes;
+ * Runs a shell command and returns what it printed. The default says that this runtime has no processes;
  * `NodeCredentials.layer` brings a real one.
  *
  * @since 0.1.0
@@ -148,7 +148,7 @@ export const make: Effect.Effect<
     }
   }
   if (Option.isSome(config.apiKey)) {
-    return yield* malformed("the API key does not look like one")
+    return yield* malformed("the API key is malformed")
   }
   const stored = yield* store.read(config.credentialsPath)
   if (Option.isNone(stored)) {
@@ -156,7 +156,7 @@ export const make: Effect.Effect<
   }
   return isWellFormed(stored.value)
     ? static_("stored", stored.value)
-    : yield* malformed("the stored key does not look like one: log in again")
+    : yield* malformed("the stored key is malformed: log in again")
 })
 
 /**

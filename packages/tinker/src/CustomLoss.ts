@@ -144,7 +144,7 @@ export const dpo = (options: {
 }): CustomLoss =>
 (data, logprobs) => {
   if (data.length === 0 || data.length % 2 !== 0) {
-    throw invalid("dpo", `${data.length} data are no pairs: each chosen answer must be followed by its rejected one`)
+    throw invalid("dpo", `${data.length} data are not pairs: each chosen response must be followed by its rejected one`)
   }
   const pairs = Array.from({ length: data.length / 2 }, (_, pair) => {
     const answer = (i: number): Objectives.Preference => ({

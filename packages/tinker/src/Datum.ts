@@ -8,8 +8,8 @@ import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import * as numbers from "./internal/numbers.js"
-import { Key, strict } from "./internal/wire.js"
+import { Key, strict } from "./internal/wire/json.js"
+import * as numbers from "./internal/wire/numbers.js"
 import * as ModelInput from "./ModelInput.js"
 import * as TensorData from "./TensorData.js"
 import { InvalidInput } from "./TinkerError.js"
@@ -171,7 +171,7 @@ export const fromTokens = (
   const ids = numbers.toInt32(tokens)
   if (ids === undefined) {
     const wrong = numbers.firstNotInt32(tokens)
-    return invalid("fromTokens", `token ${wrong} (${tokens[wrong]}) is no 32-bit integer`)
+    return invalid("fromTokens", `token ${wrong} (${tokens[wrong]}) is not a 32-bit integer`)
   }
   if (ids.length < 2) return invalid("fromTokens", `next-token prediction needs two tokens, not ${ids.length}`)
   const weights = options?.weights
@@ -195,8 +195,8 @@ const checkSpans = (
   let total = 0
   for (const { length, offset = 0, sequenceId } of spans) {
     if (sequenceId === "") return `${field}: a span has no sequenceId`
-    if (!Number.isSafeInteger(offset) || offset < 0) return `${field}: offset ${offset} is no position`
-    if (!Number.isSafeInteger(length) || length < 0) return `${field}: length ${length} is no count`
+    if (!Number.isSafeInteger(offset) || offset < 0) return `${field}: offset ${offset} is not a position`
+    if (!Number.isSafeInteger(length) || length < 0) return `${field}: length ${length} is not a count`
     total += length
   }
   return expected === undefined || expected === total

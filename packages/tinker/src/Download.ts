@@ -65,7 +65,7 @@ export interface Options {
 
 type Failure = TinkerError.TinkerError | PlatformError.PlatformError
 
-/** What is known of a partial file: without a validator it cannot be told whether the rest belongs to it. */
+/** What is known of a partial file: without a validator there is no way to know whether the rest belongs to it. */
 const PartState = Schema.parseJson(Schema.Struct({
   validator: Schema.String,
   total: Schema.optional(Schema.Number)
@@ -140,7 +140,7 @@ export const toFile: (
   const silent = () =>
     new TinkerError.TimedOut({
       ...origin,
-      description: `${place(options.url)}: silent for ${Duration.format(Duration.decode(stallTimeout))}`
+      description: `${place(options.url)}: no data for ${Duration.format(Duration.decode(stallTimeout))}`
     })
   const broken = (error: HttpClientError.HttpClientError) =>
     new TinkerError.TransportFailed({

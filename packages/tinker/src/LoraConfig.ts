@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { optional, strict, withDefault } from "./internal/wire.js"
+import { optional, strict, withDefault } from "./internal/wire/json.js"
 
 /**
  * A LoRA adapter: its rank and the layers it covers.

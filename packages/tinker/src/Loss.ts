@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import type * as Datum from "./Datum.js"
-import type * as ForwardBackward from "./ForwardBackward.js"
+import type * as ForwardBackward from "./wire/ForwardBackward.js"
 
 /**
  * Unique identifier of {@link Other}.

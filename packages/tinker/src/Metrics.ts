@@ -43,12 +43,12 @@ export const requests = counter("tinker_requests_total", "HTTP requests sent")
 export const failures = counter("tinker_failures_total", "Attempts that failed")
 
 /**
- * Attempts made again. Tag: `endpoint`.
+ * Attempts retried. Tag: `endpoint`.
  *
  * @since 0.1.0
  * @category metrics
  */
-export const retries = counter("tinker_retries_total", "Attempts made again")
+export const retries = counter("tinker_retries_total", "Attempts retried")
 
 /**
  * Time spent waiting before attempts were made again. Tag: `endpoint`.
@@ -59,13 +59,13 @@ export const retries = counter("tinker_retries_total", "Attempts made again")
 export const backoffTime = counter("tinker_backoff_milliseconds_total", "Time spent waiting between attempts")
 
 /**
- * Requests under way. Tag: `pool`.
+ * Requests in flight. Tag: `pool`.
  *
  * @since 0.1.0
  * @category metrics
  */
 export const inFlight: Metric.Metric.Gauge<number> = Metric.gauge("tinker_in_flight", {
-  description: "HTTP requests under way"
+  description: "HTTP requests in flight"
 })
 
 /**
@@ -86,12 +86,12 @@ export const bytesReceived = counter("tinker_received_bytes_total", "Bytes of re
 
 /**
  * Time an operation waited in this process before it was sent. Tag: `queue` (`turn`: for earlier operations of its
- * model; `dispatch`: for a place among the samples under way).
+ * model; `dispatch`: for a place among the samples in flight).
  *
  * @since 0.1.0
  * @category metrics
  */
-export const queueWait = millis("tinker_queue_wait_milliseconds", "Time waited here before being sent")
+export const queueWait = millis("tinker_queue_wait_milliseconds", "Time spent queued in the client before sending")
 
 /**
  * Time from the start of an operation to its result. Tag: `operation` (`ForwardBackward`, `OptimStep`, `Sample`, …).

@@ -1,7 +1,7 @@
 /**
  * The metrics of a run on disk: one JSON object a line, `{"step":12,"time":1730000000000,"loss":0.53}`, the form other
  * tools write and read too. Lines with an `event` say what comes between steps: what the run waits for, and that it has
- * ended. `MetricsWatch` shows them to those who look on.
+ * ended. `MetricsWatch` follows them.
  *
  * A line is written whole, in one go, when its step ends. A process that is killed leaves at most one torn line, at the
  * end: readers say so and go on, and the next writer removes it.
@@ -19,9 +19,113 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Logs from "./internal/logs.js"
-import * as MetricsLine from "./internal/metricsLine.js"
+import * as Logs from "./internal/observability/logs.js"
 import * as TinkerError from "./TinkerError.js"
+
+// -----------------------------------------------------------------------------
+// Parsing and printing lines of a metrics log.
+// -----------------------------------------------------------------------------
+
+/** Names that are no metrics. */
+const reserved = new Set(["step", "time", "total_steps", "event"])
+
+const words = new Map([["NaN", NaN], ["Infinity", Infinity], ["-Infinity", -Infinity]])
+
+const outcomes: ReadonlyArray<Outcome> = ["success", "failure", "interrupted"]
+
+/** JSON has no words for them; Python writes them bare. */
+const bare = /([:,[]\s*)(NaN|-?Infinity)(?=\s*[,}\]])/g
+
+const parseJson = (text: string): Either.Either<unknown, unknown> =>
+  Either.try((): unknown => JSON.parse(text)).pipe(
+    Either.orElse(() => Either.try((): unknown => JSON.parse(text.replace(bare, "$1\"$2\""))))
+  )
+
+const numberOf = (value: unknown): number | undefined =>
+  typeof value === "number" ? value : typeof value === "string" ? words.get(value) : undefined
+
+/** Others count seconds, which as milliseconds would be of the early seventies. */
+const timeOf = (value: unknown): number | undefined => {
+  const time = numberOf(value)
+  return time !== undefined && time >= 1e8 && time < 1e11 ? time * 1000 : time
+}
+
+/** What `MetricsLog` says between the steps. */
+const markOf = (fields: ReadonlyMap<string, unknown>): Line | undefined => {
+  const time = timeOf(fields.get("time"))
+  switch (fields.get("event")) {
+    case "waiting": {
+      const reason = fields.get("reason")
+      return { _tag: "Waiting", time, reason: typeof reason === "string" ? reason : undefined }
+    }
+    case "end":
+      return {
+        _tag: "Ended",
+        time,
+        outcome: outcomes.find((outcome) => outcome === fields.get("outcome")) ?? "success"
+      }
+    default:
+      return undefined
+  }
+}
+
+const entryOf = (fields: ReadonlyMap<string, unknown>, index: number): Entry => {
+  const metrics: Array<[string, number]> = []
+  for (const [name, field] of fields) {
+    const number = numberOf(field)
+    // What is no number (a text, a nested object) belongs to other readers.
+    if (number !== undefined && !reserved.has(name)) metrics.push([name, number])
+  }
+  const totalSteps = numberOf(fields.get("total_steps"))
+  return {
+    step: numberOf(fields.get("step")) ?? index,
+    time: timeOf(fields.get("time")),
+    metrics: Object.fromEntries(metrics),
+    ...(totalSteps === undefined ? {} : { totalSteps })
+  }
+}
+
+/**
+ * What a line says; `index` counts where it does not say its step.
+ *
+ * @internal
+ */
+const decodeLine = (text: string, index: number): Either.Either<Line, string> =>
+  Either.flatMap(Either.mapLeft(parseJson(text), () => "not JSON"), (value) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return Either.left("not a JSON object")
+    const fields = new Map<string, unknown>(Object.entries(value))
+    return Either.right(markOf(fields) ?? { _tag: "Step", entry: entryOf(fields, index) })
+  })
+
+/**
+ * The first of the names that a metric cannot have.
+ *
+ * @internal
+ */
+const wrongName = (metrics: Readonly<Record<string, number>>): string | undefined =>
+  Object.keys(metrics).find((name) => reserved.has(name))
+
+const renderLine = (fields: Readonly<Record<string, unknown>>): string => `${JSON.stringify(fields)}\n`
+
+const stepLine = (time: number, step: number, totalSteps: number | undefined, metrics: Iterable<[string, number]>) =>
+  renderLine({
+    step,
+    time,
+    ...Object.fromEntries(
+      Array.from(metrics, ([name, value]) => [name, Number.isFinite(value) ? value : String(value)])
+    ),
+    total_steps: totalSteps
+  })
+
+const waitingLine = (time: number, step: number | undefined, reason: string | undefined) =>
+  renderLine({ event: "waiting", step, time, reason: reason ?? null })
+
+const endedLine = (time: number, step: number | undefined, outcome: Outcome) =>
+  renderLine({ event: "end", step, time, outcome })
+
+// -----------------------------------------------------------------------------
+// Writing and reading a log.
+// -----------------------------------------------------------------------------
 
 /**
  * One step.
@@ -69,7 +173,7 @@ export class TornLine extends Schema.TaggedError<TornLine>("effect-tinker/Metric
   text: Schema.String
 }) {
   override get message(): string {
-    return `${this.path}:${this.line}: the last line is torn off after ${this.text.length} characters`
+    return `${this.path}:${this.line}: the last line is cut off after ${this.text.length} characters`
   }
 }
 
@@ -114,7 +218,7 @@ const newline = 10
 const tailBytes = 64 * 1024
 
 /** Removes what a killed writer left behind, and ends a last line that is whole but has no end. */
-const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
+const repairLastLine = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
   if (!(yield* fs.exists(path))) return
   const file = yield* fs.open(path, { flag: "r+" })
   const size = Number((yield* file.stat).size)
@@ -131,7 +235,7 @@ const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string
   }
   if (start === size) return
   const tail = kept.map((bytes) => decoder.decode(bytes)).join("")
-  if (Either.isRight(MetricsLine.parse(tail, 0))) {
+  if (Either.isRight(decodeLine(tail, 0))) {
     yield* file.seek(size, "start")
     yield* file.writeAll(Uint8Array.of(newline))
   } else yield* file.truncate(start)
@@ -153,7 +257,7 @@ export const open: (path: string, options?: {
 }) => Effect.Effect<MetricsLog, PlatformError.PlatformError, FileSystem.FileSystem | Scope.Scope> = Effect.fnUntraced(
   function*(path, options) {
     const fs = yield* FileSystem.FileSystem
-    yield* mend(fs, path)
+    yield* repairLastLine(fs, path)
     const file = yield* fs.open(path, { flag: "a" })
     const one = yield* Effect.makeSemaphore(1)
     let last: number | undefined
@@ -165,23 +269,23 @@ export const open: (path: string, options?: {
     const note = (line: (now: number) => string) =>
       Effect.catchAll(write(line), (error) => Logs.of("MetricsLog", { path })(Effect.logDebug(error.message)))
 
-    yield* Effect.addFinalizer((exit) => note((now) => MetricsLine.ended(now, last, outcomeOf(exit))))
+    yield* Effect.addFinalizer((exit) => note((now) => endedLine(now, last, outcomeOf(exit))))
     return {
       append: ({ metrics, step, tokensPerSecond, totalSteps }) =>
         Effect.gen(function*() {
-          const wrong = MetricsLine.wrongName(metrics)
+          const wrong = wrongName(metrics)
           if (wrong !== undefined || !Number.isFinite(step)) {
             return yield* new TinkerError.InvalidInput({
               module: "MetricsLog",
               method: "append",
-              description: wrong === undefined ? `step ${step} is no number` : `a metric cannot be named "${wrong}"`
+              description: wrong === undefined ? `step ${step} is not a number` : `a metric cannot be named "${wrong}"`
             })
           }
           const fields = Object.entries(metrics)
           if (tokensPerSecond !== undefined) fields.push(["tokens_per_second", tokensPerSecond])
           yield* write((now) => {
             last = step
-            return MetricsLine.step(now, step, totalSteps, fields)
+            return stepLine(now, step, totalSteps, fields)
           })
         }),
       noteWaits: (changes) =>
@@ -190,7 +294,7 @@ export const open: (path: string, options?: {
           // A run that has never waited has nothing to say.
           Stream.dropWhile((reason) => reason === undefined),
           Stream.changes,
-          Stream.runForEach((reason) => note((now) => MetricsLine.waiting(now, last, reason))),
+          Stream.runForEach((reason) => note((now) => waitingLine(now, last, reason))),
           Effect.forkScoped,
           Effect.asVoid
         )
@@ -220,7 +324,7 @@ export const stream = (
     const read = (whole: string): Either.Either<ReadonlyArray<Entry>, MalformedLine> => {
       line++
       if (whole.trim() === "") return Either.right([])
-      return Either.mapBoth(MetricsLine.parse(whole, entries), {
+      return Either.mapBoth(decodeLine(whole, entries), {
         onLeft: (description) => new MalformedLine({ path, line, description }),
         onRight: stepIn
       })
@@ -234,7 +338,7 @@ export const stream = (
       const tail = rest + text.decode()
       if (tail.trim() === "") return Stream.empty
       line++
-      return Either.match(MetricsLine.parse(tail, entries), {
+      return Either.match(decodeLine(tail, entries), {
         onLeft: () => Stream.fail(new TornLine({ path, line, text: tail })),
         onRight: (read) => Stream.fromIterable(stepIn(read))
       })
@@ -248,7 +352,7 @@ export const stream = (
  * @since 0.1.0
  * @category constructors
  */
-export const parseLine: (text: string, index: number) => Either.Either<Line, string> = MetricsLine.parse
+export const parseLine: (text: string, index: number) => Either.Either<Line, string> = decodeLine
 
 /**
  * A whole log, and the torn line at its end, if there is one.

@@ -7,9 +7,9 @@ import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
-import * as numbers from "./internal/numbers.js"
-import * as tensorContainer from "./internal/tensorContainer.js"
-import { strict, tag } from "./internal/wire.js"
+import { strict, tag } from "./internal/wire/json.js"
+import * as numbers from "./internal/wire/numbers.js"
+import * as Tensor from "./internal/wire/tensor.js"
 import { InvalidInput } from "./TinkerError.js"
 
 /**
@@ -44,14 +44,14 @@ const TokensFromJson: Schema.Schema<Tokens, ReadonlyArray<number>> = Schema.tran
       const tokens = numbers.toInt32(list)
       return tokens === undefined
         ? ParseResult.fail(
-          new ParseResult.Type(ast, list, `tokens[${numbers.firstNotInt32(list)}] is no 32-bit integer`)
+          new ParseResult.Type(ast, list, `tokens[${numbers.firstNotInt32(list)}] is not a 32-bit integer`)
         )
         : ParseResult.succeed(tokens)
     },
     encode: (tokens, _, ast) => {
       const wrong = numbers.firstNotInt32(tokens)
       return wrong >= 0
-        ? ParseResult.fail(new ParseResult.Type(ast, tokens, `tokens[${wrong}] is no 32-bit integer`))
+        ? ParseResult.fail(new ParseResult.Type(ast, tokens, `tokens[${wrong}] is not a 32-bit integer`))
         : ParseResult.succeed(numbers.toList(tokens))
     }
   }
@@ -136,7 +136,7 @@ export class Dmel extends Schema.Class<Dmel>("effect-tinker/ModelInput/Dmel")({
   type: tag("dmel")
 }, strict) {
   get length(): number | undefined {
-    const length = tensorContainer.firstDimension(this.dmel)
+    const length = Tensor.firstDimension(this.dmel)
     return typeof length === "string" ? undefined : length
   }
 }
@@ -259,7 +259,7 @@ export const toInts = (self: ModelInput): Either.Either<Int32Array, InvalidInput
   for (const chunk of self.chunks) {
     if (chunk.type !== "encoded_text") return invalid("toInts", `a chunk of type ${chunk.type} has no tokens`)
     const wrong = numbers.firstNotInt32(chunk.tokens)
-    if (wrong >= 0) return invalid("toInts", `token ${wrong} (${chunk.tokens[wrong]}) is no 32-bit integer`)
+    if (wrong >= 0) return invalid("toInts", `token ${wrong} (${chunk.tokens[wrong]}) is not a 32-bit integer`)
     total += chunk.tokens.length
   }
   const tokens = new Int32Array(total)
@@ -285,7 +285,7 @@ export const length = (self: ModelInput): Either.Either<number, InvalidInput> =>
       return invalid(
         "length",
         chunk.type === "dmel"
-          ? `dmel: ${tensorContainer.firstDimension(chunk.dmel)}`
+          ? `dmel: ${Tensor.firstDimension(chunk.dmel)}`
           : `${chunk.type}: expectedTokens is not set`
       )
     }
@@ -295,7 +295,7 @@ export const length = (self: ModelInput): Either.Either<number, InvalidInput> =>
 }
 
 /**
- * Fails on the first token that is no 32-bit integer.
+ * Fails on the first token that is not a 32-bit integer.
  *
  * @since 0.1.0
  * @category combinators
@@ -306,7 +306,7 @@ export const validate = (self: ModelInput): Either.Either<ModelInput, InvalidInp
     if (chunk?.type !== "encoded_text") continue
     const wrong = numbers.firstNotInt32(chunk.tokens)
     if (wrong >= 0) {
-      return invalid("validate", `chunk ${c}: token ${wrong} (${chunk.tokens[wrong]}) is no 32-bit integer`)
+      return invalid("validate", `chunk ${c}: token ${wrong} (${chunk.tokens[wrong]}) is not a 32-bit integer`)
     }
   }
   return Either.right(self)

@@ -86,7 +86,7 @@ const commandTimeout = "60 seconds"
 const maxOutput = 65_536
 
 /**
- * Runs a shell command and answers its output. Neither output nor errors of the command appear in a failure: both may
+ * Runs a shell command and returns its output. Neither output nor errors of the command appear in a failure: both may
  * hold secrets.
  *
  * @since 0.1.0
@@ -122,12 +122,12 @@ export const runCommand = (command: string): Effect.Effect<string, TinkerError.C
     child.on("close", (code, signal) =>
       resume(
         size > maxOutput
-          ? Effect.fail(commandFailed("the command printed far too much"))
+          ? Effect.fail(commandFailed("the command printed too much"))
           : code === 0
           ? Effect.succeed(Buffer.concat(chunks).toString("utf8"))
           : Effect.fail(
             commandFailed(
-              signal === null ? `the command ended with code ${code}` : `the command was ended by ${signal}`
+              signal === null ? `the command exited with code ${code}` : `the command was killed by ${signal}`
             )
           )
       ))
@@ -135,7 +135,7 @@ export const runCommand = (command: string): Effect.Effect<string, TinkerError.C
   }).pipe(
     Effect.timeoutFail({
       duration: commandTimeout,
-      onTimeout: () => commandFailed(`the command did not end within ${commandTimeout}`)
+      onTimeout: () => commandFailed(`the command did not finish within ${commandTimeout}`)
     })
   )
 

@@ -11,12 +11,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type * as Credentials from "./Credentials.js"
-import type { Pool } from "./Endpoint.js"
-import * as Settings from "./internal/node/settings.js"
+import * as Connections from "./internal/node/connections.js"
 import * as Undici from "./internal/node/undici.js"
 import * as NodeCredentials from "./NodeCredentials.js"
 import type * as TinkerError from "./TinkerError.js"
 import * as TinkerTransport from "./TinkerTransport.js"
+import type { Pool } from "./wire/Endpoint.js"
 
 /**
  * Proxy settings, as the usual environment variables state them.
@@ -77,7 +77,7 @@ export type Provided =
 export const makeTransport = (
   options: Options = {}
 ): Effect.Effect<TinkerTransport.Service, TinkerError.InvalidInput, Scope.Scope> =>
-  Effect.flatMap(Settings.make(options), Undici.make)
+  Effect.flatMap(Connections.makeSettings(options), Undici.make)
 
 const fromOptions = <E, R>(
   options: Effect.Effect<Options, E, R>
@@ -128,7 +128,7 @@ export const layerEnv = (
   options: Options = {}
 ): Layer.Layer<Provided, TinkerError.InvalidInput | ConfigError.ConfigError> =>
   fromOptions(
-    Effect.map(Settings.fromEnv, (env) => ({
+    Effect.map(Connections.fromEnv, (env) => ({
       ...env,
       ...Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
     }))

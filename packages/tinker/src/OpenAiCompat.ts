@@ -16,12 +16,12 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Credentials from "./Credentials.js"
-import * as Endpoint from "./Endpoint.js"
-import { pieces } from "./internal/completionStream.js"
+import { pieces } from "./internal/sampling/completionStream.js"
 import * as ApiClient from "./internal/transport/apiClient.js"
 import * as TinkerConfig from "./TinkerConfig.js"
 import type * as TinkerError from "./TinkerError.js"
 import type * as TinkerTransport from "./TinkerTransport.js"
+import * as Endpoint from "./wire/Endpoint.js"
 
 const nullish = <A, I>(schema: Schema.Schema<A, I>) => Schema.optionalWith(schema, { nullable: true })
 
@@ -135,7 +135,7 @@ export class ModelList extends Schema.Class<ModelList>("effect-tinker/OpenAiComp
 
 const settings = { pool: "rest", retry: "restRead", auth: "bearer" } as const
 
-/** Completions are samples: long, paid for, and not to stand in the way of those who only look something up. */
+/** Completions are samples: long, paid for, and and must not delay lookups. */
 const sampling = { ...settings, pool: "sampling", timeout: "10 minutes" } as const
 
 /** Any JSON object, with every number in it finite. */

@@ -4,8 +4,18 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { ModelId } from "./Id.js"
-import { Count, lenient, Metrics, optional, required, strict, tag, taggedJson, withDefault } from "./internal/wire.js"
+import {
+  Count,
+  lenient,
+  Metrics,
+  optional,
+  required,
+  strict,
+  tag,
+  taggedJson,
+  withDefault
+} from "./internal/wire/json.js"
+import { ModelId } from "./wire/Id.js"
 
 const Float = Schema.JsonNumber
 

@@ -1,5 +1,5 @@
 /**
- * How a training loop gets on, for those who watch: steps, metrics, tokens per second, what it waits for, time left.
+ * How a training loop gets on, for observers: steps, metrics, tokens per second, what it waits for, time left.
  *
  * The loop tells; any number of readers look. A reader that is slow misses snapshots and holds nothing up.
  *
@@ -11,12 +11,86 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Latest from "./internal/latest.js"
-import * as Logs from "./internal/logs.js"
-import * as Pacing from "./internal/pace.js"
+import * as Logs from "./internal/observability/logs.js"
+import * as Observer from "./internal/observability/observer.js"
 import * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
 import type * as TinkerFuture from "./TinkerFuture.js"
+
+// -----------------------------------------------------------------------------
+// The speed of steps, and the estimated time left.
+// -----------------------------------------------------------------------------
+
+/** Steps that rates are averaged over. */
+const window = 20
+
+/**
+ * Speed, and time left, as of a moment.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface PaceReading {
+  readonly tokensPerSecond: number | undefined
+  readonly stepTime: Duration.Duration | undefined
+  readonly eta: Duration.Duration | undefined
+  readonly sinceStep: Duration.Duration | undefined
+}
+
+/**
+ * How fast steps follow each other: a mark for each step, and readings of rate and time left.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Pace {
+  /** A step has ended. */
+  readonly mark: (mark: { readonly at: number; readonly step: number; readonly tokens?: number | undefined }) => void
+  readonly read: (now: number, totalSteps: number | undefined) => PaceReading
+}
+
+/**
+ * The pace of steps outside a `Progress`, such as those of a log. `start` is the moment before the first step.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const makePace = (start?: { readonly at: number; readonly step: number }): Pace => {
+  const marks: Array<{ readonly at: number; readonly step: number; readonly tokens: number }> = []
+  if (start !== undefined) marks.push({ ...start, tokens: 0 })
+  let stepped: number | undefined
+  return {
+    mark: ({ at, step, tokens = 0 }) => {
+      stepped = at
+      marks.push({ at, step, tokens })
+      if (marks.length > window + 1) marks.shift()
+    },
+    read: (now, totalSteps) => {
+      const [first, last] = [marks[0], marks[marks.length - 1]]
+      const sinceStep = stepped === undefined ? undefined : Duration.millis(Math.max(0, now - stepped))
+      if (first === undefined || last === undefined || last.step <= first.step || last.at <= first.at) {
+        return { tokensPerSecond: undefined, stepTime: undefined, eta: undefined, sinceStep }
+      }
+      const span = last.at - first.at
+      const tokens = marks.slice(1).reduce((sum, mark) => sum + mark.tokens, 0)
+      const stepTime = span / (last.step - first.step)
+      const steps = totalSteps === undefined ? undefined : Math.max(0, totalSteps - last.step)
+      return {
+        tokensPerSecond: tokens > 0 ? tokens / span * 1000 : undefined,
+        stepTime: Duration.millis(stepTime),
+        // The current step has taken a part of its time, and of the next ones' nothing, however long it takes.
+        eta: steps === undefined
+          ? undefined
+          : Duration.millis(steps * stepTime - Math.min(Math.max(0, now - last.at), steps === 0 ? 0 : stepTime)),
+        sinceStep
+      }
+    }
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Progress of a loop.
+// -----------------------------------------------------------------------------
 
 /**
  * Numbers of one step by name: `loss`, `reward`, whatever is worth watching.
@@ -27,7 +101,7 @@ import type * as TinkerFuture from "./TinkerFuture.js"
 export type Metrics = Readonly<Record<string, number>>
 
 /**
- * Where a loop stands, as far as anyone can tell: also those who read the log of a loop elsewhere (`MetricsWatch`).
+ * Where a loop stands, as known here or to a reader of its log (`MetricsWatch`).
  *
  * @since 0.1.0
  * @category models
@@ -66,7 +140,7 @@ export interface Snapshot extends Standing {
 }
 
 /**
- * One loop, told step by step.
+ * Reports the progress of one loop, step by step.
  *
  * @since 0.1.0
  * @category models
@@ -123,12 +197,12 @@ export const make: (options?: Options) => Effect.Effect<Progress, TinkerError.In
       return yield* new TinkerError.InvalidInput({
         module: "Progress",
         method: "make",
-        description: `steps are counted in whole numbers, not ${isCount(startStep) ? totalSteps : startStep}`
+        description: `steps must be non-negative integers, not ${isCount(startStep) ? totalSteps : startStep}`
       })
     }
     const started = yield* Clock.currentTimeMillis
-    const readers = Latest.make<Snapshot>()
-    const pace = Pacing.make({ at: started, step: startStep })
+    const readers = Observer.makeLatest<Snapshot>()
+    const pace = makePace({ at: started, step: startStep })
     const held = new Map<object, QueueState.Event>()
     let step = startStep
     let tokens = 0
@@ -220,22 +294,6 @@ const noticeable = Duration.seconds(10)
 const overdue = ({ sinceStep, stepTime }: Standing): boolean =>
   sinceStep !== undefined && Duration.greaterThan(sinceStep, noticeable) &&
   (stepTime === undefined || Duration.greaterThan(sinceStep, Duration.times(stepTime, slow)))
-
-/**
- * How fast steps follow each other: a mark for each step, and readings of rate and time left.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Pace extends Pacing.Pace {}
-
-/**
- * The pace of steps that are not those of a `Progress`, such as those of a log.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const makePace: (start?: { readonly at: number; readonly step: number }) => Pace = Pacing.make
 
 /**
  * What comes beside a bar: metrics, speed, time left, and what is waited for.

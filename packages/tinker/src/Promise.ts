@@ -6,53 +6,327 @@
  * - Failures reject with the `TinkerError` itself: `error._tag`, or `instanceof`. A rejection that nobody looks at does
  *   not end the process.
  * - Every call takes an `AbortSignal`. Lists and many samples are async iterators.
- * - `close()`, or `await using`, finishes the session and rejects what is still under way as `Closed`.
+ * - `close()`, or `await using`, finishes the session and rejects what is still in flight as `Closed`.
  *
  * @since 0.1.0
  */
 /// <reference lib="esnext.disposable" preserve="true" />
 import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
-import type { GetServerCapabilitiesResponse } from "./Capabilities.js"
+import type * as Checkpoint from "./Checkpoint.js"
+import type * as CustomLoss from "./CustomLoss.js"
 import * as Datum from "./Datum.js"
-import type { SessionId } from "./Id.js"
 import * as Clients from "./internal/promise/clients.js"
 import * as Runner from "./internal/promise/runner.js"
-import type { CallOptions, Closing } from "./Promise/Call.js"
-import type { Rest } from "./Promise/Rest.js"
-import type { Sampler } from "./Promise/Sampler.js"
-import type { Training } from "./Promise/Training.js"
+import type * as Loss from "./Loss.js"
+import type * as ModelInput from "./ModelInput.js"
+import type * as Optimizer from "./Optimizer.js"
+import type * as QueueState from "./QueueState.js"
 import * as RestClient from "./RestClient.js"
 import type { SamplerHandle } from "./SamplerHandle.js"
 import type * as SamplingClient from "./SamplingClient.js"
 import * as ServiceClient from "./ServiceClient.js"
 import * as TinkerLayer from "./Tinker.js"
+import type * as TinkerError from "./TinkerError.js"
 import * as TinkerTransport from "./TinkerTransport.js"
 import type * as TrainingClient from "./TrainingClient.js"
+import type * as Account from "./wire/Account.js"
+import type * as Audit from "./wire/Audit.js"
+import type * as Billing from "./wire/Billing.js"
+import type { GetServerCapabilitiesResponse } from "./wire/Capabilities.js"
+import type * as ForwardBackward from "./wire/ForwardBackward.js"
+import type { ModelId, SamplingSessionId, SessionId } from "./wire/Id.js"
+import type { GetInfoResponse } from "./wire/Model.js"
+import type * as Sample from "./wire/Sample.js"
+import type { GetSamplerResponse } from "./wire/Sampler.js"
+import type * as Session from "./wire/Session.js"
+import type * as SessionSearch from "./wire/SessionSearch.js"
+import type * as TrainingRun from "./wire/TrainingRun.js"
+import type * as Weights from "./wire/Weights.js"
+
+// -----------------------------------------------------------------------------
+// What calls have in common: their options, what they accept, how their clients end.
+//
+// /
+// /// <reference lib="esnext.disposable" preserve="true" />
+// -----------------------------------------------------------------------------
 
 /**
+ * What every call takes.
+ *
  * @since 0.1.0
+ * @category models
  */
-export * from "./Promise/Call.js"
+export type CallOptions = Runner.CallOptions
 
 /**
+ * What every operation of a model takes.
+ *
  * @since 0.1.0
+ * @category models
  */
-export * from "./Promise/Rest.js"
+export type OperationOptions = Runner.OperationOptions
 
 /**
+ * A client to be closed, by hand or by `await using`.
+ *
  * @since 0.1.0
+ * @category models
  */
-export * from "./Promise/Sampler.js"
+export interface Closing extends AsyncDisposable {
+  readonly close: () => Promise<void>
+}
 
 /**
+ * A datum, or what one is made from.
+ *
  * @since 0.1.0
+ * @category models
  */
-export * from "./Promise/Training.js"
+export type DatumInput<Inputs extends string = string> = Datum.With<Inputs> | {
+  readonly modelInput: ModelInput.ModelInput | ModelInput.Tokens
+  readonly lossFnInputs: Readonly<Record<Inputs, Datum.LossFnInput>>
+  /** A datum that says which inputs it has is held to it. */
+  readonly "~inputs"?: never
+}
+
+/**
+ * A prompt, or its tokens.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type PromptInput = SamplingClient.Prompt
+
+// -----------------------------------------------------------------------------
+// A model in training, for plain async code.
+// -----------------------------------------------------------------------------
+
+/**
+ * A loss of one's own: as `CustomLoss`, or asynchronous.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type OwnLoss = (
+  ...args: Parameters<CustomLoss.CustomLoss>
+) => CustomLoss.Outcome | Promise<CustomLoss.Outcome>
+
+/**
+ * Options of a pass: those of its loss, and those of every operation.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface PassOptions<L extends Loss.Any = Loss.Any> extends OperationOptions {
+  readonly lossFnConfig?: Loss.Config<L> | undefined
+}
+
+/**
+ * A model in training. See `TrainingClient` for what each operation does.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Training extends Closing {
+  readonly modelId: ModelId
+  readonly forward: <L extends Loss.Any>(
+    data: ReadonlyArray<DatumInput<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
+    options?: PassOptions<NoInfer<L>>
+  ) => Promise<ForwardBackward.Output>
+  readonly forwardBackward: <L extends Loss.Any>(
+    data: ReadonlyArray<DatumInput<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
+    options?: PassOptions<NoInfer<L>>
+  ) => Promise<ForwardBackward.Output>
+  /** A forward pass, your loss, and a backward pass; what is called after it waits for all three to be sent. */
+  readonly forwardBackwardCustom: (
+    data: ReadonlyArray<DatumInput>,
+    loss: OwnLoss,
+    options?: OperationOptions
+  ) => Promise<ForwardBackward.Output>
+  readonly optimStep: (
+    params?: TrainingClient.OptimizerInput,
+    options?: OperationOptions
+  ) => Promise<Optimizer.OptimStepResponse>
+  readonly trainStep: <L extends Loss.Any>(
+    data: ReadonlyArray<DatumInput<Loss.Inputs<NoInfer<L>>>>,
+    loss: L | Loss.Configured<L>,
+    params?: TrainingClient.OptimizerInput,
+    options?: OperationOptions
+  ) => Promise<TrainingClient.TrainStep>
+  readonly saveState: (
+    name: string,
+    options?: TrainingClient.SaveOptions & OperationOptions & { readonly overwrite?: boolean | undefined }
+  ) => Promise<Weights.SaveWeightsResponse>
+  readonly loadState: (
+    path: string,
+    options?: Pick<TrainingClient.StateOptions, "weightsAccessToken" | "withOptimizer"> & OperationOptions
+  ) => Promise<Weights.LoadWeightsResponse>
+  readonly saveWeightsForSampler: (
+    name: string,
+    options?: TrainingClient.SaveOptions & OperationOptions
+  ) => Promise<Weights.SaveWeightsForSamplerResponse>
+  readonly saveWeightsExternal: (
+    name: string,
+    options?: NonNullable<Parameters<TrainingClient.Service["saveWeightsExternal"]>[1]> & OperationOptions
+  ) => Promise<Weights.SaveWeightsExternalResponse>
+  readonly saveWeightsAndGetSamplingClient: (options?: SamplingClient.Settings & CallOptions) => Promise<Sampler>
+  readonly createSamplingClient: (
+    modelPath: string,
+    options?: SamplingClient.Settings & CallOptions
+  ) => Promise<Sampler>
+  readonly getInfo: (options?: CallOptions) => Promise<GetInfoResponse>
+  readonly tokenizerId: (options?: CallOptions) => Promise<string>
+}
+
+// -----------------------------------------------------------------------------
+// A sampler, for plain async code.
+// -----------------------------------------------------------------------------
+
+/**
+ * What to draw, and how.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type SampleOptions = SamplingClient.SampleOptions
+
+/**
+ * One of many samples: a response or an error.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SampleResult {
+  /** Position among the requests. */
+  readonly index: number
+  readonly request: SamplingClient.SampleOptions
+  readonly response: Sample.SampleResponse | undefined
+  readonly error: TinkerError.SamplingError | undefined
+}
+
+/**
+ * See `SamplingClient` for what each call does.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Sampler extends Closing {
+  readonly samplingSessionId: SamplingSessionId
+  readonly handle: SamplerHandle
+  readonly sample: (options: SampleOptions & CallOptions) => Promise<Sample.SampleResponse>
+  readonly computeLogprobs: (
+    prompt: PromptInput,
+    options?: { readonly lastN?: number | undefined } & CallOptions
+  ) => Promise<Float32Array>
+  /** In the order in which they end; requests are pulled as places get free. */
+  readonly sampleMany: (
+    requests: Iterable<SampleOptions> | AsyncIterable<SampleOptions>,
+    options?: { readonly concurrency?: number | undefined } & CallOptions
+  ) => AsyncIterable<SampleResult>
+  /** What holds samples up, from now on. */
+  readonly events: (options?: CallOptions) => AsyncIterable<QueueState.Event>
+  readonly baseModel: (options?: CallOptions) => Promise<string>
+}
+
+// -----------------------------------------------------------------------------
+// What the service knows, for plain async code.
+// -----------------------------------------------------------------------------
+
+type Pages = Omit<RestClient.Paging, "onTotal"> & CallOptions
+
+type OnPath<A> = (tinkerPath: string, options?: CallOptions) => Promise<A>
+
+/**
+ * What the service knows. See `RestClient` for what each call does; lists are one page, or async iterators over all.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Rest {
+  readonly getTrainingRun: (
+    trainingRunId: string,
+    options?: RestClient.Scoped & CallOptions
+  ) => Promise<TrainingRun.TrainingRun>
+  readonly getTrainingRunByPath: (
+    tinkerPath: string,
+    options?: RestClient.Scoped & CallOptions
+  ) => Promise<TrainingRun.TrainingRun>
+  readonly listTrainingRuns: (
+    options?: RestClient.Page & RestClient.Scoped & { readonly projectId?: string | undefined } & CallOptions
+  ) => Promise<TrainingRun.TrainingRunsResponse>
+  readonly trainingRuns: (
+    options?: Pages & RestClient.Scoped & { readonly projectId?: string | undefined }
+  ) => AsyncIterable<TrainingRun.TrainingRun>
+  readonly getWeightsInfo: OnPath<Weights.WeightsInfoResponse>
+  readonly listCheckpoints: (
+    trainingRunId: string,
+    options?: CallOptions
+  ) => Promise<Checkpoint.CheckpointsListResponse>
+  readonly getCheckpoint: OnPath<Checkpoint.Checkpoint>
+  readonly listUserCheckpoints: (options?: RestClient.Page & CallOptions) => Promise<Checkpoint.CheckpointsListResponse>
+  readonly userCheckpoints: (options?: Pages) => AsyncIterable<Checkpoint.Checkpoint>
+  readonly getCheckpointArchiveUrl: OnPath<Checkpoint.CheckpointArchiveUrlResponse>
+  readonly getExternalWeightsUrls: OnPath<Weights.ExternalWeightsUrlsResponse>
+  readonly deleteCheckpoint: OnPath<void>
+  readonly publishCheckpoint: OnPath<void>
+  readonly unpublishCheckpoint: OnPath<void>
+  readonly setCheckpointTtl: (
+    tinkerPath: string,
+    ttl: Duration.DurationInput | null,
+    options?: CallOptions
+  ) => Promise<void>
+  readonly copyWeights: (
+    tinkerPath: string,
+    options?: NonNullable<Parameters<RestClient.Service["copyWeights"]>[1]> & CallOptions
+  ) => Promise<string>
+  readonly getSession: (
+    sessionId: string,
+    options?: RestClient.Scoped & CallOptions
+  ) => Promise<Session.GetSessionResponse>
+  readonly listSessions: (
+    options?: RestClient.Page & RestClient.Scoped & CallOptions
+  ) => Promise<Session.ListSessionsResponse>
+  readonly sessions: (options?: Pages & RestClient.Scoped) => AsyncIterable<SessionId>
+  readonly sessionSearch: (
+    request: SessionSearch.SessionSearchRequest,
+    options?: CallOptions
+  ) => AsyncIterable<SessionSearch.SessionSummary>
+  readonly assignSessionProject: (sessionId: string, projectId: string, options?: CallOptions) => Promise<void>
+  readonly exportSessionTrace: (
+    sessionId: string,
+    options?: Omit<NonNullable<Parameters<RestClient.Service["exportSessionTrace"]>[1]>, "onPending"> & CallOptions
+  ) => Promise<string>
+  readonly getSampler: (samplerId: string, options?: CallOptions) => Promise<GetSamplerResponse>
+  readonly getAuditLog: (
+    options?: {
+      readonly eventType?: Audit.AuditEventType | undefined
+      readonly day?: Date | undefined
+    } & CallOptions
+  ) => Promise<Audit.AuditLogResponse>
+  readonly getBillingUsage: (
+    window: { readonly startingOn: Date; readonly endingBefore: Date },
+    options?: CallOptions
+  ) => Promise<Billing.BillingUsageResponse>
+  readonly getCheckpointStorageUsage: (
+    options?: { readonly projectId?: string | undefined } & CallOptions
+  ) => Promise<Billing.CurrentCheckpointStorageUsageResponse>
+  readonly whoami: (options?: CallOptions) => Promise<Account.WhoamiResponse>
+  readonly getApiKey: (options?: CallOptions) => Promise<Account.ApiKeyResponse>
+  readonly deleteApiKey: (options?: CallOptions) => Promise<void>
+  readonly getServerCapabilities: (options?: CallOptions) => Promise<GetServerCapabilitiesResponse>
+}
+
+// -----------------------------------------------------------------------------
+// Entry points.
+// -----------------------------------------------------------------------------
 
 /**
  * A connection to a Tinker service: one session, and the clients made from it.

@@ -1,11 +1,11 @@
 /**
- * What those who wait for an operation can see: whether the server works on it, holds it back, or cannot be reached.
+ * What a waiting caller can see: whether the server is working on the operation, holding it back, or unreachable.
  *
  * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
-import type * as Future from "./Future.js"
 import type * as TinkerError from "./TinkerError.js"
+import type * as Future from "./wire/Future.js"
 
 /**
  * The server's word for where an operation stands.
@@ -73,10 +73,10 @@ export const describe = (event: Event): string => {
   switch (event._tag) {
     case "Queued":
       return event.state === "active"
-        ? `${what} is being worked on`
+        ? `${what} is running`
         : `${what} is paused${after}: ${reason(event)}`
     case "Retrying":
-      return `${what} has no answer${after}: ${reason(event)}; asking again in ${Duration.format(event.delay)}`
+      return `${what} has no response${after}: ${reason(event)}; retrying in ${Duration.format(event.delay)}`
     case "BillingPaused":
       return `${what} is paused${after}: ${reason(event)}`
   }

@@ -13,27 +13,26 @@ import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import type * as Account from "./Account.js"
-import type * as Audit from "./Audit.js"
-import type * as Billing from "./Billing.js"
-import type * as Capabilities from "./Capabilities.js"
 import type * as Checkpoint from "./Checkpoint.js"
 import type * as Credentials from "./Credentials.js"
-import type * as Id from "./Id.js"
-import type * as Caller from "./internal/rest/caller.js"
-import * as Client from "./internal/rest/client.js"
-import * as Telemetry from "./internal/telemetry.js"
+import * as Telemetry from "./internal/observability/telemetry.js"
+import * as RestClientImpl from "./internal/rest/client.js"
 import * as ApiClient from "./internal/transport/apiClient.js"
-import type * as Sampler from "./Sampler.js"
-import type * as Session from "./Session.js"
-import type * as SessionSearch from "./SessionSearch.js"
 import * as TinkerConfig from "./TinkerConfig.js"
 import type * as TinkerError from "./TinkerError.js"
 import type * as TinkerTransport from "./TinkerTransport.js"
-import type * as TrainingRun from "./TrainingRun.js"
-import type * as Weights from "./Weights.js"
+import type * as Account from "./wire/Account.js"
+import type * as Audit from "./wire/Audit.js"
+import type * as Billing from "./wire/Billing.js"
+import type * as Capabilities from "./wire/Capabilities.js"
+import type * as Id from "./wire/Id.js"
+import type * as Sampler from "./wire/Sampler.js"
+import type * as Session from "./wire/Session.js"
+import type * as SessionSearch from "./wire/SessionSearch.js"
+import type * as TrainingRun from "./wire/TrainingRun.js"
+import type * as Weights from "./wire/Weights.js"
 
-type Call<A> = Caller.Call<A>
+type Call<A> = RestClientImpl.Call<A>
 type Pages<A> = Stream.Stream<A, TinkerError.RestError>
 
 /**
@@ -70,12 +69,12 @@ export interface Paging {
   readonly pageSize?: number | undefined
   /** Where in the list to begin. Defaults to 0. */
   readonly offset?: number | undefined
-  /** Told after each page how many items there are in all, where the server says so. */
+  /** Called after each page with the total number of items, if the server reports it. */
   readonly onTotal?: ((total: number) => Effect.Effect<void>) | undefined
 }
 
 /**
- * What can be asked and told without a session.
+ * The operations that need no session.
  *
  * @since 0.1.0
  * @category models
@@ -84,7 +83,7 @@ export interface Service {
   readonly getTrainingRun: (trainingRunId: string, options?: Scoped) => Call<TrainingRun.TrainingRun>
   /** The run a `tinker://` path belongs to. */
   readonly getTrainingRunByPath: (tinkerPath: string, options?: Scoped) => Call<TrainingRun.TrainingRun>
-  /** One page, 20 runs unless told otherwise. */
+  /** One page, 20 runs by default. */
   readonly listTrainingRuns: (
     options?: Page & Scoped & { readonly projectId?: string | undefined }
   ) => Call<TrainingRun.TrainingRunsResponse>
@@ -98,7 +97,7 @@ export interface Service {
   readonly listCheckpoints: (trainingRunId: string) => Call<Checkpoint.CheckpointsListResponse>
   /** The record of one checkpoint. */
   readonly getCheckpoint: (tinkerPath: string) => Call<Checkpoint.Checkpoint>
-  /** One page of the checkpoints of all runs, 100 unless told otherwise. */
+  /** One page of the checkpoints of all runs, 100 by default. */
   readonly listUserCheckpoints: (options?: Page) => Call<Checkpoint.CheckpointsListResponse>
   /** The checkpoints of all runs, newest first; a page is fetched when it is needed. */
   readonly streamUserCheckpoints: (options?: Paging) => Pages<Checkpoint.Checkpoint>
@@ -126,7 +125,7 @@ export interface Service {
     readonly weightsAccessToken?: Redacted.Redacted | string | undefined
   }) => Call<string>
   readonly getSession: (sessionId: string, options?: Scoped) => Call<Session.GetSessionResponse>
-  /** One page, 20 sessions unless told otherwise. */
+  /** One page, 20 sessions by default. */
   readonly listSessions: (options?: Page & Scoped) => Call<Session.ListSessionsResponse>
   readonly streamSessions: (options?: Omit<Paging, "onTotal"> & Scoped) => Pages<Id.SessionId>
   /** One page of a search; experimental on the service's side. */
@@ -146,7 +145,7 @@ export interface Service {
     readonly onPending?: ((elapsed: Duration.Duration) => Effect.Effect<void>) | undefined
   }) => Effect.Effect<string, TinkerError.RestError | TinkerError.RequestFailed>
   readonly getSampler: (samplerId: string) => Call<Sampler.GetSamplerResponse>
-  /** One UTC day, today unless told otherwise. */
+  /** One UTC day, today by default. */
   readonly getAuditLog: (options?: {
     readonly eventType?: Audit.AuditEventType | undefined
     readonly day?: DateTime.Utc | undefined
@@ -188,7 +187,7 @@ export const make: Effect.Effect<
   TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport | Scope.Scope
 > = Effect.suspend(() => Effect.flatMap(ApiClient.make, fromApi))
 
-const fromApi = (api: ApiClient.Service) => Effect.as(Telemetry.make(api), Client.make(api))
+const fromApi = (api: ApiClient.Service) => Effect.as(Telemetry.make(api), RestClientImpl.make(api))
 
 const withConfig = <E, R>(
   config: Effect.Effect<TinkerConfig.Service, E, R>

@@ -239,7 +239,7 @@ export const provide =
 /**
  * Runs an effect without retries: each request is sent once, and its failure is the caller's at once.
  *
- * A poll that is answered with "not ready yet" (408 included) is followed by the next poll: that is waiting for a
+ * A poll that gets "not ready yet" (408 included) is followed by the next poll: that is waiting for a
  * result, not a retry. A sampler's shared poll belongs to all its samples and follows the policies of the client.
  *
  * @since 0.1.0

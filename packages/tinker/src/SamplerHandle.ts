@@ -7,14 +7,14 @@ import * as Either from "effect/Either"
 import * as Encoding from "effect/Encoding"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
-import { SamplingSessionId, SessionId } from "./Id.js"
-import { lenient, required, withDefault } from "./internal/wire.js"
+import { lenient, required, withDefault } from "./internal/wire/json.js"
 import { InvalidInput } from "./TinkerError.js"
+import { SamplingSessionId, SessionId } from "./wire/Id.js"
 
 const Holder = Schema.Struct({ baseUrl: required(Schema.String, "base_url") })
 
 /**
- * Where a sampler is. Whoever opens it uses credentials of their own.
+ * Where a sampler is. Opening it takes the credentials of the client that opens it.
  *
  * @since 0.1.0
  * @category schemas

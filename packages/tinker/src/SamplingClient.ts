@@ -13,16 +13,16 @@ import type * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import type { SamplingSessionId } from "./Id.js"
 import type * as ModelInput from "./ModelInput.js"
 import type * as QueueState from "./QueueState.js"
-import type * as Sample from "./Sample.js"
 import type { SamplerHandle } from "./SamplerHandle.js"
-import type { Stop } from "./SamplingParams.js"
 import * as ServiceClient from "./ServiceClient.js"
 import type { TensorData } from "./TensorData.js"
 import * as TextTokenizer from "./TextTokenizer.js"
 import type * as TinkerError from "./TinkerError.js"
+import type { SamplingSessionId } from "./wire/Id.js"
+import type * as Sample from "./wire/Sample.js"
+import type { Stop } from "./wire/SamplingParams.js"
 
 /**
  * What to continue or score: an input of the model, or token ids in a plain or typed array.
@@ -99,8 +99,8 @@ export interface Service {
     options?: { readonly lastN?: number | undefined }
   ) => Effect.Effect<Float32Array, TinkerError.SamplingError>
   /**
-   * Many samples, answered in the order in which they end. Requests are pulled as places get free, so any number of
-   * them needs the memory of those under way. A sample that fails is an element too, and stops nothing.
+   * Many samples, in the order in which they finish. Requests are pulled as places get free, so any number of
+   * them needs the memory of those in flight. A sample that fails is an element too, and stops nothing.
    */
   readonly sampleMany: <E, R>(
     requests: Stream.Stream<SampleOptions, E, R>,
@@ -131,7 +131,7 @@ export class SamplingClient extends Context.Tag("effect-tinker/SamplingClient")<
 export interface Settings {
   /** Record what training needs to refer to the sampled sequences. Defaults to false. */
   readonly recordStabilityInfo?: boolean | undefined
-  /** Samples that wait while none has been answered for this long fail as `Stuck`. Defaults to 2 hours. */
+  /** Samples that wait while none has finished for this long fail as `Stuck`. Defaults to 2 hours. */
   readonly progressTimeout?: Duration.DurationInput | undefined
 }
 

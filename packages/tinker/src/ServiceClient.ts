@@ -14,31 +14,29 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import * as Api from "./Api.js"
-import type { GetServerCapabilitiesResponse } from "./Capabilities.js"
-import type { ClientConfig, ClientDynamicConfig } from "./ClientConfig.js"
 import type * as Credentials from "./Credentials.js"
-import type { ModelId, SessionId } from "./Id.js"
-import * as Creation from "./internal/creation.js"
-import * as ErrorChannel from "./internal/errorChannel.js"
-import type * as Heartbeat from "./internal/heartbeat.js"
-import * as Observer from "./internal/observer.js"
-import * as Operations from "./internal/operations.js"
-import * as Samplers from "./internal/samplers.js"
-import * as ServiceContext from "./internal/serviceContext.js"
-import * as Session from "./internal/session.js"
-import * as Telemetry from "./internal/telemetry.js"
+import * as Observer from "./internal/observability/observer.js"
+import * as Telemetry from "./internal/observability/telemetry.js"
+import * as Samplers from "./internal/sampling/samplers.js"
+import * as Session from "./internal/session/session.js"
+import * as Creation from "./internal/training/creation.js"
+import * as Losses from "./internal/training/losses.js"
+import * as Operations from "./internal/training/operations.js"
 import * as ApiClient from "./internal/transport/apiClient.js"
-import * as UploadLoss from "./internal/uploadedLoss.js"
+import * as Errors from "./internal/transport/errors.js"
 import type { SamplerHandle } from "./SamplerHandle.js"
 import type * as SamplingClient from "./SamplingClient.js"
-import type { FinishReason } from "./Session.js"
 import * as TinkerConfig from "./TinkerConfig.js"
 import type * as TinkerError from "./TinkerError.js"
 import * as TinkerFuture from "./TinkerFuture.js"
 import type * as TinkerTransport from "./TinkerTransport.js"
 import type * as TrainingClient from "./TrainingClient.js"
 import type * as UploadedLoss from "./UploadedLoss.js"
+import * as Api from "./wire/Api.js"
+import type { GetServerCapabilitiesResponse } from "./wire/Capabilities.js"
+import type { ClientConfig, ClientDynamicConfig } from "./wire/ClientConfig.js"
+import type { ModelId, SessionId } from "./wire/Id.js"
+import type { FinishReason } from "./wire/Session.js"
 
 /**
  * What heartbeats say about the session: not opened yet, alive, not reachable for some time (with the last error), or
@@ -47,7 +45,7 @@ import type * as UploadedLoss from "./UploadedLoss.js"
  * @since 0.1.0
  * @category models
  */
-export type Health = Heartbeat.Health
+export type Health = Session.Health
 
 /**
  * One session, and what the service says of itself.
@@ -138,7 +136,7 @@ export const fromApi: (
   // Before anything with a finalizer: what goes wrong at the end is reported too.
   const telemetry = yield* Telemetry.make(api)
   const session = yield* Session.make(api, telemetry, options)
-  const context = ServiceContext.make(api, session)
+  const context = Session.makeServiceContext(api, session)
   const created = (creation: Effect.Effect<ModelId, TinkerError.TinkerError>) =>
     Effect.flatMap(
       Observer.reported(api.emit, creation),
@@ -150,7 +148,7 @@ export const fromApi: (
       session.clientConfig,
       api.call(Api.capabilities, {}, { from: from("serverCapabilities") })
     ).pipe((self) => Observer.reported(api.emit, self)),
-    createLoraTrainingClient: (options) => ErrorChannel.startup(created(Creation.lora(context, options))),
+    createLoraTrainingClient: (options) => Errors.toStartupError(created(Creation.lora(context, options))),
     createTrainingClientFromState: Effect.fnUntraced(function*(options) {
       const config = yield* session.clientConfig
       if (config.createModelViaLoadWeights) return yield* created(Creation.viaLoadWeights(context, options))
@@ -158,11 +156,11 @@ export const fromApi: (
       const load = options.withOptimizer === true ? training.loadStateWithOptimizer : training.loadState
       yield* TinkerFuture.await(load(options.path, options))
       return training
-    }, ErrorChannel.startup),
-    createSamplingClient: (options) => ErrorChannel.startup(Samplers.make(context, options)),
+    }, Errors.toStartupError),
+    createSamplingClient: (options) => Errors.toStartupError(Samplers.make(context, options)),
     samplingClientFromHandle: (handle, settings) =>
-      ErrorChannel.startup(Samplers.fromHandle(context, handle, settings)),
-    uploadLoss: (options) => UploadLoss.upload(context, options)
+      Errors.toStartupError(Samplers.fromHandle(context, handle, settings)),
+    uploadLoss: (options) => Losses.upload(context, options)
   })
 })
 

@@ -8,19 +8,76 @@ import * as Equal from "effect/Equal"
 import * as Hash from "effect/Hash"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import * as numbers from "./internal/numbers.js"
-import * as tensor from "./internal/tensor.js"
-import * as tensorJson from "./internal/tensorJson.js"
-import type { Dtype, Nested, NestedArray, TypedArray, Values } from "./TensorData/Values.js"
+import * as numbers from "./internal/wire/numbers.js"
+import * as tensor from "./internal/wire/tensor.js"
 import { InvalidInput } from "./TinkerError.js"
 
-/**
- * @since 0.1.0
- */
-export * from "./TensorData/Values.js"
+// -----------------------------------------------------------------------------
+// The numbers of a tensor: what the wire knows, how they are held, and what they may be given as.
+// -----------------------------------------------------------------------------
 
 /**
- * What marks the values of this module.
+ * The two element types of the wire.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Dtype: Schema.Literal<["int64", "float32"]> = Schema.Literal("int64", "float32")
+
+/**
+ * The types of numbers the wire knows.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Dtype = typeof Dtype.Type
+
+/**
+ * How values are held. float32 is always a `Float32Array`; int64 is an `Int32Array` or a `Float64Array` of integers
+ * while every value fits, and a `BigInt64Array` when one does not.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Values = Float32Array | Int32Array | Float64Array | BigInt64Array
+
+/**
+ * A typed array a tensor can be made from. Its element type decides the dtype.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type TypedArray =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | BigInt64Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Uint16Array
+  | Uint32Array
+  | BigUint64Array
+
+/**
+ * Numbers nested to any depth. `null` is NaN in a float32 tensor.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type NestedArray = ReadonlyArray<number | bigint | boolean | null | NestedArray>
+
+/**
+ * What `toNested` gives: arrays as deep as the tensor has dimensions.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Nested = number | ReadonlyArray<Nested>
+
+/**
+ * Unique identifier of tensors.
  *
  * @since 0.1.0
  * @category models
@@ -28,12 +85,16 @@ export * from "./TensorData/Values.js"
 export const TypeId: unique symbol = Symbol.for("effect-tinker/TensorData")
 
 /**
- * What marks the values of this module.
+ * Unique identifier of tensors.
  *
  * @since 0.1.0
  * @category models
  */
 export type TypeId = typeof TypeId
+
+// -----------------------------------------------------------------------------
+// Tensors.
+// -----------------------------------------------------------------------------
 
 /**
  * A tensor of int64 or float32 values, dense (row-major) or sparse (CSR). Two tensors are equal when their dtype, shape,
@@ -303,7 +364,7 @@ const make = (parts: tensor.Parts): TensorData => new TensorData(parts)
  * @since 0.1.0
  * @category models
  */
-export type Encoded = tensorJson.Encoded
+export type Encoded = tensor.Encoded
 
 /**
  * A tensor in its JSON shape.
@@ -312,7 +373,7 @@ export type Encoded = tensorJson.Encoded
  * @category schemas
  */
 export const FromJson: Schema.Schema<TensorData, Encoded> = Schema.transformOrFail(
-  tensorJson.Json,
-  Schema.declare(isTensorData, { identifier: "TensorData", arbitrary: () => tensorJson.arbitrary(make) }),
-  { strict: true, decode: tensorJson.decode(make), encode: tensorJson.encode }
+  tensor.Json,
+  Schema.declare(isTensorData, { identifier: "TensorData", arbitrary: () => tensor.arbitrary(make) }),
+  { strict: true, decode: tensor.decode(make), encode: tensor.encode }
 )

@@ -12,23 +12,92 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import type { Name } from "./Api.js"
-import type { Pool } from "./Endpoint.js"
-import * as Environment from "./internal/environment.js"
-import * as Settings from "./internal/settings.js"
-import { normalizeBaseUrl } from "./TinkerConfig/BaseUrl.js"
-import { type Compatibility, hosted } from "./TinkerConfig/Compatibility.js"
-import type * as TinkerError from "./TinkerError.js"
+import * as Environment from "./internal/config.js"
+import * as TinkerError from "./TinkerError.js"
+import type { Name } from "./wire/Api.js"
+import type { Pool } from "./wire/Endpoint.js"
+
+// -----------------------------------------------------------------------------
+// Base URLs, normalised so that equal servers compare equal.
+// -----------------------------------------------------------------------------
+
+/** Where nobody else listens: the unspecified addresses lead to this machine too. */
+const loopback = /^(localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\]|.*\.localhost)$/
 
 /**
+ * Normalises a base URL: default ports and trailing slashes go, a path prefix stays, `https` is required unless the
+ * host is a loopback address or `allowInsecure` is set.
+ *
  * @since 0.1.0
+ * @category combinators
  */
-export * from "./TinkerConfig/BaseUrl.js"
+export const normalizeBaseUrl = (
+  input: string,
+  allowInsecure = false
+): Either.Either<string, TinkerError.InvalidInput> => {
+  const refuse = (description: string) =>
+    Either.left(new TinkerError.InvalidInput({ module: "TinkerConfig", method: "make", description }))
+  let url: URL
+  try {
+    url = new URL(input.trim())
+  } catch {
+    return refuse("the base URL is not a URL")
+  }
+  if (url.protocol !== "https:" && url.protocol !== "http:") {
+    return refuse(`the base URL must be https, not ${url.protocol}`)
+  }
+  if (url.username !== "" || url.password !== "") {
+    return refuse("the base URL must not contain credentials")
+  }
+  if (url.search !== "" || url.hash !== "") {
+    return refuse("the base URL must not have a query or a fragment")
+  }
+  if (url.protocol === "http:" && !allowInsecure && !loopback.test(url.hostname)) {
+    return refuse(
+      `plain http to ${url.hostname} would expose the key: use https, or set allowInsecure (TINKER_ALLOW_INSECURE=1)`
+    )
+  }
+  return Either.right(`${url.origin}${url.pathname.replace(/\/+$/, "")}`)
+}
+
+// -----------------------------------------------------------------------------
+// How servers that speak the same wire differ.
+// -----------------------------------------------------------------------------
 
 /**
+ * How a compatible server differs from the hosted service.
+ *
  * @since 0.1.0
+ * @category models
  */
-export * from "./TinkerConfig/Compatibility.js"
+export interface Compatibility {
+  /** A poll that gets HTTP 400 and `{"detail"}` is a failed operation, not a bad poll. */
+  readonly failedFutureIsBadRequest: boolean
+  /** `POST /client/dynamic_config` exists. */
+  readonly dynamicConfig: boolean
+  /** Longest time of one poll, where `Options` name none: a server may hold them longer than the usual 45 seconds allow. */
+  readonly pollTimeout?: Duration.DurationInput | undefined
+}
+
+/**
+ * The hosted service.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const hosted: Compatibility = { failedFutureIsBadRequest: false, dynamicConfig: true }
+
+/**
+ * A self-hosted SkyRL server. It holds a poll for 5 minutes.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const skyrl: Compatibility = { failedFutureIsBadRequest: true, dynamicConfig: false, pollTimeout: "330 seconds" }
+
+// -----------------------------------------------------------------------------
+// The configuration.
+// -----------------------------------------------------------------------------
 
 /**
  * Where the hosted service lives.
@@ -190,8 +259,8 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
         options.baseUrl === undefined || options.baseUrl === "" ? defaultBaseUrl : options.baseUrl,
         options.allowInsecure
       ),
-      headers: Settings.headers(options.headers ?? {}),
-      numbers: Settings.numbers(options)
+      headers: Environment.headers(options.headers ?? {}),
+      numbers: Environment.numbers(options)
     }),
     ({ baseUrl, headers }): Service => ({
       baseUrl,

@@ -16,12 +16,12 @@ import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as Predicate from "effect/Predicate"
 import type * as Stream from "effect/Stream"
-import * as Accepted from "./internal/accepted.js"
+import * as Accepted from "./internal/polling/accepted.js"
 import type * as QueueState from "./QueueState.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
- * What marks the values of this module.
+ * Unique identifier of futures.
  *
  * @since 0.1.0
  * @category models
@@ -29,7 +29,7 @@ import * as TinkerError from "./TinkerError.js"
 export const TypeId: typeof Accepted.TypeId = Accepted.TypeId
 
 /**
- * What marks the values of this module.
+ * Unique identifier of futures.
  *
  * @since 0.1.0
  * @category models
@@ -48,7 +48,7 @@ export interface TinkerFuture<out A> extends Effect.Effect<A, TinkerError.Traini
   readonly requestIds: ReadonlyArray<string>
   /**
    * What is known about the wait: the latest event, if there is one, then each as it comes, until the operation ends.
-   * It shows what those who wait see; it does not itself wait.
+   * It reports what the waiters see, and does not wait itself.
    */
   readonly events: Stream.Stream<QueueState.Event>
 }
@@ -215,7 +215,7 @@ export const timeout: {
           module: "TinkerFuture",
           method: "timeout",
           requestId: self.requestIds.join(", "),
-          description: "the result did not come in time; the operation runs on"
+          description: "the result did not arrive in time; the operation keeps running"
         })
     }),
     sources: [self]

@@ -19,9 +19,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { Method, Pool } from "./Endpoint.js"
 import { concat } from "./internal/transport/bytes.js"
 import * as Internal from "./internal/transport/tenants.js"
+import type { Method, Pool } from "./wire/Endpoint.js"
 
 /**
  * A request as it goes to the network. Its headers contain the credential.
@@ -139,7 +139,7 @@ export interface Service {
   /** zstd, where the runtime has it. */
   readonly compress?: ((body: Uint8Array) => Effect.Effect<Uint8Array>) | undefined
   /**
-   * The fast path for thousands of requests a second; used instead of `send` where it exists, so whoever wraps `send`
+   * The fast path for thousands of requests a second; used instead of `send` where it exists, so a wrapper of `send`
    * must wrap or remove it too ({@link mapSend} does).
    */
   readonly unsafeSend?: UnsafeSend | undefined
@@ -218,7 +218,7 @@ export interface Options {
 const fromClientError = (error: HttpClientError.HttpClientError): TransportError =>
   new TransportError(
     "connection",
-    error._tag === "RequestError" ? "the request could not be sent" : "the response broke off",
+    error._tag === "RequestError" ? "the request could not be sent" : "the response was cut off",
     error.cause ?? error.description
   )
 

@@ -5,10 +5,10 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type * as CustomLossGraph from "./CustomLossGraph.js"
-import type { LossId } from "./Id.js"
 import * as ServiceClient from "./ServiceClient.js"
 import type * as TinkerError from "./TinkerError.js"
+import type * as CustomLossGraph from "./wire/CustomLossGraph.js"
+import type { LossId } from "./wire/Id.js"
 
 /**
  * What to hand over.

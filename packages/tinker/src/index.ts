@@ -1,31 +1,10 @@
 /**
- * Who the credential belongs to.
- *
- * @since 0.1.0
- */
-export * as Account from "./Account.js"
-
-/**
- * Every endpoint of the service, once, as data. Clients call through it and a compatible server routes from it.
- *
- * @since 0.1.0
- */
-export * as Api from "./Api.js"
-
-/**
  * Extraction of tar archives that come from elsewhere: only regular files and directories are written, only below the
  * target, only within limits, and only all or nothing.
  *
  * @since 0.1.0
  */
 export * as Archive from "./Archive.js"
-
-/**
- * The audit log of an organization.
- *
- * @since 0.1.0
- */
-export * as Audit from "./Audit.js"
 
 /**
  * Reverse-mode differentiation over numbers, vectors and matrices: enough to write a loss over per-token logprobs.
@@ -50,20 +29,6 @@ export * as Audit from "./Audit.js"
 export * as Autodiff from "./Autodiff.js"
 
 /**
- * What was used, and what it cost.
- *
- * @since 0.1.0
- */
-export * as Billing from "./Billing.js"
-
-/**
- * What a server offers.
- *
- * @since 0.1.0
- */
-export * as Capabilities from "./Capabilities.js"
-
-/**
  * Checkpoints and the `tinker://` paths that name them.
  *
  * @since 0.1.0
@@ -76,13 +41,6 @@ export * as Checkpoint from "./Checkpoint.js"
  * @since 0.1.0
  */
 export * as CheckpointDownload from "./CheckpointDownload.js"
-
-/**
- * How the server wants its clients to behave: asked for once when a client starts, and again while it runs.
- *
- * @since 0.1.0
- */
-export * as ClientConfig from "./ClientConfig.js"
 
 /**
  * What training and sampling cost: tokens of each model and kind times the prices you give, and a budget that refuses
@@ -105,26 +63,12 @@ export * as CostLedger from "./CostLedger.js"
 export * as Credentials from "./Credentials.js"
 
 /**
- * Where a page of a list stands.
- *
- * @since 0.1.0
- */
-export * as Cursor from "./Cursor.js"
-
-/**
  * Losses written by the user: a function from the logprobs of a batch to one number, differentiated here and sent to
  * the server as the weights of a cross entropy with the same gradient.
  *
  * @since 0.1.0
  */
 export * as CustomLoss from "./CustomLoss.js"
-
-/**
- * A loss registered with the service as a graph of operations, for servers that run custom losses themselves.
- *
- * @since 0.1.0
- */
-export * as CustomLossGraph from "./CustomLossGraph.js"
 
 /**
  * One training example: what the model reads and the tensors its loss needs, position by position.
@@ -140,38 +84,6 @@ export * as Datum from "./Datum.js"
  * @since 0.1.0
  */
 export * as Download from "./Download.js"
-
-/**
- * One HTTP endpoint as data: what a client calls and a server serves.
- *
- * The request of an endpoint is one flat value. Encoded, the fields named in the path template go into the path, and
- * the others into the query (`GET`, `DELETE`) or the JSON body; binary bodies have a codec of their own.
- *
- * @since 0.1.0
- */
-export * as Endpoint from "./Endpoint.js"
-
-/**
- * A training pass over a batch: which loss, with which settings, and what comes back.
- *
- * @since 0.1.0
- */
-export * as ForwardBackward from "./ForwardBackward.js"
-
-/**
- * Operations in two phases on the wire: what is accepted, what a poll answers, and what the poll of a whole sampler
- * answers.
- *
- * @since 0.1.0
- */
-export * as Future from "./Future.js"
-
-/**
- * The ids of the service, told apart by their types. They are strings on the wire and opaque here.
- *
- * @since 0.1.0
- */
-export * as Id from "./Id.js"
 
 /**
  * Which adapters a model in training gets.
@@ -201,7 +113,7 @@ export * as Metrics from "./Metrics.js"
 /**
  * The metrics of a run on disk: one JSON object a line, `{"step":12,"time":1730000000000,"loss":0.53}`, the form other
  * tools write and read too. Lines with an `event` say what comes between steps: what the run waits for, and that it has
- * ended. `MetricsWatch` shows them to those who look on.
+ * ended. `MetricsWatch` follows them.
  *
  * A line is written whole, in one go, when its step ends. A process that is killed leaves at most one torn line, at the
  * end: readers say so and go on, and the next writer removes it.
@@ -209,13 +121,6 @@ export * as Metrics from "./Metrics.js"
  * @since 0.1.0
  */
 export * as MetricsLog from "./MetricsLog.js"
-
-/**
- * Models in training: creating one, asking about it, unloading it.
- *
- * @since 0.1.0
- */
-export * as Model from "./Model.js"
 
 /**
  * What a model reads: text as tokens, images and audio, in order.
@@ -252,7 +157,7 @@ export * as OpenAiCompat from "./OpenAiCompat.js"
 export * as Optimizer from "./Optimizer.js"
 
 /**
- * How a training loop gets on, for those who watch: steps, metrics, tokens per second, what it waits for, time left.
+ * How a training loop gets on, for observers: steps, metrics, tokens per second, what it waits for, time left.
  *
  * The loop tells; any number of readers look. A reader that is slow misses snapshots and holds nothing up.
  *
@@ -261,7 +166,7 @@ export * as Optimizer from "./Optimizer.js"
 export * as Progress from "./Progress.js"
 
 /**
- * What those who wait for an operation can see: whether the server works on it, holds it back, or cannot be reached.
+ * What a waiting caller can see: whether the server is working on the operation, holding it back, or unreachable.
  *
  * @since 0.1.0
  */
@@ -283,20 +188,6 @@ export * as RestClient from "./RestClient.js"
 export * as RetryPolicy from "./RetryPolicy.js"
 
 /**
- * Sampling: what is asked for and what comes back.
- *
- * @since 0.1.0
- */
-export * as Sample from "./Sample.js"
-
-/**
- * Sampling sessions, which the REST surface calls samplers.
- *
- * @since 0.1.0
- */
-export * as Sampler from "./Sampler.js"
-
-/**
  * What another process or thread needs to sample from the same sampler: an address, not a credential.
  *
  * @since 0.1.0
@@ -312,13 +203,6 @@ export * as SamplerHandle from "./SamplerHandle.js"
  * @since 0.1.0
  */
 export * as SamplingClient from "./SamplingClient.js"
-
-/**
- * How tokens are drawn.
- *
- * @since 0.1.0
- */
-export * as SamplingParams from "./SamplingParams.js"
 
 /**
  * Sampling in workers: code that keeps a CPU busy (parsing, scoring, running tests on what was drawn) moves to threads
@@ -342,27 +226,6 @@ export * as SamplingWorker from "./SamplingWorker.js"
  * @since 0.1.0
  */
 export * as ServiceClient from "./ServiceClient.js"
-
-/**
- * Sessions: opened by a client, kept alive by heartbeats, finished with a reason.
- *
- * @since 0.1.0
- */
-export * as Session from "./Session.js"
-
-/**
- * Searching the sessions of an organization, and the state a session is in.
- *
- * @since 0.1.0
- */
-export * as SessionSearch from "./SessionSearch.js"
-
-/**
- * What a client reports about itself.
- *
- * @since 0.1.0
- */
-export * as TelemetryEvent from "./TelemetryEvent.js"
 
 /**
  * Numbers on the wire: int64 or float32, dense or CSR, held in typed arrays from the caller to the socket and back.
@@ -396,7 +259,7 @@ export * as Tinker from "./Tinker.js"
 export * as TinkerConfig from "./TinkerConfig.js"
 
 /**
- * Everything that can go wrong, cut by what it means to the caller: flat tagged errors for `Effect.catchTag`, each with
+ * All failures, by what they mean to the caller: flat tagged errors for `Effect.catchTag`, each with
  * the operation that failed, the HTTP status, the request id, a retry hint and the cause.
  *
  * @since 0.1.0
@@ -430,13 +293,6 @@ export * as TinkerFuture from "./TinkerFuture.js"
 export * as TinkerTransport from "./TinkerTransport.js"
 
 /**
- * The likeliest tokens at every position, as two matrices.
- *
- * @since 0.1.0
- */
-export * as TopkLogprobs from "./TopkLogprobs.js"
-
-/**
  * A model in training: passes, optimizer steps and checkpoints, in the order in which they are started.
  *
  * Every operation is an Effect that ends when the server has accepted it, and yields a {@link TinkerFuture}: plain
@@ -452,23 +308,9 @@ export * as TopkLogprobs from "./TopkLogprobs.js"
 export * as TrainingClient from "./TrainingClient.js"
 
 /**
- * The service's record of a model in training.
- *
- * @since 0.1.0
- */
-export * as TrainingRun from "./TrainingRun.js"
-
-/**
  * A loss of one's own that the server runs: handed over once as a graph of operations, then named like any other loss,
  * without the extra pass that `forwardBackwardCustom` needs.
  *
  * @since 0.1.0
  */
 export * as UploadedLoss from "./UploadedLoss.js"
-
-/**
- * Saving, loading and copying weights.
- *
- * @since 0.1.0
- */
-export * as Weights from "./Weights.js"

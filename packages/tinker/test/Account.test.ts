@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Schema } from "effect"
-import { Account } from "effect-tinker"
+import { Account } from "effect-tinker/wire"
 
 describe("Account", () => {
   it("keeps the token out of sight", () => {

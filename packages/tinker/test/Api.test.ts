@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
-import type { Endpoint, ForwardBackward } from "effect-tinker"
-import { Api, Id, ModelInput, Sample, SamplingParams, TensorData } from "effect-tinker"
+import { ModelInput, TensorData } from "effect-tinker"
+import type { Endpoint, ForwardBackward } from "effect-tinker/wire"
+import { Api, Id, Sample, SamplingParams } from "effect-tinker/wire"
 
 /** Through the wire and back, as a server would read it. */
 const roundTrip = <Request, Response>(endpoint: Endpoint.Endpoint<Request, Response>, request: Request) =>

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Schema } from "effect"
-import { Billing } from "effect-tinker"
+import { Billing } from "effect-tinker/wire"
 import { toJson } from "./utils/json.js"
 
 const event = (info: unknown) => ({

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { ClientConfig } from "effect-tinker"
+import { ClientConfig } from "effect-tinker/wire"
 
 describe("ClientConfig", () => {
   it("has a default for everything, so that an empty answer will do", () => {

@@ -3,16 +3,15 @@ import type { Duration } from "effect"
 import { DateTime, Effect, Either, Layer, Stream, TestClock } from "effect"
 import {
   Datum,
-  ForwardBackward,
   ModelInput,
   RestClient,
-  Sample,
   SamplingClient,
   ServiceClient,
   TensorData,
   TinkerConfig,
   TrainingClient
 } from "effect-tinker"
+import { ForwardBackward, Sample } from "effect-tinker/wire"
 import * as Server from "./utils/recordingServer.js"
 
 /** What FastAPI says of a path it does not know. */

@@ -67,7 +67,7 @@ describe("CostLedger", () => {
       assert.strictEqual(ran, 2)
       assert.instanceOf(error, TinkerError.BudgetExceeded)
       assert.isTrue(TinkerError.isUserError(error))
-      assert.include(error.message, "may cost 0.000001, and of 0.0001 are spent 0.0001 and reserved 0")
+      assert.include(error.message, "could cost 0.000001; budget 0.0001, spent 0.0001, reserved 0")
       yield* paid(0, 0)
       const seen = Chunk.toReadonlyArray(yield* Fiber.join(reader))
       assert.deepStrictEqual(seen.map(({ reserved, spent }) => [spent, reserved]), [[0, 0], [0, 90e-6], [20e-6, 0]])

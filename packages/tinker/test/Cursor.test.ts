@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cursor } from "effect-tinker"
+import { Cursor } from "effect-tinker/wire"
 
 const next = (offset: number, limit: number, totalCount: number) =>
   Cursor.nextOffset(new Cursor.Cursor({ offset, limit, totalCount }))

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either } from "effect"
-import type { ForwardBackward, TinkerError } from "../src/index.js"
+import type { TinkerError } from "../src/index.js"
 import { Autodiff, CustomLoss, Datum, TensorData } from "../src/index.js"
-import * as customLoss from "../src/internal/customLoss.js"
+import * as Losses from "../src/internal/training/losses.js"
+import type { ForwardBackward } from "../src/wire.js"
 import { numbers } from "./utils/finiteDifference.js"
 
 const tensor = (values: ReadonlyArray<number> | ReadonlyArray<ReadonlyArray<number>>) =>
@@ -26,7 +27,7 @@ const logprobs = [[-0.5, -1, -2], [-0.25, -3, -0.125]]
 describe("CustomLoss", () => {
   it.effect("cross entropy comes back as its own weights", () =>
     Effect.gen(function*() {
-      const evaluated = yield* customLoss.evaluate(CustomLoss.crossEntropy, data, output(logprobs))
+      const evaluated = yield* Losses.evaluate(CustomLoss.crossEntropy, data, output(logprobs))
       assert.deepStrictEqual(evaluated.data.map(weightsOf), [[0, 1, 0.5], [1, 1, 1]])
       assert.closeTo(evaluated.loss, 1 + 1 + 0.25 + 3 + 0.125, 1e-12)
     }))
@@ -34,20 +35,20 @@ describe("CustomLoss", () => {
   it.effect("the surrogate has the gradient of the user's loss", () =>
     Effect.gen(function*() {
       const square = CustomLoss.perDatum((lp) => Autodiff.sum(Autodiff.square(lp)))
-      const evaluated = yield* customLoss.evaluate(square, data, output(logprobs))
+      const evaluated = yield* Losses.evaluate(square, data, output(logprobs))
       // d/dlp Σ -lp·w = -w = d/dlp Σ lp² = 2 lp
       assert.deepStrictEqual(evaluated.data.map(weightsOf), logprobs.map((row) => row.map((lp) => -2 * lp)))
     }))
 
   it.effect("gradients computed elsewhere, in an Effect, are taken as they are", () =>
     Effect.gen(function*() {
-      const evaluated = yield* customLoss.evaluate(
+      const evaluated = yield* Losses.evaluate(
         (_, lps) => Effect.succeed({ loss: 3, gradients: lps.map((lp) => lp.values), metrics: { mine: 1 } }),
         data,
         output(logprobs)
       )
       assert.deepStrictEqual(evaluated.data.map(weightsOf), logprobs.map((row) => row.map((lp) => -lp)))
-      assert.deepStrictEqual(customLoss.mergeMetrics(output(logprobs), evaluated).metrics, {
+      assert.deepStrictEqual(Losses.mergeMetrics(output(logprobs), evaluated).metrics, {
         mine: 1,
         "loss:sum": 3,
         "surrogate_loss:sum": 7
@@ -57,7 +58,7 @@ describe("CustomLoss", () => {
   it.effect("metrics: the user's loss is loss:sum, also where the server reports none", () =>
     Effect.gen(function*() {
       const evaluated = { data: [], loss: 2, metrics: { "loss:sum": 99, x: 1 } }
-      assert.deepStrictEqual(customLoss.mergeMetrics(output([], { y: 5 }), evaluated).metrics, {
+      assert.deepStrictEqual(Losses.mergeMetrics(output([], { y: 5 }), evaluated).metrics, {
         y: 5,
         x: 1,
         "loss:sum": 2
@@ -70,7 +71,7 @@ describe("CustomLoss", () => {
       modelInput: spans,
       lossFnInputs: spans
     }))
-    const [sent] = Either.getOrThrow(customLoss.forwardData([bare]))
+    const [sent] = Either.getOrThrow(Losses.forwardData([bare]))
     assert.deepStrictEqual(Object.keys(sent?.lossFnInputs ?? {}), ["target_tokens", "weights"])
     assert.deepStrictEqual(weightsOf(sent), [0, 0, 0])
     assert.deepStrictEqual(sent?.modelInputSpans, spans)
@@ -81,10 +82,10 @@ describe("CustomLoss", () => {
       const soft = Either.getOrThrow(
         Datum.make({ modelInput: [1, 2], lossFnInputs: { target_tokens: [[1, 2], [3, 4]] } })
       )
-      const [sent] = Either.getOrThrow(customLoss.forwardData([soft]))
+      const [sent] = Either.getOrThrow(Losses.forwardData([soft]))
       assert.deepStrictEqual(sent?.lossFnInputs["weights"]?.shape, [2, 2])
       const distil = CustomLoss.perDatum((lp) => Autodiff.sum(Autodiff.mul(lp, [[1, 2], [3, 4]])))
-      const evaluated = yield* customLoss.evaluate(distil, [soft], output([[[-1, -2], [-3, -4]]]))
+      const evaluated = yield* Losses.evaluate(distil, [soft], output([[[-1, -2], [-3, -4]]]))
       assert.deepStrictEqual(evaluated.data[0]?.lossFnInputs["weights"]?.shape, [2, 2])
       assert.deepStrictEqual(weightsOf(evaluated.data[0]), [-1, -2, -3, -4])
     }))
@@ -92,7 +93,7 @@ describe("CustomLoss", () => {
   it.effect("mistakes are InvalidInput with the datum named; a short answer is MalformedResponse", () =>
     Effect.gen(function*() {
       const failing = <E>(loss: CustomLoss.CustomLoss<E>, out = output(logprobs)) =>
-        Effect.map(Effect.flip(customLoss.evaluate(loss, data, out)), (error) => error)
+        Effect.map(Effect.flip(Losses.evaluate(loss, data, out)), (error) => error)
       const first: CustomLoss.CustomLoss = (_, lps) => ({ loss: Autodiff.sum(lps[0] ?? 0) })
       assert.deepStrictEqual(describeError(yield* failing(first)), [
         "InvalidInput",
@@ -115,13 +116,13 @@ describe("CustomLoss", () => {
       assert.strictEqual((yield* failing(CustomLoss.crossEntropy, output([[-1, -1, -1]])))._tag, "MalformedResponse")
       const none = { ...output(logprobs), lossFnOutputs: [{}, {}] }
       assert.strictEqual((yield* failing(CustomLoss.crossEntropy, none))._tag, "MalformedResponse")
-      assert.isTrue(Either.isLeft(customLoss.forwardData([Either.getOrThrow(Datum.make({ modelInput: [1] }))])))
+      assert.isTrue(Either.isLeft(Losses.forwardData([Either.getOrThrow(Datum.make({ modelInput: [1] }))])))
     }))
 
   it.effect("dpo pairs neighbours and reports what to watch", () =>
     Effect.gen(function*() {
       const loss = CustomLoss.dpo({ beta: 1, reference: [[-1, -1, -1], [-1, -1, -1]] })
-      const evaluated = yield* customLoss.evaluate(loss, data, output([[-1, -0.5, -1], [-1, -1, -1.5]]))
+      const evaluated = yield* Losses.evaluate(loss, data, output([[-1, -0.5, -1], [-1, -1, -1.5]]))
       // margin = 1·0.5 - (-0.5) = 1
       const sigma = 1 / (1 + Math.exp(1))
       assert.closeTo(evaluated.loss, Math.log(1 + Math.exp(-1)), 1e-12)
@@ -136,17 +137,17 @@ describe("CustomLoss", () => {
         chosen_reward: 0.5,
         rejected_reward: -0.5
       })
-      const odd = yield* Effect.flip(customLoss.evaluate(loss, data.slice(1), output(logprobs.slice(1))))
-      assert.include(odd.message, "no pairs")
+      const odd = yield* Effect.flip(Losses.evaluate(loss, data.slice(1), output(logprobs.slice(1))))
+      assert.include(odd.message, "not pairs")
     }))
 
   it.effect("ppoClip reads the data's own logprobs and advantages; a KL penalty only touches active tokens", () =>
     Effect.gen(function*() {
       const rl = [datum({ logprobs: [0, -1, -1], advantages: [0, 1, -1] })]
       const now = output([[-0.5, -1, -1]])
-      const plain = yield* customLoss.evaluate(CustomLoss.ppoClip(), rl, now)
+      const plain = yield* Losses.evaluate(CustomLoss.ppoClip(), rl, now)
       assert.deepStrictEqual(weightsOf(plain.data[0]).map((w) => w + 0), [0, 1, -1])
-      const penalised = yield* customLoss.evaluate(
+      const penalised = yield* Losses.evaluate(
         CustomLoss.ppoClip({ klPenalty: { coefficient: 0.5, reference: [[-9, -1, -2]] } }),
         rl,
         now

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Equal, Schema } from "effect"
-import { Datum, ForwardBackward, TensorData } from "effect-tinker"
+import { Datum, TensorData } from "effect-tinker"
+import { ForwardBackward } from "effect-tinker/wire"
 
 const get = Either.getOrThrow
 

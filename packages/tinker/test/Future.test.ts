@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { Future, Id } from "effect-tinker"
+import { Future, Id } from "effect-tinker/wire"
 import { toJson } from "./utils/json.js"
 
 describe("Future", () => {

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
-import { Datum, type ForwardBackward, Loss, TensorData } from "../src/index.js"
+import { Datum, Loss, TensorData } from "../src/index.js"
+import { type ForwardBackward } from "../src/wire.js"
 
 const floats = (...values: ReadonlyArray<number>) => Either.getOrThrow(TensorData.fromArray(Float32Array.from(values)))
 

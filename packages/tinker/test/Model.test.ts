@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { Id, LoraConfig, Model, Optimizer } from "effect-tinker"
+import { LoraConfig, Optimizer } from "effect-tinker"
+import { Id, Model } from "effect-tinker/wire"
 import { toJson } from "./utils/json.js"
 
 const base = { sessionId: Id.SessionId.make("s"), modelSeqId: 0, baseModel: "b" }

@@ -1,12 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, ConfigProvider, Deferred, Effect, Either, Fiber, Layer, Logger, Stream } from "effect"
-import { Api, Credentials, RetryPolicy, ServiceClient, TinkerConfig, TinkerTransport } from "effect-tinker"
 import type { TinkerError } from "effect-tinker"
+import { Credentials, RetryPolicy, ServiceClient, TinkerConfig, TinkerTransport } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
+import { Api } from "effect-tinker/wire"
 import * as http from "node:http"
 import * as https from "node:https"
 import * as net from "node:net"
-import * as Settings from "../src/internal/node/settings.js"
+import * as Connections from "../src/internal/node/connections.js"
 import * as ApiClient from "../src/internal/transport/apiClient.js"
 import { authority, certificate, listen, tunnelTo } from "./utils/sockets.js"
 import { endpointOf } from "./utils/transport.js"
@@ -283,7 +284,7 @@ describe("NodeTinker", () => {
       }))
   }
 
-  it.scopedLive("a proxy that wants credentials says so at once", () =>
+  it.scopedLive("a proxy that requires credentials says so at once", () =>
     Effect.gen(function*() {
       let asked = 0
       const proxy = http.createServer()
@@ -298,7 +299,7 @@ describe("NodeTinker", () => {
         )
       )
       assert.strictEqual(error._tag, "TransportFailed")
-      assert.include(error.message, "the proxy wants credentials")
+      assert.include(error.message, "the proxy requires credentials")
       assert.strictEqual(asked, 1)
     }))
 
@@ -430,7 +431,7 @@ describe("NodeTinker", () => {
       [{ connectTimeout: "-1 seconds" }, "connectTimeout"]
     ]
     for (const [options, word] of cases) {
-      const error = Either.getOrThrow(Either.flip(Settings.make(options)))
+      const error = Either.getOrThrow(Either.flip(Connections.makeSettings(options)))
       assert.strictEqual(error._tag, "InvalidInput")
       assert.include(error.message, word)
       assert.notInclude(error.message, "hush")
@@ -440,7 +441,7 @@ describe("NodeTinker", () => {
   it.effect("the environment is read under the names other tools use; a proxy without a scheme is an http one", () =>
     Effect.gen(function*() {
       const env = (variables: Record<string, string>) =>
-        Effect.flatMap(Settings.fromEnv, Settings.make).pipe(
+        Effect.flatMap(Connections.fromEnv, Connections.makeSettings).pipe(
           Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(variables))))
         )
       const { caFile, http2, proxy } = yield* env({

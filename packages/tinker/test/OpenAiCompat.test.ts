@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Layer, Stream } from "effect"
 import { OpenAiCompat } from "effect-tinker"
-import * as Sent from "../src/internal/sent.js"
+import * as ApiRequest from "../src/internal/transport/apiRequest.js"
 import type { Seen } from "./utils/transport.js"
 import { answering } from "./utils/transport.js"
 
@@ -91,7 +91,7 @@ describe("OpenAiCompat", () => {
     return Effect.gen(function*() {
       const { chat, chatStream } = yield* OpenAiCompat.OpenAiCompat
       let sent = 0
-      const counting = Sent.listen(() => sent++)
+      const counting = ApiRequest.onSent(() => sent++)
       yield* counting(Stream.runDrain(chatStream(ask)))
       assert.strictEqual(sent, 1)
       yield* counting(chat(ask))

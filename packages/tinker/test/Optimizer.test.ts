@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Schema } from "effect"
-import { Id, Optimizer } from "effect-tinker"
+import { Optimizer } from "effect-tinker"
+import { Id } from "effect-tinker/wire"
 import { fromJson, toJson } from "./utils/json.js"
 
 const modelId = Id.ModelId.make("m")

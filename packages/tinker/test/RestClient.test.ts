@@ -1,7 +1,8 @@
 import { HttpClient, HttpClientResponse } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, DateTime, Duration, Effect, Fiber, Layer, Redacted, Schedule, Stream, TestClock } from "effect"
-import { RestClient, RetryPolicy, SessionSearch, TinkerTransport } from "effect-tinker"
+import { RestClient, RetryPolicy, TinkerTransport } from "effect-tinker"
+import { SessionSearch } from "effect-tinker/wire"
 
 interface Seen {
   readonly method: string

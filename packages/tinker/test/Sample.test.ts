@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Schema } from "effect"
-import { Id, ModelInput, Sample, SamplingParams, TensorData, TopkLogprobs } from "effect-tinker"
+import { ModelInput, TensorData } from "effect-tinker"
+import { Id, Sample, SamplingParams, TopkLogprobs } from "effect-tinker/wire"
 import { toJson } from "./utils/json.js"
 
 const request = (rest: Partial<ConstructorParameters<typeof Sample.SampleRequest>[0]> = {}) =>

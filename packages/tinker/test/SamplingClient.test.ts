@@ -1,14 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Either, Exit, Fiber, Layer, Scope, Stream, TestClock } from "effect"
-import {
-  ModelInput,
-  RetryPolicy,
-  Sample,
-  SamplerHandle,
-  SamplingClient,
-  ServiceClient,
-  TensorData
-} from "../src/index.js"
+import { ModelInput, RetryPolicy, SamplerHandle, SamplingClient, ServiceClient, TensorData } from "../src/index.js"
+import { Sample } from "../src/wire.js"
 import * as Server from "./utils/recordingServer.js"
 
 const settle = Effect.yieldNow().pipe(Effect.repeatN(200))

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
-import { SamplingParams } from "effect-tinker"
+import { SamplingParams } from "effect-tinker/wire"
 import { fromJson, toJson } from "./utils/json.js"
 
 const json = (params: SamplingParams.SamplingParams) => toJson(SamplingParams.SamplingParams, params)

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Schema } from "effect"
-import { Session } from "effect-tinker"
+import { Session } from "effect-tinker/wire"
 import { fromJson, toJson } from "./utils/json.js"
 
 describe("Session", () => {

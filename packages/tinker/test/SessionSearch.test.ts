@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { SessionSearch } from "effect-tinker"
+import { SessionSearch } from "effect-tinker/wire"
 import { toJson } from "./utils/json.js"
 
 const summary = (status: unknown) => ({

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
-import { TelemetryEvent } from "effect-tinker"
+import { TelemetryEvent } from "effect-tinker/wire"
 import { toJson } from "./utils/json.js"
 
 const timestamp = DateTime.unsafeMake("2026-01-01T00:00:00.001Z")

@@ -16,15 +16,16 @@ import {
   Stream,
   TestClock
 } from "effect"
-import { Credentials, type QueueState, RetryPolicy, TinkerConfig, TinkerError, TinkerFuture } from "../src/index.js"
-import * as ByteBudget from "../src/internal/byteBudget.js"
-import * as Decoder from "../src/internal/poll/decoder.js"
-import * as queueLog from "../src/internal/queueLog.js"
+import type { QueueState } from "../src/index.js"
+import { Credentials, RetryPolicy, TinkerConfig, TinkerError, TinkerFuture } from "../src/index.js"
+import * as Logs from "../src/internal/observability/logs.js"
+import * as Poll from "../src/internal/polling/poll.js"
+import * as Admission from "../src/internal/transport/admission.js"
 import * as ApiClient from "../src/internal/transport/apiClient.js"
 import * as Server from "./utils/recordingServer.js"
 
-const decoder = Decoder.fromSchema(Schema.Struct({ value: Schema.Number }))
-const bytes: Decoder.Decoder<{ readonly value: number }> = {
+const decoder = Poll.fromSchema(Schema.Struct({ value: Schema.Number }))
+const bytes: Poll.Decoder<{ readonly value: number }> = {
   ...decoder,
   protobuf: (body) => body.length === 1 ? Either.right({ value: body[0] ?? 0 }) : Either.left("not one byte")
 }
@@ -34,8 +35,8 @@ const protobuf = (value: number) =>
 
 interface Setup {
   readonly config?: Partial<TinkerConfig.Options>
-  readonly budget?: ByteBudget.ByteBudget
-  readonly decoder?: Decoder.Decoder<{ readonly value: number }>
+  readonly budget?: Admission.ByteBudget
+  readonly decoder?: Poll.Decoder<{ readonly value: number }>
 }
 
 /** A future over a server that answers its polls with the handler. */
@@ -54,7 +55,7 @@ const setup = (
       Layer.provide(server.layer)
     )
     const api = yield* Effect.flatMap(Layer.build(layer), (context) => Effect.provide(ApiClient.ApiClient, context))
-    const budget = options.budget ?? ByteBudget.make(100)
+    const budget = options.budget ?? Admission.makeByteBudget(100)
     const events: Array<QueueState.Event> = []
     const future = TinkerFuture.make({
       api,
@@ -180,7 +181,7 @@ describe("TinkerFuture", () => {
 
   it.scoped("G13: a large result is announced, its bytes reserved, and given back when it is decoded", () =>
     Effect.gen(function*() {
-      const budget = ByteBudget.make(100)
+      const budget = Admission.makeByteBudget(100)
       const balances: Array<number> = []
       const { future, server } = yield* setup((n) =>
         Effect.gen(function*() {
@@ -199,7 +200,7 @@ describe("TinkerFuture", () => {
 
   it.scoped("G13: interrupted while it waits for bytes, nothing leaks; afterwards the size is asked for anew", () =>
     Effect.gen(function*() {
-      const budget = ByteBudget.make(10)
+      const budget = Admission.makeByteBudget(10)
       const gate = yield* Deferred.make<void>()
       const holder = yield* Effect.fork(budget.withBytes(50)(Deferred.await(gate)))
       const { future, server } = yield* setup((_, seen) =>
@@ -422,7 +423,7 @@ describe("TinkerFuture", () => {
       const logger = Logger.make(({ message }) => {
         Effect.runSync(Ref.update(lines, (all) => [...all, String(message)]))
       })
-      const report = queueLog.make("Training m-1")
+      const report = Logs.makeQueueLog("Training m-1")
       const event = (state: string): QueueState.Event => ({
         _tag: "Queued",
         requestId: "r",
@@ -443,7 +444,7 @@ describe("TinkerFuture", () => {
       const written = yield* Ref.get(lines)
       assert.strictEqual(written.length, 4)
       assert.include(written[0] ?? "", "Training m-1: OptimStep r is paused after 3s: the service is short of capacity")
-      assert.include(written[3] ?? "", "is being worked on")
+      assert.include(written[3] ?? "", "is running")
     }))
 
   it.scoped("telemetry learns of failures without any header", () =>

@@ -10,7 +10,7 @@ import {
   TinkerTransport,
   TrainingClient
 } from "effect-tinker"
-import { ModelId, SamplingSessionId } from "../src/Id.js"
+import { ModelId, SamplingSessionId } from "../src/wire/Id.js"
 import { recording } from "./utils/tracer.js"
 import { answering } from "./utils/transport.js"
 

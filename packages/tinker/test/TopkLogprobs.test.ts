@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { TopkLogprobs } from "effect-tinker"
+import { TopkLogprobs } from "effect-tinker/wire"
 
 describe("TopkLogprobs", () => {
   it("pads rows to the longest and reads them back", () => {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { Id, Weights } from "effect-tinker"
+import { Id, Weights } from "effect-tinker/wire"
 import { toJson } from "./utils/json.js"
 
 const modelId = Id.ModelId.make("m")

@@ -7,7 +7,6 @@ import { Data, Effect, Either } from "effect"
 import {
   Datum,
   Loss,
-  type Sample,
   SamplingClient,
   type TextTokenizer,
   type TinkerError,
@@ -15,6 +14,7 @@ import {
   type TrainingClient
 } from "../src/index.js"
 import type { Training } from "../src/Promise.js"
+import { type Sample } from "../src/wire.js"
 
 const lesson = Either.getOrThrow(Datum.fromTokens([1, 2, 3]))
 const rollout = Either.getOrThrow(

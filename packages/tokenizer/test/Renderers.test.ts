@@ -339,7 +339,9 @@ describe("every renderer", () => {
   })
 
   const reasons = (name: string) =>
-    /qwen3$|qwen3, kept|qwen3_[568]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi|deepseekv4|glm|local|tml/.test(name) &&
+    /qwen3$|qwen3, kept|qwen3_[568]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi|deepseekv4|glm|local|tml/.test(
+      name
+    ) &&
     !/disable/.test(name)
   const callsTools = (name: string) => !/role_colon|llama3/.test(name)
 

@@ -2,7 +2,7 @@
  * What a server has to say for sampling to work, at once: what is measured is the client.
  */
 import { Either } from "effect"
-import { Sample } from "effect-tinker"
+import { Sample } from "effect-tinker/wire"
 
 const tokens = Int32Array.from({ length: 200 }, (_, i) => i * 7)
 const logprobs = Float32Array.from(tokens, (token) => -1 / (1 + token))

@@ -3,7 +3,8 @@
  * sample. A line on standard input is answered with its address; `hold` keeps results back until `release`.
  */
 import { Either } from "effect"
-import { ForwardBackward, Sample, TensorData } from "effect-tinker"
+import { TensorData } from "effect-tinker"
+import { ForwardBackward, Sample } from "effect-tinker/wire"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { createInterface } from "node:readline"

@@ -5,9 +5,9 @@
  */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
-import { SupportedModel } from "effect-tinker/Capabilities"
 import * as RestClient from "effect-tinker/RestClient"
-import { GetSamplerResponse } from "effect-tinker/Sampler"
+import { SupportedModel } from "effect-tinker/wire/Capabilities"
+import { GetSamplerResponse } from "effect-tinker/wire/Sampler"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"

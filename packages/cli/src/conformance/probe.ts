@@ -5,9 +5,9 @@
  */
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
-import * as Api from "effect-tinker/Api"
-import type * as Endpoint from "effect-tinker/Endpoint"
-import * as Future from "effect-tinker/Future"
+import * as Api from "effect-tinker/wire/Api"
+import type * as Endpoint from "effect-tinker/wire/Endpoint"
+import * as Future from "effect-tinker/wire/Future"
 import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"

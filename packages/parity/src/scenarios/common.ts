@@ -3,7 +3,8 @@
  */
 import type { Faults } from "@effect-tinker/local"
 import { Effect, Either } from "effect"
-import { type Api, Datum, ModelInput, SamplingClient, TrainingClient } from "effect-tinker"
+import { Datum, ModelInput, SamplingClient, TrainingClient } from "effect-tinker"
+import { type Api } from "effect-tinker/wire"
 import type { Scenario } from "./Scenario.js"
 
 export const model = "local/tiny"

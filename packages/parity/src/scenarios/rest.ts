@@ -2,7 +2,8 @@
  * What the service knows of runs, checkpoints, sessions and usage; its twin is `python/scenarios/rest.py`.
  */
 import { DateTime, Effect, Redacted } from "effect"
-import { RestClient, ServiceClient, SessionSearch } from "effect-tinker"
+import { RestClient, ServiceClient } from "effect-tinker"
+import { SessionSearch } from "effect-tinker/wire"
 import { drop, few, first, prompt, sampling, scenario, training as client, waited } from "./common.js"
 import type { Scenario } from "./Scenario.js"
 

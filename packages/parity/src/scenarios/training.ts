@@ -2,7 +2,6 @@
  * Models, passes and optimizers; its twin is `python/scenarios/training.py`.
  */
 import { Effect, Either } from "effect"
-import type { ForwardBackward } from "effect-tinker"
 import {
   Autodiff,
   CustomLoss,
@@ -14,6 +13,7 @@ import {
   TinkerFuture,
   TrainingClient
 } from "effect-tinker"
+import type { ForwardBackward } from "effect-tinker/wire"
 import { both, bytes, datum, model, scenario, training as client, waited } from "./common.js"
 import type { Scenario } from "./Scenario.js"
 

@@ -4,7 +4,8 @@
  */
 import { FileSystem, Path } from "@effect/platform"
 import { Arbitrary, Console, Effect, Either, FastCheck, ParseResult, Schema } from "effect"
-import { Datum, Sample } from "effect-tinker"
+import { Datum } from "effect-tinker"
+import { Sample } from "effect-tinker/wire"
 import { fileURLToPath } from "node:url"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"

@@ -2,7 +2,8 @@
  * Requests of the protobuf corpus as values of ours.
  */
 import { Either, Schema } from "effect"
-import { Datum, ForwardBackward } from "effect-tinker"
+import { Datum } from "effect-tinker"
+import { ForwardBackward } from "effect-tinker/wire"
 import type { RequestInput, Span } from "./corpus.js"
 
 const span = ({ kind, length, offset, sequence_id: sequenceId }: Span): Datum.ProvenanceSpan => ({

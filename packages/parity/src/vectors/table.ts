@@ -2,32 +2,27 @@
  * Every JSON type of the official SDK beside the Schema that speaks for it here.
  */
 import type { Schema } from "effect"
+import { Checkpoint, Datum, LoraConfig, ModelInput, Optimizer, TensorData } from "effect-tinker"
 import {
   Account,
   Audit,
   Billing,
   Capabilities,
-  Checkpoint,
   ClientConfig,
   Cursor,
   CustomLossGraph,
-  Datum,
   ForwardBackward,
   Future,
-  LoraConfig,
   Model,
-  ModelInput,
-  Optimizer,
   Sample,
   Sampler,
   SamplingParams,
   Session,
   SessionSearch,
   TelemetryEvent,
-  TensorData,
   TrainingRun,
   Weights
-} from "effect-tinker"
+} from "effect-tinker/wire"
 
 export interface Row {
   readonly schema: Schema.Schema.AnyNoContext

@@ -2,7 +2,7 @@
 //
 // Arrays are `bytes`: little-endian, tightly packed, in the type each comment names.
 //
-// The SDK reads and writes these messages by hand (src/internal/protobuf). What protoc-gen-es makes of this file is the
+// The SDK reads and writes these messages by hand (src/internal/wire/protobuf). What protoc-gen-es makes of this file is the
 // other opinion that tests and benchmarks compare it with:
 //
 //   protoc -I packages/tinker/proto --plugin=node_modules/.bin/protoc-gen-es --es_opt=target=js+dts \

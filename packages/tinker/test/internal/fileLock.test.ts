@@ -2,7 +2,7 @@ import * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Scope, TestClock } from "effect"
-import * as fileLock from "../../src/internal/fileLock.js"
+import * as fileLock from "../../src/internal/archive/fileLock.js"
 
 const path = "here.lock"
 

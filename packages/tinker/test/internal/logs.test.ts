@@ -58,14 +58,14 @@ describe("logs", () => {
       const said = (what: RegExp) => lines.find(({ text }) => what.test(text))?.fields
       assert.deepInclude(said(/^hello/), { module: "ServiceClient", sessionId: "session-1" })
       assert.deepInclude(said(/^careful/), { module: "ServiceClient" })
-      assert.deepInclude(said(/optimStep: trying again in/), {
+      assert.deepInclude(said(/optimStep: retrying in/), {
         module: "ApiClient",
         endpoint: "optimStep",
         attempt: 0,
         error: "Unavailable",
         status: 503
       })
-      assert.deepInclude(said(/^Paused because of billing/), {
+      assert.deepInclude(said(/^Paused by billing/), {
         module: "ApiClient",
         endpoint: "optimStep",
         status: 402
@@ -75,7 +75,7 @@ describe("logs", () => {
         requestType: "OptimStep",
         state: "paused_capacity"
       })
-      assert.deepInclude(said(/no heartbeat got through/), { module: "Heartbeat" })
+      assert.deepInclude(said(/no heartbeat succeeded/), { module: "Heartbeat" })
       assert.deepInclude(said(/Telemetry could not be sent/), { module: "Telemetry" })
       assert.deepInclude(said(/^POST .*optim_step: 200/), { module: "Wire" })
       assert.deepInclude(said(/no screen/), { module: "Progress" })

@@ -89,7 +89,7 @@ describe("privacy", () => {
       assert.isAbove(server.of("telemetry").length, 0)
       assert.include(reports, "UNHANDLED_EXCEPTION")
       assert.include(shown, "MalformedResponse")
-      assert.include(lines, "trying again")
+      assert.include(lines, "retrying")
       for (const secret of secrets) {
         assert.notInclude(reports, secret, "reports")
         assert.notInclude(shown, secret, "spans")

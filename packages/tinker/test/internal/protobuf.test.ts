@@ -2,7 +2,8 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf"
 import type { MessageInitShape } from "@bufbuild/protobuf"
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Equal, FastCheck as fc } from "effect"
-import { Datum, ForwardBackward, ModelInput, Sample, TensorData } from "effect-tinker"
+import { Datum, ModelInput, TensorData } from "effect-tinker"
+import { ForwardBackward, Sample } from "effect-tinker/wire"
 import * as proto from "../gen/tinker_pb.js"
 
 const get = Either.getOrThrow
@@ -471,8 +472,8 @@ describe("protobuf", () => {
       assert.include(wrong({ data, offsets: int64([4, 0]), dtype }), "is at 4 … 0")
       assert.include(wrong({ data, offsets: int64([0, 6]), dtype }), "is at 0 … 6")
       assert.include(wrong({ data, offsets: int64([-4, 4]), dtype }), "is at -4")
-      assert.include(wrong({ data, offsets: new Uint8Array(9), dtype }), "no multiple of 8")
-      assert.include(wrong({ data: new Uint8Array(6), offsets: int64([0, 4]), dtype }), "no multiple of 4")
+      assert.include(wrong({ data, offsets: new Uint8Array(9), dtype }), "not a multiple of 8")
+      assert.include(wrong({ data: new Uint8Array(6), offsets: int64([0, 4]), dtype }), "not a multiple of 4")
       assert.include(wrong({ data, offsets: int64([0, 8]), dtype, trailingShape: [3n] }), "rows of 3")
     })
   })

@@ -1,22 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Metric, Option, Schema, Scope, TestClock } from "effect"
 import {
-  Id,
   Metrics,
   ModelInput,
   RestClient,
   SamplingClient,
   ServiceClient,
-  TelemetryEvent,
   TinkerConfig,
   TinkerError,
   TrainingClient
 } from "../../src/index.js"
-import type * as Observer from "../../src/internal/observer.js"
-import * as Platform from "../../src/internal/platform.js"
-import * as Telemetry from "../../src/internal/telemetry.js"
-import * as TelemetryEvents from "../../src/internal/telemetryEvents.js"
+import type * as Observer from "../../src/internal/observability/observer.js"
+import * as Telemetry from "../../src/internal/observability/telemetry.js"
+import * as TelemetryEvents from "../../src/internal/observability/telemetryEvents.js"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
+import { Id, TelemetryEvent } from "../../src/wire.js"
 import * as Server from "../utils/recordingServer.js"
 import * as Sampling from "../utils/samplingServer.js"
 import * as Training from "../utils/trainingServer.js"
@@ -93,7 +91,7 @@ describe("telemetry", () => {
       const [first, last] = batches(server)
       assert.strictEqual(first?.sessionId, "session-1")
       assert.strictEqual(first?.sdkVersion, TinkerConfig.wireVersion)
-      assert.strictEqual(first?.platform, Platform.system())
+      assert.strictEqual(first?.platform, Telemetry.system())
       assert.strictEqual(first?.processUuid, last?.processUuid)
       assert.match(first?.processUuid ?? "", /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
       // The end of the session is the last that is said.
@@ -375,12 +373,12 @@ describe("telemetry", () => {
   })
 
   it("the platform has Python's name", () => {
-    assert.strictEqual(Platform.system({ process: { platform: "win32" } }), "Windows")
-    assert.strictEqual(Platform.system({ process: { platform: "freebsd" } }), "freebsd")
+    assert.strictEqual(Telemetry.system({ process: { platform: "win32" } }), "Windows")
+    assert.strictEqual(Telemetry.system({ process: { platform: "freebsd" } }), "freebsd")
     assert.strictEqual(
-      Platform.system({ navigator: { userAgent: "Mozilla/5.0 (Macintosh; Intel Mac OS X)" } }),
+      Telemetry.system({ navigator: { userAgent: "Mozilla/5.0 (Macintosh; Intel Mac OS X)" } }),
       "Darwin"
     )
-    assert.strictEqual(Platform.system({}), "Unknown")
+    assert.strictEqual(Telemetry.system({}), "Unknown")
   })
 })

@@ -1,5 +1,6 @@
 import { Effect, Either, Layer, Option } from "effect"
-import { ForwardBackward, ServiceClient, TensorData, TrainingClient } from "../../src/index.js"
+import { ServiceClient, TensorData, TrainingClient } from "../../src/index.js"
+import { ForwardBackward } from "../../src/wire.js"
 import * as Server from "./recordingServer.js"
 
 /** A request with a number, as the server saw it. */

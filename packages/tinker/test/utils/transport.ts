@@ -1,7 +1,8 @@
 import { HttpClient, HttpClientResponse } from "@effect/platform"
 import { Effect, Layer, Schema } from "effect"
-import { Credentials, Endpoint, TinkerConfig, TinkerTransport } from "effect-tinker"
+import { Credentials, TinkerConfig, TinkerTransport } from "effect-tinker"
 import type { RetryPolicy } from "effect-tinker"
+import { Endpoint } from "effect-tinker/wire"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
 
 export interface Seen {

@@ -2,7 +2,7 @@
  * Checkpoints: saved, listed, read, published, copied and removed. The index is in memory, the truth in the storage.
  */
 import * as Wire from "effect-tinker/Checkpoint"
-import { CheckpointId } from "effect-tinker/Id"
+import { CheckpointId } from "effect-tinker/wire/Id"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"

@@ -1,9 +1,9 @@
 /**
  * Uploaded losses, and the passes that run them: forward, the loss of each example, and backward with its gradient.
  */
-import type { CreateCustomLossRequest } from "effect-tinker/CustomLossGraph"
 import type { Datum as WireDatum } from "effect-tinker/Datum"
 import type { TensorData } from "effect-tinker/TensorData"
+import type { CreateCustomLossRequest } from "effect-tinker/wire/CustomLossGraph"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

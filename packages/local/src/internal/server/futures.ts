@@ -1,8 +1,8 @@
 /**
  * Accepted operations and their results, fetched by polling; and the gate that can hold all of them back.
  */
-import { UntypedFuture } from "effect-tinker/Future"
-import { ModelId, RequestId, SequenceId } from "effect-tinker/Id"
+import { UntypedFuture } from "effect-tinker/wire/Future"
+import { ModelId, RequestId, SequenceId } from "effect-tinker/wire/Id"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -2,8 +2,8 @@
  * Losses that clients upload as graphs: rebuilt from operations we know, and differentiated by the log probabilities.
  */
 import * as Autodiff from "effect-tinker/Autodiff"
-import type { CreateCustomLossRequest, CustomLossNode } from "effect-tinker/CustomLossGraph"
 import type { TensorData } from "effect-tinker/TensorData"
+import type { CreateCustomLossRequest, CustomLossNode } from "effect-tinker/wire/CustomLossGraph"
 import * as Either from "effect/Either"
 
 /** What a loss says about one example. @internal */

@@ -1,8 +1,8 @@
 /**
  * Models in training: each with its adapter, the order of its requests, and the fiber that works on them.
  */
-import { parseJson } from "effect-tinker/Endpoint"
-import type { UntypedFuture } from "effect-tinker/Future"
+import { parseJson } from "effect-tinker/wire/Endpoint"
+import type { UntypedFuture } from "effect-tinker/wire/Future"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"

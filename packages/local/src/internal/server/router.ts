@@ -2,7 +2,7 @@
  * From a request to its response: which route, who calls, the body, the handler, and injected faults. The order is the
  * point: nothing is read of a body before its sender is known.
  */
-import type * as Endpoint from "effect-tinker/Endpoint"
+import type * as Endpoint from "effect-tinker/wire/Endpoint"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Stream from "effect/Stream"

@@ -1,7 +1,7 @@
 /**
  * What can be set about the server: how it treats its clients, what it tells them, and what it refuses to hold.
  */
-import { ClientConfig, ClientDynamicConfig } from "effect-tinker/ClientConfig"
+import { ClientConfig, ClientDynamicConfig } from "effect-tinker/wire/ClientConfig"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

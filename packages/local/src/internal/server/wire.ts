@@ -2,8 +2,8 @@
  * Between the wire's values and the engine's: tokens, tensors, sample requests and responses.
  */
 import * as ModelInput from "effect-tinker/ModelInput"
-import * as Sample from "effect-tinker/Sample"
 import * as TensorData from "effect-tinker/TensorData"
+import * as Sample from "effect-tinker/wire/Sample"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as EngineError from "../../EngineError.js"

@@ -12,7 +12,7 @@ import type { Value } from "./tape.js"
  * @param df its derivative, from the argument and the result
  * @internal
  */
-export const unary = (f: (x: number) => number, df: (x: number, y: number) => number) => (operand: Operand): Value => {
+const unary = (f: (x: number) => number, df: (x: number, y: number) => number) => (operand: Operand): Value => {
   const self = toValue(operand)
   const xs = self.values
   const ys = new Float64Array(xs.length)
@@ -58,7 +58,7 @@ const indexer = (operand: Shape, result: Shape): (i: number) => number => {
  * @param dy its derivative by the second
  * @internal
  */
-export const binary = (
+const binary = (
   method: string,
   f: (x: number, y: number) => number,
   dx: (x: number, y: number) => number,

@@ -10,8 +10,7 @@ import * as Pipeable from "effect/Pipeable"
 import * as Predicate from "effect/Predicate"
 import * as TinkerError from "../../TinkerError.js"
 
-/** @internal */
-export const TypeId = "~effect-tinker/Autodiff"
+const TypeId = "~effect-tinker/Autodiff"
 
 /** @internal */
 export type Shape = readonly [] | readonly [length: number] | readonly [rows: number, columns: number]

@@ -12,22 +12,44 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as zlib from "node:zlib"
 import type { Dispatcher } from "undici"
 import * as TinkerTransport from "../../TinkerTransport.js"
 import { concat } from "../transport/bytes.js"
-import * as Authorities from "./authorities.js"
-import * as Dispatchers from "./dispatchers.js"
-import * as Failures from "./failures.js"
+import * as Connections from "./connections.js"
+import type { Settings } from "./connections.js"
 import * as Http2 from "./http2.js"
-import type { Settings } from "./settings.js"
-import { compress } from "./zstd.js"
+
+// -----------------------------------------------------------------------------
+// zstd from Node's own zlib, which has it since 22.15.
+// -----------------------------------------------------------------------------
+
+type Compress = (body: Uint8Array, callback: (error: Error | null, packed: Uint8Array) => void) => void
+
+const isCompress = (u: unknown): u is Compress => typeof u === "function"
+
+const native: unknown = "zstdCompress" in zlib ? zlib.zstdCompress : undefined
+
+/**
+ * A body that cannot be compressed is a defect: any bytes can be.
+ */
+const compress: ((body: Uint8Array) => Effect.Effect<Uint8Array>) | undefined = isCompress(native)
+  ? (body) =>
+    Effect.async<Uint8Array>((resume) => {
+      native(body, (error, packed) => resume(error === null ? Effect.succeed(packed) : Effect.die(error)))
+    })
+  : undefined
+
+// -----------------------------------------------------------------------------
+// The undici transport.
+// -----------------------------------------------------------------------------
 
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2]
 
 const cancelled = new Error("cancelled")
 
 const thrown = (error: unknown, request: TinkerTransport.Request): TinkerTransport.TransportError =>
-  error instanceof TinkerTransport.TransportError ? error : Failures.from(error, request.timeout)
+  error instanceof TinkerTransport.TransportError ? error : Connections.from(error, request.timeout)
 
 const isSingle = (headers: Headers): headers is Record<string, string | undefined> => {
   for (const name in headers) if (Array.isArray(headers[name])) return false
@@ -35,7 +57,7 @@ const isSingle = (headers: Headers): headers is Record<string, string | undefine
 }
 
 const single = (headers: Headers): Record<string, string | undefined> => {
-  // A header that comes twice is rare, and copying them all for every answer is not free.
+  // A header that comes twice is rare, and copying them all for every response is not free.
   if (isSingle(headers)) return headers
   const result: Record<string, string | undefined> = {}
   for (const name in headers) {
@@ -116,7 +138,7 @@ class WholeResponse extends Handler {
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    this.fail(Failures.from(error, this.request.timeout))
+    this.fail(Connections.from(error, this.request.timeout))
   }
 }
 
@@ -163,7 +185,7 @@ class StreamedResponse extends Handler {
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     if (this.isDone) return
-    const failure = Failures.from(error, this.request.timeout)
+    const failure = Connections.from(error, this.request.timeout)
     this.onHead(Effect.fail(failure))
     this.end(failure)
   }
@@ -194,9 +216,9 @@ export const make = (settings: Settings): Effect.Effect<TinkerTransport.Service,
   Effect.gen(function*() {
     const clock = yield* Effect.clock
     const now = () => clock.unsafeCurrentTimeMillis()
-    const authorities = Authorities.make(settings.caFile)
+    const authorities = Connections.makeAuthorities(settings.caFile)
     const dispatchers = yield* Effect.acquireRelease(
-      Effect.sync(() => Dispatchers.make(settings, authorities)),
+      Effect.sync(() => Connections.makeDispatchers(settings, authorities)),
       (dispatchers) => Effect.promise(() => dispatchers.destroy())
     )
 

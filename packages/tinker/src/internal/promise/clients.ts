@@ -19,9 +19,9 @@ import type * as SamplingClient from "../../SamplingClient.js"
 import * as TinkerError from "../../TinkerError.js"
 import type * as TinkerFuture from "../../TinkerFuture.js"
 import type * as TrainingClient from "../../TrainingClient.js"
-import * as FifoSemaphore from "../fifoSemaphore.js"
+import * as Admission from "../transport/admission.js"
+import * as PromiseRunner from "./runner.js"
 import type { CallOptions, OperationOptions, Runner } from "./runner.js"
-import * as Unobserved from "./unobserved.js"
 
 const dataOf = <Inputs extends string>(
   data: ReadonlyArray<Api.DatumInput<Inputs>>
@@ -47,7 +47,7 @@ export interface Scoped {
   /** Of the connection. */
   readonly scope: Scope.Scope
   /** Of the models in training, for when the connection closes. */
-  readonly unobserved: Set<Unobserved.Unobserved>
+  readonly unobserved: Set<PromiseRunner.Unobserved>
 }
 
 /**
@@ -116,9 +116,9 @@ const lossOf = (loss: Api.OwnLoss) => (...args: Parameters<Api.OwnLoss>) => {
 /** @internal */
 export const training = (scoped: Scoped) => (client: TrainingClient.Service, closing: Api.Closing): Api.Training => {
   // A custom loss sends twice. What is called after it must come after its second half.
-  const line = FifoSemaphore.make(1)
+  const line = Admission.makeSemaphore(1)
   const { run } = scoped.runner
-  const unobserved = Unobserved.make(scoped.runner, client.modelId)
+  const unobserved = PromiseRunner.makeUnobserved(scoped.runner, client.modelId)
   scoped.unobserved.add(unobserved)
   const operation = <A, E>(
     method: string,

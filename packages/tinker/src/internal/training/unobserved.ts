@@ -17,9 +17,9 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as RetryPolicy from "../../RetryPolicy.js"
 import * as TinkerError from "../../TinkerError.js"
-import * as Accepted from "../accepted.js"
-import * as Logs from "../logs.js"
-import { forkQuietly } from "../turnstile.js"
+import * as Logs from "../observability/logs.js"
+import * as Accepted from "../polling/accepted.js"
+import { forkQuietly } from "../transport/admission.js"
 
 /** Operations outstanding before the oldest are settled in the background. */
 const backlog = 128

@@ -19,31 +19,27 @@ import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Api from "../../Api.js"
 import * as Credentials from "../../Credentials.js"
-import type * as Endpoint from "../../Endpoint.js"
 import * as RetryPolicy from "../../RetryPolicy.js"
 import * as TinkerConfig from "../../TinkerConfig.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as TinkerTransport from "../../TinkerTransport.js"
-import * as Answer from "../answer.js"
-import * as Attempts from "../attempts.js"
-import type * as Call from "../call.js"
-import type * as Failure from "../failure.js"
-import * as Meters from "../meters.js"
-import * as Observer from "../observer.js"
-import * as Prepared from "../prepared.js"
-import * as TokenExchange from "../tokenExchange.js"
-import * as Tracing from "../tracing.js"
-import { logging } from "../wireLog.js"
+import * as Api from "../../wire/Api.js"
+import type * as Endpoint from "../../wire/Endpoint.js"
+import { logging } from "../observability/logs.js"
+import * as Observer from "../observability/observer.js"
+import * as Tracing from "../observability/tracing.js"
+import * as ApiRequest from "./apiRequest.js"
+import * as Attempt from "./attempt.js"
+import type * as Errors from "./errors.js"
 import * as Retry from "./retry.js"
 import * as Tenants from "./tenants.js"
+import * as Tokens from "./tokens.js"
 
 /** @internal */
-export type CallOptions = Call.CallOptions
+export type CallOptions = ApiRequest.CallOptions
 
-/** @internal */
-export interface Flags {
+interface Flags {
   /** Bound of the billing pause. */
   readonly billingPause?: Duration.DurationInput | undefined
   /** Compress the bodies of endpoints that may be large, where the runtime can. */
@@ -60,25 +56,25 @@ export interface Service {
   readonly call: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options?: Call.CallOptions
+    options?: ApiRequest.CallOptions
   ) => Effect.Effect<Response, TinkerError.TinkerError>
   /** The raw 2xx response (or a redirect where the endpoint returns them), retried in the same way. */
   readonly response: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options?: Call.CallOptions
+    options?: ApiRequest.CallOptions
   ) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
   /** One attempt at the same. */
   readonly attempt: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options?: Call.CallOptions
+    options?: ApiRequest.CallOptions
   ) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
   /** The body of a 2xx response as it arrives. Retried until the response begins, not after. */
   readonly stream: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options?: Call.CallOptions
+    options?: ApiRequest.CallOptions
   ) => Stream.Stream<Uint8Array, TinkerError.TinkerError>
   /** The retry policies in force. */
   readonly policies: Effect.Effect<RetryPolicy.Policies>
@@ -108,11 +104,9 @@ export class ApiClient extends Context.Tag("effect-tinker/internal/ApiClient")<A
  */
 export type StartupError = TinkerError.InvalidInput | TinkerError.MissingCredential | TinkerError.MalformedCredential
 
-/** @internal */
-export type Requirements = TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport
+type Requirements = TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport
 
-/** @internal */
-export const tenantOf = Effect.fnUntraced(function*(config: TinkerConfig.Service, credentials: Credentials.Service) {
+const tenantOf = Effect.fnUntraced(function*(config: TinkerConfig.Service, credentials: Credentials.Service) {
   const provided = yield* Effect.serviceOption(TinkerTransport.Tenants)
   const tenants = Option.isSome(provided) ? provided.value : yield* Tenants.make
   return yield* tenants.acquire(new Tenants.TenantKey(config.baseUrl, credentials.identity, config))
@@ -126,12 +120,12 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   const transport = Option.match(config.log, { onNone: () => given, onSome: (level) => logging(given, level) })
   const policies = yield* RetryPolicy.RetryPolicy
   const observers = Observer.make((yield* Observer.Observer).listener)
-  observers.add(Meters.listener, { traffic: false })
+  observers.add(Observer.listener, { traffic: false })
   const tracing = yield* Tracing.make(config)
   const tenant = yield* tenantOf(config, credentials)
   const retry = Retry.make({ billing: tenant.billing, observers, policies })
   const fixedSecrets = Object.values(config.headers).map(Redacted.value)
-  const prepare = Prepared.make(config)
+  const prepare = ApiRequest.prepare(config)
   const idPrefix = `effect-tinker-${
     (yield* Effect.replicateEffect(Random.nextIntBetween(0, 2 ** 32), 4))
       .map((part) => part.toString(16).padStart(8, "0")).join("")
@@ -145,7 +139,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
     })
   )
 
-  const { exchange, once, open } = Attempts.make({
+  const { exchange, once, open } = Attempt.make({
     config,
     credentials,
     fixedSecrets,
@@ -159,9 +153,9 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   const encode = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options: Call.CallOptions | undefined
-  ): Either.Either<Call.Call, TinkerError.InvalidInput> => {
-    const origin: Failure.Origin = {
+    options: ApiRequest.CallOptions | undefined
+  ): Either.Either<ApiRequest.Call, TinkerError.InvalidInput> => {
+    const origin: Errors.Origin = {
       module: options?.from?.module ?? "Api",
       method: options?.from?.method ?? endpoint.name,
       requestId: options?.requestId
@@ -179,7 +173,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
     })
   }
 
-  const compressed = (call: Call.Call): Effect.Effect<Call.Call> => {
+  const compressed = (call: ApiRequest.Call): Effect.Effect<ApiRequest.Call> => {
     const { body } = call.encoded
     return compress && call.endpoint.endpoint.compress && transport.compress !== undefined && body instanceof Uint8Array
       ? Effect.map(transport.compress(body), (packed) => ({
@@ -191,7 +185,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   }
 
   const attemptOnce = (
-    call: Call.Call,
+    call: ApiRequest.Call,
     attempt: number
   ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
     const onFailed = call.options?.onFailed
@@ -201,7 +195,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   }
 
   const retried = <A>(
-    { endpoint: { endpoint }, options }: Call.Call,
+    { endpoint: { endpoint }, options }: ApiRequest.Call,
     run: (attempt: number) => Effect.Effect<A, TinkerError.TinkerError>
   ): Effect.Effect<A, TinkerError.TinkerError> =>
     Effect.catchAll(run(0), (error) =>
@@ -216,11 +210,11 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
           : (attempt) => Effect.zipRight(options.beforeRetry ?? Effect.void, run(attempt))
       }))
 
-  const retrying = (call: Call.Call) => retried(call, (attempt) => attemptOnce(call, attempt))
+  const retrying = (call: ApiRequest.Call) => retried(call, (attempt) => attemptOnce(call, attempt))
 
   const decode = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
-    call: Call.Call,
+    call: ApiRequest.Call,
     response: TinkerTransport.Response
   ): Effect.Effect<Response, TinkerError.MalformedResponse> => {
     const decoded = endpoint.response.decode(response.body, response.headers["content-type"])
@@ -231,7 +225,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
           ...call.origin,
           requestId: call.origin.requestId ?? response.headers["x-request-id"],
           status: response.status,
-          description: Answer.blank(fixedSecrets)(decoded.left)
+          description: Attempt.blank(fixedSecrets)(decoded.left)
         })
       )
   }
@@ -239,7 +233,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   const encoded = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request,
-    options: Call.CallOptions | undefined
+    options: ApiRequest.CallOptions | undefined
   ) =>
     Tracing.step("tinker.encode", () => encode(endpoint, request, options), (result) => ({
       "tinker.endpoint": endpoint.name,
@@ -248,7 +242,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
 
   const send = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
-    encoded: Either.Either<Call.Call, TinkerError.InvalidInput>
+    encoded: Either.Either<ApiRequest.Call, TinkerError.InvalidInput>
   ): Effect.Effect<Response, TinkerError.TinkerError> => {
     if (Either.isLeft(encoded)) return Effect.fail(encoded.left)
     const plain = encoded.right
@@ -312,7 +306,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
       if (flags.billingPause !== undefined) tenant.billing.limit(Duration.decode(flags.billingPause))
       if (flags.compress !== undefined) compress = flags.compress
       if (flags.tokenExchange !== undefined && tenant.tokens === undefined) {
-        tenant.tokens = TokenExchange.make(
+        tenant.tokens = Tokens.make(
           exchangeToken(flags.tokenExchange === "enforced" ? credentials.enforced : credentials.current),
           tenant.scope
         )

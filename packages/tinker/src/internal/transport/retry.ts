@@ -13,9 +13,9 @@ import * as ScheduleDecision from "effect/ScheduleDecision"
 import * as ScheduleIntervals from "effect/ScheduleIntervals"
 import * as RetryPolicy from "../../RetryPolicy.js"
 import type * as TinkerError from "../../TinkerError.js"
-import type * as Billing from "../billing.js"
-import * as Logs from "../logs.js"
-import type * as Observer from "../observer.js"
+import * as Logs from "../observability/logs.js"
+import type * as Observer from "../observability/observer.js"
+import type * as Tenants from "./tenants.js"
 
 /** Accepted work waits for a bill to be paid; a start, a listing or a heartbeat does not. */
 const waitsForBilling = new Set<RetryPolicy.Class>(["submit", "poll", "sample"])
@@ -55,10 +55,8 @@ export interface Decision {
 
 /**
  * A step that has failed once.
- *
- * @internal
  */
-export interface Options<A> {
+interface Options<A> {
   /** For events and logs. */
   readonly name: string
   readonly class: RetryPolicy.Class
@@ -90,7 +88,7 @@ const step = (policy: RetryPolicy.Policy, state: unknown, now: number, error: Ti
 
 /** @internal */
 export const make = (options: {
-  readonly billing: Billing.Billing
+  readonly billing: Tenants.Billing
   readonly observers: Observer.Observers
   /** In force where the caller's context has none. */
   readonly policies: RetryPolicy.Policies
@@ -113,8 +111,8 @@ export const make = (options: {
     return Effect.as(
       pause && announce
         ? Effect.logWarning(
-          `Paused because of billing, until ${new Date(until).toISOString()} at most: ${
-            error.description ?? "the server answered 402"
+          `Paused by billing until ${new Date(until).toISOString()} at the latest: ${
+            error.description ?? "the server responded with 402"
           }`
         ).pipe(Logs.of("ApiClient", { endpoint: name, status: error.status, requestId: error.requestId }))
         : Effect.void,
@@ -127,8 +125,8 @@ export const make = (options: {
     const warn = logged.has(operation) && failures > quietAttempts && now - lastWarning >= warnEvery
     if (warn) lastWarning = now
     return (warn
-      ? Effect.logWarning(`${error.message.split("\n", 1)[0]}; trying again`)
-      : Effect.logDebug(`${name}: trying again in ${Math.round(delay)} ms`)).pipe(
+      ? Effect.logWarning(`${error.message.split("\n", 1)[0]}; retrying`)
+      : Effect.logDebug(`${name}: retrying in ${Math.round(delay)} ms`)).pipe(
         Logs.of("ApiClient", {
           endpoint: name,
           attempt: failures - 1,

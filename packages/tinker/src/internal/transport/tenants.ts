@@ -5,7 +5,7 @@
  *
  * @since 0.1.0
  */
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Hash from "effect/Hash"
@@ -13,18 +13,67 @@ import type * as Option from "effect/Option"
 import * as RcMap from "effect/RcMap"
 import type * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
-import type { Pool } from "../../Endpoint.js"
-import * as Billing from "../billing.js"
-import * as FifoSemaphore from "../fifoSemaphore.js"
-import * as Meters from "../meters.js"
-import type * as TokenExchange from "../tokenExchange.js"
+import type { Pool } from "../../wire/Endpoint.js"
+import * as Observer from "../observability/observer.js"
+import * as Admission from "./admission.js"
+import type * as Tokens from "./tokens.js"
+
+// -----------------------------------------------------------------------------
+// Billing pauses: a 402 holds operations back for a bounded time instead of ending a training run.
+// -----------------------------------------------------------------------------
+
+/** Quiet for this long, the next 402 begins a new incident. */
+const resetAfter = 300_000
+
+const logEvery = 60_000
+
+interface Verdict {
+  readonly pause: boolean
+  /** Whether it is time to tell the user (again). */
+  readonly announce: boolean
+  readonly since: number
+  readonly until: number
+}
+
+/** @internal */
+export interface Billing {
+  /** Takes note of a 402 at the given time. */
+  readonly blocked: (now: number) => Verdict
+  readonly limit: (bound: Duration.Duration) => void
+}
+
+/** @internal */
+export const makeBilling = (bound: Duration.Duration): Billing => {
+  let limit = Duration.toMillis(bound)
+  let first: number | undefined
+  let last: number | undefined
+  let logged: number | undefined
+  return {
+    limit: (next) => {
+      limit = Duration.toMillis(next)
+    },
+    blocked: (now) => {
+      if (first === undefined || last === undefined || now - last > resetAfter) {
+        first = now
+        logged = undefined
+      }
+      last = now
+      const announce = logged === undefined || now - logged > logEvery
+      if (announce) logged = now
+      return { pause: now - first <= limit, announce, since: first, until: first + limit }
+    }
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Tenants.
+// -----------------------------------------------------------------------------
 
 /** A proxy that drops requests (400 with an empty body) is tolerated this often in a row. */
 const maxEmptyResponses = 16
 
-/** @internal */
-export interface PoolState {
-  readonly limit: FifoSemaphore.FifoSemaphore
+interface PoolState {
+  readonly limit: Admission.FifoSemaphore
   /** How many more empty 400s are treated as a broken connection. */
   emptyResponsesLeft: number
 }
@@ -32,10 +81,10 @@ export interface PoolState {
 /** @internal */
 export interface Tenant {
   readonly pools: Readonly<Record<Pool, PoolState>>
-  readonly billing: Billing.Billing
+  readonly billing: Billing
   readonly scope: Scope.Scope
   /** Set once the server has asked for it. */
-  tokens: TokenExchange.TokenExchange | undefined
+  tokens: Tokens.TokenExchange | undefined
   /** State of a client that belongs to the whole tenant, created at first use. */
   readonly shared: <A>(key: SharedKey<A>) => A
 }
@@ -83,13 +132,13 @@ export const refill = (pool: PoolState): void => {
 const makeTenant = ({ limits }: TenantKey): Effect.Effect<Tenant, never, Scope.Scope> =>
   Effect.map(Effect.scope, (scope) => {
     const pool = (name: Pool): PoolState => ({
-      limit: FifoSemaphore.make(limits.poolLimits[name], Meters.inFlight(name)),
+      limit: Admission.makeSemaphore(limits.poolLimits[name], Observer.inFlight(name)),
       emptyResponsesLeft: maxEmptyResponses
     })
     const slots = new Map<unknown, unknown>()
     const tenant: Tenant = {
       scope,
-      billing: Billing.make(limits.billingPause),
+      billing: makeBilling(limits.billingPause),
       tokens: undefined,
       pools: {
         session: pool("session"),

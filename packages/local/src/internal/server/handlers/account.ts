@@ -1,9 +1,9 @@
 /**
  * Usage and the audit log.
  */
-import * as Api from "effect-tinker/Api"
-import { AuditLogEntry, AuditLogResponse } from "effect-tinker/Audit"
-import * as Billing from "effect-tinker/Billing"
+import * as Api from "effect-tinker/wire/Api"
+import { AuditLogEntry, AuditLogResponse } from "effect-tinker/wire/Audit"
+import * as Billing from "effect-tinker/wire/Billing"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

@@ -1,10 +1,10 @@
 /**
  * Checkpoints over REST: listed, fetched, published, kept for a time, removed.
  */
-import * as Api from "effect-tinker/Api"
 import { CheckpointArchiveUrlResponse, CheckpointsListResponse } from "effect-tinker/Checkpoint"
-import { Cursor } from "effect-tinker/Cursor"
-import { ExternalWeightsUrlsResponse } from "effect-tinker/Weights"
+import * as Api from "effect-tinker/wire/Api"
+import { Cursor } from "effect-tinker/wire/Cursor"
+import { ExternalWeightsUrlsResponse } from "effect-tinker/wire/Weights"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

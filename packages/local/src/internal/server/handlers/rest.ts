@@ -1,13 +1,13 @@
 /**
  * Runs, sessions and samplers over REST.
  */
-import * as Api from "effect-tinker/Api"
-import { Cursor } from "effect-tinker/Cursor"
-import { ModelId, SamplingSessionId, SessionId } from "effect-tinker/Id"
-import { GetSamplerResponse } from "effect-tinker/Sampler"
-import { GetSessionResponse, ListSessionsResponse, TraceExportResponse } from "effect-tinker/Session"
-import * as SessionSearch from "effect-tinker/SessionSearch"
-import { TrainingRun, TrainingRunsResponse } from "effect-tinker/TrainingRun"
+import * as Api from "effect-tinker/wire/Api"
+import { Cursor } from "effect-tinker/wire/Cursor"
+import { ModelId, SamplingSessionId, SessionId } from "effect-tinker/wire/Id"
+import { GetSamplerResponse } from "effect-tinker/wire/Sampler"
+import { GetSessionResponse, ListSessionsResponse, TraceExportResponse } from "effect-tinker/wire/Session"
+import * as SessionSearch from "effect-tinker/wire/SessionSearch"
+import { TrainingRun, TrainingRunsResponse } from "effect-tinker/wire/TrainingRun"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { Caller } from "../accounts.js"

@@ -1,10 +1,10 @@
 /**
  * Samples, and the polls that fetch results.
  */
-import * as Api from "effect-tinker/Api"
-import * as Future from "effect-tinker/Future"
-import { RequestId } from "effect-tinker/Id"
-import * as Sample from "effect-tinker/Sample"
+import * as Api from "effect-tinker/wire/Api"
+import * as Future from "effect-tinker/wire/Future"
+import { RequestId } from "effect-tinker/wire/Id"
+import * as Sample from "effect-tinker/wire/Sample"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

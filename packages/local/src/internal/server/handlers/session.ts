@@ -1,13 +1,13 @@
 /**
  * Sessions, samplers and what a client asks before it has either.
  */
-import { ApiKeyDetails, ApiKeyResponse, AuthTokenResponse } from "effect-tinker/Account"
-import * as Api from "effect-tinker/Api"
-import { GetServerCapabilitiesResponse, HealthResponse, SupportedModel } from "effect-tinker/Capabilities"
-import { SamplingSessionId, SessionId } from "effect-tinker/Id"
-import { CreateSamplingSessionResponse, JoinSamplingSessionResponse } from "effect-tinker/Sampler"
-import { CreateSessionResponse, SessionHeartbeatResponse } from "effect-tinker/Session"
-import { TelemetryResponse } from "effect-tinker/TelemetryEvent"
+import { ApiKeyDetails, ApiKeyResponse, AuthTokenResponse } from "effect-tinker/wire/Account"
+import * as Api from "effect-tinker/wire/Api"
+import { GetServerCapabilitiesResponse, HealthResponse, SupportedModel } from "effect-tinker/wire/Capabilities"
+import { SamplingSessionId, SessionId } from "effect-tinker/wire/Id"
+import { CreateSamplingSessionResponse, JoinSamplingSessionResponse } from "effect-tinker/wire/Sampler"
+import { CreateSessionResponse, SessionHeartbeatResponse } from "effect-tinker/wire/Session"
+import { TelemetryResponse } from "effect-tinker/wire/TelemetryEvent"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { Engine } from "../../../Engine.js"

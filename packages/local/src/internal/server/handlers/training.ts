@@ -1,12 +1,12 @@
 /**
  * Models, passes and optimizer steps.
  */
-import * as Api from "effect-tinker/Api"
-import * as CustomLoss from "effect-tinker/CustomLossGraph"
-import * as ForwardBackward from "effect-tinker/ForwardBackward"
-import { LossId, ModelId } from "effect-tinker/Id"
-import * as Model from "effect-tinker/Model"
 import * as Optimizer from "effect-tinker/Optimizer"
+import * as Api from "effect-tinker/wire/Api"
+import * as CustomLoss from "effect-tinker/wire/CustomLossGraph"
+import * as ForwardBackward from "effect-tinker/wire/ForwardBackward"
+import { LossId, ModelId } from "effect-tinker/wire/Id"
+import * as Model from "effect-tinker/wire/Model"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import { Engine } from "../../../Engine.js"

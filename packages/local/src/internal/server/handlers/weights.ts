@@ -1,10 +1,10 @@
 /**
  * Saving, loading and copying weights.
  */
-import * as Api from "effect-tinker/Api"
-import { ModelId, SamplingSessionId } from "effect-tinker/Id"
 import { AdamOptimizerConfig } from "effect-tinker/Optimizer"
-import * as Weights from "effect-tinker/Weights"
+import * as Api from "effect-tinker/wire/Api"
+import { ModelId, SamplingSessionId } from "effect-tinker/wire/Id"
+import * as Weights from "effect-tinker/wire/Weights"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { Engine } from "../../../Engine.js"

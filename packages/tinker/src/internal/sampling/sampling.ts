@@ -1,0 +1,427 @@
+/**
+ * One sampler: numbering, admission, submission, awaiting the result, and failures.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as PubSub from "effect/PubSub"
+import * as Random from "effect/Random"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as ModelInput from "../../ModelInput.js"
+import type * as QueueState from "../../QueueState.js"
+import type { SampleOptions, Settings } from "../../SamplingClient.js"
+import * as TinkerError from "../../TinkerError.js"
+import * as Api from "../../wire/Api.js"
+import type { ClientDynamicConfig } from "../../wire/ClientConfig.js"
+import type { UntypedFuture } from "../../wire/Future.js"
+import { CancelFutureRequest, SamplingSessionTarget } from "../../wire/Future.js"
+import type { RequestId, SamplingSessionId } from "../../wire/Id.js"
+import * as Sample from "../../wire/Sample.js"
+import { JoinSamplingSessionRequest } from "../../wire/Sampler.js"
+import * as Logs from "../observability/logs.js"
+import * as Observer from "../observability/observer.js"
+import * as Tracing from "../observability/tracing.js"
+import * as Poll from "../polling/poll.js"
+import type { ServiceContext } from "../session/session.js"
+import { promptBytes } from "../training/batches.js"
+import * as Admission from "../transport/admission.js"
+import type * as ApiClient from "../transport/apiClient.js"
+import type { RequestSlot } from "../transport/apiRequest.js"
+import * as Errors from "../transport/errors.js"
+import type * as Retry from "../transport/retry.js"
+import * as Dispatcher from "./dispatcher.js"
+import * as FuturesPoller from "./futuresPoller.js"
+import * as SampleRequest from "./sampleRequest.js"
+
+// -----------------------------------------------------------------------------
+// Detects a stuck sampler: samples wait, and none has finished for too long.
+// -----------------------------------------------------------------------------
+
+interface SampleProgress {
+  /** A sample begins. */
+  readonly begin: (now: number) => void
+  /** It has ended, with a response or without. */
+  readonly end: (answered: boolean, now: number) => void
+  /** The reason to stop waiting, if there is one. */
+  readonly giveUp: (now: number) => TinkerError.TinkerError | undefined
+  /** Samples in flight. */
+  readonly inFlight: () => number
+}
+
+/**
+ * @param within no response for this long, while samples wait, means stuck
+ * @internal
+ */
+const makeSampleProgress = (label: string, within: Duration.Duration): SampleProgress => {
+  const limit = Duration.toMillis(within)
+  let inFlight = 0
+  let moved = 0
+  return {
+    begin: (now) => {
+      // The time nobody asked does not count.
+      if (inFlight++ === 0) moved = now
+    },
+    end: (answered, now) => {
+      inFlight--
+      if (answered) moved = now
+    },
+    giveUp: (now) =>
+      now - moved <= limit ? undefined : new TinkerError.Stuck({
+        module: "SamplingClient",
+        method: "sample",
+        description: `no response to any of the ${inFlight} samples in flight from ${label} for ${
+          Duration.format(Duration.millis(now - moved))
+        }`
+      }),
+    inFlight: () => inFlight
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Cancels abandoned samples on the server: if it supports that, best effort, never in the
+// caller's way.
+// -----------------------------------------------------------------------------
+
+type Cancel = (requestId: RequestId) => Effect.Effect<void>
+
+const makeCancel = (options: {
+  readonly api: ApiClient.Service
+  readonly scope: Scope.Scope
+  readonly dynamicConfig: Effect.Effect<ClientDynamicConfig, TinkerError.TinkerError>
+}): Cancel => {
+  const { dynamicConfig, scope, api } = options
+  const line = Admission.makeSemaphore(1)
+  const post = Effect.fnUntraced(function*(requestId: RequestId) {
+    const { sampleCancelEnabled, sampleCancelMaxBatchSize } = yield* dynamicConfig
+    if (!sampleCancelEnabled) return
+    yield* line.resize(sampleCancelMaxBatchSize)
+    yield* line.withPermit(
+      api.call(Api.cancelFuture, new CancelFutureRequest({ requestId }), {
+        from: { module: "SamplingClient", method: "cancel" }
+      })
+    )
+  })
+  return (requestId) =>
+    post(requestId).pipe(
+      Effect.catchAll((error) =>
+        Effect.logDebug(`Sample ${requestId} could not be cancelled`, error.message).pipe(
+          Logs.of("SamplingClient", { requestId })
+        )
+      ),
+      Effect.interruptible,
+      Effect.forkIn(scope),
+      Effect.asVoid
+    )
+}
+
+// -----------------------------------------------------------------------------
+// Samplers.
+// -----------------------------------------------------------------------------
+
+const from = (method: string) => ({ module: "SamplingClient", method })
+
+/** A place in the sampler's numbering for each of its clients. */
+const clientRange = 1_000_000_000
+
+/** Keeps `clientRange` times the number within the integers a double holds exactly. */
+const mostRandomClients = 9_000_000
+
+const bySchema = Poll.fromSchema(Sample.SampleResponse)
+
+const decoder: Poll.Decoder<Sample.SampleResponse> = {
+  protobuf: (body) => Either.mapLeft(Sample.decodeResponse(body), (error) => error.description ?? error.message),
+  json: bySchema.json
+}
+
+/**
+ * Where a client's numbers come from: the original counts from 0, a copy from a range of its own.
+ *
+ * @internal
+ */
+export type Numbering = "original" | "copy"
+
+/** A sample in progress: what must be cancelled when nobody waits for it any more. */
+interface InProgress extends RequestSlot {
+  readonly from: { readonly module: string; readonly method: string }
+  /** Accepted by the server, its result not there yet. */
+  accepted: RequestId | undefined
+  /** How often it has been submitted. */
+  attempts: number
+  started: number
+}
+
+interface Sampling {
+  readonly run: (
+    method: string,
+    options: SampleOptions
+  ) => Effect.Effect<Sample.SampleResponse, TinkerError.SamplingError>
+  readonly events: Stream.Stream<QueueState.Event>
+}
+
+/** @internal */
+export const make: (
+  service: ServiceContext,
+  samplingSessionId: SamplingSessionId,
+  numbering: Numbering,
+  settings: Settings,
+  model: string | undefined
+) => Effect.Effect<Sampling, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(
+  function*(service, samplingSessionId, numbering, settings, model) {
+    const { api, budgets: { inflight } } = service
+    const config = yield* service.clientConfig
+    const scope = yield* Effect.scope
+    const policies = yield* api.policies
+    const dispatch = Dispatcher.ofTenant(api.tenant)
+    yield* dispatch.resize(config.sampleDispatchBytesSemaphoreSize)
+    const events = yield* Effect.acquireRelease(PubSub.sliding<QueueState.Event>(64), PubSub.shutdown)
+    const log = Logs.makeQueueLog(`Sampling from ${samplingSessionId}`)
+    const onEvent = (event: QueueState.Event) => Effect.zipRight(PubSub.publish(events, event), log(event))
+    const patience = Duration.decode(settings.progressTimeout ?? "2 hours")
+    const progress = makeSampleProgress(
+      samplingSessionId,
+      config.sampleEnableStuckDetection ? patience : Duration.infinity
+    )
+    // With the shared poll, a sample in progress costs the server no held request.
+    const sharedPoll = config.sampleUseRetrieveFutures
+    const permits = Admission.makeSemaphore(config.sampleMaxConcurrentRequests)
+    const cancel = makeCancel({ api, scope, dynamicConfig: service.dynamicConfig })
+
+    const joined = Admission.makeSemaphore(1)
+    let client = numbering === "original" ? 0 : undefined
+    let count = 0
+    const join = Effect.gen(function*() {
+      if (client !== undefined) return client
+      return client = config.sampleJoinSamplingSession
+        ? (yield* api.call(Api.joinSamplingSession, new JoinSamplingSessionRequest({ samplingSessionId }), {
+          from: from("join")
+        })).clientCounter
+        : yield* Random.nextIntBetween(1, mostRandomClients)
+    })
+    const clientNumber = Effect.suspend(() => client === undefined ? joined.withPermit(join) : Effect.succeed(client))
+
+    let poller: FuturesPoller.FuturesPoller | undefined
+    const pollerOf = (clonedSamplerId: number): FuturesPoller.FuturesPoller =>
+      poller ??= FuturesPoller.make({
+        api,
+        scope,
+        policies,
+        giveUp: progress.giveUp,
+        onEvent,
+        target: new SamplingSessionTarget({ samplingSessionId, clonedSamplerId })
+      })
+
+    const fetch = (receipt: UntypedFuture, sample: InProgress, ready: number | undefined) =>
+      Poll.poll({
+        api,
+        inflight,
+        requestId: receipt.requestId,
+        requestType: "Sample",
+        from: sample.from,
+        slot: sample,
+        decoder,
+        roundtrip: 0,
+        ready,
+        giveUp: progress.giveUp,
+        onEvent
+      })
+
+    const result = (receipt: UntypedFuture, sample: InProgress, number: number) => {
+      if (!sharedPoll) return fetch(receipt, sample, undefined)
+      const shared = pollerOf(number)
+      return Effect.flatMap(shared.waitFor(receipt.requestId), (completion) => {
+        const size = completion.responsePayloadUncompressedSize ?? 0
+        return Effect.tap(
+          fetch(receipt, sample, completion.state === "finished" && size > 0 ? size : undefined),
+          () => shared.fetched(receipt.requestId)
+        )
+      })
+    }
+
+    const reopened = dispatch.opened(progress.giveUp)
+
+    const dispatched = (submission: Dispatcher.Submission<UntypedFuture>) =>
+      api.tracing.spans
+        ? Tracing.queued("dispatch", (send) => dispatch.submit({ ...submission, send }), submission.send)
+        : dispatch.submit(submission)
+
+    const rateLimited = (
+      request: Sample.SampleRequest,
+      bytes: number,
+      now: number,
+      started: number,
+      { class: decider, delay, error, failures }: Retry.Decision
+    ): Effect.Effect<void> => {
+      if (delay === undefined || (decider !== "rateLimit" && decider !== "billing")) return Effect.void
+      const pause = Duration.millis(dispatch.close(now, bytes, delay, error))
+      const event = {
+        requestId: `${samplingSessionId}:${request.seqId ?? 0}`,
+        requestType: "Sample",
+        error,
+        elapsed: Duration.millis(now - started)
+      }
+      return onEvent(
+        decider === "billing"
+          ? { ...event, _tag: "BillingPaused" }
+          : { ...event, _tag: "Retrying", attempt: failures, delay: pause }
+      )
+    }
+
+    const submit = (request: Sample.SampleRequest, sample: InProgress, bytes: number) =>
+      Effect.clockWith((clock) => {
+        const started = clock.unsafeCurrentTimeMillis()
+        return dispatched({
+          bytes,
+          giveUp: progress.giveUp,
+          onAdmitted: (now) => Observer.waited("dispatch", now - started),
+          send: api.call(Api.asample, request, {
+            from: sample.from,
+            slot: sample,
+            beforeRetry: reopened,
+            onDecision: (decision) => rateLimited(request, bytes, clock.unsafeCurrentTimeMillis(), started, decision)
+          })
+        })
+      })
+
+    const checked = (
+      request: Sample.SampleRequest,
+      response: Sample.SampleResponse,
+      receipt: UntypedFuture,
+      sample: InProgress
+    ) => {
+      sample.accepted = undefined
+      const missing = SampleRequest.unanswered(request, response)
+      let tokens = 0
+      for (const sequence of response.sequences) tokens += sequence.tokens.length
+      Observer.tokensOut(tokens)
+      return missing === undefined
+        ? Effect.succeed(SampleRequest.named(response, receipt))
+        : new TinkerError.MalformedResponse({ ...sample.from, requestId: receipt.requestId, description: missing })
+    }
+
+    /** One request, numbered, to its result. */
+    const numbered = (request: Sample.SampleRequest, sample: InProgress, bytes: number, number: number) =>
+      Effect.flatMap(submit(request, sample, bytes), (receipt) => {
+        sample.accepted = receipt.requestId
+        const answered = Effect.flatMap(
+          result(receipt, sample, number),
+          (response) => checked(request, response, receipt, sample)
+        )
+        return api.tracing.spans
+          ? Effect.zipRight(
+            Tracing.annotate({ "tinker.seq_id": request.seqId, "tinker.request_id": receipt.requestId }),
+            answered
+          )
+          : answered
+      })
+
+    /** Takes a new number each time it runs. */
+    const once = (draft: SampleRequest.Draft, sample: InProgress, bytes: number) => {
+      const send = (number: number) => {
+        sample.attempts++
+        return numbered(draft(number * clientRange + count++), sample, bytes, number)
+      }
+      return Effect.suspend(() => client === undefined ? Effect.flatMap(clientNumber, send) : send(client))
+    }
+
+    const emitFailed = (sample: InProgress, error: TinkerError.TinkerError, retrying: boolean, now: number): void => {
+      if (config.sampleNoRetries) return
+      api.emit({
+        _tag: "SampleFailed",
+        error,
+        retrying,
+        attempt: sample.attempts,
+        elapsed: now - sample.started
+      })
+    }
+
+    const emitFinal = (sample: InProgress, cause: Cause.Cause<TinkerError.TinkerError>, now: number): void => {
+      if (cause._tag !== "Fail") return
+      emitFailed(sample, cause.error, false, now)
+      api.emit({ _tag: "OperationFailed", error: cause.error })
+    }
+
+    const end = (answered: boolean, now: number) => {
+      progress.end(answered, now)
+      if (!sharedPoll) permits.leave(1)
+    }
+
+    const tracked = <A>(sample: InProgress, self: Effect.Effect<A, TinkerError.TinkerError>, clock: Clock.Clock) => {
+      sample.started = clock.unsafeCurrentTimeMillis()
+      progress.begin(sample.started)
+      return Effect.matchCauseEffect(self, {
+        onFailure: (cause) => {
+          const now = clock.unsafeCurrentTimeMillis()
+          end(false, now)
+          emitFinal(sample, cause, now)
+          sample.inFlight?.cancel()
+          return sample.accepted !== undefined && Cause.isInterrupted(cause)
+            ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(Errors.toSamplingCause(cause)))
+            : Effect.failCause(Errors.toSamplingCause(cause))
+        },
+        onSuccess: (value) => {
+          const now = clock.unsafeCurrentTimeMillis()
+          end(true, now)
+          Observer.finished("Sample", now - sample.started)
+          return Effect.succeed(value)
+        }
+      })
+    }
+
+    /** Counted as in progress and, unless the poll is shared, under a permit: one uninterruptible region for both. */
+    const inProgress = <A>(
+      sample: InProgress,
+      self: Effect.Effect<A, TinkerError.TinkerError>
+    ): Effect.Effect<A, TinkerError.SamplingError> =>
+      Effect.uninterruptibleMask((restore) => {
+        const begin = Effect.clockWith((clock) => tracked(sample, restore(self), clock))
+        return sharedPoll || permits.tryEnter(1) ? begin : Effect.zipRight(permits.enter(restore, 1), begin)
+      })
+
+    /** A sample whose result the server has lost is submitted as a new request. */
+    const resubmitted = <A>(attempt: Effect.Effect<A, TinkerError.TinkerError>, sample: InProgress) =>
+      Effect.catchTag(attempt, "FutureExpired", (error) =>
+        api.again({
+          name: Api.asample.name,
+          class: "resubmit",
+          error,
+          run: () => attempt,
+          onDecision: ({ delay, error }) =>
+            delay === undefined ? Effect.void : Effect.map(Clock.currentTimeMillis, (now) => {
+              sample.accepted = undefined
+              emitFailed(sample, error, true, now)
+            })
+        }))
+
+    const run = (method: string, options: SampleOptions) =>
+      Effect.suspend(() => {
+        const prompt = ModelInput.from(options.prompt)
+        const draft = SampleRequest.make(method, options, prompt, samplingSessionId, settings)
+        if (Either.isLeft(draft)) return Effect.fail(draft.left)
+        const sample: InProgress = {
+          from: from(method),
+          accepted: undefined,
+          attempts: 0,
+          started: 0,
+          inFlight: undefined
+        }
+        const attempt = once(draft.right, sample, promptBytes(prompt))
+        const work = inProgress(sample, config.sampleNoRetries ? attempt : resubmitted(attempt, sample))
+        const tokens = Observer.lengthOf(prompt)
+        Observer.tokensIn("Sample", tokens)
+        if (!api.tracing.spans) return work
+        return Tracing.within(`SamplingClient.${method}`, {
+          "tinker.sampling_session_id": samplingSessionId,
+          "tinker.model": model,
+          "tinker.tokens": tokens,
+          "tinker.num_samples": options.numSamples ?? 1
+        }, work)
+      })
+
+    return { run, events: Stream.fromPubSub(events) }
+  }
+)

@@ -1,0 +1,239 @@
+/**
+ * A request as it goes to the server, and its options.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import type * as Fiber from "effect/Fiber"
+import * as FiberRef from "effect/FiberRef"
+import * as GlobalValue from "effect/GlobalValue"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import type * as RetryPolicy from "../../RetryPolicy.js"
+import * as TinkerConfig from "../../TinkerConfig.js"
+import type * as TinkerError from "../../TinkerError.js"
+import type * as TinkerTransport from "../../TinkerTransport.js"
+import * as Endpoint from "../../wire/Endpoint.js"
+import type { Pool } from "../../wire/Endpoint.js"
+import type * as Errors from "./errors.js"
+import type * as Retry from "./retry.js"
+
+// -----------------------------------------------------------------------------
+// Endpoints prepared once: everything that does not depend on the request.
+// -----------------------------------------------------------------------------
+
+interface Details {
+  readonly attempt: number
+  readonly secret: string | undefined
+  readonly idempotencyKey: string | undefined
+  readonly headers: Readonly<Record<string, string>> | undefined
+  readonly timeout: Duration.DurationInput | undefined
+}
+
+interface Prepared {
+  readonly endpoint: Endpoint.Plain
+  /** Refuses path values that would lead elsewhere. */
+  readonly check: (encoded: Endpoint.Encoded) => Either.Either<Endpoint.Encoded, string>
+  readonly request: (encoded: Endpoint.Encoded, details: Details) => TinkerTransport.Request
+}
+
+const usual = Duration.seconds(60)
+
+/** An endpoint that keeps to the usual time takes that of the configuration; one that has reasons of its own does not. */
+const timeoutOf = (endpoint: Endpoint.Plain, config: TinkerConfig.Service): Duration.Duration => {
+  if (endpoint.retry === "poll") return config.pollTimeout
+  return Duration.equals(endpoint.timeout, usual) ? Option.getOrElse(config.timeout, () => usual) : endpoint.timeout
+}
+
+const escape = (value: string): string =>
+  value.split("/").map((segment) => encodeURIComponent(segment).replaceAll("%3A", ":")).join("/")
+
+const fill = (template: string, params: Readonly<Record<string, string>>): string =>
+  template.replaceAll(/\{([a-z_]+)\}/g, (_, name: string) => escape(params[name] ?? ""))
+
+const queryOf = (query: Readonly<Record<string, string>>): string => {
+  if (query === Endpoint.noQuery) return ""
+  const text = new URLSearchParams(query).toString()
+  return text === "" ? "" : `?${text}`
+}
+
+/**
+ * @internal
+ */
+export const prepare = (
+  config: TinkerConfig.Service
+): <Request, Response>(endpoint: Endpoint.Endpoint<Request, Response>) => Prepared => {
+  const known = new Map<unknown, Prepared>()
+  const { origin, pathname } = new URL(config.baseUrl)
+  const base = pathname.replace(/\/+$/, "")
+  const own = Object.fromEntries(Object.entries(config.headers).map(([name, value]) => [name, Redacted.value(value)]))
+  const userAgent = `effect-tinker/${TinkerConfig.version} (tinker ${TinkerConfig.wireVersion})`
+
+  const prepare = <Request, Response>(endpoint: Endpoint.Endpoint<Request, Response>): Prepared => {
+    const stated = config.paths[endpoint.name] ?? endpoint.path
+    const template = stated.startsWith("/api/v1/") ? `${config.apiPrefix}${stated.slice(7)}` : stated
+    const timeout = Duration.toMillis(timeoutOf(endpoint, config))
+    const fixed: Readonly<Record<string, string>> = {
+      accept: endpoint.response.contentType ?? "application/json",
+      "user-agent": userAgent,
+      ...(endpoint.method === "GET" ? {} : { "content-type": "application/json" }),
+      ...endpoint.headers,
+      ...own
+    }
+    const credential = endpoint.auth === "bearer" ? "authorization" : "x-api-key"
+    const scheme = endpoint.auth === "bearer" ? "Bearer " : ""
+    const usualHeaders: Readonly<Record<string, string>> = {
+      ...fixed,
+      "x-stainless-retry-count": "0",
+      "x-stainless-read-timeout": String(timeout / 1000),
+      [credential]: "",
+      ...(endpoint.method === "GET" ? {} : { "x-idempotency-key": "" })
+    }
+    const path = endpoint.params.length === 0 ? `${base}${template}` : undefined
+    // Those who call often add the same headers each time.
+    let added: Details["headers"]
+    let withAdded = usualHeaders
+    const finished = (headers: Details["headers"]): Readonly<Record<string, string>> => {
+      if (headers !== added) {
+        added = headers
+        withAdded = { ...usualHeaders, ...headers }
+      }
+      return withAdded
+    }
+
+    return {
+      endpoint,
+      check: (encoded) => {
+        for (const name of endpoint.params) {
+          const value = encoded.params[name] ?? ""
+          if (value === "") return Either.left(`${name} must not be empty`)
+          if (value.split("/").some((segment) => segment === "" || segment === "." || segment === "..")) {
+            return Either.left(`${name} is not a valid identifier`)
+          }
+        }
+        return Either.right(encoded)
+      },
+      request: (encoded, details) => {
+        const limit = details.timeout === undefined ? timeout : Duration.toMillis(details.timeout)
+        // The usual request copies one finished object; nothing is added to it, so its shape stays known.
+        const headers: Record<string, string> = { ...finished(details.headers) }
+        if (details.secret === undefined) delete headers[credential]
+        else headers[credential] = scheme + details.secret
+        if (details.idempotencyKey !== undefined) headers["x-idempotency-key"] = details.idempotencyKey
+        if (details.attempt > 0) headers["x-stainless-retry-count"] = String(details.attempt)
+        if (limit !== timeout) headers["x-stainless-read-timeout"] = String(limit / 1000)
+        return {
+          method: endpoint.method,
+          origin,
+          path: `${path ?? base + fill(template, encoded.params)}${queryOf(encoded.query)}`,
+          headers,
+          body: encoded.body,
+          pool: endpoint.pool,
+          timeout: limit,
+          maxBytes: config.maxResponseBytes
+        }
+      }
+    }
+  }
+
+  return (endpoint) => {
+    const found = known.get(endpoint)
+    if (found !== undefined) return found
+    const prepared = prepare(endpoint)
+    known.set(endpoint, prepared)
+    return prepared
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Tells a cost ledger whether an operation has been sent: what was never sent costs nothing.
+// -----------------------------------------------------------------------------
+
+const sentListener: FiberRef.FiberRef<(() => void) | undefined> = GlobalValue.globalValue(
+  "effect-tinker/internal/sent",
+  () => FiberRef.unsafeMake<(() => void) | undefined>(undefined)
+)
+
+const paidPools: ReadonlySet<Pool> = new Set<Pool>(["training", "sampling"])
+
+/**
+ * Calls `onSent` when the effect, or a fiber it starts, sends a request of a kind that is paid for.
+ *
+ * @internal
+ */
+export const onSent = (onSent: () => void) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.locallyWith(self, sentListener, (outer) => () => {
+    outer?.()
+    onSent()
+  })
+
+/**
+ * Says that the fiber sends such a request now.
+ *
+ * @internal
+ */
+export const notifySent = (pool: Pool, fiber: Pick<Fiber.RuntimeFiber<unknown, unknown>, "getFiberRef">): void => {
+  if (paidPools.has(pool)) fiber.getFiberRef(sentListener)?.()
+}
+
+/** @internal */
+export const markSent = <A, E, R>(pool: Pool, send: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  paidPools.has(pool)
+    ? Effect.withFiberRuntime((fiber) => {
+      notifySent(pool, fiber)
+      return send
+    })
+    : send
+
+// -----------------------------------------------------------------------------
+// Requests and their options.
+// -----------------------------------------------------------------------------
+
+/** @internal */
+export interface CallOptions {
+  /** Module and method for errors. Defaults to the endpoint. */
+  readonly from?: { readonly module: string; readonly method: string } | undefined
+  /** Id of the server-side operation, for errors. */
+  readonly requestId?: string | undefined
+  /** Names in lower case. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** One for all attempts of a call. Defaults to a fresh one. */
+  readonly idempotencyKey?: string | undefined
+  /** Of one attempt. */
+  readonly timeout?: Duration.DurationInput | undefined
+  /** Instead of the endpoint's policy. */
+  readonly retry?: RetryPolicy.Policy | undefined
+  /** Runs after each failure, when it is decided whether to try again. */
+  readonly onDecision?: ((decision: Retry.Decision) => Effect.Effect<void>) | undefined
+  /** Runs before each attempt but the first: admission. */
+  readonly beforeRetry?: Effect.Effect<void, TinkerError.TinkerError> | undefined
+  /** Called with the error of every failed attempt, retried or not. */
+  readonly onFailed?: ((error: TinkerError.TinkerError) => void) | undefined
+  /** Presented instead of the tenant's own. */
+  readonly credential?: Redacted.Redacted | undefined
+  /**
+   * Where to put the request in flight, for a caller that cancels it on interruption: one uninterruptible region then
+   * covers all its requests, instead of one for each. Without it a call cleans up after itself.
+   */
+  readonly slot?: RequestSlot | undefined
+}
+
+/** @internal */
+export interface RequestSlot {
+  inFlight: TinkerTransport.InFlight | undefined
+}
+
+/**
+ * A request as it goes to the server, the same for all its attempts.
+ *
+ * @internal
+ */
+export interface Call {
+  readonly endpoint: Prepared
+  readonly encoded: Endpoint.Encoded
+  readonly origin: Errors.Origin
+  readonly key: string | undefined
+  readonly options: CallOptions | undefined
+}

@@ -1,0 +1,168 @@
+/**
+ * Short-lived tokens in exchange for the credential: renewed in the background while they are good, on demand when they
+ * are about to end, by one exchange at a time however many callers wait for it.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Encoding from "effect/Encoding"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import type { TinkerError } from "../../TinkerError.js"
+import * as Logs from "../observability/logs.js"
+
+/** A background renewal happens this long before the end, an urgent one this long. */
+const early = 300_000
+const urgent = 60_000
+
+/** Never two renewals closer than this, however short a token lives. */
+const spacing = 10_000
+
+const afterFailure = 60_000
+
+/** Life we grant to a token whose end we cannot read. */
+const unknownLife = 120_000
+
+/**
+ * The claims of a token, not verified: it came from the server over TLS.
+ *
+ * @internal
+ */
+export const claims = (token: Redacted.Redacted): Either.Either<Readonly<Record<string, unknown>>, string> => {
+  const payload = Redacted.value(token).split(".")[1]
+  if (payload === undefined) return Either.left("not a token")
+  return Either.flatMap(Either.mapLeft(Encoding.decodeBase64UrlString(payload), () => "not base64url"), (text) => {
+    try {
+      const parsed: unknown = JSON.parse(text)
+      return typeof parsed === "object" && parsed !== null
+        ? Either.right(parsed as Readonly<Record<string, unknown>>)
+        : Either.left("claims are not an object")
+    } catch {
+      return Either.left("claims are not JSON")
+    }
+  })
+}
+
+interface Held {
+  readonly token: Redacted.Redacted
+  readonly received: number
+  readonly expires: number
+}
+
+/** @internal */
+export interface TokenExchange {
+  readonly token: Effect.Effect<Redacted.Redacted, TinkerError>
+  /** The token we hold, if it will do for now: no need to wait for `token`. */
+  readonly held: (now: number) => Redacted.Redacted | undefined
+  /**
+   * The server refused this token: if it is the one we hold, get another one before the next request. Refusals of many
+   * requests arrive one by one, also when the next token is already here.
+   */
+  readonly invalidate: (refused: string) => void
+}
+
+const hold = (token: Redacted.Redacted, now: number): Held => {
+  const exp = Either.match(claims(token), { onLeft: () => undefined, onRight: (record) => record["exp"] })
+  const expires = typeof exp === "number" && Number.isFinite(exp) ? exp * 1000 : now + unknownLife
+  return { token, received: now, expires }
+}
+
+/** When to renew: the usual margin, but never more than a part of the token's life, or a short one would never rest. */
+const dueBefore = (held: Held, margin: number, part: number): number =>
+  held.expires - Math.min(margin, Math.max(0, held.expires - held.received) * part)
+
+/** @internal */
+export const make = (
+  exchange: Effect.Effect<Redacted.Redacted, TinkerError>,
+  scope: Scope.Scope
+): TokenExchange => {
+  let held: Held | undefined
+  let inFlight: Fiber.Fiber<Redacted.Redacted, TinkerError> | undefined
+  let lastTry = Number.NEGATIVE_INFINITY
+  let watching = false
+
+  const renew = Effect.gen(function*() {
+    lastTry = yield* Clock.currentTimeMillis
+    const token = yield* exchange
+    held = hold(token, yield* Clock.currentTimeMillis)
+    return token
+  })
+
+  // Owned by the tenant, so that one caller leaving does not take the token from the others.
+  const shared: Effect.Effect<Redacted.Redacted, TinkerError> = Effect.uninterruptibleMask((restore) =>
+    Effect.suspend(() => {
+      const running = inFlight
+      if (running !== undefined) return restore(Fiber.join(running))
+      return Effect.interruptible(renew).pipe(
+        Effect.ensuring(Effect.sync(() => {
+          inFlight = undefined
+        })),
+        Effect.forkIn(scope),
+        Effect.tap((fiber) =>
+          Effect.sync(() => {
+            inFlight = fiber.unsafePoll() === null ? fiber : undefined
+          })
+        ),
+        Effect.flatMap((fiber) => restore(Fiber.join(fiber)))
+      )
+    })
+  )
+
+  const watch: Effect.Effect<void> = Effect.gen(function*() {
+    for (;;) {
+      const now = yield* Clock.currentTimeMillis
+      const due = held === undefined ? now + afterFailure : dueBefore(held, early, 0.5)
+      yield* Effect.sleep(Math.max(spacing, due - now))
+      const exit = yield* Effect.exit(shared)
+      if (Exit.isFailure(exit)) {
+        yield* Effect.logDebug("token renewal failed", exit.cause)
+        yield* Effect.sleep(afterFailure)
+      }
+    }
+  }).pipe(Logs.of("Credentials"))
+
+  const fetch: Effect.Effect<Redacted.Redacted, TinkerError> = Effect.suspend(() => {
+    if (watching) return shared
+    watching = true
+    return Effect.zipLeft(shared, Effect.forkIn(Effect.interruptible(watch), scope)).pipe(
+      Effect.onError(() =>
+        Effect.sync(() => {
+          watching = false
+        })
+      )
+    )
+  })
+
+  const usable = (now: number): Redacted.Redacted | undefined => {
+    if (held === undefined) return undefined
+    // Past its margin it is still good while a renewal is in progress or has just failed.
+    const good = now < dueBefore(held, urgent, 0.25) || (now < held.expires && now - lastTry < spacing)
+    return good ? held.token : undefined
+  }
+
+  return {
+    held: usable,
+    invalidate: (refused) => {
+      if (held !== undefined && Redacted.value(held.token) === refused) {
+        held = { ...held, expires: Math.min(held.expires, held.received) }
+      }
+    },
+    token: Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const current = held
+      if (current === undefined) return fetch
+      const good = usable(now)
+      if (good !== undefined) return Effect.succeed(good)
+      return Effect.catchAll(fetch, (error) =>
+        now < current.expires
+          ? Effect.as(
+            Effect.logWarning("token renewal failed, the old token is still used", error.message),
+            current.token
+          )
+          : Effect.fail(error))
+    })
+  }
+}
