@@ -63,7 +63,7 @@ const program = Effect.gen(function*() {
   })
 
   // Both kinds of answer are learned first, as a model that was trained on everything knows both.
-  for (let n = 0; n < 25; n++) yield* training.trainStep(data, "cross_entropy", adam).pipe(TinkerFuture.await)
+  for (let n = 0; n < 40; n++) yield* training.trainStep(data, "cross_entropy", adam).pipe(TinkerFuture.await)
   yield* Console.log(`before: ${yield* speak}`)
 
   // The reference is the model as it is now.
@@ -71,9 +71,9 @@ const program = Effect.gen(function*() {
   const reference = lossFnOutputs.map(({ logprobs }) => logprobs === undefined ? [] : TensorData.toArray(logprobs))
   const loss = preferChosen(reference)
 
-  for (let n = 1; n <= 16; n++) {
+  for (let n = 1; n <= 24; n++) {
     const pass = yield* training.forwardBackwardCustom(data, loss)
-    const update = yield* training.optimStep({ learningRate: adam.learningRate / 2 })
+    const update = yield* training.optimStep({ learningRate: adam.learningRate / 4 })
     const { metrics } = yield* pass
     yield* update
     if (n === 1 || n % 4 === 0) {

@@ -44,7 +44,7 @@ const small = (n: number, latency = 0, held = counter()) =>
 const options = {
   model: { baseModel: "local/tiny", rank: 8, seed: 1 },
   problems: Dataset.fromIterable(Array.from({ length: 4 }, (_, n) => small(n))),
-  learningRate: 2e-2,
+  learningRate: 2e-3,
   maxTokens: 4,
   groupSize: 6,
   groupsPerBatch: 2,
