@@ -98,7 +98,7 @@ export const fromSampler = (
   }))
 
 /**
- * A policy that gives these answers in turn, and the last one for ever after. For tests.
+ * A policy that gives these answers in turn, and repeats the last one. For tests.
  *
  * @since 0.1.0
  * @category testing

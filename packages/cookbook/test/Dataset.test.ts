@@ -107,7 +107,7 @@ describe("Dataset", () => {
       assert.deepStrictEqual(shuffled.skipped, skipped)
     }).pipe(Effect.scoped, Effect.provide(NodeContext.layer)))
 
-  it.effect("batches stay within an epoch; what is left over is told", () =>
+  it.effect("batches stay within an epoch; leftovers are reported", () =>
     Effect.gen(function*() {
       const batches = yield* collect(Dataset.batches(numbers(7), { size: 3, epochs: 2 }))
       assert.deepStrictEqual(batches.map(({ items }) => items), [[0, 1, 2], [3, 4, 5], [0, 1, 2], [3, 4, 5], []])

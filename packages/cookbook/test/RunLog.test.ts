@@ -111,7 +111,7 @@ describe("RunLog", () => {
 describe("RunConfig", () => {
   const config = Effect.runSync(Supervised.config({ model: "local/tiny", learningRate: 1e-3 }))
 
-  it("fields are overridden by name; what does not fit is told", () => {
+  it("fields are overridden by name; what does not fit is reported", () => {
     const changed = Either.getOrThrow(
       RunConfig.override(Supervised.Config, config, ["model.rank=8", "learningRate.decay=cosine", "model.baseModel=7"])
     )

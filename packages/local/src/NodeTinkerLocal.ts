@@ -67,7 +67,7 @@ export interface Options extends TinkerLocal.Options, ListenOptions {
   /** Where to keep checkpoints and records. Defaults to memory. */
   readonly directory?: string | undefined
   /**
-   * Accepts every key that starts with `tml-`, every host name and every web page: whoever reaches the port can do
+   * Accepts every key that starts with `tml-`, every host name and every web page: anyone who reaches the port can do
    * everything. Defaults to false.
    */
   readonly open?: boolean | undefined

@@ -1,5 +1,5 @@
 /**
- * A thread's processor, shared in slices of time. Work is a generator; whoever has work takes turns, first come first
+ * A thread's processor, shared in slices of time. Work is a generator; fibers with work take turns, first come first
  * served, and between two slices the event loop turns. A slice is counted from the loop's last turn, whatever has run
  * since: fibers woken by one another all run before it, so what they took is as much waiting for everyone else as the
  * work.

@@ -91,7 +91,7 @@ const allocate = <A>(model: LocalModel, make: () => A): Effect.Effect<A, EngineE
     catch: (cause) => new EngineError.ModelUnavailable({ model: model.name, description: `no memory: ${cause}` })
   })
 
-/** What a worker thread is told. @internal */
+/** Requests to a worker thread. @internal */
 export type Message =
   /** Which of the threads it is. */
   | { readonly _tag: "Thread"; readonly thread: number }
@@ -180,7 +180,7 @@ export const makeThreads: (
       (thread) =>
         Effect.gen(function*() {
           const worker = yield* manager.spawn<Message, Answer, never>({})
-          // a thread whose program cannot start is started again for ever, so the first answer has to come in time
+          // a thread whose program cannot start is restarted endlessly, so the first answer has to come in time
           yield* worker.executeEffect({ _tag: "Thread", thread }).pipe(
             Effect.timeoutFail({
               duration: startTimeout,

@@ -68,7 +68,7 @@ export interface ModelThread {
 // Tokens per turn: enough to be worth bringing the weights into place, few enough that others wait only milliseconds.
 const tokensPerTurn = 16
 
-// Whoever reads along sees words grow, at the price of more turns.
+// A reader sees words grow, at the price of more turns.
 const tokensPerSlice = 4
 
 /** @internal */
