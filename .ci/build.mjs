@@ -1,7 +1,7 @@
 // Writes the `tinker` command: a launcher that answers what needs nothing, and one file with all the rest, so that
 // starting it opens two files instead of some hundred.
 import { build } from "esbuild"
-import { chmodSync } from "node:fs"
+import { chmodSync, cpSync } from "node:fs"
 import { root } from "./packages.mjs"
 
 const dist = `${root}packages/cli/dist`
@@ -36,4 +36,11 @@ await build({
     setup: ({ onResolve }) => onResolve({ filter: /^\.\/main\.js$/ }, () => ({ path: app, external: true }))
   }]
 })
+// What the embedded backend looks for beside its code: the program of its threads, and the files of `local/chat`.
+await build({
+  ...shared,
+  entryPoints: [`${root}packages/local/src/internal/engine/NodeEngineWorker.ts`],
+  outfile: `${dist}/internal/engine/NodeEngineWorker.js`
+})
+cpSync(`${root}packages/local/models`, `${root}packages/cli/models`, { recursive: true })
 chmodSync(`${dist}/tinker.js`, 0o755)

@@ -7,6 +7,7 @@ import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as NodeWorker from "@effect/platform-node/NodeWorker"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { existsSync } from "node:fs"
 import { availableParallelism, freemem } from "node:os"
 import { Worker } from "node:worker_threads"
 import * as Engine from "./Engine.js"
@@ -46,6 +47,14 @@ export const bundledModels: Effect.Effect<ReadonlyArray<LocalModel.LocalModel>, 
 // Node runs no TypeScript: where the sources themselves are used, the loader that runs them is started in the thread too.
 const isSource = import.meta.url.endsWith(".ts")
 const program = new URL(`./internal/engine/NodeEngineWorker.${isSource ? "ts" : "js"}`, import.meta.url)
+
+/**
+ * Whether the program of the worker threads is installed: a bundle of one file may have left it behind.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export const hasThreads: boolean = existsSync(program)
 
 const spawn = (): Worker =>
   isSource

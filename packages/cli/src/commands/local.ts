@@ -54,7 +54,7 @@ const local = Effect.fnUntraced(function*(options: {
     port: options.port,
     host: options.host,
     directory,
-    threads: Option.getOrElse(options.threads, availableParallelism),
+    threads: Option.getOrElse(options.threads, () => backend.hasThreads ? availableParallelism() : undefined),
     modelDirectories: options.models,
     apiKeys,
     open: options.open,

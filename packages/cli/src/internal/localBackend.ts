@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as NodeEngine from "@effect-tinker/local/NodeEngine"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
 import * as Config from "effect/Config"
@@ -21,6 +22,9 @@ export const apiKey = TinkerLocal.apiKey
 
 /** @internal */
 export const serve = NodeTinkerLocal.serve
+
+/** @internal */
+export const hasThreads = NodeEngine.hasThreads
 
 /** @internal */
 export const directory: Effect.Effect<string> = Config.string("TINKER_LOCAL_DIR").pipe(
