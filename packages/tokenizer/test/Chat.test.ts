@@ -7,7 +7,7 @@ import { Chunk, Effect, Layer, Option, Stream } from "effect"
 import { chatml } from "./support/synthetic.js"
 import * as tiny from "./support/tiny.js"
 
-/** A sampler that says what it is told to, in order, and remembers what it was asked. */
+/** A sampler that returns scripted completions in order and records its prompts. */
 const scripted = (...answers: ReadonlyArray<string>) => {
   const prompts: Array<Int32Array> = []
   const stops: Array<unknown> = []

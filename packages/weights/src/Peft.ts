@@ -171,7 +171,7 @@ export const convert: (options: Options) => Effect.Effect<Summary, Failure, File
       const pairs = components.flatMap((component) => parts.get(component) ?? [])
       const missing = components.find((component) => !parts.has(component))
       if (missing !== undefined) {
-        return yield* new AdapterMismatch({ tensor: whole, description: `the adapter lacks its part ${missing}` })
+        return yield* new AdapterMismatch({ tensor: whole, description: `the adapter is missing its part ${missing}` })
       }
       const layer = /\.layers\.(\d+)\./.exec(whole)?.[1] ?? ""
       const outputs = [...shapes].find(([name]) =>

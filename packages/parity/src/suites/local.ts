@@ -73,7 +73,7 @@ const withVersion = Effect.fnUntraced(function*(version: string) {
   }).pipe(
     Effect.mapError((error) => new Differs({ suite: name, differences: [`the server does not start: ${error}`] }))
   )
-  // for a second of every three the server works on nothing, and says so to whoever polls
+  // for a second of every three the server works on nothing, and reports that to every poll
   yield* Effect.forkScoped(Effect.forever(Effect.gen(function*() {
     yield* Effect.sleep("2 seconds")
     yield* running.server.pause({ state: "paused_capacity", reason: "a rest" })

@@ -1,7 +1,7 @@
 /**
  * `--weights`: merged models and PEFT adapters of tiny random models, ours beside the Python cookbook's.
  */
-import { Adapter, Merge, Peft, Safetensors } from "@effect-tinker/weights"
+import { Merge, Peft, Safetensors } from "@effect-tinker/weights"
 import { FileSystem, Path } from "@effect/platform"
 import { Console, Effect, Schema } from "effect"
 import * as Python from "../Python.js"
@@ -128,7 +128,6 @@ export const weights: Suite = {
               )))
           if (configs[0] !== configs[1]) differences.push(`${family} peft: adapter_config.json\n${configs.join("\n")}`)
         }
-        yield* Adapter.open(at("adapter"))
       }
       yield* Console.log(
         JSON.stringify({ suite: name, families: Object.keys(made).length, merged, peft, different: differences.length })

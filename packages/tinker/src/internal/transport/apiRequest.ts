@@ -92,7 +92,7 @@ export const prepare = (
       ...(endpoint.method === "GET" ? {} : { "x-idempotency-key": "" })
     }
     const path = endpoint.params.length === 0 ? `${base}${template}` : undefined
-    // Those who call often add the same headers each time.
+    // Frequent callers add the same headers each time.
     let added: Details["headers"]
     let withAdded = usualHeaders
     const finished = (headers: Details["headers"]): Readonly<Record<string, string>> => {

@@ -12,7 +12,7 @@ import { fields } from "./json.js"
 import { isQuery, split } from "./qwen3.js"
 
 /**
- * How the model is told to call tools, after their list.
+ * Instructions for calling tools, after their list.
  *
  * @internal
  */
