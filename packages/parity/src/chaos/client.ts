@@ -218,7 +218,12 @@ const trainer = Effect.fnUntraced(function*(id: number) {
         if (checkpoint !== undefined) disposable.push(checkpoint)
         checkpoint = saved
       })
-    }))
+    })).pipe(
+      // A call that was left may have failed later: closing says so, and this program meant to leave it.
+      Effect.catchSomeDefect((defect) =>
+        defect instanceof TinkerError.UnobservedFailure ? Option.some(Effect.void) : Option.none()
+      )
+    )
   }
 })
 
@@ -341,6 +346,7 @@ const clients = Tinker.layer(options).pipe(
 NodeRuntime.runMain(
   main.pipe(
     Effect.provide(clients),
+    Effect.tapErrorCause((cause) => Effect.sync(() => unhandled.push(`main: ${Cause.pretty(cause)}`))),
     Effect.ensuring(Effect.sync(() => {
       clearInterval(watchdog)
       tell(overdue(0))
