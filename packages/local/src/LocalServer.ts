@@ -39,6 +39,7 @@ import * as samplers from "./internal/server/samplers.js"
 import * as sessions from "./internal/server/sessions.js"
 import * as settings from "./internal/server/settings.js"
 import * as trace from "./internal/server/trace.js"
+import type { LocalModel } from "./LocalModel.js"
 import type { Storage, StorageFailed } from "./Storage.js"
 
 /**
@@ -130,6 +131,8 @@ export interface Service {
   readonly handle: (request: Request) => Effect.Effect<Response, ConnectionDropped>
   /** Lets the event loop turn if it is due: between a caller in the same process and the server no socket does. */
   readonly breathe: Effect.Effect<void>
+  /** The models it serves. */
+  readonly models: ReadonlyArray<LocalModel>
   /** The names of the endpoints it serves. */
   readonly endpoints: ReadonlyArray<string>
   /** Stops working on what it accepted; polls say why. */
@@ -233,11 +236,12 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
       const { pause, resume } = yield* futures.Gate
       const { setConfig, setDynamic } = yield* settings.ServerInfo
       const { limits } = yield* settings.Settings
-      const { breathe } = yield* Engine
+      const { breathe, models } = yield* Engine
       const handle = makeHandle({ routes, accounts: yield* accounts.Accounts, faults: yield* Faults, limits })
       return LocalServer.of({
         handle: (request) => Effect.provide(handle(request), context),
         breathe,
+        models,
         endpoints: routes.map(({ name }) => name),
         pause,
         resume,
