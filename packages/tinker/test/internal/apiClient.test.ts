@@ -1,5 +1,6 @@
 import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
+import type { Clock } from "effect"
 import { Chunk, Effect, Fiber, Layer, Logger, Schedule, Schema, Stream, TestClock } from "effect"
 import { Credentials, RetryPolicy, TinkerConfig } from "effect-tinker"
 import { Api, ClientConfig, Endpoint } from "effect-tinker/wire"
@@ -38,6 +39,35 @@ describe("transport", () => {
       assert.deepStrictEqual(yield* Fiber.join(fiber), { ok: true })
       assert.strictEqual(new Set(seen.map(({ headers }) => headers["x-idempotency-key"])).size, 1)
       assert.deepStrictEqual(seen.map(({ headers }) => headers["x-stainless-retry-count"]), ["0", "1", "2"])
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("a wall clock that jumps, as after a machine has slept, does not use up the budget of retries", () => {
+    let hours = 0
+    const { client, seen } = script([
+      status(503),
+      () => {
+        hours = 5
+        return status(503)()
+      },
+      json({ ok: true })
+    ])
+    return Effect.gen(function*() {
+      const clock = yield* Effect.clock
+      const wall = (millis: number) => millis + hours * 3_600_000
+      const jumping: Clock.Clock = {
+        ...clock,
+        sleep: (duration) => clock.sleep(duration),
+        currentTimeNanos: clock.currentTimeNanos,
+        unsafeCurrentTimeNanos: () => clock.unsafeCurrentTimeNanos(),
+        unsafeCurrentTimeMillis: () => wall(clock.unsafeCurrentTimeMillis()),
+        currentTimeMillis: Effect.map(clock.currentTimeMillis, wall)
+      }
+      const { call } = yield* ApiClient.ApiClient
+      const fiber = yield* Effect.fork(Effect.withClock(call(submit, request), jumping))
+      yield* TestClock.adjust("3 seconds")
+      assert.deepStrictEqual(yield* Fiber.join(fiber), { ok: true })
+      assert.strictEqual(seen.length, 3)
     }).pipe(Effect.provide(live(client)))
   })
 
