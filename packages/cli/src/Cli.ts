@@ -20,13 +20,17 @@ import * as account from "./commands/account.js"
 import * as billing from "./commands/billing.js"
 import * as checkpoint from "./commands/checkpoint.js"
 import * as conformance from "./commands/conformance.js"
+import * as data from "./commands/data.js"
 import * as doctor from "./commands/doctor.js"
+import * as evaluation from "./commands/eval.js"
 import * as local from "./commands/local.js"
 import * as models from "./commands/models.js"
 import * as report from "./commands/report.js"
 import * as runs from "./commands/run.js"
+import * as records from "./commands/runs.js"
 import * as sampling from "./commands/sample.js"
 import * as session from "./commands/session.js"
+import * as train from "./commands/train.js"
 import * as watch from "./commands/watch.js"
 import * as CliFailure from "./internal/CliFailure.js"
 import * as CommandLine from "./internal/commandLine.js"
@@ -60,6 +64,10 @@ const commands = [
   runs.command,
   checkpoint.command,
   session.command,
+  train.command,
+  data.command,
+  evaluation.command,
+  records.command,
   models.sampler,
   sampling.sample,
   sampling.chat,
@@ -81,7 +89,8 @@ const commands = [
 export const grammar: Grammar.CommandSpec = Grammar.readTree(
   root.descriptor,
   "Fine-tune language models with Tinker: runs, checkpoints, sampling and a local backend.",
-  commands.map(({ descriptor }) => descriptor)
+  commands.map(({ descriptor }) => descriptor),
+  { runs: "list" }
 )
 
 const warnOfSettings = Layer.effectDiscard(

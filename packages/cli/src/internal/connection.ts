@@ -13,6 +13,8 @@ import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as RestClient from "effect-tinker/RestClient"
 import * as RetryPolicy from "effect-tinker/RetryPolicy"
+import type * as ServiceClient from "effect-tinker/ServiceClient"
+import * as Tinker from "effect-tinker/Tinker"
 import * as TinkerConfig from "effect-tinker/TinkerConfig"
 import * as TinkerError from "effect-tinker/TinkerError"
 import type * as TinkerTransport from "effect-tinker/TinkerTransport"
@@ -130,7 +132,9 @@ const neighbourKey = Effect.gen(function*() {
   return Option.getOrUndefined(yield* (yield* embedded).keyOf(url))
 })
 
-const given = Effect.gen(function*() {
+/** What the flags ask for; a request may take so long unless they say otherwise. */
+const given = (timeout: Duration.Duration | undefined) =>
+  Effect.gen(function*() {
   const flags = yield* Connection
   const here = (yield* isLocal) ? yield* embedded : undefined
   const level = yield* FiberRef.get(FiberRef.currentMinimumLogLevel)
@@ -141,7 +145,7 @@ const given = Effect.gen(function*() {
     // Its requests never leave this process; elsewhere the environment says what is allowed.
     allowInsecure: here === undefined ? undefined : true,
     projectId: Option.getOrUndefined(flags.project),
-    timeout: Option.getOrElse(flags.timeout, () => defaultTimeout),
+    timeout: Option.getOrElse(flags.timeout, () => timeout),
     // `--log-level debug` asks what the command does, which is what it sends.
     log: LogLevel.lessThanEqual(level, LogLevel.Debug) ? "debug" as const : undefined,
     // A person is waiting: report an account without credit immediately.
@@ -153,7 +157,7 @@ const given = Effect.gen(function*() {
 /** @internal */
 export const config: Layer.Layer<TinkerConfig.TinkerConfig, Failure, Environment> = Layer.effect(
   TinkerConfig.TinkerConfig,
-  Effect.flatMap(given, TinkerConfig.fromEnv)
+  Effect.flatMap(given(defaultTimeout), TinkerConfig.fromEnv)
 )
 
 /** The transport, and an `HttpClient` for what lies elsewhere: signed URLs, the hub. */
@@ -167,7 +171,7 @@ export const network: Layer.Layer<Network, Failure, Environment> = Layer.unwrapE
     Connection
   > {
     return (yield* isLocal)
-      ? (yield* embedded).layer
+      ? (yield* embedded).layer()
       : Layer.merge(NodeTinker.layerEnv(), FetchHttpClient.layer)
   })
 )
@@ -232,6 +236,27 @@ export const sampling: Layer.Layer<OpenAiCompat.OpenAiCompat | RestClient.RestCl
     Layer.provide(NodeCredentials.layer),
     Layer.provideMerge(rest)
   )
+
+/**
+ * Clients for work of hours: requests wait and are retried as the SDK has it, and the embedded backend uses all cores.
+ *
+ * @internal
+ */
+export const training: Layer.Layer<
+  ServiceClient.ServiceClient | RestClient.RestClient | TinkerConfig.TinkerConfig,
+  Failure,
+  Environment
+> = Layer.unwrapEffect(
+  Effect.gen(function*() {
+    // Without credit a run waits, visibly, instead of losing the steps since its last checkpoint.
+    const options = { ...yield* given(undefined), billingPause: undefined }
+    const transport: Layer.Layer<TinkerTransport.TinkerTransport, Failure, FileSystem.FileSystem | Path.Path> =
+      (yield* isLocal)
+        ? (yield* embedded).layer({ threads: true })
+        : NodeTinker.layerEnv()
+    return Tinker.layerEnv(options).pipe(Layer.provide(NodeCredentials.layer), Layer.provide(transport))
+  })
+)
 
 /**
  * A request that a person is waiting for: bounded by `--timeout`, whatever it waits for.
