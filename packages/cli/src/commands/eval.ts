@@ -116,7 +116,9 @@ const evaluate = Effect.fnUntraced(
     const versus = Option.map(second, (other) => compared(first, other))
     const names = Object.keys(first.metrics)
     yield* output.print({
-      title: `${text.count(first.examples.length, "example")}${
+      title: `${flags.target}${
+        Option.match(flags.compare, { onNone: () => "", onSome: (other) => `, compared with ${other}` })
+      }, ${text.count(first.examples.length, "example")}${
         Option.match(versus, {
           onNone: () => "",
           onSome: ({ better, same, worse }) => `: better on ${better}, worse on ${worse}, the same on ${same}`
@@ -124,8 +126,8 @@ const evaluate = Effect.fnUntraced(
       }`,
       columns: [
         { header: "Metric", keep: true },
-        { header: flags.target, align: "right" },
-        ...(Option.isSome(flags.compare) ? [{ header: flags.compare.value, align: "right" as const }] : [])
+        { header: "Value", align: "right" },
+        ...(Option.isSome(flags.compare) ? [{ header: "Compared", align: "right" as const }] : [])
       ],
       rows: names.map((name) => [
         name,

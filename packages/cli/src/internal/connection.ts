@@ -25,6 +25,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberRef from "effect/FiberRef"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import * as prompt from "../terminal/prompt.js"
@@ -84,31 +85,15 @@ export const readSecret = Effect.fnUntraced(function*(option: string, source: st
   )
 })
 
-const onOrOff = ["1", "true", "yes", "on", "0", "false", "no", "off"]
-
-/** Settings that take one of a few words, and what any other word means. */
-const wordSettings = [
-  { name: "TINKER_LOG", words: ["debug", "info"], otherwise: "nothing is logged" },
-  { name: "TINKER_TELEMETRY", words: onOrOff, otherwise: "telemetry is off" },
-  { name: "TINKER_ALLOW_INSECURE", words: onOrOff, otherwise: "insecure addresses are refused" }
-]
-
 /**
  * What the environment asks for in words that mean nothing.
  *
  * @internal
  */
-export const misunderstoodSettings: Effect.Effect<ReadonlyArray<string>> = Effect.forEach(
-  wordSettings,
-  ({ name, otherwise, words }) =>
-    Effect.map(
-      Effect.orElseSucceed(Config.string(name), () => ""),
-      (value) =>
-        value === "" || words.includes(value.toLowerCase())
-          ? []
-          : [`${name}=${value} is not understood, so ${otherwise}: write ${words.join(", ")}`]
-    )
-).pipe(Effect.map((found) => found.flat()))
+export const misunderstoodSettings: Effect.Effect<ReadonlyArray<string>> = Effect.orElseSucceed(
+  TinkerConfig.misunderstoodSettings,
+  () => []
+)
 
 const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection> = Effect.gen(function*() {
   const { baseUrl } = yield* Connection
@@ -154,10 +139,13 @@ const given = (timeout: Duration.Duration | undefined) =>
   } satisfies TinkerConfig.Options
 })
 
+/** The command itself has warned of settings that are not understood. */
+const quietly = Logger.withMinimumLogLevel(LogLevel.None)
+
 /** @internal */
 export const config: Layer.Layer<TinkerConfig.TinkerConfig, Failure, Environment> = Layer.effect(
   TinkerConfig.TinkerConfig,
-  Effect.flatMap(given(defaultTimeout), TinkerConfig.fromEnv)
+  Effect.flatMap(given(defaultTimeout), (options) => quietly(TinkerConfig.fromEnv(options)))
 )
 
 /** The transport, and an `HttpClient` for what lies elsewhere: signed URLs, the hub. */

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
-import { extname, resolve } from "node:path"
+import { dirname, extname, join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 import { CliFailure } from "./CliFailure.js"
 
@@ -18,11 +18,13 @@ const stripsTypes = (): boolean => {
   return "typescript" in features && features.typescript !== false
 }
 
-/** The loader, where it is installed. */
+/** The loader, where it is installed: its module for `import`, which `require.resolve` would not find. */
 const findLoader = (file: string): string | undefined => {
   for (const from of [file, import.meta.url]) {
     try {
-      return createRequire(from).resolve("tsx/esm/api")
+      const manifest = createRequire(from).resolve("tsx/package.json")
+      const loader = join(dirname(manifest), "dist", "esm", "api", "index.mjs")
+      if (existsSync(loader)) return loader
     } catch {
       // not there
     }

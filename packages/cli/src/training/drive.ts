@@ -98,11 +98,10 @@ export const drive: <E, R>(
   const { stderr } = yield* Stdio
   const before = yield* RunLog.read(directory)
   const wasComplete = Option.exists(Option.flatMap(before, ({ ended }) => ended), ({ complete }) => complete)
-  if (wasComplete) yield* output.note(`The run in ${directory} is complete: nothing is left to do`)
-  else if (Option.isSome(before)) {
+  if (Option.isSome(before) && !wasComplete) {
     const step = yield* lastSaved(directory)
     yield* output.note(`Resuming the run in ${directory} at step ${Option.getOrElse(step, () => 0)}`)
-  } else yield* output.note(`The run is recorded in ${directory}`)
+  } else if (!wasComplete) yield* output.note(`The run is recorded in ${directory}`)
 
   let steps = 0
   let outOfBudget = false
@@ -151,9 +150,10 @@ export const drive: <E, R>(
     Effect.scoped,
     // By now the trainer has saved.
     Effect.onInterrupt(() => Effect.orDie(sayHowToResume(directory))),
-    Effect.tapError(() => Effect.orDie(sayHowToResume(directory)))
+    Effect.tapError(() => steps === 0 ? Effect.void : Effect.orDie(sayHowToResume(directory)))
   )
   yield* work
+  if (wasComplete) yield* output.note(`The run in ${directory} is complete: nothing is left to do`)
 
   const after = yield* RunLog.read(directory)
   const totals = yield* Effect.transposeMapOption(ledger, ({ totals }) => totals)
