@@ -120,7 +120,8 @@ const stderrLogger = (write: (line: string) => void) =>
   Logger.make(({ logLevel, message }) => {
     const parts = Array.isArray(message) ? message : [message]
     const line = parts.map((part) => typeof part === "string" ? part : JSON.stringify(part)).join(" ")
-    write(`${logLevel.label.toLowerCase()}: ${text.safe(line)}\n`)
+    const label = logLevel._tag === "Warning" ? "warning" : logLevel.label.toLowerCase()
+    write(`${label}: ${text.safe(line)}\n`)
   })
 
 /**

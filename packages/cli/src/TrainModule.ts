@@ -81,9 +81,12 @@ const isGroup = (u: unknown): u is Environment.Group<unknown, Services> =>
   Predicate.hasProperty(u, "make") && typeof u.make === "function" &&
   Predicate.hasProperty(u, "compare") && typeof u.compare === "function"
 
-/** A dataset says nothing of its rows before they are read: those of a list are looked at. */
+/** A dataset says nothing of its rows before they are read, so it is taken at its word. */
+const isProblemSet = (u: unknown): u is ProblemSet => Dataset.isDataset(u)
+
+/** The rows of a list are looked at. */
 const problemsOf = (u: unknown): ProblemSet | string => {
-  if (Dataset.isDataset(u)) return u as ProblemSet
+  if (isProblemSet(u)) return u
   if (!Predicate.isIterable(u) || typeof u === "string") return "are neither a dataset nor a list"
   const list = Array.from(u)
   const wrong = list.findIndex((item) => !isGroup(item))
@@ -94,23 +97,23 @@ const problemsOf = (u: unknown): ProblemSet | string => {
     : `have something else than a problem at index ${wrong}: make them with Environment.problem`
 }
 
+/** Settings and limits are numbers and functions with defaults; the trainer refuses what it cannot use. */
+const isDefinition = (u: unknown): u is Exclude<Environments, Problems> =>
+  Predicate.hasProperty(u, "problems") && !Dataset.isDataset(u)
+
 /**
  * The environments of a module's default export, or what is wrong with it.
  *
  * @internal
  */
 export const environmentsOf = (u: unknown): Loaded | string => {
-  const more = Predicate.hasProperty(u, "problems") && !Dataset.isDataset(u) ? u : undefined
-  const problems = problemsOf(more?.problems ?? u)
+  const given = isDefinition(u) ? u : { problems: u }
+  const problems = problemsOf(given.problems)
   if (typeof problems === "string") return `its problems ${problems}`
-  const test = Predicate.hasProperty(more, "test") && more.test !== undefined ? problemsOf(more.test) : undefined
+  const more = isDefinition(u) ? u : undefined
+  const test = more?.test === undefined ? undefined : problemsOf(more.test)
   if (typeof test === "string") return `its test problems ${test}`
-  return {
-    problems,
-    test,
-    settings: Predicate.hasProperty(more, "settings") && Predicate.isRecord(more.settings) ? more.settings : undefined,
-    limits: Predicate.hasProperty(more, "limits") && Predicate.isRecord(more.limits) ? more.limits : undefined
-  } as Loaded
+  return { problems, test, settings: more?.settings, limits: more?.limits }
 }
 
 /**

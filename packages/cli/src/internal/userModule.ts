@@ -35,10 +35,11 @@ const findLoader = (file: string): string | undefined => {
 const importFile = async (file: string, loader: string | undefined): Promise<unknown> => {
   const url = pathToFileURL(file).href
   if (loader === undefined) return import(url)
-  // For as long as the process lives: the module may import others later.
-  const { register } = await import(pathToFileURL(loader).href)
-  register()
-  return import(url)
+  const { tsImport } = await import(pathToFileURL(loader).href)
+  const loaded: unknown = await tsImport(url, import.meta.url)
+  // Without "type": "module" in its package.json it is read as CommonJS, whose exports are one default.
+  const exported = Predicate.hasProperty(loaded, "default") ? loaded.default : undefined
+  return Predicate.hasProperty(exported, "__esModule") ? exported : loaded
 }
 
 const adviceOn = (cause: unknown): string => {

@@ -31,13 +31,13 @@ const figures = (metrics: RunLog.Metrics): string =>
   Object.entries(metrics).map(([name, value]) => `${name} ${figure(value)}`).join(", ")
 
 /** What a step is known by, beside its loss. */
-const headlines = ["reward", "env/all/reward/total", "accuracy", "kl_reference"]
+const headlines = ["env/all/reward", "accuracy", "kl_reference"]
 
 const describeStep = (report: Trainer.StepReport): string => {
   const of = Option.match(report.totalSteps, { onNone: () => "", onSome: (total) => `/${total}` })
   const more = headlines.flatMap((name) => {
     const value = report.metrics[name]
-    return value === undefined ? [] : [`, ${name.replace(/^env\/all\/|\/total$/g, "")} ${figure(value)}`]
+    return value === undefined ? [] : [`, ${name.replace("env/all/", "")} ${figure(value)}`]
   })
   return `step ${report.step}${of}: loss ${figure(report.loss)}${more.join("")}`
 }
