@@ -116,13 +116,21 @@ const quietConsole = Effect.map(Console.consoleWith(Effect.succeed), (console) =
   error: () => Effect.void
 }))
 
-const stderrLogger = (write: (line: string) => void) =>
-  Logger.make(({ logLevel, message }) => {
+/** That are remembered. */
+const mostWarnings = 1000
+
+/** A warning is said once, however often it is logged: a row that is skipped is skipped in every epoch. */
+const stderrLogger = (write: (line: string) => void) => {
+  const warned = new Set<string>()
+  return Logger.make(({ logLevel, message }) => {
     const parts = Array.isArray(message) ? message : [message]
     const line = parts.map((part) => typeof part === "string" ? part : JSON.stringify(part)).join(" ")
-    const label = logLevel._tag === "Warning" ? "warning" : logLevel.label.toLowerCase()
-    write(`${label}: ${text.safe(line)}\n`)
+    const isWarning = logLevel._tag === "Warning"
+    if (isWarning && warned.has(line)) return
+    if (isWarning && warned.size < mostWarnings) warned.add(line)
+    write(`${isWarning ? "warning" : logLevel.label.toLowerCase()}: ${text.safe(line)}\n`)
   })
+}
 
 /**
  * What the process should end with: 0 done, 1 failed, 2 wrong command line, 130 interrupted.

@@ -42,12 +42,17 @@ const describeStep = (report: Trainer.StepReport): string => {
   return `step ${report.step}${of}: loss ${figure(report.loss)}${more.join("")}`
 }
 
-/** Steps that may be submitted when the budget is looked at. */
-const ahead = 3
+/** What the next step may cost, in steps so far: their costs differ. */
+const margin = 2
 
-/** Whether the steps that come next may not fit into the budget any more. */
-const isSpent = ({ budget, spent }: CostLedger.Totals, steps: number): boolean =>
-  budget !== undefined && budget - spent < ahead * (spent / Math.max(1, steps))
+/**
+ * Whether the next step may not fit into the budget any more. One step is usually submitted behind those that have been
+ * reported. The ledger refuses what would exceed the budget all the same, but a run that ends by itself is saved.
+ */
+const isSpent = ({ budget, reserved, spent }: CostLedger.Totals, steps: number): boolean => {
+  const used = spent + reserved
+  return budget !== undefined && budget - used < margin * used / (steps + 1)
+}
 
 const money = (totals: CostLedger.Totals, inTokens: boolean): string =>
   inTokens ? text.count(totals.spent, "token") : String(Number(totals.spent.toFixed(4)))
