@@ -14,7 +14,6 @@ import type * as Datum from "effect-tinker/Datum"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as TensorData from "effect-tinker/TensorData"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { CliFailure } from "../internal/CliFailure.js"
@@ -149,7 +148,7 @@ const check = Effect.fnUntraced(
   }) {
     const output = yield* Output
     const { stdout } = yield* Stdio
-    const price = Option.isNone(flags.price) ? undefined : yield* Either.map(setup.parsePrice(flags.price.value), (p) => p)
+    const price = Option.isNone(flags.price) ? undefined : yield* setup.parsePrice(flags.price.value)
     const kind = yield* dataFile.detect(flags.file)
     const renderer = yield* setup.rendererFor(flags.model, flags)
     const tally = yield* read(flags, kind, { renderer, maxLength: Option.getOrUndefined(flags.maxLength) })

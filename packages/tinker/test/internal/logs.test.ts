@@ -31,13 +31,14 @@ describe("what servers say", () => {
             : undefined,
         other: (seen) =>
           seen.path === "/api/v1/create_session"
-            ? new Response(JSON.stringify({ session_id: "session-1", info_message: forged, error_message: forged }), {
+            ? {
+              ...Server.json({ session_id: "session-1", info_message: forged, error_message: forged }),
               headers: {
                 "content-type": "application/json",
                 "x-deprecation-note": `use ${key} \u0080 tml-abcdefgh`,
                 "x-deprecation-level": "error"
               }
-            })
+            }
             : undefined
       })
       const lines = yield* logged(
