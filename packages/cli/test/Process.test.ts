@@ -15,8 +15,8 @@ import { hub } from "./fixtures/hub.js"
 import { hasTmux, make } from "./fixtures/process.js"
 import type { Env, Tinker } from "./fixtures/process.js"
 import { rows } from "./fixtures/rows.js"
-import * as training from "./fixtures/training.js"
 import type { Place, Row } from "./fixtures/rows.js"
+import * as training from "./fixtures/training.js"
 import { wire } from "./fixtures/wire.js"
 
 let cli: Tinker

@@ -51,7 +51,18 @@ const seriesOf = (directory: string) =>
 describe.sequential("tinker train", { timeout: 300_000 }, () => {
   it("sft: learns, holds rows out, records the run; eval and runs find it there", async () => {
     const { json, tinker } = place()
-    const sft = ["train", "sft", "chats.jsonl", ...tiny, "--batch-size", "4", "--epochs", "4", "--learning-rate", "2e-3"]
+    const sft = [
+      "train",
+      "sft",
+      "chats.jsonl",
+      ...tiny,
+      "--batch-size",
+      "4",
+      "--epochs",
+      "4",
+      "--learning-rate",
+      "2e-3"
+    ]
     const trained = await json(...sft, "--eval-split", "0.2", "--out", "runs/chats")
     assert.strictEqual(trained.complete, true)
     assert.isBelow(trained.loss, 0.8 * trained.first_loss)
@@ -80,7 +91,16 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
     const compared = await json("eval", "runs/chats", "--on", "chats.jsonl", "--compare", "local/tiny")
     assert.isBelow(compared.metrics.nll, compared.compare_metrics.nll)
     assert.deepStrictEqual([compared.better, compared.worse, compared.same], [12, 0, 0])
-    const scored = await json("eval", trained.sampler_path, "--on", "chats.jsonl", "--scorer", "scorer.mjs", "--limit", "3")
+    const scored = await json(
+      "eval",
+      trained.sampler_path,
+      "--on",
+      "chats.jsonl",
+      "--scorer",
+      "scorer.mjs",
+      "--limit",
+      "3"
+    )
     assert.isAtLeast(scored.metrics.score, 0.5)
     assert.strictEqual(scored.examples.length, 3)
     assert.strictEqual(scored.examples[0].expected, "Ahoy!")
@@ -142,7 +162,17 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
 
   it("data check: what is trained on, what is skipped and why, lengths, tokens and cost", async () => {
     const { json, tinker } = place()
-    const checked = await json("data", "check", "flawed.jsonl", "--model", "local/tiny", "--price", "train=2", "--epochs", "3")
+    const checked = await json(
+      "data",
+      "check",
+      "flawed.jsonl",
+      "--model",
+      "local/tiny",
+      "--price",
+      "train=2",
+      "--epochs",
+      "3"
+    )
     assert.strictEqual(checked.kept, 4)
     assert.deepStrictEqual(checked.skipped, { empty: 1, malformed: 2 })
     assert.deepStrictEqual(checked.skipped_rows.map(({ row }: { readonly row: number }) => row), [5, 6, 7])
@@ -163,8 +193,14 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
     const { cwd, fails } = place()
     assert.match(await fails("train", "sft", "none.jsonl", ...tiny), /^1 error: No such file or directory: none\.jsonl/)
     assert.match(await fails("train", "sft", "empty.jsonl", ...tiny), /^1 error: empty\.jsonl has no rows to train on/)
-    assert.match(await fails("train", "sft", "pairs.jsonl", ...tiny), /^2 error: pairs\.jsonl has pairs[\s\S]*train dpo/)
-    assert.match(await fails("train", "dpo", "chats.jsonl", ...tiny), /^2 error: chats\.jsonl has chats, not preferences/)
+    assert.match(
+      await fails("train", "sft", "pairs.jsonl", ...tiny),
+      /^2 error: pairs\.jsonl has pairs[\s\S]*train dpo/
+    )
+    assert.match(
+      await fails("train", "dpo", "chats.jsonl", ...tiny),
+      /^2 error: chats\.jsonl has chats, not preferences/
+    )
     assert.match(await fails("train", "sft", "chats.jsonl"), /^2 error: .*--model/)
     assert.match(
       await fails("train", "sft", "chats.jsonl", ...tiny, "adam.clop=1"),
@@ -174,11 +210,23 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
       await fails("train", "sft", "chats.jsonl", ...tiny, "--eval-split", "1"),
       /^2 error: --eval-split must be at least 0 and less than 1/
     )
-    assert.match(await fails("train", "sft", "chats.jsonl", "--model", "some/thing"), /^2 error: No learning rate is known/)
-    assert.match(await fails("train", "sft", "chats.jsonl", ...tiny, "--budget", "1"), /^2 error: --budget needs prices/)
-    assert.match(await fails("train", "rl", "no-env.mjs", ...tiny), /^1 error: .*no environment: its problems have something/)
+    assert.match(
+      await fails("train", "sft", "chats.jsonl", "--model", "some/thing"),
+      /^2 error: No learning rate is known/
+    )
+    assert.match(
+      await fails("train", "sft", "chats.jsonl", ...tiny, "--budget", "1"),
+      /^2 error: --budget needs prices/
+    )
+    assert.match(
+      await fails("train", "rl", "no-env.mjs", ...tiny),
+      /^1 error: .*no environment: its problems have something/
+    )
     assert.match(await fails("train", "rl", "no-default.mjs", ...tiny), /^1 error: .*has no default export/)
-    assert.match(await fails("train", "distill", "pairs.jsonl", ...tiny, "--teacher", "x"), /^2 error: --teacher must be/)
+    assert.match(
+      await fails("train", "distill", "pairs.jsonl", ...tiny, "--teacher", "x"),
+      /^2 error: --teacher must be/
+    )
     assert.match(await fails("eval", "local/tiny"), /^2 error: There is nothing to evaluate on/)
     assert.match(
       await fails("eval", "local/tiny", "--on", "chats.jsonl", "--scorer", "no-scorer.mjs"),

@@ -50,8 +50,7 @@ const rowsOf = (file: string, kind: dataFile.Kind, options: Example.RenderOption
       Effect.flatMap(Preference.toPair(pair, options), ({ chosen, rejected }) =>
         Effect.all([weighed(chosen), weighed(rejected)])))
     : Dataset.mapEffect(dataFile.examples(file, kind), (example) =>
-      Effect.map(Effect.flatMap(Example.toDatum(example, options), weighed), (row) =>
-        [row]))
+      Effect.map(Effect.flatMap(Example.toDatum(example, options), weighed), (row) => [row]))
 
 /** The value below which a share of the sorted values lies. */
 const quantile = (sorted: ReadonlyArray<number>, share: number): number =>
@@ -75,7 +74,9 @@ const histogram = (sorted: ReadonlyArray<number>): ReadonlyArray<Bucket> => {
 }
 
 /** Runs of tokens that are all trained on, or all not. */
-const spans = ({ tokens, weights }: Weighed): ReadonlyArray<{ readonly trained: boolean; readonly ids: Array<number> }> => {
+const spans = (
+  { tokens, weights }: Weighed
+): ReadonlyArray<{ readonly trained: boolean; readonly ids: Array<number> }> => {
   const found: Array<{ readonly trained: boolean; readonly ids: Array<number> }> = []
   tokens.forEach((token, i) => {
     const trained = (weights[i] ?? 0) > 0
@@ -128,9 +129,10 @@ const read = Effect.fnUntraced(function*(
 const describeSkipped = ({ skipped }: Tally): string =>
   skipped.length === 0
     ? "none"
-    : Object.entries(Dataset.countSkipped(skipped)).map(([reason, count]) => `${count} ${reason.replace("_", " ")}`).join(
-      ", "
-    )
+    : Object.entries(Dataset.countSkipped(skipped)).map(([reason, count]) => `${count} ${reason.replace("_", " ")}`)
+      .join(
+        ", "
+      )
 
 /** Rows that would not be trained on, listed. */
 const listed = 10

@@ -16,11 +16,11 @@ import * as live from "../internal/connection.js"
 import * as userModule from "../internal/userModule.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
-import type * as TrainModule from "../TrainModule.js"
 import * as dataFile from "../training/dataFile.js"
 import { figure } from "../training/drive.js"
 import * as measure from "../training/measure.js"
 import * as setup from "../training/setup.js"
+import type * as TrainModule from "../TrainModule.js"
 import { environments } from "./train.js"
 
 const isScorer = (u: unknown): u is TrainModule.Scorer => typeof u === "function"
@@ -60,8 +60,11 @@ const measureBy = Effect.fnUntraced(function*(flags: Flags) {
     }
     const loaded = yield* environments(flags.env.value)
     return (sampler: SamplingClient.Service) =>
-      Effect.flatMap(rendererOf(sampler), (renderer) =>
-        measure.rollouts(sampler, { environments: loaded, renderer, limit, groupSize: flags.groupSize, drawing }))
+      Effect.flatMap(
+        rendererOf(sampler),
+        (renderer) =>
+          measure.rollouts(sampler, { environments: loaded, renderer, limit, groupSize: flags.groupSize, drawing })
+      )
   }
   if (Option.isNone(flags.on)) {
     return yield* usage("There is nothing to evaluate on", "Name a file with --on, or an environment with --env.")
@@ -71,8 +74,10 @@ const measureBy = Effect.fnUntraced(function*(flags: Flags) {
     yield* dataFile.requireFile(file)
     const score = yield* scorerOf(flags.scorer.value)
     return (sampler: SamplingClient.Service) =>
-      Effect.flatMap(rendererOf(sampler), (renderer) =>
-        measure.scores(sampler, { file, renderer, limit, score, drawing }))
+      Effect.flatMap(
+        rendererOf(sampler),
+        (renderer) => measure.scores(sampler, { file, renderer, limit, score, drawing })
+      )
   }
   const kind = yield* dataFile.detect(file)
   return (sampler: SamplingClient.Service) =>
@@ -110,7 +115,9 @@ const evaluate = Effect.fnUntraced(
     if (first.skipped.length > 0) {
       const [skipped] = first.skipped
       yield* output.warn(
-        `${text.count(first.skipped.length, "row")} skipped; the first is row ${(skipped?.origin.row ?? 0) + 1}: ${skipped?.detail}`
+        `${text.count(first.skipped.length, "row")} skipped; the first is row ${
+          (skipped?.origin.row ?? 0) + 1
+        }: ${skipped?.detail}`
       )
     }
     const versus = Option.map(second, (other) => compared(first, other))

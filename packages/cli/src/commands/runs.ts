@@ -187,7 +187,9 @@ const show = Effect.fnUntraced(function*({ directory }: { readonly directory: st
       ...run.checkpoints.map(({ expiresAt, name, samplerPath, statePath, step }) =>
         [
           `Checkpoint ${name}`,
-          `${samplerPath ?? statePath} (step ${step}${expiresAt === undefined ? "" : `, expires ${text.ago(expiresAt, now)}`})`
+          `${samplerPath ?? statePath} (step ${step}${
+            expiresAt === undefined ? "" : `, expires ${text.ago(expiresAt, now)}`
+          })`
         ] as const
       )
     ]

@@ -32,10 +32,10 @@ import type * as Stream from "effect/Stream"
 import { CliFailure, usage } from "../internal/CliFailure.js"
 import * as live from "../internal/connection.js"
 import * as userModule from "../internal/userModule.js"
-import * as TrainModule from "../TrainModule.js"
 import * as dataFile from "../training/dataFile.js"
 import { drive } from "../training/drive.js"
 import * as setup from "../training/setup.js"
+import * as TrainModule from "../TrainModule.js"
 
 // =============================================================================
 // options
@@ -91,7 +91,10 @@ const common = {
   ),
   renderer: optionalText("renderer", "How conversations are written. Default: as the model wants it."),
   tokenizer: optionalText("tokenizer", "A directory or a repository of the hub. Default: that of the model."),
-  budget: optionalFloat("budget", "Most to spend in this invocation, by --price. The run is saved before it is exceeded."),
+  budget: optionalFloat(
+    "budget",
+    "Most to spend in this invocation, by --price. The run is saved before it is exceeded."
+  ),
   price: optionalText("price", "Prices of a million tokens: train=1.2,prefill=0.4,sample=1."),
   tokenBudget: optionalInteger("token-budget", "Most tokens to train on and to sample in this invocation."),
   overrides: Args.text({ name: "field=value" }).pipe(
@@ -130,7 +133,10 @@ const directoryOf = Effect.fnUntraced(function*(recipe: string, source: string, 
 })
 
 /** What a run began with is part of its configuration: another file is another run. */
-const recorded = (directory: string, source: Readonly<Record<string, unknown>>): RunLog.Target<FileSystem.FileSystem> => {
+const recorded = (
+  directory: string,
+  source: Readonly<Record<string, unknown>>
+): RunLog.Target<FileSystem.FileSystem> => {
   const target = RunLog.directory(directory)
   return {
     open: ({ config, trainer }) =>
@@ -181,12 +187,15 @@ const overridden = <A, I>(
   make: () => A,
   overrides: ReadonlyArray<string>
 ): Effect.Effect<A, CliFailure> =>
-  Effect.flatMap(checked(make), (config) =>
-    Either.mapLeft(RunConfig.override(schema, config, overrides), (error) =>
-      usage(
-        `${error.override} does not fit: ${firstProblem(new Error(error.description))}`,
-        `The fields are: ${Object.keys(Schema.encodeSync(schema)(config) as object).join(", ")}.`
-      )))
+  Effect.flatMap(
+    checked(make),
+    (config) =>
+      Either.mapLeft(RunConfig.override(schema, config, overrides), (error) =>
+        usage(
+          `${error.override} does not fit: ${firstProblem(new Error(error.description))}`,
+          `The fields are: ${Object.keys(Schema.encodeSync(schema)(config) as object).join(", ")}.`
+        ))
+  )
 
 /** Everything a run is made with; the environment of the clients is that of the command. */
 const layerFor = (ledger: Option.Option<CostLedger.Service>, model: string) =>

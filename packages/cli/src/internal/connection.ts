@@ -120,24 +120,24 @@ const neighbourKey = Effect.gen(function*() {
 /** What the flags ask for; a request may take so long unless they say otherwise. */
 const given = (timeout: Duration.Duration | undefined) =>
   Effect.gen(function*() {
-  const flags = yield* Connection
-  const here = (yield* isLocal) ? yield* embedded : undefined
-  const level = yield* FiberRef.get(FiberRef.currentMinimumLogLevel)
-  const key = Option.isSome(flags.apiKey) ? yield* readSecret("--api-key", flags.apiKey.value) : undefined
-  return {
-    baseUrl: here === undefined ? Option.getOrUndefined(flags.baseUrl) : here.baseUrl,
-    apiKey: key ?? here?.apiKey ?? (yield* neighbourKey),
-    // Its requests never leave this process; elsewhere the environment says what is allowed.
-    allowInsecure: here === undefined ? undefined : true,
-    projectId: Option.getOrUndefined(flags.project),
-    timeout: Option.getOrElse(flags.timeout, () => timeout),
-    // `--log-level debug` asks what the command does, which is what it sends.
-    log: LogLevel.lessThanEqual(level, LogLevel.Debug) ? "debug" as const : undefined,
-    // A person is waiting: report an account without credit immediately.
-    billingPause: Duration.zero,
-    tags: ["tinker-cli"]
-  } satisfies TinkerConfig.Options
-})
+    const flags = yield* Connection
+    const here = (yield* isLocal) ? yield* embedded : undefined
+    const level = yield* FiberRef.get(FiberRef.currentMinimumLogLevel)
+    const key = Option.isSome(flags.apiKey) ? yield* readSecret("--api-key", flags.apiKey.value) : undefined
+    return {
+      baseUrl: here === undefined ? Option.getOrUndefined(flags.baseUrl) : here.baseUrl,
+      apiKey: key ?? here?.apiKey ?? (yield* neighbourKey),
+      // Its requests never leave this process; elsewhere the environment says what is allowed.
+      allowInsecure: here === undefined ? undefined : true,
+      projectId: Option.getOrUndefined(flags.project),
+      timeout: Option.getOrElse(flags.timeout, () => timeout),
+      // `--log-level debug` asks what the command does, which is what it sends.
+      log: LogLevel.lessThanEqual(level, LogLevel.Debug) ? "debug" as const : undefined,
+      // A person is waiting: report an account without credit immediately.
+      billingPause: Duration.zero,
+      tags: ["tinker-cli"]
+    } satisfies TinkerConfig.Options
+  })
 
 /** The command itself has warned of settings that are not understood. */
 const quietly = Logger.withMinimumLogLevel(LogLevel.None)

@@ -57,7 +57,10 @@ const adviceOn = (cause: unknown): string => {
 export const defaultExport: (path: string) => Effect.Effect<unknown, CliFailure> = Effect.fnUntraced(function*(path) {
   const file = resolve(path)
   if (!existsSync(file)) {
-    return yield* new CliFailure({ what: `There is no file ${path}`, advice: "Name a TypeScript or JavaScript module." })
+    return yield* new CliFailure({
+      what: `There is no file ${path}`,
+      advice: "Name a TypeScript or JavaScript module."
+    })
   }
   const isTypeScript = [".ts", ".mts"].includes(extname(file))
   const loader = isTypeScript && !stripsTypes() ? findLoader(file) : undefined

@@ -68,24 +68,25 @@ export const requireFile = Effect.fnUntraced(function*(path: string) {
  */
 export const detect: (
   path: string
-) => Effect.Effect<Kind, CliFailure | PlatformError | ParseResult.ParseError, FileSystem.FileSystem> = Effect.fnUntraced(
-  function*(path) {
-    yield* requireFile(path)
-    const found = yield* Dataset.values(rowsOf(path, Schema.Unknown)).pipe(
-      Stream.take(looked),
-      Stream.filterMap(kindOf),
-      Stream.runHead
-    )
-    return yield* Option.match(found, {
-      onSome: Effect.succeed,
-      onNone: () =>
-        new CliFailure({
-          what: `${path} has no rows to train on`,
-          advice: "A row is a JSON object with messages, with prompt and completion, or with chosen and rejected."
-        })
-    })
-  }
-)
+) => Effect.Effect<Kind, CliFailure | PlatformError | ParseResult.ParseError, FileSystem.FileSystem> = Effect
+  .fnUntraced(
+    function*(path) {
+      yield* requireFile(path)
+      const found = yield* Dataset.values(rowsOf(path, Schema.Unknown)).pipe(
+        Stream.take(looked),
+        Stream.filterMap(kindOf),
+        Stream.runHead
+      )
+      return yield* Option.match(found, {
+        onSome: Effect.succeed,
+        onNone: () =>
+          new CliFailure({
+            what: `${path} has no rows to train on`,
+            advice: "A row is a JSON object with messages, with prompt and completion, or with chosen and rejected."
+          })
+      })
+    }
+  )
 
 /**
  * The examples of a file for supervised training.

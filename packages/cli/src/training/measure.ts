@@ -51,7 +51,9 @@ const concurrency = 16
 const checkpointOf = Effect.fnUntraced(function*(directory: string) {
   const found = yield* RunLog.read(directory)
   const checkpoints = Option.match(found, { onNone: () => [], onSome: (run) => run.checkpoints })
-  const last = Arr.findLast(checkpoints, ({ kind }) => kind === "final").pipe(Option.orElse(() => Arr.last(checkpoints)))
+  const last = Arr.findLast(checkpoints, ({ kind }) => kind === "final").pipe(
+    Option.orElse(() => Arr.last(checkpoints))
+  )
   return Option.isSome(last)
     ? last.value.samplerPath ?? last.value.statePath
     : yield* new CliFailure({
@@ -96,7 +98,9 @@ const each = <A, E, R, E2, R2>(
     const [first] = skipped
     if (Chunk.isEmpty(found)) {
       return yield* new CliFailure({
-        what: `There is nothing to evaluate on${first === undefined ? "" : `: row ${first.origin.row + 1} ${first.detail}`}`,
+        what: `There is nothing to evaluate on${
+          first === undefined ? "" : `: row ${first.origin.row + 1} ${first.detail}`
+        }`,
         advice: "`tinker data check FILE` says what is wrong with a file."
       })
     }
@@ -214,7 +218,11 @@ export const scores = Effect.fnUntraced(function*(sampler: SamplingClient.Servic
       const said = yield* Effect.tryPromise({
         try: async () => options.score(example),
         catch: (cause) =>
-          new CliFailure({ what: `The scorer failed on row ${row + 1}: ${String(cause)}`, advice: "Correct it.", cause })
+          new CliFailure({
+            what: `The scorer failed on row ${row + 1}: ${String(cause)}`,
+            advice: "Correct it.",
+            cause
+          })
       })
       const value = TrainModule.numberOf(said)
       if (value === undefined) {

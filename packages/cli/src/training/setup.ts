@@ -8,12 +8,12 @@ import * as Hyperparameters from "@effect-tinker/cookbook/Hyperparameters"
 import * as HuggingFaceHub from "@effect-tinker/tokenizer/HuggingFaceHub"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as Renderers from "@effect-tinker/tokenizer/Renderers"
+import type { ChatTemplateFailed, RenderFailed, TokenizerError } from "@effect-tinker/tokenizer/TokenizerError"
 import * as TokenizerFiles from "@effect-tinker/tokenizer/TokenizerFiles"
 import * as Tokenizers from "@effect-tinker/tokenizer/Tokenizers"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
-import type { ChatTemplateFailed, RenderFailed, TokenizerError } from "@effect-tinker/tokenizer/TokenizerError"
 import * as CostLedger from "effect-tinker/CostLedger"
 import * as ServiceClient from "effect-tinker/ServiceClient"
 import type { InvalidInput } from "effect-tinker/TinkerError"
@@ -128,7 +128,10 @@ export const parsePrice = (text: string): Either.Either<CostLedger.Price, CliFai
     const value = Number(amount)
     if (!priced.includes(kind) || amount.trim() === "" || !(value >= 0 && value < Infinity)) {
       return Either.left(
-        usage(`--price does not take ${JSON.stringify(part)}`, "Write train=1.2,prefill=0.4,sample=1: per million tokens.")
+        usage(
+          `--price does not take ${JSON.stringify(part)}`,
+          "Write train=1.2,prefill=0.4,sample=1: per million tokens."
+        )
       )
     }
     price[kind] = value

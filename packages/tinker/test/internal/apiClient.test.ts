@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Fiber, Layer, Logger, Schedule, Schema, Stream, TestClock } from "effect"
 import { Credentials, RetryPolicy, TinkerConfig } from "effect-tinker"
 import { Api, ClientConfig, Endpoint } from "effect-tinker/wire"
-import * as ApiRequest from "../../src/internal/transport/apiRequest.js"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
+import * as ApiRequest from "../../src/internal/transport/apiRequest.js"
 import { json, live, over, script, status } from "../utils/transport.js"
 
 const submit = Endpoint.make("submit", "POST", "/api/v1/things/{thing_id}", {

@@ -146,11 +146,11 @@ const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
     if (given === undefined) return Effect.succeed(response)
     const note = Logs.said(given, secret === undefined ? fixedSecrets : [secret, ...fixedSecrets])
     return (response.headers["x-deprecation-level"]?.trim().toLowerCase() === "error"
-        ? Effect.logError(`Deprecation notice: ${note}`)
-        : Effect.logWarning(`Deprecation notice: ${note}`)).pipe(
-          Logs.of("ApiClient", { endpoint: call.endpoint.endpoint.name }),
-          Effect.as(response)
-        )
+      ? Effect.logError(`Deprecation notice: ${note}`)
+      : Effect.logWarning(`Deprecation notice: ${note}`)).pipe(
+        Logs.of("ApiClient", { endpoint: call.endpoint.endpoint.name }),
+        Effect.as(response)
+      )
   }
 
   const settle = (

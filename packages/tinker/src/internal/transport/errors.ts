@@ -124,8 +124,7 @@ const conflictPasses = new Set<string>(["submit", "sample", "startup"])
 
 const maxText = 2_000
 
-const clip = (text: string): string =>
-  saidLines(text.length > maxText ? `${text.slice(0, maxText)}…` : text)
+const clip = (text: string): string => saidLines(text.length > maxText ? `${text.slice(0, maxText)}…` : text)
 
 /** Nesting beyond what a logger can walk without overflowing the stack. */
 const isDeep = (text: string): boolean => {
