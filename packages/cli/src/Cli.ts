@@ -120,8 +120,8 @@ const quietConsole = Effect.map(Console.consoleWith(Effect.succeed), (console) =
 const mostWarnings = 1000
 
 /** A warning is said once, however often it is logged: a row that is skipped is skipped in every epoch. */
-const stderrLogger = (write: (line: string) => void) => {
-  const warned = new Set<string>()
+const stderrLogger = (write: (line: string) => void, said: ReadonlyArray<string>) => {
+  const warned = new Set(said)
   return Logger.make(({ logLevel, message }) => {
     const parts = Array.isArray(message) ? message : [message]
     const line = parts.map((part) => typeof part === "string" ? part : JSON.stringify(part)).join(" ")
@@ -142,6 +142,8 @@ export type ExitCode = 0 | 1 | 2 | 130
 
 const runLine = Effect.fnUntraced(function*(line: CommandLine.CommandLine & { readonly _tag: "Run" }) {
   const { stderr } = yield* Stdio.Stdio
+  // The clients log them too.
+  const settings = yield* misunderstoodSettings
   return yield* execute(["node", "tinker", ...line.words]).pipe(
     Effect.withConsole(yield* quietConsole),
     Effect.mapError((error) =>
@@ -151,7 +153,7 @@ const runLine = Effect.fnUntraced(function*(line: CommandLine.CommandLine & { re
     ),
     Effect.provide(Layer.mergeAll(
       CliConfig.layer({ showBuiltIns: false }),
-      Logger.replace(Logger.defaultLogger, stderrLogger((text) => Effect.runFork(stderr.write(text)))),
+      Logger.replace(Logger.defaultLogger, stderrLogger((text) => Effect.runFork(stderr.write(text)), settings)),
       Logger.minimumLogLevel(line.logLevel)
     ))
   )
