@@ -122,6 +122,20 @@ export interface Options {
 }
 
 /**
+ * What a server has done since its start.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Activity {
+  readonly requests: number
+  /** Models in memory. */
+  readonly models: number
+  /** Tokens trained on, read and sampled. */
+  readonly tokens: number
+}
+
+/**
  * The server, and what a test may do to it.
  *
  * @since 0.1.0
@@ -141,6 +155,8 @@ export interface Service {
     readonly reason?: string | undefined
   }) => Effect.Effect<void>
   readonly resume: Effect.Effect<void>
+  /** What it has done since its start. */
+  readonly activity: Effect.Effect<Activity>
   readonly setClientConfig: (flags: settings.ConfigFlags) => Effect.Effect<void>
   readonly setDynamicConfig: (flags: settings.DynamicFlags) => Effect.Effect<void>
 }
@@ -236,12 +252,20 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
       const { pause, resume } = yield* futures.Gate
       const { setConfig, setDynamic } = yield* settings.ServerInfo
       const { limits } = yield* settings.Settings
-      const { breathe, models } = yield* Engine
+      const engine = yield* Engine
+      const { tokens } = yield* ledger.Ledger
+      const { count } = yield* models.Models
+      let requests = 0
       const handle = makeHandle({ routes, accounts: yield* accounts.Accounts, faults: yield* Faults, limits })
       return LocalServer.of({
-        handle: (request) => Effect.provide(handle(request), context),
-        breathe,
-        models,
+        handle: (request) =>
+          Effect.suspend(() => {
+            requests++
+            return Effect.provide(handle(request), context)
+          }),
+        activity: Effect.sync(() => ({ requests, models: count(), tokens: tokens() })),
+        breathe: engine.breathe,
+        models: engine.models,
         endpoints: routes.map(({ name }) => name),
         pause,
         resume,

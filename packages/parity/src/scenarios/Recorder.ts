@@ -94,6 +94,7 @@ export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Sco
     endpoints: [],
     pause: () => Effect.void,
     resume: Effect.void,
+    activity: Effect.succeed({ requests: 0, models: 0, tokens: 0 }),
     setClientConfig: () => Effect.void,
     setDynamicConfig: () => Effect.void
   }

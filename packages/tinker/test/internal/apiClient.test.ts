@@ -5,6 +5,7 @@ import { Chunk, Effect, Fiber, Layer, Logger, Schedule, Schema, Stream, TestCloc
 import { Credentials, RetryPolicy, TinkerConfig } from "effect-tinker"
 import { Api, ClientConfig, Endpoint } from "effect-tinker/wire"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
+import * as ApiRequest from "../../src/internal/transport/apiRequest.js"
 import { json, live, over, script, status } from "../utils/transport.js"
 
 const submit = Endpoint.make("submit", "POST", "/api/v1/things/{thing_id}", {
@@ -17,6 +18,22 @@ const submit = Endpoint.make("submit", "POST", "/api/v1/things/{thing_id}", {
 const request = { thing_id: "a:b/c d", n: 1 }
 
 describe("transport", () => {
+  it.effect("reads large answers only where results are large", () =>
+    Effect.gen(function*() {
+      const limits = (config: TinkerConfig.Service) => {
+        const prepare = ApiRequest.prepare(config)
+        const megabytes = <A, B>(endpoint: Endpoint.Endpoint<A, B>) =>
+          prepare(endpoint).request(
+            { params: {}, query: Endpoint.noQuery, body: undefined },
+            { attempt: 0, secret: undefined, idempotencyKey: undefined, headers: undefined, timeout: undefined }
+          ).maxBytes / 2 ** 20
+        return [megabytes(Api.capabilities), megabytes(Api.retrieveFuture), megabytes(Api.retrieveFutures)]
+      }
+      const key = { apiKey: "tml-key" }
+      assert.deepStrictEqual(limits(yield* TinkerConfig.make(key)), [32, 512, 512])
+      assert.deepStrictEqual(limits(yield* TinkerConfig.make({ ...key, maxResponseBytes: 2 ** 20 })), [1, 1, 1])
+    }))
+
   it.effect("sends what the endpoint says, with path, body, credential and names", () => {
     const { client, seen } = script([json({ ok: true, extra: 1 })])
     return Effect.gen(function*() {
