@@ -1,9 +1,9 @@
 /**
  * A base model and an adapter written as one model, in the layout every Hugging Face compatible server loads.
  *
- * It streams: memory does not grow with the model. The result appears under its name only when it is complete; what is
- * there before lies in `OUTPUT.partial`, and a second call with the same input goes on with the first file that is
- * missing.
+ * Memory does not grow with the model: files are copied by the operating system and only the weights that change pass
+ * through this process, block by block. The result appears under its name only when it is complete; until then it lies in
+ * `OUTPUT.partial`, and a second call with the same input continues with the first file that is missing.
  *
  * @since 0.1.0
  */
@@ -31,6 +31,8 @@ export interface Options extends Omit<MergedModel.Options, "adapter"> {
   readonly output: string
   /** Type of the floats written. Defaults to that of each tensor in the base model. */
   readonly dtype?: "F32" | "F16" | "BF16" | undefined
+  /** Text files to put beside the weights, such as a model card, by name. */
+  readonly files?: Readonly<Record<string, string>> | undefined
 }
 
 /**
@@ -109,33 +111,49 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
   )
   const names = [...new Set(plan.map(({ tensor }) => tensor.shard))]
   let written = 0
+  const wrote = (bytes: number, tensor: string) => {
+    written += bytes
+    return emit({ _tag: "Progress", written, bytes: total, tensor })
+  }
   for (const shard of names) {
     const own = plan.filter(({ tensor }) => tensor.shard === shard)
+    const ownBytes = own.reduce((sum, entry) => sum + size(entry), 0)
+    const source = path.join(options.base, shard)
     const target = path.join(partial, shard)
-    if (yield* fs.exists(target)) {
-      written += own.reduce((sum, entry) => sum + size(entry), 0)
-      continue
-    }
+    // The layout stays where no tensor gets another type and none is added: an untied head starts where its embedding does.
+    const sameLayout = own.every(({ dtype, tensor }) => dtype === tensor.dtype) &&
+      new Set(own.map(({ tensor }) => tensor.start)).size === own.length
     const header = Safetensors.encodeHeader(
       own.map(({ dtype, tensor }) => ({ name: tensor.name, dtype, shape: tensor.shape })),
       { format: "pt" }
     )
-    const content = Stream.make(header).pipe(
-      Stream.concat(
-        Stream.fromIterable(own).pipe(
-          Stream.flatMap(({ dtype, tensor }) =>
-            Stream.fromIterable(blocks(tensor)).pipe(
-              Stream.mapEffect(([firstRow, rows]) => encode(tensor, dtype, firstRow, rows)),
-              Stream.tap((bytes) => {
-                written += bytes.length
-                return emit({ _tag: "Progress", written, bytes: total, tensor: tensor.name })
-              })
-            )
-          )
+    const expected = sameLayout ? Number((yield* fs.stat(source)).size) : header.length + ownBytes
+    if (yield* files.isComplete(target, expected)) {
+      yield* wrote(ownBytes, shard)
+    } else if (sameLayout) {
+      const changed = own.filter(({ tensor }) => tensor.changed)
+      const copied = ownBytes - changed.reduce((sum, entry) => sum + size(entry), 0)
+      yield* files.copyPatched(
+        source,
+        target,
+        Stream.concat(
+          Stream.execute(wrote(copied, shard)),
+          Stream.flatMap(Stream.fromIterable(changed), ({ dtype, tensor }) =>
+            Stream.mapEffect(Stream.fromIterable(blocks(tensor)), ([firstRow, rows]) =>
+              Effect.map(encode(tensor, dtype, firstRow, rows), (bytes) => ({
+                start: tensor.start + firstRow * (bytes.length / rows),
+                bytes
+              }))).pipe(Stream.tap(({ bytes }) => wrote(bytes.length, tensor.name))))
         )
       )
-    )
-    yield* files.writeWhole(target, content)
+    } else {
+      const content = Stream.flatMap(Stream.fromIterable(own), ({ dtype, tensor }) =>
+        Stream.mapEffect(
+          Stream.fromIterable(blocks(tensor)),
+          ([firstRow, rows]) => encode(tensor, dtype, firstRow, rows)
+        ).pipe(Stream.tap((bytes) => wrote(bytes.length, tensor.name))))
+      yield* files.writeWhole(target, Stream.concat(Stream.make(header), content))
+    }
   }
 
   const weightMap = Object.fromEntries(plan.map(({ tensor }) => [tensor.name, tensor.shard]))
@@ -165,6 +183,7 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
       )
     }\n`
   )
+  yield* files.writeTexts(partial, options.files ?? {})
   yield* files.publish(partial, output)
   yield* emit({ _tag: "Completed", directory: output, bytes: total })
 }, Effect.scoped)

@@ -45,6 +45,8 @@ export interface Tensor {
   readonly changed: boolean
   /** Name of the file it comes from. */
   readonly shard: string
+  /** Offset of its first byte in that file. */
+  readonly start: number
   /** Rows as they are stored; only for tensors that are not changed. */
   readonly bytes: (firstRow: number, rows: number) => Effect.Effect<Uint8Array, ReadError>
   /** Rows as float32, the adapter's delta added. */
@@ -338,7 +340,8 @@ export const open: (
       }
       return values
     })
-    return { name, dtype: info.dtype, shape: info.shape, rows, columns, changed: own.length > 0, shard, bytes, floats }
+    const { dtype, shape, start } = info
+    return { name, dtype, shape, rows, columns, changed: own.length > 0, shard, start, bytes, floats }
   }
 
   const tensors = shards.flatMap(({ file, name }) =>
