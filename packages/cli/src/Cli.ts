@@ -21,6 +21,7 @@ import * as billing from "./commands/billing.js"
 import * as checkpoint from "./commands/checkpoint.js"
 import * as conformance from "./commands/conformance.js"
 import * as doctor from "./commands/doctor.js"
+import * as exporting from "./commands/export.js"
 import * as local from "./commands/local.js"
 import * as models from "./commands/models.js"
 import * as report from "./commands/report.js"
@@ -59,6 +60,7 @@ const commands = [
   models.model,
   runs.command,
   checkpoint.command,
+  exporting.command,
   session.command,
   models.sampler,
   sampling.sample,
