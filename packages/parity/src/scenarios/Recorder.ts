@@ -91,6 +91,7 @@ export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Sco
   const front: LocalServer.Service = {
     handle,
     breathe: Effect.void,
+    importAdapter: () => new LocalServer.ImportRefused({ description: "a recorder keeps no checkpoints" }),
     endpoints: [],
     pause: () => Effect.void,
     resume: Effect.void,
