@@ -112,7 +112,7 @@ export const open: (
     if (a.shape.length !== b.shape.length || a.shape.length < 2 || rankA !== rankB) {
       return yield* new AdapterMismatch({
         tensor: a.name,
-        description: `shapes [${a.shape.join(", ")}] and [${b.shape.join(", ")}] are no LoRA pair`
+        description: `shapes [${a.shape.join(", ")}] and [${b.shape.join(", ")}] are not a LoRA pair`
       })
     }
     pairs.push({ name: a.name.replace(".lora_A", ""), a, b })

@@ -45,7 +45,7 @@ export interface Summary {
   /** The largest rank: projections that the served model fuses add up theirs. */
   readonly rank: number
   readonly targetModules: ReadonlyArray<string>
-  /** What a server may trip over; empty for dense models. */
+  /** What a server may refuse; empty for dense models. */
   readonly warnings: ReadonlyArray<string>
 }
 
@@ -187,7 +187,8 @@ export const convert: (options: Options) => Effect.Effect<Summary, Failure, File
       matrices.push(...fuse(adapter, pairs, whole, outputs))
       ranks[target] = pairs.reduce((sum, { a }) => sum + (a.shape[0] ?? 0), 0)
     }
-    const duplicate = matrices.find(({ name }, i) => matrices.findIndex((other) => other.name === name) !== i)
+    const seen = new Set<string>()
+    const duplicate = matrices.find(({ name }) => seen.size === seen.add(name).size)
     if (duplicate !== undefined) {
       return yield* new AdapterMismatch({ tensor: duplicate.name, description: "two adapter weights map to it" })
     }

@@ -65,6 +65,8 @@ export interface Options {
    * ones that can have `q8_0`.
    */
   readonly dtype?: Gguf.Format | undefined
+  /** `fp8` writes the routed experts of a merged model for vLLM as float8 in blocks; see `Merge`. */
+  readonly experts?: "fp8" | undefined
   /** For the model card: the checkpoint, the data, the recipe, … by name. */
   readonly provenance?: Readonly<Record<string, string>> | undefined
 }
@@ -219,6 +221,9 @@ const check = (options: Options): Effect.Effect<{ readonly form: Form; readonly 
   if (!gguf && form === "adapter" && dtype !== undefined) {
     return refuse("an adapter for this server keeps the type of its numbers; give a type for a merged model")
   }
+  if (options.experts !== undefined && (target !== "vllm" || form !== "merged")) {
+    return refuse("experts in float8 are for a merged model in vLLM")
+  }
   if (!gguf && dtype === "q8_0") return refuse("q8_0 exists in GGUF files only, for llama.cpp and Ollama")
   if (gguf && form === "adapter" && dtype !== undefined && dtype !== "f32" && dtype !== "f16") {
     return refuse("a GGUF adapter is f32 or f16")
@@ -286,6 +291,7 @@ const make = Effect.fnUntraced(function*(options: Options, emit: (event: Event) 
       ...inputs,
       output,
       dtype: dtype === undefined || dtype === "q8_0" ? undefined : safetensorsType[dtype],
+      experts: options.experts,
       files: { "README.md": readme(rank) }
     }))
   }

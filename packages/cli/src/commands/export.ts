@@ -34,6 +34,7 @@ interface Settings {
   readonly base: Option.Option<string>
   readonly name: Option.Option<string>
   readonly dtype: Option.Option<"f32" | "f16" | "bf16" | "q8_0">
+  readonly fp8Experts: boolean
   readonly merged: boolean
   readonly adapter: boolean
   readonly notes: ReadonlyArray<string>
@@ -202,6 +203,7 @@ const run = Effect.fnUntraced(function*(settings: Settings) {
         baseModelName: source.baseModel ?? given,
         form,
         dtype,
+        experts: settings.fp8Experts ? "fp8" : undefined,
         provenance: { ...source.provenance, ...notes }
       }),
       Option.none<ServingKit.Event & { readonly _tag: "Completed" }>(),
@@ -272,6 +274,9 @@ export const command = Command.make("export", {
   dtype: Options.choice("dtype", ["f32", "f16", "bf16", "q8_0"]).pipe(
     Options.withDescription("Type of merged weights. Default: the base model's; f16 for llama.cpp and Ollama."),
     Options.optional
+  ),
+  fp8Experts: Options.boolean("fp8-experts").pipe(
+    Options.withDescription("Routed experts as float8 in blocks, for a merged model in vLLM.")
   ),
   merged: Options.boolean("merged").pipe(
     Options.withDescription("One model with the adapter merged into it; the default for all but vllm and sglang.")
