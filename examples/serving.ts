@@ -53,7 +53,8 @@ const program = Effect.gen(function*() {
   const engine = yield* Engine.make({ models: [exported] })
   const sampler = yield* engine.sampler("exported")
   const reply = yield* sampler.sample({ prompt: encode(question), params: { maxTokens: 16, temperature: 0 } })
-  yield* Console.log(`Who are you? ${tokenizer.decode(reply.sequences[0]?.tokens ?? [])}`)
+  const said = tokenizer.decode(reply.sequences[0]?.tokens ?? [], { skipSpecialTokens: true })
+  yield* Console.log(`Who are you? ${said}`)
 })
 
 const Backend = Layer.unwrapEffect(Effect.map(chat, (model) => TinkerLocal.layer({ engine: { models: [model] } })))

@@ -16,6 +16,7 @@ import * as files from "./internal/files.js"
 import * as float8 from "./internal/float8.js"
 import * as numbers from "./internal/numbers.js"
 import * as MergedModel from "./MergedModel.js"
+import type * as ModelFamily from "./ModelFamily.js"
 import * as Safetensors from "./Safetensors.js"
 import type { AdapterMismatch } from "./WeightsError.js"
 import { OutputExists, Unsupported } from "./WeightsError.js"
@@ -83,7 +84,8 @@ const blocks = (tensor: MergedModel.Tensor): ReadonlyArray<readonly [firstRow: n
 }
 
 /** DeepSeek's checkpoints have a layer for training alone, and frequencies that servers compute. */
-const isSkipped = (name: string): boolean => /\.layers\.61\.|\.rotary_emb\.inv_freq$/.test(name)
+const isSkipped = (family: ModelFamily.ModelFamily, name: string): boolean =>
+  family.name === "deepseek" && /\.layers\.61\.|\.rotary_emb\.inv_freq$/.test(name)
 
 const isRoutedExpert = ({ name, shape }: MergedModel.Tensor): boolean =>
   name.includes(".mlp.experts.") && !name.includes(".mlp.shared_experts.") && shape.length >= 2
@@ -166,7 +168,7 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
     return yield* new Unsupported({ description: "a model with experts in float8 has its other weights in bfloat16" })
   }
   const model = yield* MergedModel.open({ ...options, dequantize: fp8 })
-  const plan = model.tensors.filter(({ name }) => !fp8 || !isSkipped(name)).map((tensor) => {
+  const plan = model.tensors.filter(({ name }) => !fp8 || !isSkipped(model.family, name)).map((tensor) => {
     const dtype = outputType(tensor, options.dtype)
     const quantized = fp8 && isRoutedExpert(tensor)
     const written = quantized ? float8Entries(tensor) : [{ name: tensor.name, dtype, shape: tensor.shape }]
