@@ -228,11 +228,15 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
         )
       )
     } else {
-      const content = Stream.flatMap(Stream.fromIterable(own), ({ dtype, quantized, tensor }) =>
-        (quantized ? float8Content(tensor) : Stream.mapEffect(
-          Stream.fromIterable(blocks(tensor)),
-          ([firstRow, rows]) => encode(tensor, dtype, firstRow, rows)
-        )).pipe(Stream.tap((bytes) => wrote(bytes.length, tensor.name))))
+      const content = Stream.flatMap(Stream.fromIterable(own), ({ dtype, quantized, tensor }) => {
+        const bytes: Stream.Stream<Uint8Array, MergedModel.ReadError | Unsupported> = quantized
+          ? float8Content(tensor)
+          : Stream.mapEffect(
+            Stream.fromIterable(blocks(tensor)),
+            ([firstRow, rows]) => encode(tensor, dtype, firstRow, rows)
+          )
+        return Stream.tap(bytes, ({ length }) => wrote(length, tensor.name))
+      })
       yield* files.writeWhole(target, Stream.concat(Stream.make(header), content))
     }
   }
@@ -247,11 +251,11 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
     )
   }
   for (const name of yield* fs.readDirectory(options.base)) {
-    if (isCompanion(name)) yield* fs.copyFile(path.join(options.base, name), path.join(partial, name))
+    if (isCompanion(name)) yield* files.copyWritable(fs, path.join(options.base, name), path.join(partial, name))
   }
-  const { quantization_config: _, ...unquantized } = model.config
+  const unquantized = Object.entries(model.config).filter(([key]) => key !== "quantization_config")
   const config: Readonly<Record<string, unknown>> = fp8
-    ? { ...unquantized, compression_config: compressionConfig(Object.keys(weightMap)) }
+    ? { ...Object.fromEntries(unquantized), compression_config: compressionConfig(Object.keys(weightMap)) }
     : model.config
   const names16 = { F32: "float32", F16: "float16", BF16: "bfloat16" }
   yield* fs.writeFileString(

@@ -85,6 +85,21 @@ export interface Patch {
 }
 
 /**
+ * Copies a file. A copy cannot be broken off: interrupted half-way it would continue to write to a file we no longer own.
+ * The copy of a read-only file is read-only, and could not be replaced by a second attempt. @internal
+ */
+export const copyWritable = (
+  fs: FileSystem.FileSystem,
+  source: string,
+  target: string
+): Effect.Effect<void, PlatformError.PlatformError> =>
+  fs.remove(target, { force: true }).pipe(
+    Effect.zipRight(fs.copyFile(source, target)),
+    Effect.zipRight(fs.chmod(target, 0o644)),
+    Effect.uninterruptible
+  )
+
+/**
  * Copies a file and overwrites parts of the copy; like `writeWhole`, under a temporary name first. The operating system
  * copies without passing the bytes through this process, and on some file systems without copying them at all. @internal
  */
@@ -97,10 +112,7 @@ export const copyPatched = <E, R>(
     const temporary = `${target}.tmp`
     return Effect.scoped(
       Effect.gen(function*() {
-        // A copy cannot be broken off: interrupted half-way it would go on writing to a file we no longer own.
-        yield* Effect.uninterruptible(fs.copyFile(source, temporary))
-        // The copy of a read-only file is read-only.
-        yield* fs.chmod(temporary, 0o644)
+        yield* copyWritable(fs, source, temporary)
         const file = yield* fs.open(temporary, { flag: "r+" })
         yield* Stream.runForEach(Stream.buffer(patches, { capacity: 1 }), ({ bytes, start }) =>
           Effect.zipRight(file.seek(FileSystem.Size(start), "start"), file.writeAll(bytes)))
