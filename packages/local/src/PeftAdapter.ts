@@ -106,7 +106,10 @@ export const read: (
     for (const { from, name, shape, to } of pieces) {
       const tensor = tensors.get(name)
       if (tensor !== undefined && tensor.shape.join() !== shape.join()) {
-        return yield* refuse(weightsFile, `${name} has shape [${tensor.shape.join(", ")}], expected [${shape.join(", ")}]`)
+        return yield* refuse(
+          weightsFile,
+          `${name} has shape [${tensor.shape.join(", ")}], expected [${shape.join(", ")}]`
+        )
       }
       weights.push({ name, shape, data: tensor?.data ?? new Float32Array(to - from) })
     }

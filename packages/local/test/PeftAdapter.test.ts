@@ -79,7 +79,10 @@ describe("PeftAdapter", () => {
       assert.match(yield* refusal(directory({ ...config, rank_pattern: { q_proj: 8 } })), /several ranks/)
       assert.match(yield* refusal(directory({ ...config, r: 3 })), /has shape \[2, 64\], expected \[3, 64\]/)
       assert.match(yield* refusal(directory({ lora_alpha: 1 })), /adapter_config.json/)
-      const elsewhere = [{ name: "base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight", ...matrix(1, 2, 64) }]
+      const elsewhere = [{
+        name: "base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight",
+        ...matrix(1, 2, 64)
+      }]
       assert.match(yield* refusal(directory(config, elsewhere)), /layers\.9.* is not part of local\/tiny/)
       assert.match(yield* refusal(Effect.succeed("/nowhere")), /adapter_config.json/)
     }).pipe(Effect.provide(NodeContext.layer)))

@@ -89,10 +89,13 @@ export const open: (
   const configPath = path.join(directory, "adapter_config.json")
   const config = yield* Either.mapLeft(
     decodeConfig(
-      yield* Effect.mapError(fs.readFileString(configPath), (error) =>
-        error._tag === "SystemError" && error.reason === "NotFound"
-          ? new InvalidFile({ path: directory, description: "no adapter_config.json here: not a LoRA adapter" })
-          : error)
+      yield* Effect.mapError(
+        fs.readFileString(configPath),
+        (error) =>
+          error._tag === "SystemError" && error.reason === "NotFound"
+            ? new InvalidFile({ path: directory, description: "no adapter_config.json here: not a LoRA adapter" })
+            : error
+      )
     ),
     () => new InvalidFile({ path: configPath, description: "not an adapter configuration with r and lora_alpha" })
   )

@@ -19,8 +19,7 @@ import { ModelNotFound } from "./WeightsError.js"
  */
 export const directory: Effect.Effect<string, never, Path.Path> = Effect.gen(function*() {
   const path = yield* Path.Path
-  const variable = (name: string) =>
-    Effect.orElseSucceed(Config.nonEmptyString(name), () => undefined)
+  const variable = (name: string) => Effect.orElseSucceed(Config.nonEmptyString(name), () => undefined)
   const hub = (yield* variable("HF_HUB_CACHE")) ?? (yield* variable("HUGGINGFACE_HUB_CACHE"))
   if (hub !== undefined) return hub
   const home = yield* variable("HF_HOME")
@@ -48,8 +47,7 @@ export const find: (
   function*(model, options) {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    const hasConfig = (place: string) =>
-      Effect.orElseSucceed(fs.exists(path.join(place, "config.json")), () => false)
+    const hasConfig = (place: string) => Effect.orElseSucceed(fs.exists(path.join(place, "config.json")), () => false)
     if (yield* hasConfig(model)) return model
     const cache = yield* directory
     const missing = (description: string) => new ModelNotFound({ model, description })

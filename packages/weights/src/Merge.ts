@@ -118,14 +118,17 @@ const float8Content = (tensor: MergedModel.Tensor): Stream.Stream<Uint8Array, Me
     }
   }
   const scales: Array<Float32Array> = []
-  return Stream.mapEffect(Stream.fromIterable(bands), ([firstRow, rows]) =>
-    Effect.map(tensor.floats(firstRow, rows), (values) => {
-      const band = float8.quantizeBand(values.map(float8.brain), tensor.columns)
-      scales.push(band.scales)
-      return band.codes
-    })).pipe(Stream.concat(Stream.suspend(() =>
-      Stream.make(files.concat(scales.map((own) => numbers.fromFloat32("F32", own))))
-    )))
+  return Stream.mapEffect(
+    Stream.fromIterable(bands),
+    ([firstRow, rows]) =>
+      Effect.map(tensor.floats(firstRow, rows), (values) => {
+        const band = float8.quantizeBand(values.map(float8.brain), tensor.columns)
+        scales.push(band.scales)
+        return band.codes
+      })
+  ).pipe(
+    Stream.concat(Stream.suspend(() => Stream.make(files.concat(scales.map((own) => numbers.fromFloat32("F32", own))))))
+  )
 }
 
 /** What tells vLLM which weights are float8: those that have scales. */
@@ -219,12 +222,18 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
         target,
         Stream.concat(
           Stream.execute(wrote(copied, shard)),
-          Stream.flatMap(Stream.fromIterable(changed), ({ dtype, tensor }) =>
-            Stream.mapEffect(Stream.fromIterable(blocks(tensor)), ([firstRow, rows]) =>
-              Effect.map(encode(tensor, dtype, firstRow, rows), (bytes) => ({
-                start: tensor.start + firstRow * (bytes.length / rows),
-                bytes
-              }))).pipe(Stream.tap(({ bytes }) => wrote(bytes.length, tensor.name))))
+          Stream.flatMap(
+            Stream.fromIterable(changed),
+            ({ dtype, tensor }) =>
+              Stream.mapEffect(
+                Stream.fromIterable(blocks(tensor)),
+                ([firstRow, rows]) =>
+                  Effect.map(encode(tensor, dtype, firstRow, rows), (bytes) => ({
+                    start: tensor.start + firstRow * (bytes.length / rows),
+                    bytes
+                  }))
+              ).pipe(Stream.tap(({ bytes }) => wrote(bytes.length, tensor.name)))
+          )
         )
       )
     } else {

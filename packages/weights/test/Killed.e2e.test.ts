@@ -66,37 +66,41 @@ describe("an export that is killed", () => {
   ] as const
 
   for (const [what, kills, settings] of cases) {
-    it.scopedLive(`${what}, ${kills} times: nothing looks complete before it is, and the result is the same`, () =>
-      Effect.gen(function*() {
-        const fs = yield* FileSystem.FileSystem
-        const file = yield* program
-        const model = yield* fixtures.qwen3(40, { layers: 12, hidden: 256, inner: 512, shards: 6 })
-        const options = (output: string): ServingKit.Options => ({
-          base: model.base,
-          adapter: model.adapter,
-          // The name is on the model card, which is part of the hash.
-          name: "kit",
-          output: model.at(output),
-          ...settings
-        })
-        const { millis } = yield* run(file, options("reference"), undefined)
-        const command = (text: string) => text.replaceAll(model.at("reference"), model.at("kit"))
-        const card = command(yield* fs.readFileString(`${model.at("reference")}/README.md`))
-        yield* fs.writeFileString(`${model.at("reference")}/README.md`, card)
-        const expected = yield* hashOf(model.at("reference"))
-        const output = model.at("kit")
-        let killed = 0
-        while (killed < kills) {
-          const ended = yield* run(file, options("kit"), yield* Random.nextIntBetween(0, Math.ceil(millis)))
-          if (ended.killed) killed++
-          // Killed after the last rename, it is as complete as one that ended by itself.
-          if (!(yield* fs.exists(output))) continue
+    it.scopedLive(
+      `${what}, ${kills} times: nothing looks complete before it is, and the result is the same`,
+      () =>
+        Effect.gen(function*() {
+          const fs = yield* FileSystem.FileSystem
+          const file = yield* program
+          const model = yield* fixtures.qwen3(40, { layers: 12, hidden: 256, inner: 512, shards: 6 })
+          const options = (output: string): ServingKit.Options => ({
+            base: model.base,
+            adapter: model.adapter,
+            // The name is on the model card, which is part of the hash.
+            name: "kit",
+            output: model.at(output),
+            ...settings
+          })
+          const { millis } = yield* run(file, options("reference"), undefined)
+          const command = (text: string) => text.replaceAll(model.at("reference"), model.at("kit"))
+          const card = command(yield* fs.readFileString(`${model.at("reference")}/README.md`))
+          yield* fs.writeFileString(`${model.at("reference")}/README.md`, card)
+          const expected = yield* hashOf(model.at("reference"))
+          const output = model.at("kit")
+          let killed = 0
+          while (killed < kills) {
+            const ended = yield* run(file, options("kit"), yield* Random.nextIntBetween(0, Math.ceil(millis)))
+            if (ended.killed) killed++
+            // Killed after the last rename, it is as complete as one that ended by itself.
+            if (!(yield* fs.exists(output))) continue
+            assert.strictEqual(yield* hashOf(output), expected)
+            yield* fs.remove(output, { recursive: true })
+          }
+          yield* run(file, options("kit"), undefined)
           assert.strictEqual(yield* hashOf(output), expected)
-          yield* fs.remove(output, { recursive: true })
-        }
-        yield* run(file, options("kit"), undefined)
-        assert.strictEqual(yield* hashOf(output), expected)
-        assert.isFalse(yield* fs.exists(`${output}.partial`))
-      }).pipe(Effect.provide(NodeContext.layer)), { timeout: 300_000 })
+          assert.isFalse(yield* fs.exists(`${output}.partial`))
+        }).pipe(Effect.provide(NodeContext.layer)),
+      { timeout: 300_000 }
+    )
   }
 })

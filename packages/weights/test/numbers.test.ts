@@ -68,8 +68,10 @@ describe("float8", () => {
 
   it("blocks have their own scales, and come back within half a step", () => {
     const columns = 200
-    const band = Float32Array.from({ length: 3 * columns }, (_, i) =>
-      float8.brain(Math.sin(i) * (i % columns < 128 ? 1 : 100)))
+    const band = Float32Array.from(
+      { length: 3 * columns },
+      (_, i) => float8.brain(Math.sin(i) * (i % columns < 128 ? 1 : 100))
+    )
     const { codes, scales } = float8.quantizeBand(band, columns)
     assert.strictEqual(scales.length, 2)
     const back = float8.dequantize(codes, { scales, firstRow: 0, columns, blockRows: 128, blockColumns: 128 })

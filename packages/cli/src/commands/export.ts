@@ -158,95 +158,100 @@ const explain = (error: WeightsError.WeightsError): CliFailure => {
 const defaultName = (path: Path.Path, source: string): string =>
   isRemote(source) ? source.split("/").at(-1) ?? "model" : path.basename(source).replace(/\.(tar|tgz|tar\.gz)$/, "")
 
-const run = Effect.fnUntraced(function*(settings: Settings) {
-  const output = yield* Output
-  const fs = yield* FileSystem.FileSystem
-  const path = yield* Path.Path
-  const { target } = settings
-  if (settings.merged && settings.adapter) {
-    return yield* usage("Give either --merged or --adapter", "A merged model contains its adapter.")
-  }
-  const notes = yield* parseNotes(settings.notes)
-  const name = Option.getOrElse(settings.name, () => defaultName(path, settings.path))
-  const directory = Option.getOrElse(settings.output, () => `${name}-${target}`)
-  if (yield* fs.exists(directory)) {
-    return yield* usage(`${directory} exists already`, "Choose another place with --output.")
-  }
-  const given = Option.getOrUndefined(settings.base)
-  // A base model that is not here is noticed before anything is downloaded.
-  const known = given === undefined ? undefined : yield* findBase(given)
-  // Kept until the export is complete, so that a second attempt finds it; named after what it is.
-  const downloaded = `${directory}.${settings.path.replace(/[^A-Za-z0-9._-]+/g, "_")}`
-  const source = yield* isRemote(settings.path) ? download(settings.path, downloaded) : open(settings.path, downloaded)
-  const base = known ?? (yield* findBase(source.baseModel))
-  const form = settings.merged ? "merged" : settings.adapter ? "adapter" : undefined
-  const dtype = Option.getOrUndefined(settings.dtype)
-  const check = settings.verify ? yield* Effect.promise(() => import("../internal/exportCheck.js")) : undefined
-  const verifier = check === undefined ? undefined : yield* check.prepare({
-    target,
-    form,
-    base,
-    adapter: source.adapter,
-    sampler: source.sampler,
-    prompts: settings.prompts
-  })
-
-  const made = yield* Effect.scoped(Effect.gen(function*() {
-    const progress = yield* Progress.make({ label: "Writing", unit: "bytes" })
-    const last = yield* Stream.runFoldEffect(
-      ServingKit.stream({
-        target,
-        base,
-        adapter: source.adapter,
-        output: directory,
-        name,
-        baseModelName: source.baseModel ?? given,
-        form,
-        dtype,
-        experts: settings.fp8Experts ? "fp8" : undefined,
-        provenance: { ...source.provenance, ...notes }
-      }),
-      Option.none<ServingKit.Event & { readonly _tag: "Completed" }>(),
-      (found, event) =>
-        event._tag === "Completed"
-          ? Effect.succeedSome(event)
-          : Effect.as(progress.update(event.written, event.bytes), found)
-    )
-    return yield* Effect.orDieWith(last, () => new Error("an export that ends is complete"))
-  }))
-  yield* Effect.forEach(made.warnings, output.warn, { discard: true })
-  const verified = verifier === undefined ? undefined : yield* verifier(directory, made.form, dtype)
-  yield* fs.remove(downloaded, { recursive: true, force: true })
-  const size = yield* Effect.map(
-    Effect.forEach(yield* fs.readDirectory(directory), (file) => fs.stat(path.join(directory, file))),
-    (files) => files.reduce((sum, file) => sum + Number(file.size), 0)
-  )
-  yield* output.printRecord({
-    json: {
-      source: settings.path,
-      directory: made.directory,
+const run = Effect.fnUntraced(
+  function*(settings: Settings) {
+    const output = yield* Output
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const { target } = settings
+    if (settings.merged && settings.adapter) {
+      return yield* usage("Give either --merged or --adapter", "A merged model contains its adapter.")
+    }
+    const notes = yield* parseNotes(settings.notes)
+    const name = Option.getOrElse(settings.name, () => defaultName(path, settings.path))
+    const directory = Option.getOrElse(settings.output, () => `${name}-${target}`)
+    if (yield* fs.exists(directory)) {
+      return yield* usage(`${directory} exists already`, "Choose another place with --output.")
+    }
+    const given = Option.getOrUndefined(settings.base)
+    // A base model that is not here is noticed before anything is downloaded.
+    const known = given === undefined ? undefined : yield* findBase(given)
+    // Kept until the export is complete, so that a second attempt finds it; named after what it is.
+    const downloaded = `${directory}.${settings.path.replace(/[^A-Za-z0-9._-]+/g, "_")}`
+    const source = yield* isRemote(settings.path)
+      ? download(settings.path, downloaded)
+      : open(settings.path, downloaded)
+    const base = known ?? (yield* findBase(source.baseModel))
+    const form = settings.merged ? "merged" : settings.adapter ? "adapter" : undefined
+    const dtype = Option.getOrUndefined(settings.dtype)
+    const check = settings.verify ? yield* Effect.promise(() => import("../internal/exportCheck.js")) : undefined
+    const verifier = check === undefined ? undefined : yield* check.prepare({
       target,
-      form: made.form,
-      base_model: source.baseModel ?? base,
-      bytes: size,
-      command: made.command,
-      ...(verified === undefined ? {} : { verified })
-    },
-    properties: [
-      ["Exported to", made.directory],
-      ["Form", made.form],
-      ["Size", text.size(size)],
-      ...(verified === undefined ? [] : [["Verified", check?.sentence(verified) ?? ""] as const]),
-      ["Serve it with", made.command]
-    ]
+      form,
+      base,
+      adapter: source.adapter,
+      sampler: source.sampler,
+      prompts: settings.prompts
+    })
+
+    const made = yield* Effect.scoped(Effect.gen(function*() {
+      const progress = yield* Progress.make({ label: "Writing", unit: "bytes" })
+      const last = yield* Stream.runFoldEffect(
+        ServingKit.stream({
+          target,
+          base,
+          adapter: source.adapter,
+          output: directory,
+          name,
+          baseModelName: source.baseModel ?? given,
+          form,
+          dtype,
+          experts: settings.fp8Experts ? "fp8" : undefined,
+          provenance: { ...source.provenance, ...notes }
+        }),
+        Option.none<ServingKit.Event & { readonly _tag: "Completed" }>(),
+        (found, event) =>
+          event._tag === "Completed"
+            ? Effect.succeedSome(event)
+            : Effect.as(progress.update(event.written, event.bytes), found)
+      )
+      return yield* Effect.orDieWith(last, () => new Error("an export that ends is complete"))
+    }))
+    yield* Effect.forEach(made.warnings, output.warn, { discard: true })
+    const verified = verifier === undefined ? undefined : yield* verifier(directory, made.form, dtype)
+    yield* fs.remove(downloaded, { recursive: true, force: true })
+    const size = yield* Effect.map(
+      Effect.forEach(yield* fs.readDirectory(directory), (file) => fs.stat(path.join(directory, file))),
+      (files) => files.reduce((sum, file) => sum + Number(file.size), 0)
+    )
+    yield* output.printRecord({
+      json: {
+        source: settings.path,
+        directory: made.directory,
+        target,
+        form: made.form,
+        base_model: source.baseModel ?? base,
+        bytes: size,
+        command: made.command,
+        ...(verified === undefined ? {} : { verified })
+      },
+      properties: [
+        ["Exported to", made.directory],
+        ["Form", made.form],
+        ["Size", text.size(size)],
+        ...(verified === undefined ? [] : [["Verified", check?.sentence(verified) ?? ""] as const]),
+        ["Serve it with", made.command]
+      ]
+    })
+  },
+  Effect.catchTags({
+    InvalidFile: explain,
+    AdapterMismatch: explain,
+    Unsupported: explain,
+    OutputExists: explain,
+    ModelNotFound: explain
   })
-}, Effect.catchTags({
-  InvalidFile: explain,
-  AdapterMismatch: explain,
-  Unsupported: explain,
-  OutputExists: explain,
-  ModelNotFound: explain
-}))
+)
 
 /** @internal */
 export const command = Command.make("export", {

@@ -9,12 +9,12 @@ import type * as LocalAdapter from "@effect-tinker/local/LocalAdapter"
 import * as LocalCheckpoint from "@effect-tinker/local/LocalCheckpoint"
 import * as PeftAdapter from "@effect-tinker/local/PeftAdapter"
 import type * as ServingKit from "@effect-tinker/weights/ServingKit"
-import * as FileSystem from "@effect/platform/FileSystem"
+import type * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
+import * as NodeCredentials from "effect-tinker/NodeCredentials"
 import * as SamplingClient from "effect-tinker/SamplingClient"
 import * as ServiceClient from "effect-tinker/ServiceClient"
 import * as TinkerConfig from "effect-tinker/TinkerConfig"
-import * as NodeCredentials from "effect-tinker/NodeCredentials"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -167,7 +167,9 @@ const compare = (
   limit: number,
   by: Verdict["reference"]
 ): Effect.Effect<Verdict, CliFailure> => {
-  const differences = reference.flatMap((scores, i) => scores.map((score, j) => Math.abs(score - (exported[i]?.[j] ?? NaN))))
+  const differences = reference.flatMap((scores, i) =>
+    scores.map((score, j) => Math.abs(score - (exported[i]?.[j] ?? NaN)))
+  )
     .filter((difference) => !Number.isNaN(difference))
   const verdict: Verdict = {
     tokens: differences.length,
@@ -176,10 +178,14 @@ const compare = (
     limit,
     reference: by
   }
-  if (verdict.tokens === 0) return Effect.fail(cannot("there is nothing to compare", "Give longer texts with --prompt."))
+  if (verdict.tokens === 0) {
+    return Effect.fail(cannot("there is nothing to compare", "Give longer texts with --prompt."))
+  }
   return verdict.mean <= limit ? Effect.succeed(verdict) : Effect.fail(
     new CliFailure({
-      what: `The export does not compute what the checkpoint computes: ${sentence(verdict)} (at most ${limit} expected)`,
+      what: `The export does not compute what the checkpoint computes: ${
+        sentence(verdict)
+      } (at most ${limit} expected)`,
       advice: "Do not serve it. Is the base model the one the adapter was trained on?"
     })
   )

@@ -165,7 +165,8 @@ const chatTokens = 24
 
 export const llama: Suite = {
   name,
-  summary: "merged models, GGUF files and adapters of ours give the same greedy tokens in transformers, peft and llama.cpp",
+  summary:
+    "merged models, GGUF files and adapters of ours give the same greedy tokens in transformers, peft and llama.cpp",
   run: () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
@@ -177,7 +178,9 @@ export const llama: Suite = {
       const read = (file: string) => Effect.flatMap(fs.readFileString(file), Schema.decode(Answers))
       const chatDirectory = yield* path.fromFileUrl(LocalCheckpoint.chatDirectory)
       const lastLine = (text: string) => text.trim().split("\n").at(-1) ?? ""
-      const cases = yield* Schema.decode(Names)(lastLine(yield* python.run("llama_models", "make", directory, chatDirectory)))
+      const cases = yield* Schema.decode(Names)(
+        lastLine(yield* python.run("llama_models", "make", directory, chatDirectory))
+      )
 
       // From training to files.
       const chat = yield* trainChat(at("local-chat"), chatTokens).pipe(
@@ -203,9 +206,20 @@ export const llama: Suite = {
       const differences = Object.entries(trouble).map(([name, problem]) => `${name} read by gguf: ${problem}`)
 
       // The same prompts in llama.cpp: merged models, and where it can load one, the adapter beside its base model.
-      const work: Array<{ readonly label: string; readonly reference: ReadonlyArray<Answer>; readonly lora?: string; readonly model: string }> = []
+      const work: Array<
+        {
+          readonly label: string
+          readonly reference: ReadonlyArray<Answer>
+          readonly lora?: string
+          readonly model: string
+        }
+      > = []
       for (const { name } of all) {
-        work.push({ label: `${name} merged`, reference: yield* read(at(name, "merged.json")), model: at(name, "model.gguf") })
+        work.push({
+          label: `${name} merged`,
+          reference: yield* read(at(name, "merged.json")),
+          model: at(name, "model.gguf")
+        })
       }
       for (const name of cases) {
         const base = yield* Gguf.writeModel({ base: at(name, "base"), output: at(name, "base.gguf"), format: "f32" })
@@ -247,7 +261,8 @@ export const llama: Suite = {
         yield* Console.log(`${label}: ${equal} of ${prompts} equal, ${ties} after a tie`)
         yield* Effect.forEach(explained, (sentence) => Console.log(`  ${sentence}`), { discard: true })
       }
-      const sum = (key: "prompts" | "equal" | "ties") => Object.values(report).reduce((total, own) => total + own[key], 0)
+      const sum = (key: "prompts" | "equal" | "ties") =>
+        Object.values(report).reduce((total, own) => total + own[key], 0)
       yield* Console.log(JSON.stringify({
         suite: name,
         prompts: sum("prompts"),

@@ -114,8 +114,10 @@ export const copyPatched = <E, R>(
       Effect.gen(function*() {
         yield* copyWritable(fs, source, temporary)
         const file = yield* fs.open(temporary, { flag: "r+" })
-        yield* Stream.runForEach(Stream.buffer(patches, { capacity: 1 }), ({ bytes, start }) =>
-          Effect.zipRight(file.seek(FileSystem.Size(start), "start"), file.writeAll(bytes)))
+        yield* Stream.runForEach(
+          Stream.buffer(patches, { capacity: 1 }),
+          ({ bytes, start }) => Effect.zipRight(file.seek(FileSystem.Size(start), "start"), file.writeAll(bytes))
+        )
       })
     ).pipe(Effect.zipRight(fs.rename(temporary, target)))
   })
