@@ -3,7 +3,7 @@
  * of work (`[{ "model": GGUF, "lora"?: GGUF, "prompts": [[token, …]], "tokens": count }]`), and a file for the answers.
  */
 import { readFileSync, writeFileSync } from "node:fs"
-import { createRequire } from "node:module"
+import { createRequire as requireFrom } from "node:module"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 
@@ -31,7 +31,7 @@ interface Work {
 }
 
 const [modules = "", input = "", output = ""] = process.argv.slice(2)
-const entry = createRequire(join(modules, "_.js")).resolve("node-llama-cpp")
+const entry = requireFrom(join(modules, "_.js")).resolve("node-llama-cpp")
 const { getLlama }: NodeLlamaCpp = await import(pathToFileURL(entry).href)
 const llama = await getLlama({ gpu: false, build: "never", logLevel: "error", progressLogs: false })
 const work: ReadonlyArray<Work> = JSON.parse(readFileSync(input, "utf8"))
