@@ -23,6 +23,7 @@ import * as conformance from "./commands/conformance.js"
 import * as data from "./commands/data.js"
 import * as doctor from "./commands/doctor.js"
 import * as evaluation from "./commands/eval.js"
+import * as exporting from "./commands/export.js"
 import * as local from "./commands/local.js"
 import * as models from "./commands/models.js"
 import * as report from "./commands/report.js"
@@ -63,6 +64,7 @@ const commands = [
   models.model,
   runs.command,
   checkpoint.command,
+  exporting.command,
   session.command,
   train.command,
   data.command,

@@ -8,7 +8,8 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type * as Redacted from "effect/Redacted"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { Engine } from "./Engine.js"
 import { Faults } from "./Faults.js"
@@ -27,7 +28,7 @@ import { restRoutes } from "./internal/server/handlers/rest.js"
 import { samplingRoutes } from "./internal/server/handlers/sampling.js"
 import { sessionRoutes } from "./internal/server/handlers/session.js"
 import { trainingRoutes } from "./internal/server/handlers/training.js"
-import { weightRoutes } from "./internal/server/handlers/weights.js"
+import { checkpointName, weightRoutes } from "./internal/server/handlers/weights.js"
 import * as ledger from "./internal/server/ledger.js"
 import type { Dropped } from "./internal/server/message.js"
 import { concat } from "./internal/server/message.js"
@@ -39,6 +40,7 @@ import * as samplers from "./internal/server/samplers.js"
 import * as sessions from "./internal/server/sessions.js"
 import * as settings from "./internal/server/settings.js"
 import * as trace from "./internal/server/trace.js"
+import type * as LocalAdapter from "./LocalAdapter.js"
 import type { LocalModel } from "./LocalModel.js"
 import type { Storage, StorageFailed } from "./Storage.js"
 
@@ -136,6 +138,34 @@ export interface Activity {
 }
 
 /**
+ * The checkpoints of an imported adapter.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Imported {
+  /** For `TrainingClient.makeFromState`; it has no optimizer state. */
+  readonly training: string
+  /** For `SamplingClient.make`. */
+  readonly sampler: string
+}
+
+/**
+ * The adapter was not imported: its name cannot be one, the key is unknown, or the model is not served.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ImportRefused extends Schema.TaggedError<ImportRefused>("@effect-tinker/local/LocalServer/ImportRefused")(
+  "ImportRefused",
+  { description: Schema.String }
+) {
+  override get message(): string {
+    return this.description
+  }
+}
+
+/**
  * The server, and what a test may do to it.
  *
  * @since 0.1.0
@@ -147,6 +177,14 @@ export interface Service {
   readonly breathe: Effect.Effect<void>
   /** The models it serves. */
   readonly models: ReadonlyArray<LocalModel>
+  /**
+   * Makes checkpoints of an adapter that was trained elsewhere (`PeftAdapter.read`), to be trained further and to be
+   * sampled from. They belong to the user of `apiKey`, by default to the one of any key.
+   */
+  readonly importAdapter: (
+    snapshot: LocalAdapter.Snapshot,
+    options: { readonly name: string; readonly apiKey?: Redacted.Redacted | undefined }
+  ) => Effect.Effect<Imported, ImportRefused | StorageFailed>
   /** The names of the endpoints it serves. */
   readonly endpoints: ReadonlyArray<string>
   /** Stops working on what it accepted; polls say why. */
@@ -256,7 +294,30 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
       const { tokens } = yield* ledger.Ledger
       const { count } = yield* models.Models
       let requests = 0
-      const handle = makeHandle({ routes, accounts: yield* accounts.Accounts, faults: yield* Faults, limits })
+      const owners = yield* accounts.Accounts
+      const saved = yield* checkpoints.Checkpoints
+      const trained = yield* runs.Runs
+      const importAdapter: Service["importAdapter"] = Effect.fnUntraced(function*(snapshot, options) {
+        const refuse = (description: string) => new ImportRefused({ description })
+        if (!checkpointName.test(options.name)) {
+          return yield* refuse(`${JSON.stringify(options.name)} cannot be the name of a checkpoint`)
+        }
+        const { apiKey = Redacted.make("tml-local"), name } = options
+        const { urn } = yield* Effect.mapError(
+          owners.authenticate(Redacted.value(apiKey)),
+          () => refuse("the API key is not one of this server")
+        )
+        // Nothing is saved that the engine would refuse to load.
+        const adapter = yield* Effect.mapError(engine.restoreAdapter(snapshot), (error) => refuse(error.message))
+        const { baseModel, rank, trainAttn, trainMlp, trainUnembed } = adapter
+        const id = yield* entropy.randomId
+        const userMetadata = { imported_as: name }
+        yield* trained.create({ id, owner: urn, baseModel, rank, trainAttn, trainMlp, trainUnembed, userMetadata })
+        const save = (kind: checkpoints.Kind) =>
+          Effect.map(saved.save(snapshot, { runId: id, kind, name, owner: urn, userMetadata }), ({ path }) => path)
+        return { training: yield* save("weights"), sampler: yield* save("sampler_weights") }
+      })
+      const handle = makeHandle({ routes, accounts: owners, faults: yield* Faults, limits })
       return LocalServer.of({
         handle: (request) =>
           Effect.suspend(() => {
@@ -266,6 +327,7 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
         activity: Effect.sync(() => ({ requests, models: count(), tokens: tokens() })),
         breathe: engine.breathe,
         models: engine.models,
+        importAdapter,
         endpoints: routes.map(({ name }) => name),
         pause,
         resume,

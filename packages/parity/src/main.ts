@@ -9,6 +9,7 @@ import { cli } from "./suites/cli.js"
 import { cookbook } from "./suites/cookbook.js"
 import { engine } from "./suites/engine.js"
 import { killed } from "./suites/killed.js"
+import { llama } from "./suites/llama.js"
 import { local } from "./suites/local.js"
 import { renderers } from "./suites/renderers.js"
 import { runtimes } from "./suites/runtimes.js"
@@ -28,6 +29,7 @@ const suites: ReadonlyArray<Suite> = [
   renderers,
   cookbook,
   weights,
+  llama,
   runtimes,
   killed
 ]

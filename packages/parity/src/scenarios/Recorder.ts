@@ -91,6 +91,8 @@ export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Sco
   const front: LocalServer.Service = {
     handle,
     breathe: Effect.void,
+    models: [],
+    importAdapter: () => new LocalServer.ImportRefused({ description: "a recorder keeps no checkpoints" }),
     endpoints: [],
     pause: () => Effect.void,
     resume: Effect.void,
