@@ -48,7 +48,7 @@ data = [datum("cat:", " meow\n"), datum("dog:", " woof\n"), datum("cow:", " moo\
 service = tinker.ServiceClient(base_url=base_url, api_key=api_key)
 training = service.create_lora_training_client("local/tiny", rank=32, seed=1)
 losses = []
-for _ in range(20):
+for _ in range(40):
     passed = training.forward_backward(data, "cross_entropy")
     stepped = training.optim_step(types.AdamParams(learning_rate=5e-4))
     losses.append(passed.result().metrics["loss:sum"])
