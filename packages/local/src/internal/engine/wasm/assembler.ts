@@ -91,6 +91,14 @@ export const whileBelow = (counter: number, limit: Code, step: Code, ...body: Re
   ...[0x0c, 0x00, 0x0b, 0x0b]
 ]
 
+/** Runs `body`, which advances `counter`, at least once and until `counter` is no longer below `limit`. @internal */
+export const repeatBelow = (counter: number, limit: Code, ...body: ReadonlyArray<Code>): Code => [
+  ...[0x03, 0x40],
+  ...body.flat(),
+  ...less(get(counter), limit),
+  ...[0x0d, 0x00, 0x0b]
+]
+
 /** Runs `body` for counter = 0, 1, 2, ... below `limit`. @internal */
 export const times = (counter: number, limit: Code, ...body: ReadonlyArray<Code>): Code =>
   seq(set(counter, int(0)), whileBelow(counter, limit, int(1), ...body))
@@ -153,6 +161,8 @@ export const add4 = binary(simd(0xe4))
 export const subtract4 = binary(simd(0xe5))
 /** @internal */
 export const mul4 = binary(simd(0xe6))
+/** left * right + sum, rounded once where the processor can; relaxed SIMD, which not every runtime has. @internal */
+export const fused4 = (left: Code, right: Code, sum: Code): Code => [...left, ...right, ...sum, ...simd(0x105)]
 /** @internal */
 export const divide4 = binary(simd(0xe7))
 /** @internal */

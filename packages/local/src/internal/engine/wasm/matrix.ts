@@ -9,6 +9,7 @@ import {
   equal,
   float,
   float4,
+  fused4,
   get,
   ifElse,
   int,
@@ -19,6 +20,7 @@ import {
   loadSplat,
   mul,
   mul4,
+  repeatBelow,
   seq,
   set,
   shiftLeft,
@@ -35,137 +37,121 @@ const range = (length: number): ReadonlyArray<number> => Array.from({ length }, 
 
 /**
  * C = A · B, or C += A · B, in tiles whose sums stay in registers: four rows by one panel of eight columns, and for the
- * rows left over one row by four panels. Every element is summed from the first to the last term in whichever tile it
- * falls, so that a row's result does not depend on the rows beside it.
+ * rows left over two rows or one by two panels. Every element is summed from the first to the last term in whichever
+ * tile it falls, so that a row's result does not depend on the rows beside it. With `fused`, a term is added with one
+ * rounding.
+ *
+ * The shape is measured on V8 (x64, 96 to 384 terms): the compiler moves all loads of a basic block to its top, so that
+ * an unrolled loop spills its sums. Unrolled four times this product reaches 29 GFLOP/s, as a plain loop with the
+ * pointer as its counter 45, and 54 fused; six rows by eight columns 29, three by twelve 35.
  *
  * @internal
  */
-export const gemm: Kernel = kernel(
-  "gemm",
-  {
-    a: "at",
-    aRow: "at",
-    aColumn: "at",
-    b: "at",
-    panel: "at",
-    c: "at",
-    cRow: "at",
-    m: "int",
-    n: "int",
-    k: "int",
-    accumulate: "int"
-  },
-  (param, local) => {
-    const column = local("int")
-    const row = local("int")
-    const left = local("int")
-    const base = local("int")
-    const cAt = local("int")
-    const aAt = range(4).map(() => local("int"))
-    const bAt = range(4).map(() => local("int"))
-    const sums = range(8).map(() => local("vector"))
-    const halves = [local("vector"), local("vector")] as const
-    const value = local("vector")
-    const tile = (rows: number, panels: number): Code => {
-      const aRows = aAt.slice(0, rows)
-      const bPanels = bAt.slice(0, panels)
-      // sums by row, within a row by panel, within a panel by half
-      const place = (index: number): readonly [address: Code, offset: number] => [
-        add(get(cAt), mul(get(param.cRow), int(Math.floor(index / (2 * panels))))),
-        (index % (2 * panels)) * 16
-      ]
-      const eachSum = (body: (sum: number, index: number) => Code): Code =>
-        sums.slice(0, 2 * rows * panels).flatMap((sum, index) => body(sum, index))
-      /** Term `step` of an unrolled loop; the pointers stand at the first. */
-      const term = (step: number, aOffset: number): Code =>
-        panels === 1
-          ? seq(
-            ...halves.map((half, side) => set(half, load4(get(bAt[0] ?? 0), step * 32 + side * 16))),
-            ...aRows.map((pointer, index) =>
+export const gemm = (fused: boolean): Kernel =>
+  kernel(
+    "gemm",
+    {
+      a: "at",
+      aRow: "at",
+      aColumn: "at",
+      b: "at",
+      panel: "at",
+      c: "at",
+      cRow: "at",
+      m: "int",
+      n: "int",
+      k: "int",
+      accumulate: "int"
+    },
+    (param, local) => {
+      const column = local("int")
+      const row = local("int")
+      const end = local("int")
+      const base = local("int")
+      const cAt = local("int")
+      const aAt = range(4).map(() => local("int"))
+      const bAt = range(2).map(() => local("int"))
+      const sums = range(8).map(() => local("vector"))
+      const loaded = range(4).map(() => local("vector"))
+      const value = local("vector")
+      const accumulated = (sum: number, left: Code, right: Code): Code =>
+        set(sum, fused ? fused4(left, right, get(sum)) : add4(get(sum), mul4(left, right)))
+
+      const tile = (rows: number, panels: number): Code => {
+        const aRows = aAt.slice(0, rows)
+        const bPanels = bAt.slice(0, panels)
+        const [counter = 0] = bPanels
+        const halves = loaded.slice(0, 2 * panels)
+        const used = sums.slice(0, rows * halves.length)
+        // sums by row, within a row by panel, within a panel by half
+        const place = (index: number): readonly [address: Code, offset: number] => [
+          add(get(cAt), mul(get(param.cRow), int(Math.floor(index / halves.length)))),
+          (index % halves.length) * 16
+        ]
+        const eachSum = (body: (sum: number, index: number) => Code): Code =>
+          used.flatMap((sum, index) => body(sum, index))
+        return seq(
+          set(cAt, add(add(get(param.c), mul(get(row), get(param.cRow))), shiftLeft(get(column), int(2)))),
+          ...aRows.map((pointer, index) =>
+            set(pointer, add(get(param.a), mul(add(get(row), int(index)), get(param.aRow))))
+          ),
+          ...bPanels.map((pointer, index) => set(pointer, add(get(base), mul(get(param.panel), int(index))))),
+          set(end, add(get(counter), shiftLeft(get(param.k), int(5)))),
+          ifElse(
+            get(param.accumulate),
+            eachSum((sum, index) => set(sum, load4(...place(index)))),
+            eachSum((sum) => set(sum, float4(0)))
+          ),
+          repeatBelow(
+            counter,
+            get(end),
+            ...halves.map((half, index) => set(half, load4(get(bPanels[index >> 1] ?? 0), (index & 1) * 16))),
+            ...aRows.map((pointer, row) =>
               seq(
-                set(value, loadSplat(get(pointer), aOffset)),
-                ...[0, 1].map((side) => {
-                  const sum = sums[2 * index + side] ?? 0
-                  return set(sum, add4(get(sum), mul4(get(value), get(halves[side === 0 ? 0 : 1]))))
-                })
+                set(value, loadSplat(get(pointer))),
+                ...halves.map((half, index) =>
+                  accumulated(used[row * halves.length + index] ?? 0, get(value), get(half))
+                )
               )
-            )
-          )
-          : seq(
-            set(value, loadSplat(get(aAt[0] ?? 0), aOffset)),
-            ...bPanels.flatMap((pointer, index) =>
-              [0, 1].map((side) => {
-                const sum = sums[2 * index + side] ?? 0
-                return set(sum, add4(get(sum), mul4(get(value), load4(get(pointer), step * 32 + side * 16))))
-              })
-            )
-          )
-      const unroll = 4
-      const unrolled = seq(
-        whileBelow(
-          left,
-          subtract(get(param.k), int(unroll - 1)),
-          int(unroll),
-          ...range(unroll).map((step) => term(step, step * 4)),
-          ...aRows.map((pointer) => bump(pointer, int(unroll * 4))),
-          ...bPanels.map((pointer) => bump(pointer, int(unroll * 32)))
-        ),
-        whileBelow(
-          left,
-          get(param.k),
-          int(1),
-          term(0, 0),
-          ...aRows.map((pointer) => bump(pointer, int(4))),
-          ...bPanels.map((pointer) => bump(pointer, int(32)))
+            ),
+            ...aRows.map((pointer) => bump(pointer, get(param.aColumn))),
+            ...bPanels.map((pointer) => bump(pointer, int(32)))
+          ),
+          eachSum((sum, index) => {
+            const [address, offset] = place(index)
+            return store4(address, get(sum), offset)
+          })
         )
-      )
-      const strided = whileBelow(
-        left,
-        get(param.k),
-        int(1),
-        term(0, 0),
-        ...aRows.map((pointer) => bump(pointer, get(param.aColumn))),
-        ...bPanels.map((pointer) => bump(pointer, int(32)))
-      )
+      }
+      const panelsFrom = (first: Code, panels: number, ...body: ReadonlyArray<Code>): Code =>
+        seq(
+          first,
+          whileBelow(
+            column,
+            panels === 1 ? get(param.n) : subtract(get(param.n), int(8 * (panels - 1))),
+            int(8 * panels),
+            ...body,
+            bump(base, mul(get(param.panel), int(panels)))
+          )
+        )
+      const first = seq(set(column, int(0)), set(base, get(param.b)))
+      const whole = and(get(param.m), int(-4))
+      const rowsFrom = (rows: number): Code =>
+        whileBelow(
+          row,
+          rows === 1 ? get(param.m) : subtract(get(param.m), int(rows - 1)),
+          int(rows),
+          panelsFrom(first, 2, tile(rows, 2)),
+          panelsFrom([], 1, tile(rows, 1))
+        )
       return seq(
-        set(cAt, add(add(get(param.c), mul(get(row), get(param.cRow))), shiftLeft(get(column), int(2)))),
-        ...aRows.map((pointer, index) =>
-          set(pointer, add(get(param.a), mul(add(get(row), int(index)), get(param.aRow))))
-        ),
-        ...bPanels.map((pointer, index) => set(pointer, add(get(base), mul(get(param.panel), int(index))))),
-        set(left, int(0)),
-        ifElse(
-          get(param.accumulate),
-          eachSum((sum, index) => set(sum, load4(...place(index)))),
-          eachSum((sum) => set(sum, float4(0)))
-        ),
-        ifElse(equal(get(param.aColumn), int(4)), unrolled, strided),
-        eachSum((sum, index) => {
-          const [address, offset] = place(index)
-          return store4(address, get(sum), offset)
-        })
+        panelsFrom(first, 1, set(row, int(0)), whileBelow(row, whole, int(4), tile(4, 1))),
+        set(row, whole),
+        rowsFrom(2),
+        rowsFrom(1)
       )
     }
-    const panelsFrom = (first: Code, panels: number, ...body: ReadonlyArray<Code>): Code =>
-      seq(
-        first,
-        whileBelow(
-          column,
-          panels === 1 ? get(param.n) : subtract(get(param.n), int(8 * (panels - 1))),
-          int(8 * panels),
-          ...body,
-          bump(base, mul(get(param.panel), int(panels)))
-        )
-      )
-    const first = seq(set(column, int(0)), set(base, get(param.b)))
-    const whole = and(get(param.m), int(-4))
-    return seq(
-      panelsFrom(first, 1, set(row, int(0)), whileBelow(row, whole, int(4), tile(4, 1))),
-      set(row, whole),
-      whileBelow(row, get(param.m), int(1), panelsFrom(first, 4, tile(1, 4)), panelsFrom([], 1, tile(1, 1)))
-    )
-  }
-)
+  )
 
 /** Copies a matrix of k rows and n columns into panels of eight columns; the last one is filled up with zeros. @internal */
 export const pack: Kernel = kernel(
