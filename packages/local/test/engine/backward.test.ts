@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { makeLora, namedPieces } from "../../src/internal/engine/architecture.js"
+import { makeTrainingInstaller } from "../../src/internal/engine/factors.js"
 import type { LossName } from "../../src/internal/engine/losses.js"
 import { lossDefaults } from "../../src/internal/engine/losses.js"
 import { makeRandom } from "../../src/internal/engine/numbers.js"
@@ -56,6 +57,9 @@ const makeSubject = (
     values.set(randomArray(settings.rank * part.inputs, random.next, 1 / Math.sqrt(part.inputs)), a)
     values.set(randomArray(settings.rank * part.outputs, random.next, 0.002), b)
   }
+  const installer = makeTrainingInstaller(space)
+  const none = new Float32Array(0)
+  let key = 1
   const run = (at: Float32Array, gradient: Float32Array | undefined, examples: ReadonlyArray<Example>) => {
     const task: Task = {
       examples,
@@ -63,7 +67,7 @@ const makeSubject = (
       config: new Map(Object.entries(lossDefaults[loss])),
       forwardOnly: gradient === undefined
     }
-    const results = drain(pass(space, { lora, values: at }, task, examples, gradient ?? new Float32Array(0)))
+    const results = drain(pass(space, installer, { key: key++, lora, values: at }, task, examples, gradient ?? none))
     assert.isDefined(results)
     return results ?? []
   }

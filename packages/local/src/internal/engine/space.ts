@@ -3,7 +3,8 @@
  * sampling and the keys and values of sequences being continued. It is laid out once, so that nothing moves while work
  * is in progress; pages that are never written to cost nothing.
  */
-import type { Architecture } from "./architecture.js"
+import type { Architecture, Ways } from "./architecture.js"
+import { packedSize } from "./architecture.js"
 import type { Kernels } from "./kernels.js"
 import { ceil8 } from "./numbers.js"
 
@@ -26,11 +27,6 @@ export interface Saved {
   readonly rotatedRow: number
   readonly attended: number
   readonly up: number
-  /** What the factors A made of the inputs of each projection. */
-  readonly zQkv: number
-  readonly zOut: number
-  readonly zUp: number
-  readonly zDown: number
 }
 
 /** @internal */
@@ -57,16 +53,16 @@ export interface TrainingSpace {
   readonly scores: number
   readonly dScores: number
   readonly logits: number
+  /** Weights with an adapter multiplied in; empty where those are too large. */
+  readonly adapted: number
   readonly lora: {
     readonly a: number
     readonly b: number
-    readonly aPacked: number
     readonly bPacked: number
+    /** Packed factors: of all projections where they are multiplied in, else of one at a time. */
+    readonly factors: number
     readonly gradientA: number
     readonly gradientB: number
-    /** The factors of the unembedding forwards, which are needed while those of its way back are in place. */
-    readonly unembedA: number
-    readonly unembedB: number
     readonly z: number
     readonly dz: number
   }
@@ -130,6 +126,8 @@ const mergeLimit = 4 * 2 ** 20
 const cachedContexts = 8
 const cacheBytes = 256 * 2 ** 20
 
+const sum = (sizes: ReadonlyArray<number>): number => sizes.reduce((total, size) => total + size, 0)
+
 /** @internal */
 export const makeLayout = (architecture: Architecture, options: LayoutOptions): Layout => {
   const { blocks, keyWidth, logits, model, projectionSize, queryWidth } = architecture
@@ -162,6 +160,8 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
   const sine = region(capacity * headSize / 2)
   const prior = region(model.family === "local" ? vocabularySize * vocabularySize : 0)
 
+  const packedSizes = (ways: Ways) =>
+    architecture.projections.map((projection) => packedSize(projection, maxRank, ways))
   const savedBlock = (): Saved => {
     const qkv = rows(qkvRow)
     return {
@@ -170,11 +170,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
       rotated: model.queryKeyNorms ? rows(rotatedRow) : qkv,
       rotatedRow,
       attended: rows(queryWidth),
-      up: rows(upRow),
-      zQkv: rows(3 * maxRank),
-      zOut: rows(maxRank),
-      zUp: rows(2 * maxRank),
-      zDown: rows(maxRank)
+      up: rows(upRow)
     }
   }
   const training = (): TrainingSpace => {
@@ -192,7 +188,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
       dProduct: rows(hidden),
       dQkv: rows(qkvRow),
       dUp: rows(upRow),
-      packed: region(sliceRows * Math.max(widestIn, 3 * maxRank)),
+      packed: region(sliceRows * Math.max(widestIn, maxRank)),
       turned: region(blockOutputs * widestIn),
       keys: head(),
       keyRows: head(),
@@ -202,24 +198,19 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
       scores: block(),
       dScores: block(),
       logits: region(logitRows * logits),
+      adapted: region(merges ? projectionSize : 0),
       lora: {
         a: region(3 * maxRank * widestIn),
         b: region(maxRank * widestOut),
-        aPacked: region(3 * maxRank * widestIn),
-        bPacked: region(maxRank * widestOut),
+        bPacked: region(merges ? maxRank * widestOut : 0),
+        factors: region(merges ? sum(packedSizes("both")) : Math.max(...packedSizes("both"))),
         gradientA: region(3 * maxRank * widestIn),
         gradientB: region(maxRank * widestOut),
-        unembedA: region(maxRank * width),
-        unembedB: region(maxRank * logits),
-        z: region(sliceRows * maxRank),
+        z: region(sliceRows * 3 * maxRank),
         dz: region(sliceRows * 3 * maxRank)
       }
     }
   }
-  const factorFloats = architecture.projections.reduce(
-    (sum, { inputs, outputs, parts }) => sum + parts.length * maxRank * inputs + maxRank * outputs,
-    0
-  )
   const sampling = (): SamplingSpace => ({
     stream: region(sliceRows * width),
     normed: region(sliceRows * Math.max(width, queryWidth)),
@@ -230,7 +221,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
     z: region(sliceRows * 3 * maxRank),
     scores: region(Math.max(blockRows, architecture.group) * ceil8(capacity + 8)),
     logits: region(logitRows * logits),
-    adapted: region(merges ? projectionSize : factorFloats),
+    adapted: region(merges ? projectionSize : sum(packedSizes("forward"))),
     a: region(3 * maxRank * widestIn),
     b: region(maxRank * widestOut),
     bPacked: region(merges ? maxRank * widestOut : 0),
