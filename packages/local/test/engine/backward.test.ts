@@ -169,6 +169,24 @@ describe("backward", () => {
     assert.deepStrictEqual(again?.gradient, kept?.gradient)
   })
 
+  for (const model of [micro, microQwen]) {
+    it(`${model.name}: factors beside the weights give what factors multiplied into them give`, () => {
+      const examples = makeExamples(model.vocabularySize, "cross_entropy", 1, () => 0)
+      const [merged, beside] = [{}, { mergedFloats: 0 }].map((options) => {
+        const { lora, run, space, values } = makeSubject(model, "wasm", "cross_entropy", options)
+        const gradient = new Float32Array(lora.size)
+        return { merges: space.layout.merges, results: run(values, gradient, examples), gradient }
+      })
+      assert.deepStrictEqual([merged?.merges, beside?.merges], [true, false])
+      if (merged === undefined || beside === undefined) return assert.fail()
+      merged.results.forEach(({ logprobs }, index) =>
+        logprobs.forEach((value, i) => assert.approximately(value, beside.results[index]?.logprobs[i] ?? NaN, 1e-4))
+      )
+      const difference = merged.gradient.map((value, i) => value - (beside.gradient[i] ?? 0))
+      assert.isBelow(dot(difference, difference) / dot(merged.gradient, merged.gradient), 1e-8)
+    })
+  }
+
   it("a batch gives what its sequences give one by one", () => {
     const examples = makeExamples(micro.vocabularySize, "cross_entropy", 1, () => 0)
     const { lora, run, values } = makeSubject(micro, "wasm", "cross_entropy")
@@ -176,7 +194,9 @@ describe("backward", () => {
     const results = run(values, together, examples)
     const apart = new Float32Array(lora.size)
     examples.forEach((example, index) => {
-      const [single] = run(values, apart, [example])
+      const own = new Float32Array(lora.size)
+      const [single] = run(values, own, [example])
+      own.forEach((value, i) => apart[i] = (apart[i] ?? 0) + value)
       single?.logprobs.forEach((value, i) => assert.approximately(value, results[index]?.logprobs[i] ?? NaN, 1e-5))
     })
     const difference = together.map((value, i) => value - (apart[i] ?? 0))

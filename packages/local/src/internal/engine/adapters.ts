@@ -156,7 +156,7 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     // side and added in their order, so that the sum does not depend on how many threads there are.
     const { config, forwardOnly, loss } = task
     const size = forwardOnly ? 0 : lora.size
-    const total = pool.take(size)
+    let total: Float32Array | undefined
     const adapter = { key, lora: settings, values }
     const results: Array<ExampleResult> = []
     const compute = ({ from, to }: { readonly from: number; readonly to: number }) =>
@@ -174,13 +174,18 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
       Stream.runForEach(Effect.fnUntraced(function*({ done, own }) {
         if (done === undefined) return yield* notFinite("the loss")
         for (const result of done) results.push(result)
-        yield* core.drive(() => addInto(total, own))
+        const sum = total ??= own
+        if (sum === own) return
+        yield* core.drive(() => addInto(sum, own))
         pool.give(own)
       }))
     )
-    if (!Number.isFinite(yield* core.drive(() => norm(total)))) return yield* notFinite("the gradient")
-    if (!forwardOnly) yield* Effect.uninterruptible(core.drive(() => addInto(gradient, total)))
-    pool.give(total)
+    const sum = total
+    if (sum !== undefined) {
+      if (!Number.isFinite(yield* core.drive(() => norm(sum)))) return yield* notFinite("the gradient")
+      yield* Effect.uninterruptible(core.drive(() => addInto(gradient, sum)))
+      pool.give(sum)
+    }
     return result(task, results)
   })
 

@@ -31,7 +31,7 @@ export interface Machine extends ModelThread<EngineError.ThreadLost> {
 
 /** Floats to be used again: the gradient of a part lives only until it is added to the others. @internal */
 export interface Pool {
-  /** Zeros. */
+  /** With whatever was in it before. */
   readonly take: (length: number) => Float32Array
   readonly give: (floats: Float32Array) => void
 }
@@ -43,7 +43,7 @@ const makePool = (make: (length: number) => Float32Array, most: number): Pool =>
       const found = free.find((floats) => floats.length === length)
       if (found === undefined) return make(length)
       free = free.filter((floats) => floats !== found)
-      return found.fill(0)
+      return found
     },
     give: (floats) => {
       free = [...free.slice(-most), floats]

@@ -5,7 +5,7 @@
  */
 import type { Factors, Lora, Part, Projection, Ways } from "./architecture.js"
 import { packedSize } from "./architecture.js"
-import { add, at, ceil8 } from "./numbers.js"
+import { at, ceil8 } from "./numbers.js"
 import type { Space, Work } from "./space.js"
 import { blockOutputs } from "./space.js"
 
@@ -170,7 +170,7 @@ export const makeSamplingInstaller = (space: Space): Installer => {
 
 /**
  * For passes. Where the factors are applied beside the weights they are packed when a projection needs them, into room
- * for one.
+ * for those of one block.
  *
  * @internal
  */
@@ -190,15 +190,24 @@ export const makeTrainingInstaller = (space: Space): Installer => {
         resident = { key: adapted.key, installed }
         return installed
       }
-      let last: { readonly projection: Projection; readonly factors: PackedFactors | undefined } | undefined
+      const packed = new Map<Projection, PackedFactors>()
+      let next = scratch.factors
       return {
         ...frozen,
         beside: true,
         factors: (projection) => {
-          if (last?.projection !== projection) {
-            last = { projection, factors: packFactors(space, adapted, projection, scratch, scratch.factors, "both") }
+          const known = packed.get(projection)
+          if (known !== undefined) return known
+          const size = packedSize(projection, adapted.lora.settings.rank, "both")
+          if (next + size > scratch.factors + scratch.factorFloats) {
+            packed.clear()
+            next = scratch.factors
           }
-          return last.factors
+          const made = packFactors(space, adapted, projection, scratch, next, "both")
+          if (made === undefined) return undefined
+          packed.set(projection, made)
+          next += size
+          return made
         }
       }
     }
@@ -267,7 +276,7 @@ export function* projectBack(
 export interface FactorGradients {
   /** Rows of the input, of the gradient of the output, and of that of the input, which is added to. */
   readonly slice: (x: number, dOutput: number, dInput: number | undefined, rows: number) => void
-  /** Adds the sums to the gradient. */
+  /** Writes the sums into the gradient. */
   readonly end: () => void
 }
 
@@ -309,12 +318,10 @@ export const makeFactorGradients = (
     end: () => {
       for (const [index, { a, b, part }] of parts.entries()) {
         const fromA = scratch.gradientA + index * padded * inputs
-        for (let i = 0; i < rank * inputs; i++) add(gradient, a + i, at(memory, fromA + i))
+        gradient.set(memory.subarray(fromA, fromA + rank * inputs), a)
         const fromB = scratch.gradientB + part.shift * padded
         for (let i = 0; i < part.outputs; i++) {
-          for (let j = 0; j < rank; j++) {
-            add(gradient, b + i * rank + j, lora.scale * at(memory, fromB + i * padded + j))
-          }
+          for (let j = 0; j < rank; j++) gradient[b + i * rank + j] = lora.scale * at(memory, fromB + i * padded + j)
         }
       }
     }

@@ -8,7 +8,7 @@ import { makeJsKernels } from "./jsKernels.js"
 import { assemble } from "./wasm/assembler.js"
 import { attentionKernels } from "./wasm/attention.js"
 import { gemm, pack, turn } from "./wasm/matrix.js"
-import { rowKernels } from "./wasm/rows.js"
+import { constants, rowKernels } from "./wasm/rows.js"
 
 /** @internal */
 export type KernelMode = "wasm" | "js"
@@ -108,7 +108,7 @@ const isOperations = (exports: object): exports is Operations =>
 const compile = (shared: boolean): WebAssembly.Module | undefined => {
   if (typeof WebAssembly === "undefined") return undefined
   for (const fused of [true, false]) {
-    const bytes = assemble(assembled(fused), shared)
+    const bytes = assemble(assembled(fused), constants, shared)
     if (WebAssembly.validate(bytes)) return new WebAssembly.Module(bytes)
   }
   return undefined

@@ -86,7 +86,7 @@ const logitGradient = (space: Space, row: number, shift: number, slot: Slot, pos
   for (let j = 0; j < example.width; j++) add(memory, row + intAt(example.targets, from + j), at(derivative, from + j))
 }
 
-/** Undefined when the numbers are no longer finite. `gradient` is added to. @internal */
+/** Undefined when the numbers are no longer finite. All of `gradient` is written, unless only the loss is wanted. @internal */
 export function* pass(
   space: Space,
   installer: Installer,

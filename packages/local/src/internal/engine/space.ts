@@ -59,8 +59,9 @@ export interface TrainingSpace {
     readonly a: number
     readonly b: number
     readonly bPacked: number
-    /** Packed factors: of all projections where they are multiplied in, else of one at a time. */
+    /** Packed factors: of all projections where they are multiplied in, else of one block at a time. */
     readonly factors: number
+    readonly factorFloats: number
     readonly gradientA: number
     readonly gradientB: number
     readonly z: number
@@ -114,17 +115,20 @@ export interface LayoutOptions {
   readonly activationBytes: number
   /** Tokens of one part of a pass. */
   readonly partTokens: number
+  /** Weights of up to so many floats are multiplied with adapters. Defaults to 16 MiB, which take a few milliseconds. */
+  readonly mergedFloats?: number | undefined
 }
 
 /** @internal */
 export const defaultLayout = { activationBytes: 512 * 2 ** 20, partTokens: 512 } as const
 
-// Weights of up to 16 MiB are multiplied with an adapter in a few milliseconds.
-const mergeLimit = 4 * 2 ** 20
+const mergedFloats = 4 * 2 ** 20
 
 // Contexts of full length that one thread can continue at once, where memory allows.
 const cachedContexts = 8
 const cacheBytes = 256 * 2 ** 20
+
+const projectionsPerBlock = 4
 
 const sum = (sizes: ReadonlyArray<number>): number => sizes.reduce((total, size) => total + size, 0)
 
@@ -143,7 +147,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
   const qkvRow = queryWidth + 2 * keyWidth
   const upRow = blocks[0]?.up.outputs ?? hidden
   const maxRank = projectionSize > 200e6 ? 64 : 128
-  const merges = projectionSize <= mergeLimit
+  const merges = projectionSize <= (options.mergedFloats ?? mergedFloats)
   const widestIn = Math.max(width, queryWidth, hidden)
   const widestOut = Math.max(qkvRow, upRow, logits, width)
   const logitRows = Math.max(8, Math.min(sliceRows, Math.floor(2 ** 20 / logits) & ~7))
@@ -162,6 +166,8 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
 
   const packedSizes = (ways: Ways) =>
     architecture.projections.map((projection) => packedSize(projection, maxRank, ways))
+  const trained = packedSizes("both")
+  const factorFloats = merges ? sum(trained) : Math.max(sum(trained.slice(0, projectionsPerBlock)), ...trained)
   const savedBlock = (): Saved => {
     const qkv = rows(qkvRow)
     return {
@@ -203,7 +209,8 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
         a: region(3 * maxRank * widestIn),
         b: region(maxRank * widestOut),
         bPacked: region(merges ? maxRank * widestOut : 0),
-        factors: region(merges ? sum(packedSizes("both")) : Math.max(...packedSizes("both"))),
+        factors: region(factorFloats),
+        factorFloats,
         gradientA: region(3 * maxRank * widestIn),
         gradientB: region(maxRank * widestOut),
         z: region(sliceRows * 3 * maxRank),

@@ -34,7 +34,7 @@ export interface PassJob {
   readonly adapter: AdapterJob
   readonly task: Pick<Task, "config" | "forwardOnly" | "loss">
   readonly examples: ReadonlyArray<Example>
-  /** Added to; empty when only the forward pass is asked for. */
+  /** Written to, all of it; empty when only the forward pass is asked for. */
   readonly gradient: Float32Array
 }
 
