@@ -170,7 +170,7 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
       })
     const parts = planParts(task.examples.map(({ tokens }) => tokens.length), layout.partTokens)
     yield* Stream.fromIterable(parts).pipe(
-      Stream.mapEffect(compute, { concurrency: executor.threads }),
+      Stream.mapEffect(compute, { concurrency: executor.inFlight }),
       Stream.runForEach(Effect.fnUntraced(function*({ done, own }) {
         if (done === undefined) return yield* notFinite("the loss")
         for (const result of done) results.push(result)

@@ -55,6 +55,8 @@ const makePool = (make: (length: number) => Float32Array, most: number): Pool =>
 export interface Executor {
   readonly mode: KernelMode
   readonly threads: number
+  /** Parts of a pass that are worth sending at a time: with one more than there are threads, none waits for the next. */
+  readonly inFlight: number
   readonly core: Core
   /** Floats that every thread can read and write. */
   readonly floats: (length: number) => Float32Array
@@ -98,6 +100,7 @@ export const makeInProcess = (core: Core, wanted: KernelMode, options: ExecutorO
   return {
     mode,
     threads: 1,
+    inFlight: 1,
     core,
     floats,
     pool: makePool(floats, 1),
@@ -240,9 +243,10 @@ export const makeThreads: (
   return {
     mode: "wasm",
     threads,
+    inFlight: threads + 1,
     core,
     floats,
-    pool: makePool(floats, threads),
+    pool: makePool(floats, threads + 1),
     open: Effect.fnUntraced(function*(model) {
       const { architecture, layout } = yield* checkedLayout(model, { ...options, threads })
       const workers = yield* Effect.mapError(

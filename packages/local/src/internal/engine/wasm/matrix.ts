@@ -28,7 +28,6 @@ import {
   store4,
   storeFloat,
   subtract,
-  times,
   whileBelow
 } from "./assembler.js"
 import type { Code, Kernel } from "./assembler.js"
@@ -153,6 +152,26 @@ export const gemm = (fused: boolean): Kernel =>
     }
   )
 
+/** Turns a block of four by four: `from` loads a row of it, `to` stores a column. */
+const turnBlock = (
+  local: (type: "vector") => number
+): (from: (index: number) => Code, to: (index: number, value: Code) => Code) => Code => {
+  const [a, b, c, d] = [local("vector"), local("vector"), local("vector"), local("vector")]
+  const [low, low2, high, high2] = [local("vector"), local("vector"), local("vector"), local("vector")]
+  return (from, to) =>
+    seq(
+      ...[a, b, c, d].map((vector, index) => set(vector, from(index))),
+      set(low, shuffle4(get(a), get(b), [0, 4, 1, 5])),
+      set(low2, shuffle4(get(c), get(d), [0, 4, 1, 5])),
+      set(high, shuffle4(get(a), get(b), [2, 6, 3, 7])),
+      set(high2, shuffle4(get(c), get(d), [2, 6, 3, 7])),
+      to(0, shuffle4(get(low), get(low2), [0, 1, 4, 5])),
+      to(1, shuffle4(get(low), get(low2), [2, 3, 6, 7])),
+      to(2, shuffle4(get(high), get(high2), [0, 1, 4, 5])),
+      to(3, shuffle4(get(high), get(high2), [2, 3, 6, 7]))
+    )
+}
+
 /** Copies a matrix of k rows and n columns into panels of eight columns; the last one is filled up with zeros. @internal */
 export const pack: Kernel = kernel(
   "pack",
@@ -163,6 +182,7 @@ export const pack: Kernel = kernel(
     const p = local("int")
     const source = local("int")
     const lane = local("int")
+    const block = turnBlock(local)
     const to = add(get(param.target), shiftLeft(get(lane), int(2)))
     const copyLanes = seq(
       set(lane, int(0)),
@@ -179,17 +199,34 @@ export const pack: Kernel = kernel(
       store4(get(param.target), load4(get(source), 16), 16)
     )
     const eachRow = (copy: Code): Code =>
-      times(p, get(param.k), copy, bump(source, get(param.row)), bump(param.target, int(32)))
+      whileBelow(p, get(param.k), int(1), copy, bump(source, get(param.row)), bump(param.target, int(32)))
+    /** Where the columns are what lies together, four rows of them at a time. */
+    const eachBlock = whileBelow(
+      p,
+      subtract(get(param.k), int(3)),
+      int(4),
+      ...[0, 4].map((first) =>
+        block(
+          (index) => load4(add(get(source), mul(get(param.column), int(first + index)))),
+          (index, value) => store4(get(param.target), value, index * 32 + first * 4)
+        )
+      ),
+      bump(source, int(16)),
+      bump(param.target, int(128))
+    )
+    /** Whether a panel is full and a stride is 1. */
+    const whole = (stride: number): Code => equal(add(shiftLeft(get(filled), int(3)), get(stride)), int(8 * 8 + 4))
     return whileBelow(
       panel,
       get(param.n),
       int(8),
       set(filled, least(int(8), subtract(get(param.n), get(panel)))),
       set(source, add(get(param.b), mul(get(panel), get(param.column)))),
+      set(p, int(0)),
       ifElse(
-        equal(add(shiftLeft(get(filled), int(3)), get(param.column)), int(8 * 8 + 4)),
+        whole(param.column),
         eachRow(copyVectors),
-        eachRow(copyLanes)
+        seq(ifElse(whole(param.row), eachBlock, []), eachRow(copyLanes))
       )
     )
   }
@@ -203,28 +240,13 @@ export const turn: Kernel = kernel(
     const input = local("int")
     const output = local("int")
     const to = local("int")
-    const rows = range(8).map(() => local("vector"))
-    const [a, b, c, d, ab, cd, ab2, cd2] = rows
-    if (
-      a === undefined || b === undefined || c === undefined || d === undefined || ab === undefined ||
-      cd === undefined || ab2 === undefined || cd2 === undefined
-    ) return []
+    const block = turnBlock(local)
     /** The block of four by four at these rows and columns of the source, written the other way round. */
-    const quarter = (row: number, column: number): Code => {
-      const from = (index: number): Code => load4(get(param.source), (row + index) * 32 + column * 4)
-      const store = (index: number, value: Code): Code => store4(get(to), value, (column + index) * 32 + row * 4)
-      return seq(
-        ...[a, b, c, d].map((vector, index) => set(vector, from(index))),
-        set(ab, shuffle4(get(a), get(b), [0, 4, 1, 5])),
-        set(cd, shuffle4(get(c), get(d), [0, 4, 1, 5])),
-        set(ab2, shuffle4(get(a), get(b), [2, 6, 3, 7])),
-        set(cd2, shuffle4(get(c), get(d), [2, 6, 3, 7])),
-        store(0, shuffle4(get(ab), get(cd), [0, 1, 4, 5])),
-        store(1, shuffle4(get(ab), get(cd), [2, 3, 6, 7])),
-        store(2, shuffle4(get(ab2), get(cd2), [0, 1, 4, 5])),
-        store(3, shuffle4(get(ab2), get(cd2), [2, 3, 6, 7]))
+    const quarter = (row: number, column: number): Code =>
+      block(
+        (index) => load4(get(param.source), (row + index) * 32 + column * 4),
+        (index, value) => store4(get(to), value, (column + index) * 32 + row * 4)
       )
-    }
     return seq(
       set(output, int(0)),
       whileBelow(
