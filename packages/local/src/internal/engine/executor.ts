@@ -80,8 +80,12 @@ export const checkedLayout = (
   options: ExecutorOptions & LayoutOptions
 ): Effect.Effect<{ readonly architecture: Architecture; readonly layout: Layout }, EngineError.ModelUnavailable> => {
   const architecture = makeArchitecture(model)
-  const layout = makeLayout(architecture, options)
   const limit = Math.min(maxFloats * 4, options.memoryBytes)
+  const preferred = makeLayout(architecture, options)
+  // what does not fit beside the weights can be computed again
+  const layout = preferred.floats * 4 <= limit
+    ? preferred
+    : makeLayout(architecture, { ...options, activationBytes: 0 })
   if (layout.floats * 4 <= limit) return Effect.succeed({ architecture, layout })
   return new EngineError.ModelUnavailable({
     model: model.name,

@@ -33,9 +33,11 @@ export interface Saved {
 export interface TrainingSpace {
   /** The residual stream before each block, and after the last. */
   readonly streams: ReadonlyArray<number>
-  /** One per block, or the same for all when blocks are computed again on the way back. */
+  /** One per block, with room for `keptTokens` rows. */
   readonly saved: ReadonlyArray<Saved>
-  readonly recompute: boolean
+  readonly keptTokens: number
+  /** For more rows than that: one for all blocks, which are computed again on the way back. */
+  readonly shared: Saved
   readonly normed: number
   readonly product: number
   readonly dStream: number
@@ -143,7 +145,8 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
     size += (floats + 15) & ~15
     return offset
   }
-  const rows = (columns: number): number => region(Math.max(capacity, options.partTokens) * columns)
+  const most = Math.max(capacity, options.partTokens)
+  const rows = (columns: number): number => region(most * columns)
   const qkvRow = queryWidth + 2 * keyWidth
   const upRow = blocks[0]?.up.outputs ?? hidden
   const maxRank = projectionSize > 200e6 ? 64 : 128
@@ -157,7 +160,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
   const cacheTokens = contexts * perContext + cachedContexts * 64
   const rotatedRow = model.queryKeyNorms ? queryWidth + keyWidth : qkvRow
   const keptPerToken = layers * (width + qkvRow + (model.queryKeyNorms ? rotatedRow : 0) + queryWidth + upRow) * 4
-  const recompute = keptPerToken * Math.max(capacity, options.partTokens) > options.activationBytes
+  const keptTokens = Math.min(most, Math.floor(options.activationBytes / keptPerToken))
 
   const weights = region(architecture.size)
   const cosine = region(capacity * headSize / 2)
@@ -168,25 +171,25 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
     architecture.projections.map((projection) => packedSize(projection, maxRank, ways))
   const trained = packedSizes("both")
   const factorFloats = merges ? sum(trained) : Math.max(sum(trained.slice(0, projectionsPerBlock)), ...trained)
-  const savedBlock = (): Saved => {
-    const qkv = rows(qkvRow)
+  const savedBlock = (tokens: number): Saved => {
+    const qkv = region(tokens * qkvRow)
     return {
-      middle: rows(width),
+      middle: region(tokens * width),
       qkv,
-      rotated: model.queryKeyNorms ? rows(rotatedRow) : qkv,
+      rotated: model.queryKeyNorms ? region(tokens * rotatedRow) : qkv,
       rotatedRow,
-      attended: rows(queryWidth),
-      up: rows(upRow)
+      attended: region(tokens * queryWidth),
+      up: region(tokens * upRow)
     }
   }
   const training = (): TrainingSpace => {
-    const shared = recompute ? savedBlock() : undefined
     const head = (): number => region(ceil8(capacity) * headSize)
     const block = (): number => region(blockRows * ceil8(capacity))
     return {
       streams: Array.from({ length: layers + 1 }, () => rows(width)),
-      saved: blocks.map(() => shared ?? savedBlock()),
-      recompute,
+      saved: blocks.map(() => savedBlock(keptTokens)),
+      keptTokens,
+      shared: savedBlock(keptTokens < most ? most : 0),
       normed: rows(width),
       product: rows(hidden),
       dStream: rows(width),

@@ -85,6 +85,13 @@ function* eachSlice(count: number, body: (from: number, rows: number) => Work<vo
   }
 }
 
+/** Whether a batch is too large for everything to be kept until the way back. */
+const recomputes = ({ keptTokens }: TrainingSpace, { tokens }: Batch): boolean => tokens.length > keptTokens
+
+/** What a block keeps of a batch. */
+const savedOf = (training: TrainingSpace, batch: Batch, layer: number): Saved | undefined =>
+  recomputes(training, batch) ? training.shared : training.saved[layer]
+
 /** One block for all rows of a batch: reads its stream, writes the next one unless only what is saved is needed. */
 function* blockForward(
   space: Space,
@@ -96,7 +103,7 @@ function* blockForward(
 ): Work<void> {
   const { architecture, kernels, layout: { weights }, memory, training } = space
   const block = architecture.blocks[layer]
-  const saved = training.saved[layer]
+  const saved = savedOf(training, batch, layer)
   const [stream, next] = [training.streams[layer], training.streams[layer + 1]]
   if (block === undefined || saved === undefined || stream === undefined || next === undefined) return
   const { model: { hidden, normEpsilon, width } } = architecture
@@ -249,10 +256,10 @@ export function* backward(
   const lowest = lastTrained(architecture, adapted.lora)
   for (let layer = architecture.blocks.length - 1; layer >= lowest; layer--) {
     const block = architecture.blocks[layer]
-    const saved = training.saved[layer]
+    const saved = savedOf(training, batch, layer)
     const stream = training.streams[layer]
     if (block === undefined || saved === undefined || stream === undefined) return
-    if (training.recompute) yield* blockForward(space, installed, batch, positions, layer, "saved")
+    if (recomputes(training, batch)) yield* blockForward(space, installed, batch, positions, layer, "saved")
     yield* slices((from, rows) => activate(space, saved.up + from * block.up.outputs, product + from * hidden, rows))
     yield* through(block.down, product, dStream, dProduct)
     yield* slices((from, rows) => {
