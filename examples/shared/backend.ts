@@ -1,7 +1,7 @@
 /**
  * Where the examples do their work: in this process, or on the server that `TINKER_BASE_URL` names.
  */
-import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
+import { LocalCheckpoint, LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
 import { HuggingFaceHub, Renderers, Tokenizer, Tokenizers } from "@effect-tinker/tokenizer"
 import { NodeContext, NodeHttpClient } from "@effect/platform-node"
 import { Config, Effect, Layer } from "effect"
@@ -18,25 +18,36 @@ export const learningRate = Config.withDefault(Config.number("EXAMPLE_LEARNING_R
 /** Where to work instead of in this process. */
 export const baseUrl = Config.withDefault(Config.string("TINKER_BASE_URL"), "")
 
-/** The backend in this process, or the server that the environment names: TINKER_BASE_URL, TINKER_API_KEY. */
-const Clients = Layer.unwrapEffect(
-  Effect.map(
-    baseUrl,
-    (url): Layer.Layer<Tinker.Tinker, unknown> =>
-      url === "" ? TinkerLocal.layer() : Tinker.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()))
+/** A backend in this process, or the server that the environment names: TINKER_BASE_URL, TINKER_API_KEY. */
+const clients = (local: Layer.Layer<Tinker.Tinker, unknown>) =>
+  Layer.unwrapEffect(
+    Effect.map(
+      baseUrl,
+      (url): Layer.Layer<Tinker.Tinker, unknown> =>
+        url === "" ? local : Tinker.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()))
+    )
   )
-)
 
-/** Tokenizers of any model by name: the hub's, and the one of the local models. */
+/** Tokenizers of any model by name: the hub's, and those of the local models. */
 const Vocabularies = Tokenizers.layer({
-  registry: { [LocalTokenizer.tokenizerId]: Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles) }
+  registry: {
+    [LocalTokenizer.tokenizerId]: Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles),
+    "local/chat": LocalCheckpoint.chat.pipe(
+      Effect.flatMap(({ tokenizer }) => Effect.fromNullable(tokenizer)),
+      Effect.orDie,
+      Effect.provide(NodeContext.layer)
+    )
+  }
 }).pipe(
   Layer.provide(HuggingFaceHub.layerConfig()),
   Layer.provide([NodeContext.layer, NodeHttpClient.layerUndici])
 )
 
+/** Everything an example asks for, with a backend in this process of its own choice. */
+export const backend = (local: Layer.Layer<Tinker.Tinker, unknown>) => Layer.merge(clients(local), Vocabularies)
+
 /** Everything an example asks for. */
-export const Backend = Layer.merge(Clients, Vocabularies)
+export const Backend = backend(TinkerLocal.layer())
 
 /** The tokenizer the server names for a model. */
 export const tokenizerOf = (training: TrainingClient.Service) =>

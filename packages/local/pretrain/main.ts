@@ -28,7 +28,12 @@ class StepFailed extends Data.TaggedError("StepFailed")<{ readonly step: string;
   }
 }
 
-const Text = Schema.Struct({ seed: Schema.Int, count: Schema.Int })
+const Text = Schema.Struct({
+  seed: Schema.Int,
+  count: Schema.Int,
+  /** How often a made-up word stands for a known one, if not as usual. */
+  madeUp: Schema.optional(Schema.Number)
+})
 
 /** What of the plan concerns the text; the rest is read by the training program. */
 const Plan = Schema.parseJson(Schema.Struct({
@@ -39,7 +44,7 @@ const Plan = Schema.parseJson(Schema.Struct({
     text: Schema.Array(Text),
     /** Rows of a length, in files `NAME-1.npz` and so on: one for each text, or one of long conversations. */
     streams: Schema.Array(
-      Schema.Struct({ name: Schema.String, length: Schema.Int, late: Schema.optional(Schema.Boolean) })
+      Schema.Struct({ name: Schema.String, length: Schema.Int, long: Schema.optional(Schema.Boolean) })
     )
   }))
 }))
@@ -107,17 +112,18 @@ const text = Effect.fnUntraced(function*(plan: typeof Plan.Type, work: string) {
   const path = yield* Path.Path
   yield* fs.makeDirectory(work, { recursive: true })
   const write = Effect.fnUntraced(
-    function*(name: string, { count, seed }: typeof Text.Type, ...args: ReadonlyArray<string>) {
+    function*(name: string, { count, madeUp, seed }: typeof Text.Type, ...args: ReadonlyArray<string>) {
       const file = path.join(work, `${name}.jsonl`)
       if (!(yield* fs.exists(file))) {
-        yield* generate(`${file}.new`, "--seed", String(seed), "--count", String(count), ...args)
+        const words = madeUp === undefined ? [] : ["--made-up", String(madeUp)]
+        yield* generate(`${file}.new`, "--seed", String(seed), "--count", String(count), ...words, ...args)
         yield* fs.rename(`${file}.new`, file)
       }
       return file
     }
   )
   // The vocabulary is that of the first stage: weights are trained on with the tokens they began with.
-  const vocabulary = yield* write("vocabulary", plan.vocabulary, "--made-up", "0", "--stage", "1")
+  const vocabulary = yield* write("vocabulary", plan.vocabulary, "--stage", "1")
   const dev = yield* write("dev", plan.dev, "--side", "held-out")
   const long = yield* write("long", plan.long, "--skill", "long")
   let written = 0
@@ -177,12 +183,12 @@ const program = Effect.gen(function*() {
   })
   for (const { files, streams } of stages) {
     for (const [i, file] of files.entries()) {
-      const rows = streams.filter(({ late }) => late !== true).map(({ length, name }) =>
+      const rows = streams.filter(({ long }) => long !== true).map(({ length, name }) =>
         [length, `${name}-${i + 1}`] as const
       )
       yield* prepare(file, rows)
     }
-    for (const { length, name } of streams.filter(({ late }) => late === true)) {
+    for (const { length, name } of streams.filter(({ long }) => long === true)) {
       yield* prepare(long, [[length, `${name}-1`]])
     }
   }

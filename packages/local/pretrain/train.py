@@ -2,8 +2,8 @@
 
 Processes that wait for each other only once a step lose far less to whatever else runs on the machine than threads that
 meet after every operation. Matrices are trained with Muon, the rest with Adam; the rate warms up, stays, and falls to
-zero over the last steps. The plan's stages begin at the steps they name, each with its own text. A run continues from its
-last checkpoint; a file `decay` in its directory (a number of steps) makes it finish early. The state before the rate fell is
+zero over the last steps. The plan's stages begin at the steps they name, the last one where the rate begins to fall, each with
+its own text. A run continues from its last checkpoint; a file `decay` in its directory (a number of steps) makes it finish early. The state before the rate fell is
 kept as `stable.pt`: with more `stable_steps` in the plan than that state has, training goes on from there.
 
     python train.py DIRECTORY PLAN.json
@@ -176,7 +176,7 @@ def run(rank: int, directory: Path, plan: dict):
     elif rank == 0:
         log.unlink(missing_ok=True)
     forward = torch.compile(model, dynamic=False) if plan.get("compile", True) else model
-    stages = sorted(plan["stages"], key=lambda stage: stage["from"])
+    stages = plan["stages"]
     sources = {
         s["name"]: Rows([str(directory / f"{s['name']}-{i + 1}.npz") for i in range(s["files"])], plan["seed"])
         for stage in stages
@@ -215,12 +215,11 @@ def run(rank: int, directory: Path, plan: dict):
             if progress >= 1:
                 break
             scale *= 1 - progress
-        # Rows of another length in their share of the steps, some of them only while the rate falls.
-        first, *others = [stage for stage in stages if stage["from"] <= step][-1]["streams"]
-        stream = first
+        begun = [stage for stage in stages if (state["decay_from"] is not None if stage["from"] == "decay" else stage["from"] <= step)]
+        # Rows of another length in their share of the steps.
+        stream, *others = begun[-1]["streams"]
         for other in others:
-            due = int((step + 1) * other["share"]) > int(step * other["share"])
-            if due and (state["decay_from"] is not None or not other.get("late", False)):
+            if int((step + 1) * other["share"]) > int(step * other["share"]):
                 stream = other
         name, rows = stream["name"], sources[stream["name"]]
         at = state["rows"].get(name, 0)
