@@ -5,6 +5,7 @@
  * `--seed N` draws other problems, `--json` ends with what was measured on one line.
  */
 import { Dataset, Environment, Example, Reinforce, Supervised } from "@effect-tinker/cookbook"
+import type { Trainer } from "@effect-tinker/cookbook"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Chat, Message } from "@effect-tinker/tokenizer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
@@ -13,7 +14,6 @@ import { ModelInput, SamplingClient, TrainingClient } from "effect-tinker"
 import { availableParallelism } from "node:os"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { parseArgs } from "node:util"
-import type { Problem } from "./quickstart/tasks.js"
 import * as Tasks from "./quickstart/tasks.js"
 import { makeScreen } from "./quickstart/terminal.js"
 import { backend, baseUrl } from "./shared/backend.js"
@@ -23,148 +23,151 @@ const { values: { json, seed: given } } = parseArgs({
 })
 const seed = Number(given)
 const screen = makeScreen(process.stdout, { color: process.env["NO_COLOR"] === undefined })
-const model = Config.withDefault(Config.string("EXAMPLE_MODEL"), "local/chat")
-/** Times the rates that are right for `local/chat`; large models want far smaller ones. */
-const rate = Config.withDefault(Config.number("EXAMPLE_RATE"), 1)
 
-const percent = (share: number) => `${Math.round(100 * share)} %`
+/** The model to train, and a factor of the learning rates: those of `local/chat` are too high for a large model. */
+const settings = Config.all({
+  baseModel: Config.withDefault(Config.string("EXAMPLE_MODEL"), "local/chat"),
+  pace: Config.withDefault(Config.number("EXAMPLE_PACE"), 1)
+})
 
-/** Asks every question, and compares the likeliest answer with the right one. */
-const exam = Effect.fnUntraced(
-  function*(label: string, sampler: SamplingClient.Service, problems: ReadonlyArray<Problem>) {
-    const chat = yield* Chat.forModel(yield* model)
-    const bar = screen.bar(label, problems.length)
-    let asked = 0
-    const answers = yield* Effect.forEach(problems, ({ question }) =>
-      chat.ask(
-        (prompt, params) => sampler.sample({ prompt: ModelInput.fromInts(prompt), ...params }),
-        question,
-        { temperature: 0, maxTokens: 48 }
-      ).pipe(
-        Effect.map(({ text }) => text.trim()),
-        Effect.tap(() => bar(++asked, ""))
-      ), { concurrency: 16 })
-    return { answers, right: answers.filter((answer, i) => answer === problems[i]?.answer).length / problems.length }
+/** The likeliest answer to each question. */
+const ask = Effect.fnUntraced(function*(label: string, sampler: SamplingClient.Service, task: Tasks.Task) {
+  const chat = yield* Chat.forModel((yield* settings).baseModel)
+  const bar = screen.bar(label, task.heldOut.length)
+  let asked = 0
+  return yield* Effect.forEach(task.heldOut, ({ question }) =>
+    chat.ask(
+      (prompt, params) => sampler.sample({ prompt: ModelInput.fromInts(prompt), ...params }),
+      question,
+      { temperature: 0, maxTokens: 48 }
+    ).pipe(
+      Effect.map(({ text }) => text.trim()),
+      Effect.tap(() => bar(++asked, ""))
+    ), { concurrency: 16 })
+})
+
+/** Asks what is held out, trains, asks again, and shows what has changed. */
+const lesson = Effect.fnUntraced(function*<Detail, E, R>(task: Tasks.Task, options: {
+  readonly steps: number
+  readonly curve: string
+  readonly value: (report: Trainer.StepReport<Detail>) => number
+  readonly run: Stream.Stream<Trainer.StepReport<Detail>, E, R>
+}) {
+  const { baseModel } = yield* settings
+  const before = yield* ask("asking", yield* SamplingClient.make({ baseModel }), task)
+  const curve: Array<number> = []
+  const bar = screen.bar("training", options.steps)
+  const { checkpoint } = yield* options.run.pipe(
+    Stream.tap((report) =>
+      bar(report.step, `${options.curve} ${curve[curve.push(options.value(report)) - 1]?.toFixed(2)}`)
+    ),
+    Stream.runLast,
+    Effect.flatMap(Effect.flatMap(({ final }) => final))
+  )
+  const sampler = yield* SamplingClient.make({ modelPath: yield* Effect.fromNullable(checkpoint.samplerPath) })
+  const after = yield* ask("asking again", sampler, task)
+  yield* screen.chart(curve, (value) => value.toFixed(1))
+  yield* screen.table([
+    ["held out", "before", "after"],
+    ...task.heldOut.slice(0, 5).map(({ question }, i) => [question, before[i] ?? "", after[i] ?? ""])
+  ])
+  const accuracy = { before: Tasks.accuracy(task, before), after: Tasks.accuracy(task, after) }
+  const [was, is] = [accuracy.before, accuracy.after].map((share) => `${Math.round(100 * share)} %`)
+  yield* screen.line(`  right of ${task.heldOut.length} it was never trained on: ${was} before, ${is} after`)
+  return { accuracy, after, statePath: checkpoint.statePath }
+})
+
+const fromExamples = Effect.gen(function*() {
+  yield* screen.heading("1. Learning from examples: orders in a format it has never seen")
+  const { baseModel, pace } = yield* settings
+  const { renderer } = yield* Chat.forModel(baseModel)
+  const task = yield* Tasks.orders({ train: 384, heldOut: 40 })
+  return yield* lesson(task, {
+    steps: 24,
+    curve: "loss",
+    value: ({ loss }) => loss,
+    run: Supervised.train({
+      model: { baseModel, rank: 16, seed },
+      renderer,
+      data: Dataset.map(
+        Dataset.fromIterable(task.train),
+        ({ answer, question }) => Example.conversation([Message.user(question), Message.assistant(answer)])
+      ),
+      batchSize: 16,
+      learningRate: { peak: 1e-3 * pace, decay: "linear", warmUp: 3 }
+    })
+  })
+})
+
+const fromReward = Effect.gen(function*() {
+  yield* screen.heading("2. Learning from reward: sums, of which it knows about half")
+  const { baseModel, pace } = yield* settings
+  const { renderer } = yield* Chat.forModel(baseModel)
+  const task = yield* Tasks.sums({ train: 320, heldOut: 100 })
+  const learned = yield* lesson(task, {
+    steps: 20,
+    curve: "reward",
+    value: ({ detail }) => detail.reward,
+    run: Reinforce.train({
+      model: { baseModel, rank: 16, seed },
+      renderer,
+      problems: Environment.problems(task.train, {
+        question: ({ question }) => question,
+        reward: (problem, said) => Tasks.solves(problem, said)
+      }),
+      groupsPerBatch: 16,
+      groupSize: 8,
+      maxTokens: 12,
+      seed,
+      learningRate: 1e-4 * pace
+    })
+  })
+  return { task, ...learned }
+})
+
+const comeBack = Effect.fnUntraced(
+  function*({ after, statePath, task }: Effect.Effect.Success<typeof fromReward>) {
+    yield* screen.heading("3. Saving and coming back")
+    const training = yield* TrainingClient.makeFromState({ path: statePath, withOptimizer: true })
+    const answers = yield* ask("asking", yield* training.saveWeightsAndGetSamplingClient(), task)
+    const same = answers.filter((answer, i) => answer === after[i]).length
+    yield* screen.line(`  ${statePath}\n  gives the same answer to ${same} of ${answers.length} questions`)
+    return same / answers.length
   }
 )
 
-type Exam = Effect.Effect.Success<ReturnType<typeof exam>>
-
-const compare = (problems: ReadonlyArray<Problem>, before: Exam, after: Exam) =>
-  Effect.zipRight(
-    screen.table([
-      ["held out", "before", "after"],
-      ...problems.slice(0, 5).map(({ answer, question }, i) => {
-        const [was = "", is = ""] = [before.answers[i], after.answers[i]]
-        return [question, was, is === answer ? is : `${is} (${answer})`]
-      })
-    ]),
-    screen.line(`  right of ${problems.length}: ${percent(before.right)} before, ${percent(after.right)} after`)
-  )
-
-const supervised = Effect.gen(function*() {
-  yield* screen.heading("1. Learning from examples: orders in a format of your own")
-  const { heldOut, train } = yield* Tasks.orders({ train: 192, heldOut: 40 })
-  const baseModel = yield* model
-  const { renderer } = yield* Chat.forModel(baseModel)
-  const before = yield* exam("asking before", yield* SamplingClient.make({ baseModel }), heldOut)
-  const losses: Array<number> = []
-  const bar = screen.bar("training", 24)
-  const { checkpoint } = yield* Supervised.train({
-    model: { baseModel, rank: 16, seed },
-    data: Dataset.map(
-      Dataset.fromIterable(train),
-      ({ answer, question }) => Example.conversation([Message.user(question), Message.assistant(answer)])
-    ),
-    renderer,
-    batchSize: 16,
-    epochs: 2,
-    learningRate: { peak: Number(process.env["SLR"] ?? 2e-3) * (yield* rate), decay: "linear", warmUp: 3 }
-  }).pipe(
-    Stream.tap(({ loss, step }) => {
-      losses.push(loss)
-      return bar(step, `loss ${loss.toFixed(3)}`)
-    }),
-    Stream.runLast,
-    Effect.flatMap(Effect.flatMap(({ final }) => final))
-  )
-  yield* screen.chart(losses, (value) => value.toFixed(1))
-  const after = yield* exam(
-    "asking after",
-    yield* SamplingClient.make({ modelPath: checkpoint.samplerPath ?? "" }),
-    heldOut
-  )
-  yield* compare(heldOut, before, after)
-  return { before: before.right, after: after.right }
-})
-
-const reinforced = Effect.gen(function*() {
-  const steps = Number(process.env["STEPS"] ?? 20)
-  const groups = Number(process.env["GROUPS_"] ?? 16)
-  yield* screen.heading("2. Learning from reward: sums, of which it knows about half")
-  const { heldOut, train } = yield* Tasks.sums({ train: groups * steps, heldOut: 100 })
-  const baseModel = yield* model
-  const { renderer } = yield* Chat.forModel(baseModel)
-  const before = yield* exam("asking before", yield* SamplingClient.make({ baseModel }), heldOut)
-  const rewards: Array<number> = []
-  const bar = screen.bar("training", steps)
-  const { checkpoint } = yield* Reinforce.train({
-    model: { baseModel, rank: 16, seed },
-    problems: Environment.problems(train, {
-      question: ({ question }) => question,
-      reward: ({ answer }, said) => said.trim() === answer
-    }),
-    renderer,
-    groupSize: Number(process.env["GROUP"] ?? 8),
-    groupsPerBatch: groups,
-    maxTokens: 12,
-    seed,
-    learningRate: Number(process.env["RLR"] ?? 3e-4) * (yield* rate)
-  }).pipe(
-    Stream.tap(({ detail, step }) => {
-      rewards.push(detail.reward)
-      return bar(step, `reward ${detail.reward.toFixed(2)}`)
-    }),
-    Stream.runLast,
-    Effect.flatMap(Effect.flatMap(({ final }) => final))
-  )
-  yield* screen.chart(rewards, (value) => value.toFixed(1))
-  const after = yield* exam(
-    "asking after",
-    yield* SamplingClient.make({ modelPath: checkpoint.samplerPath ?? "" }),
-    heldOut
-  )
-  yield* compare(heldOut, before, after)
-  return { before: before.right, after: after.right, answers: after.answers, heldOut, statePath: checkpoint.statePath }
-})
+const elsewhere = `
+The same program runs on the hosted service, or on a server of your own:
+  export TINKER_API_KEY=tml-... TINKER_BASE_URL=https://tinker.thinkingmachines.dev/services/tinker-prod
+  EXAMPLE_MODEL=Qwen/Qwen3-8B EXAMPLE_PACE=0.1 npm run quickstart
+What changes there: docs/hosted-service.md. The code: examples/quickstart.ts.`
 
 const program = Effect.gen(function*() {
   const start = yield* Clock.currentTimeMillis
+  const { baseModel } = yield* settings
   const url = yield* baseUrl
-  yield* screen.line(
-    `Fine-tuning ${yield* model} ${url === "" ? "on this machine: no account, no network" : `on ${url}`}.`
+  const place = url === "" ? "on this machine: no account, no network" : `on ${url}`
+  yield* screen.line(`Fine-tuning ${baseModel} ${place}.`)
+  // What comes before is loading; from here on nothing should keep timers and sockets waiting.
+  yield* SamplingClient.make({ baseModel })
+  const delay = yield* Effect.acquireRelease(
+    Effect.sync(() => {
+      const histogram = monitorEventLoopDelay({ resolution: 1 })
+      histogram.enable()
+      return histogram
+    }),
+    (histogram) => Effect.sync(() => histogram.disable())
   )
-  const delay = monitorEventLoopDelay({ resolution: 1 })
-  yield* SamplingClient.make({ baseModel: yield* model })
-  delay.enable()
-  const first = process.env["ONLY"] === "rl" ? { before: 0, after: 0 } : yield* supervised
-  const { answers, heldOut, statePath, ...second } = yield* reinforced
-  yield* screen.heading("3. Saving and coming back")
-  const again = yield* TrainingClient.makeFromState({ path: statePath, withOptimizer: true })
-  const resumed = yield* exam("asking again", yield* again.saveWeightsAndGetSamplingClient(), heldOut)
-  const same = resumed.answers.filter((answer, i) => answer === answers[i]).length
-  yield* screen.line(`  ${statePath}\n  loaded, it gives ${same} of ${heldOut.length} answers as before`)
+  const examples = yield* fromExamples
+  const reward = yield* fromReward
+  const same = yield* comeBack(reward)
   const seconds = ((yield* Clock.currentTimeMillis) - start) / 1000
   yield* screen.line(`\nDone in ${seconds.toFixed(1)} s.`)
+  if (url === "") yield* screen.line(elsewhere)
   if (json) {
-    yield* screen.line(JSON.stringify({
-      seed,
-      supervised: first,
-      reward: second,
-      same: same / heldOut.length,
-      seconds,
-      eventLoopDelayMillis: delay.max / 1e6
-    }))
+    const eventLoopDelayMillis = delay.max / 1e6
+    const measured = { supervised: examples.accuracy, reward: reward.accuracy, same, seconds, eventLoopDelayMillis }
+    yield* screen.line(JSON.stringify({ seed, ...measured }))
   }
 })
 

@@ -14,6 +14,12 @@ export interface Task {
   readonly heldOut: ReadonlyArray<Problem>
 }
 
+export const solves = ({ answer }: Problem, said: string): boolean => said.trim() === answer
+
+/** The share of answers that are right. */
+export const accuracy = ({ heldOut }: Task, answers: ReadonlyArray<string>): number =>
+  heldOut.filter((problem, i) => solves(problem, answers[i] ?? "")).length / heldOut.length
+
 const words = (text: string): ReadonlyArray<string> => text.trim().split(/\s+/)
 
 const people = words(`
@@ -55,24 +61,6 @@ export const orders = (sizes: { readonly train: number; readonly heldOut: number
       train: yield* Effect.replicateEffect(Effect.orDie(order("train")), sizes.train),
       heldOut: yield* Effect.replicateEffect(Effect.orDie(order("heldOut")), sizes.heldOut)
     }
-    return task
-  })
-
-/** Whether an answer is right: its last word counts, so that the working may be shown. */
-export const solves = (answer: string, said: string): boolean => said.trim() === answer
-
-/** Sums that carry. */
-export const carries = (sizes: { readonly train: number; readonly heldOut: number }) =>
-  Effect.gen(function*() {
-    const drawn = new Map<string, Problem>()
-    while (drawn.size < sizes.train + sizes.heldOut) {
-      const a = yield* Random.nextIntBetween(100, 1000)
-      const b = yield* Random.nextIntBetween(100, 1000)
-      if (a % 10 + b % 10 < 10) continue
-      drawn.set(`${Math.min(a, b)}+${Math.max(a, b)}`, { question: `What is ${a} + ${b}?`, answer: String(a + b) })
-    }
-    const all = Array.from(drawn.values())
-    const task: Task = { train: all.slice(sizes.heldOut), heldOut: all.slice(0, sizes.heldOut) }
     return task
   })
 
