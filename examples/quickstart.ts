@@ -58,11 +58,14 @@ const lesson = Effect.fnUntraced(function*<Detail, E, R>(task: Tasks.Task, optio
   const curve: Array<number> = []
   const bar = screen.bar("training", options.steps)
   const { checkpoint } = yield* options.run.pipe(
-    Stream.tap((report) =>
-      bar(report.step, `${options.curve} ${curve[curve.push(options.value(report)) - 1]?.toFixed(2)}`)
-    ),
+    Stream.tap((report) => {
+      const value = options.value(report)
+      curve.push(value)
+      return bar(report.step, `${options.curve} ${value.toFixed(2)}`)
+    }),
     Stream.runLast,
-    Effect.flatMap(Effect.flatMap(({ final }) => final))
+    Effect.flatten,
+    Effect.flatMap(({ final }) => final)
   )
   const sampler = yield* SamplingClient.make({ modelPath: yield* Effect.fromNullable(checkpoint.samplerPath) })
   const after = yield* ask("asking again", sampler, task)
