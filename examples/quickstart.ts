@@ -4,13 +4,12 @@
  * Run it with `npm run quickstart`. It needs no account and no network; the environment can send it elsewhere.
  * `--seed N` draws other problems, `--json` ends with what was measured on one line.
  */
-import { Dataset, Environment, Example, Reinforce, Supervised } from "@effect-tinker/cookbook"
-import type { Trainer } from "@effect-tinker/cookbook"
+import { Dataset, Example, Supervised } from "@effect-tinker/cookbook"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Chat, Message } from "@effect-tinker/tokenizer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Clock, Config, Effect, Random, Stream } from "effect"
-import { ModelInput, SamplingClient, TrainingClient } from "effect-tinker"
+import { ModelInput, SamplingClient, TinkerFuture, TrainingClient } from "effect-tinker"
 import { availableParallelism } from "node:os"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { parseArgs } from "node:util"
@@ -30,44 +29,44 @@ const settings = Config.all({
   pace: Config.withDefault(Config.number("EXAMPLE_PACE"), 1)
 })
 
-/** The likeliest answer to each question. */
-const ask = Effect.fnUntraced(function*(label: string, sampler: SamplingClient.Service, task: Tasks.Task) {
+/** The likeliest answer to a question. */
+const answer = Effect.fnUntraced(function*(sampler: SamplingClient.Service, question: string) {
   const chat = yield* Chat.forModel((yield* settings).baseModel)
-  const bar = screen.bar(label, task.heldOut.length)
+  return yield* chat.ask(
+    (prompt, params) => sampler.sample({ prompt: ModelInput.fromInts(prompt), ...params }),
+    question,
+    { temperature: 0, maxTokens: 48 }
+  )
+})
+
+/** The likeliest answers to what is held out. */
+const ask = (label: string, sampler: SamplingClient.Service, { heldOut }: Tasks.Task) => {
+  const bar = screen.bar(label, heldOut.length)
   let asked = 0
-  return yield* Effect.forEach(task.heldOut, ({ question }) =>
-    chat.ask(
-      (prompt, params) => sampler.sample({ prompt: ModelInput.fromInts(prompt), ...params }),
-      question,
-      { temperature: 0, maxTokens: 48 }
-    ).pipe(
+  return Effect.forEach(heldOut, ({ question }) =>
+    answer(sampler, question).pipe(
       Effect.map(({ text }) => text.trim()),
       Effect.tap(() => bar(++asked, ""))
     ), { concurrency: 16 })
-})
+}
 
 /** Asks what is held out, trains, asks again, and shows what has changed. */
-const lesson = Effect.fnUntraced(function*<Detail, E, R>(task: Tasks.Task, options: {
+const lesson = Effect.fnUntraced(function*<E, R>(task: Tasks.Task, options: {
   readonly steps: number
   readonly curve: string
-  readonly value: (report: Trainer.StepReport<Detail>) => number
-  readonly run: Stream.Stream<Trainer.StepReport<Detail>, E, R>
+  readonly train: (
+    report: (step: number, value: number) => Effect.Effect<void>
+  ) => Effect.Effect<{ readonly statePath: string; readonly samplerPath?: string | undefined }, E, R>
 }) {
   const { baseModel } = yield* settings
   const before = yield* ask("asking", yield* SamplingClient.make({ baseModel }), task)
   const curve: Array<number> = []
   const bar = screen.bar("training", options.steps)
-  const { checkpoint } = yield* options.run.pipe(
-    Stream.tap((report) => {
-      const value = options.value(report)
-      curve.push(value)
-      return bar(report.step, `${options.curve} ${value.toFixed(2)}`)
-    }),
-    Stream.runLast,
-    Effect.flatten,
-    Effect.flatMap(({ final }) => final)
-  )
-  const sampler = yield* SamplingClient.make({ modelPath: yield* Effect.fromNullable(checkpoint.samplerPath) })
+  const { samplerPath, statePath } = yield* options.train((step, value) => {
+    curve.push(value)
+    return bar(step, `${options.curve} ${value.toFixed(2)}`)
+  })
+  const sampler = yield* SamplingClient.make({ modelPath: yield* Effect.fromNullable(samplerPath) })
   const after = yield* ask("asking again", sampler, task)
   yield* screen.chart(curve, (value) => value.toFixed(1))
   yield* screen.table([
@@ -77,9 +76,10 @@ const lesson = Effect.fnUntraced(function*<Detail, E, R>(task: Tasks.Task, optio
   const accuracy = { before: Tasks.accuracy(task, before), after: Tasks.accuracy(task, after) }
   const [was, is] = [accuracy.before, accuracy.after].map((share) => `${Math.round(100 * share)} %`)
   yield* screen.line(`  right of ${task.heldOut.length} it was never trained on: ${was} before, ${is} after`)
-  return { accuracy, after, statePath: checkpoint.statePath }
+  return { task, accuracy, after, statePath }
 })
 
+/** A trainer of the cookbook: data in, a stream of steps out. */
 const fromExamples = Effect.gen(function*() {
   yield* screen.heading("1. Learning from examples: orders in a format it has never seen")
   const { baseModel, pace } = yield* settings
@@ -88,44 +88,72 @@ const fromExamples = Effect.gen(function*() {
   return yield* lesson(task, {
     steps: 24,
     curve: "loss",
-    value: ({ loss }) => loss,
-    run: Supervised.train({
-      model: { baseModel, rank: 16, seed },
-      renderer,
-      data: Dataset.map(
-        Dataset.fromIterable(task.train),
-        ({ answer, question }) => Example.conversation([Message.user(question), Message.assistant(answer)])
-      ),
-      batchSize: 16,
-      learningRate: { peak: 1e-3 * pace, decay: "linear", warmUp: 3 }
-    })
+    train: (report) =>
+      Supervised.train({
+        model: { baseModel, rank: 16, seed },
+        renderer,
+        data: Dataset.map(
+          Dataset.fromIterable(task.train),
+          ({ answer, question }) => Example.conversation([Message.user(question), Message.assistant(answer)])
+        ),
+        batchSize: 16,
+        learningRate: { peak: 5e-4 * pace, decay: "linear", warmUp: 3 }
+      }).pipe(
+        Stream.tap(({ loss, step }) => report(step, loss)),
+        Stream.runLast,
+        Effect.flatten,
+        Effect.flatMap(({ final }) => final),
+        Effect.map(({ checkpoint }) => checkpoint)
+      )
   })
 })
 
+/** The same by hand: draw answers, see which are right, make those likelier. */
 const fromReward = Effect.gen(function*() {
-  yield* screen.heading("2. Learning from reward: sums, of which it knows about half")
+  yield* screen.heading("2. Learning from reward: sums, of which it knows less than half")
   const { baseModel, pace } = yield* settings
   const { renderer } = yield* Chat.forModel(baseModel)
-  const task = yield* Tasks.sums({ train: 320, heldOut: 100 })
-  const learned = yield* lesson(task, {
-    steps: 20,
+  const [steps, problems, draws] = [24, 16, 8]
+  const task = yield* Tasks.sums({ train: steps * problems, heldOut: 100 })
+  return yield* lesson(task, {
+    steps,
     curve: "reward",
-    value: ({ detail }) => detail.reward,
-    run: Reinforce.train({
-      model: { baseModel, rank: 16, seed },
-      renderer,
-      problems: Environment.problems(task.train, {
-        question: ({ question }) => question,
-        reward: (problem, said) => Tasks.solves(problem, said)
-      }),
-      groupsPerBatch: 16,
-      groupSize: 8,
-      maxTokens: 12,
-      seed,
-      learningRate: 1e-4 * pace
-    })
+    train: (report) =>
+      Effect.gen(function*() {
+        const training = yield* TrainingClient.makeLora({ baseModel, rank: 16, seed })
+        for (let step = 1; step <= steps; step++) {
+          const sampler = yield* training.saveWeightsAndGetSamplingClient()
+          const batch = task.train.slice((step - 1) * problems, step * problems)
+          const groups = yield* Effect.forEach(batch, (problem, i) =>
+            Effect.gen(function*() {
+              const prompt = yield* renderer.generationPrompt([Message.user(problem.question)])
+              const { sequences } = yield* sampler.sample({
+                prompt: ModelInput.fromInts(prompt),
+                numSamples: draws,
+                maxTokens: 12,
+                stop: renderer.stop,
+                seed: seed * 1e6 + step * 1e3 + i
+              })
+              const rewards = sequences.map(({ tokens }) =>
+                Number(Tasks.solves(problem, Message.text(renderer.parse(tokens).message)))
+              )
+              const mean = rewards.reduce((sum, reward) => sum + reward, 0) / draws
+              const data = yield* Effect.forEach(
+                sequences,
+                (sequence, n) => Tasks.experience(prompt, sequence, (rewards[n] ?? 0) - mean)
+              )
+              return { data, mean }
+            }), { concurrency: "unbounded" })
+          // Where all draws are alike there is nothing to learn.
+          const data = groups.filter(({ mean }) => mean > 0 && mean < 1).flatMap(({ data }) => data)
+          yield* training.trainStep(data, "importance_sampling", { learningRate: 1e-4 * pace }).pipe(TinkerFuture.await)
+          yield* report(step, groups.reduce((sum, { mean }) => sum + mean, 0) / problems)
+        }
+        const state = yield* training.saveState("sums").pipe(TinkerFuture.await)
+        const weights = yield* training.saveWeightsForSampler("sums").pipe(TinkerFuture.await)
+        return { statePath: state.path, samplerPath: weights.path }
+      })
   })
-  return { task, ...learned }
 })
 
 const comeBack = Effect.fnUntraced(
@@ -151,8 +179,10 @@ const program = Effect.gen(function*() {
   const url = yield* baseUrl
   const place = url === "" ? "on this machine: no account, no network" : `on ${url}`
   yield* screen.line(`Fine-tuning ${baseModel} ${place}.`)
-  // What comes before is loading; from here on nothing should keep timers and sockets waiting.
-  yield* SamplingClient.make({ baseModel })
+  const sampler = yield* SamplingClient.make({ baseModel })
+  const { text } = yield* screen.waiting("Starting")(answer(sampler, "Hello!"))
+  yield* screen.line(`You say "Hello!", it says "${text}"`)
+  // Loaded. From here on nothing should keep timers and sockets waiting.
   const delay = yield* Effect.acquireRelease(
     Effect.sync(() => {
       const histogram = monitorEventLoopDelay({ resolution: 1 })

@@ -3,6 +3,8 @@
  * sum with those that are trained on.
  */
 import { Effect, Random } from "effect"
+import { Datum } from "effect-tinker"
+import type { SampledSequence } from "effect-tinker/wire/Sample"
 
 export interface Problem {
   readonly question: string
@@ -77,3 +79,17 @@ export const sums = (sizes: { readonly train: number; readonly heldOut: number }
     const task: Task = { train: all.slice(sizes.heldOut), heldOut: all.slice(0, sizes.heldOut) }
     return task
   })
+
+/** What was drawn as training data: each of its tokens counts as much as the whole was better than its group. */
+export const experience = (prompt: Int32Array, sequence: SampledSequence, advantage: number) => {
+  const tokens = Int32Array.from([...prompt, ...sequence.tokens])
+  const given = new Float32Array(prompt.length - 1)
+  return Datum.make({
+    modelInput: tokens.subarray(0, -1),
+    lossFnInputs: {
+      target_tokens: tokens.subarray(1),
+      logprobs: Float32Array.from([...given, ...(sequence.logprobs ?? [])]),
+      advantages: Float32Array.from([...given, ...Array.from(sequence.tokens, () => advantage)])
+    }
+  })
+}

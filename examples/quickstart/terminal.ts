@@ -6,6 +6,8 @@ import { Effect } from "effect"
 export interface Screen {
   readonly line: (text?: string) => Effect.Effect<void>
   readonly heading: (text: string) => Effect.Effect<void>
+  /** Shows that something takes its time: a dot every half second. */
+  readonly waiting: (label: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** A bar that is drawn again with every call, and ends with the last; a log gets every fifth of it as a line. */
   readonly bar: (label: string, total: number) => (done: number, note: string) => Effect.Effect<void>
   /** Values from left to right as columns. */
@@ -63,6 +65,13 @@ export const makeScreen = (
   return {
     line,
     heading: (text) => line(`\n${paint(1, text)}`),
+    waiting: (label) => (effect) =>
+      write(label).pipe(
+        Effect.zipRight(
+          Effect.raceFirst(effect, Effect.forever(Effect.zipRight(Effect.sleep("500 millis"), write("."))))
+        ),
+        Effect.zipLeft(line())
+      ),
     bar: (label, total) => {
       const width = Math.max(8, Math.min(28, columns - 60))
       return (done, note) => {

@@ -54,7 +54,7 @@ const chosen = (prompts: ReadonlyArray<typeof Prompt.Type>) => {
 }
 
 describe("local/chat", () => {
-  // The same bounds as in models/chat/README.md, there of all thousand prompts.
+  // A little below what models/chat/README.md has measured, there of all thousand prompts.
   it.scopedLive("has its skills on prompts made of what it was never trained on", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
@@ -85,15 +85,15 @@ describe("local/chat", () => {
         const found = results.filter(among)
         return found.filter(of).length / found.length
       }
+      const right = (...skills: ReadonlyArray<string>) =>
+        share((result) => result.right, ({ skill }) => skills.includes(skill))
       assert.isAtLeast(share(({ ended }) => ended, () => true), 0.99)
-      assert.isAtLeast(share(({ valid }) => valid, ({ answer }) => answer.startsWith("<tool_call>")), 0.95)
-      assert.isAtLeast(share(({ right }) => right, ({ skill }) => skill === "fact-2" || skill === "fact-3"), 0.85)
+      assert.isAtLeast(share(({ valid }) => valid, ({ answer }) => answer.startsWith("<tool_call>")), 0.85)
+      assert.isAtLeast(right("fact-2", "fact-3"), 0.7)
+      assert.isAtLeast(right("two-step"), 0.7)
       // Half known, so that reward finds something to improve.
-      for (const half of ["add-3", "two-step"]) {
-        const right = share((result) => result.right, ({ skill }) => skill === half)
-        assert.isAtLeast(right, 0.3, half)
-        assert.isAtMost(right, 0.7, half)
-      }
+      assert.isAtLeast(right("add-3"), 0.3)
+      assert.isAtMost(right("add-3"), 0.7)
     }).pipe(
       Effect.provide(Layer.merge(NodeContext.layer, NodeTinkerLocal.layerInProcess({ threads: 2 })))
     ), 120_000)
