@@ -29,6 +29,15 @@ const settings = Config.all({
   pace: Config.withDefault(Config.number("EXAMPLE_PACE"), 1)
 })
 
+/** Steps of a lesson, problems of a step, and answers drawn to each where reward decides. */
+const [steps, problems, draws] = [24, 16, 8]
+
+/** What is taught, and what it is judged by: all of it drawn from the seed. */
+const tasks = Effect.all({
+  orders: Tasks.orders({ train: steps * problems, heldOut: 40 }),
+  sums: Tasks.sums({ train: steps * problems, heldOut: 100 })
+}).pipe(Effect.withRandom(Random.make(seed)))
+
 /** The likeliest answer to a question. */
 const answer = Effect.fnUntraced(function*(sampler: SamplingClient.Service, question: string) {
   const chat = yield* Chat.forModel((yield* settings).baseModel)
@@ -52,7 +61,6 @@ const ask = (label: string, sampler: SamplingClient.Service, { heldOut }: Tasks.
 
 /** Asks what is held out, trains, asks again, and shows what has changed. */
 const lesson = Effect.fnUntraced(function*<E, R>(task: Tasks.Task, options: {
-  readonly steps: number
   readonly curve: string
   readonly train: (
     report: (step: number, value: number) => Effect.Effect<void>
@@ -61,7 +69,7 @@ const lesson = Effect.fnUntraced(function*<E, R>(task: Tasks.Task, options: {
   const { baseModel } = yield* settings
   const before = yield* ask("asking", yield* SamplingClient.make({ baseModel }), task)
   const curve: Array<number> = []
-  const bar = screen.bar("training", options.steps)
+  const bar = screen.bar("training", steps)
   const { samplerPath, statePath } = yield* options.train((step, value) => {
     curve.push(value)
     return bar(step, `${options.curve} ${value.toFixed(2)}`)
@@ -80,13 +88,11 @@ const lesson = Effect.fnUntraced(function*<E, R>(task: Tasks.Task, options: {
 })
 
 /** A trainer of the cookbook: data in, a stream of steps out. */
-const fromExamples = Effect.gen(function*() {
+const fromExamples = Effect.fnUntraced(function*(task: Tasks.Task) {
   yield* screen.heading("1. Learning from examples: orders in a format it has never seen")
   const { baseModel, pace } = yield* settings
   const { renderer } = yield* Chat.forModel(baseModel)
-  const task = yield* Tasks.orders({ train: 384, heldOut: 40 })
   return yield* lesson(task, {
-    steps: 24,
     curve: "loss",
     train: (report) =>
       Supervised.train({
@@ -96,7 +102,7 @@ const fromExamples = Effect.gen(function*() {
           Dataset.fromIterable(task.train),
           ({ answer, question }) => Example.conversation([Message.user(question), Message.assistant(answer)])
         ),
-        batchSize: 16,
+        batchSize: problems,
         learningRate: { peak: 5e-4 * pace, decay: "linear", warmUp: 3 }
       }).pipe(
         Stream.tap(({ loss, step }) => report(step, loss)),
@@ -109,14 +115,11 @@ const fromExamples = Effect.gen(function*() {
 })
 
 /** The same by hand: draw answers, see which are right, make those likelier. */
-const fromReward = Effect.gen(function*() {
+const fromReward = Effect.fnUntraced(function*(task: Tasks.Task) {
   yield* screen.heading("2. Learning from reward: sums, of which it knows less than half")
   const { baseModel, pace } = yield* settings
   const { renderer } = yield* Chat.forModel(baseModel)
-  const [steps, problems, draws] = [24, 16, 8]
-  const task = yield* Tasks.sums({ train: steps * problems, heldOut: 100 })
   return yield* lesson(task, {
-    steps,
     curve: "reward",
     train: (report) =>
       Effect.gen(function*() {
@@ -146,7 +149,10 @@ const fromReward = Effect.gen(function*() {
             }), { concurrency: "unbounded" })
           // Where all draws are alike there is nothing to learn.
           const data = groups.filter(({ mean }) => mean > 0 && mean < 1).flatMap(({ data }) => data)
-          yield* training.trainStep(data, "importance_sampling", { learningRate: 1e-4 * pace }).pipe(TinkerFuture.await)
+          if (data.length > 0) {
+            yield* training.trainStep(data, "importance_sampling", { learningRate: 1e-4 * pace })
+              .pipe(TinkerFuture.await)
+          }
           yield* report(step, groups.reduce((sum, { mean }) => sum + mean, 0) / problems)
         }
         const state = yield* training.saveState("sums").pipe(TinkerFuture.await)
@@ -157,7 +163,7 @@ const fromReward = Effect.gen(function*() {
 })
 
 const comeBack = Effect.fnUntraced(
-  function*({ after, statePath, task }: Effect.Effect.Success<typeof fromReward>) {
+  function*({ after, statePath, task }: Effect.Effect.Success<ReturnType<typeof fromReward>>) {
     yield* screen.heading("3. Saving and coming back")
     const training = yield* TrainingClient.makeFromState({ path: statePath, withOptimizer: true })
     const answers = yield* ask("asking", yield* training.saveWeightsAndGetSamplingClient(), task)
@@ -191,8 +197,9 @@ const program = Effect.gen(function*() {
     }),
     (histogram) => Effect.sync(() => histogram.disable())
   )
-  const examples = yield* fromExamples
-  const reward = yield* fromReward
+  const { orders, sums } = yield* tasks
+  const examples = yield* fromExamples(orders)
+  const reward = yield* fromReward(sums)
   const same = yield* comeBack(reward)
   const seconds = ((yield* Clock.currentTimeMillis) - start) / 1000
   yield* screen.line(`\nDone in ${seconds.toFixed(1)} s.`)
@@ -205,7 +212,6 @@ const program = Effect.gen(function*() {
 })
 
 NodeRuntime.runMain(program.pipe(
-  Effect.withRandom(Random.make(seed)),
   Effect.scoped,
   Effect.provide(backend(NodeTinkerLocal.layerInProcess({ threads: availableParallelism() })))
 ))
