@@ -22,13 +22,17 @@ const Hosted = Layer.merge(Tinker.layerEnv(), NodeTokenizers.layer({ registry: L
   Layer.provide(NodeTinker.layerEnv())
 )
 
-/** The clients and tokenizers of the backend in this process, or of the server that `TINKER_BASE_URL` names. */
-export const Backend = Layer.unwrapEffect(
-  Effect.map(
-    baseUrl,
-    (url): Layer.Layer<Tinker.Tinker | Tokenizers.Tokenizers, unknown> => url === "" ? TinkerLocal.layer() : Hosted
+/** The clients and tokenizers of a backend in this process, or of the server that `TINKER_BASE_URL` names. */
+export const backend = (local: Layer.Layer<Tinker.Tinker | Tokenizers.Tokenizers, unknown>) =>
+  Layer.unwrapEffect(
+    Effect.map(
+      baseUrl,
+      (url): Layer.Layer<Tinker.Tinker | Tokenizers.Tokenizers, unknown> => url === "" ? local : Hosted
+    )
   )
-)
+
+/** Everything an example asks for. */
+export const Backend = backend(TinkerLocal.layer())
 
 /** The tokenizer the server names for a model. */
 export const tokenizerOf = (training: TrainingClient.Service) =>

@@ -139,7 +139,8 @@ describe("every command", { concurrent: true, timeout: 60_000 }, () => {
   it("has a row", () => {
     assert.deepStrictEqual(
       rows.map(({ command }) => command).sort(),
-      commandsIn(Cli.grammar).map(({ path }) => path.join(" ")).sort()
+      // export needs a model with files, which is in its own test
+      commandsIn(Cli.grammar).map(({ path }) => path.join(" ")).filter((command) => command !== "export").sort()
     )
   })
 
