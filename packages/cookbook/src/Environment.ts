@@ -11,6 +11,7 @@ import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
 import type { Stop } from "effect-tinker/wire/SamplingParams"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Dataset from "./Dataset.js"
@@ -39,6 +40,8 @@ interface StepBase {
   readonly masked?: boolean | undefined
   /** What the tokens say. */
   readonly message?: Message.Message | undefined
+  /** Why the next prompt does not continue the tokens sampled so far, where it does not. */
+  readonly fork?: Trajectory.Fork | undefined
 }
 
 /**
@@ -312,19 +315,30 @@ export interface MessageOptions<E, R> {
 const correction = (detail: string) =>
   `Your tool call could not be read (${detail}). Write it again in the format you were shown.`
 
-/**
- * The prompt after a turn. It is written from the messages; where it does not begin with the tokens that were sampled,
- * the turn begins a row of its own (`Trajectory.toRows`), and is counted as `forked`.
- */
-const nextPrompt = (renderer: Renderer.Renderer, history: ReadonlyArray<Message.Message>) =>
-  renderer.generationPrompt(history)
-
-const extendsTokens = (prompt: Int32Array, before: Int32Array, action: Int32Array): boolean => {
-  if (prompt.length < before.length + action.length) return false
+const startsWith = (prompt: Int32Array, { completion, prompt: before }: Renderer.Turn): boolean => {
+  if (prompt.length < before.length + completion.length) return false
   for (let i = 0; i < before.length; i++) if (prompt[i] !== before[i]) return false
-  for (let i = 0; i < action.length; i++) if (prompt[before.length + i] !== action[i]) return false
+  for (let i = 0; i < completion.length; i++) if (prompt[before.length + i] !== completion[i]) return false
   return true
 }
+
+/**
+ * The prompt after a turn: the exact tokens of the turn, continued. Where the format cannot be continued it is rendered
+ * from the messages instead, and unless that happens to begin with the sampled tokens, the conversation is forked.
+ */
+const nextPrompt = Effect.fnUntraced(function*(
+  renderer: Renderer.Renderer,
+  turn: Renderer.Turn,
+  answer: Message.Message,
+  added: ReadonlyArray<Message.Message>
+) {
+  const continued = renderer.continue(turn, added)
+  if (Either.isRight(continued)) return { prompt: continued.right, fork: undefined }
+  const prompt = yield* renderer.generationPrompt([...turn.messages, answer, ...added])
+  const { description, reason } = continued.left
+  const fork: Trajectory.Fork | undefined = startsWith(prompt, turn) ? undefined : { reason, description }
+  return { prompt, fork }
+})
 
 /**
  * An environment in messages as one in tokens: the renderer writes prompts and reads answers. Use it once, for one episode.
@@ -353,19 +367,20 @@ export const messages = <E, R>(
     added: ReadonlyArray<Message.Message>,
     rest: Omit<StepBase, "message">
   ) {
+    const turn = { messages: history, prompt: last, completion: action.tokens }
+    const { fork, prompt } = yield* nextPrompt(renderer, turn, message, added)
     history = [...history, message, ...added]
-    const prompt = yield* nextPrompt(renderer, history)
     if (!fits(prompt)) {
       const end: Step = { _tag: "Done", ...rest, reward: overflow, message, reason: "context_overflow" }
       return end
     }
-    const forked = Number(!extendsTokens(prompt, last, action.tokens))
     last = prompt
     const step: Step = {
       _tag: "Continue",
       ...rest,
       message,
-      metrics: { ...rest.metrics, forked },
+      metrics: { ...rest.metrics, forked: fork === undefined ? 0 : 1 },
+      fork,
       observation: { prompt, stop }
     }
     return step

@@ -646,12 +646,13 @@ const record = (group: Trajectory.Group, trajectory: Trajectory.Trajectory, g: n
   tags: group.tags,
   reward: Trajectory.rewardsOf(group)[t],
   stop: trajectory.stop,
-  turns: trajectory.turns.map(({ action, masked, message, metrics, prompt, reward }) => ({
+  turns: trajectory.turns.map(({ action, fork, masked, message, metrics, prompt, reward }) => ({
     prompt: Array.from(prompt),
     tokens: Array.from(action.tokens),
     logprobs: Array.from(action.logprobs, (logprob) => Number(logprob.toFixed(4))),
     policyVersion: action.policyVersion,
     message,
+    fork,
     reward,
     masked,
     metrics

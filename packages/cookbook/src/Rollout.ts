@@ -154,6 +154,7 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
       reward: step.reward,
       masked: step.masked ?? false,
       message: step.message,
+      fork: step.fork,
       metrics: step.metrics ?? {}
     })
     if (step._tag === "Done") return end(step.reason)
