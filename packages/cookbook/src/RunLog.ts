@@ -7,7 +7,7 @@
  * - Running again resumes: a `Resumed` entry names the checkpoint, and readers leave out what was recorded after it. The
  *   file itself only grows, so that others can follow it.
  * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `cache.jsonl` what need not be computed twice,
- *   `config.json` the configuration to read.
+ *   `config.json` the configuration to read, `.lock-*` names the process that writes.
  *
  * @since 0.1.0
  */
@@ -24,6 +24,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Dataset from "./Dataset.js"
 import * as Lines from "./internal/lines.js"
+import * as Lock from "./internal/lock.js"
 import * as RunConfig from "./RunConfig.js"
 
 // =============================================================================
@@ -262,6 +263,21 @@ export class CheckpointsExpired
   override get message(): string {
     return `the checkpoints of ${this.directory} have expired (${this.names.join(", ")}): ` +
       "remove the directory to begin again"
+  }
+}
+
+/**
+ * Another run, in this process or another one of this machine, is recorded in the directory.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class RunInUse extends Schema.TaggedError<RunInUse>("@effect-tinker/cookbook/RunLog/RunInUse")("RunInUse", {
+  directory: Schema.String,
+  pid: Schema.Int
+}) {
+  override get message(): string {
+    return `process ${this.pid} is recording a run in ${this.directory}: stop it, or use another directory`
   }
 }
 
@@ -509,7 +525,7 @@ export interface Options {
  * @since 0.1.0
  * @category errors
  */
-export type OpenError = RunLogError | ConfigChanged | CheckpointsExpired
+export type OpenError = RunLogError | ConfigChanged | CheckpointsExpired | RunInUse
 
 /**
  * Where a run is recorded.
@@ -608,6 +624,8 @@ export const open: (
     yield* fs.makeDirectory(directory, { recursive: true })
     const journal = `${directory}/${journalName}`
     const rollouts = `${directory}/${rolloutsName}`
+    const owner = yield* Lock.acquire(fs, directory)
+    if (Option.isSome(owner)) return yield* new RunInUse({ directory, pid: owner.value })
     yield* mend(fs, journal)
     yield* mend(fs, rollouts)
     const hash = yield* RunConfig.hash(config)
