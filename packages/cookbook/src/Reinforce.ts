@@ -12,7 +12,7 @@
  */
 import * as ServerLoss from "effect-tinker/Loss"
 import * as ModelInput from "effect-tinker/ModelInput"
-import * as SamplingClient from "effect-tinker/SamplingClient"
+import type * as SamplingClient from "effect-tinker/SamplingClient"
 import type * as ServiceClient from "effect-tinker/ServiceClient"
 import * as TensorData from "effect-tinker/TensorData"
 import type * as TinkerError from "effect-tinker/TinkerError"
@@ -36,6 +36,7 @@ import type * as Environment from "./Environment.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Loop from "./internal/loop.js"
 import * as random from "./internal/random.js"
+import * as supervise from "./internal/supervise.js"
 import * as LearningRate from "./LearningRate.js"
 import * as Loss from "./Loss.js"
 import * as Policy from "./Policy.js"
@@ -107,9 +108,7 @@ export const async = (options: { readonly maxStepsOffPolicy: number }): Mode => 
  * @category schemas
  */
 export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Reinforce/Config")({
-  model: Trainer.Model,
-  learningRate: LearningRate.LearningRate,
-  adam: Schema.optionalWith(Trainer.Adam, { default: () => new Trainer.Adam({}) }),
+  ...Trainer.fields,
   mode: Schema.optionalWith(Mode, { default: (): Mode => sync }),
   /** Defaults to importance sampling, and to PPO in `async` mode. */
   loss: Loss.Loss,
@@ -140,7 +139,7 @@ export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Reinfo
     discount: Schema.optionalWith(Schema.Number, { default: () => 0 }),
     /** Take the mean difference of a batch as the baseline. Defaults to true. */
     center: Schema.optionalWith(Schema.Boolean, { default: () => true }),
-    /** A `tinker://` path. Defaults to the base model. */
+    /** The `tinker://` path of a sampler, or the name of a model. Defaults to the base model. */
     reference: Schema.optional(Schema.String)
   })),
   /** Of all draws. Defaults to 0. */
@@ -158,11 +157,8 @@ type ConfigFields = ConstructorParameters<typeof Config>[0]
  * @category models
  */
 export type ConfigInput =
-  & Omit<ConfigFields, "model" | "learningRate" | "adam" | "loss" | "advantage" | "kl">
+  & Omit<Trainer.ConfigInput<ConfigFields>, "loss" | "advantage" | "kl">
   & {
-    readonly model: Trainer.ModelInput
-    readonly learningRate: Trainer.LearningRateInput
-    readonly adam?: Trainer.AdamInput | undefined
     readonly loss?: Loss.Loss | undefined
     readonly kl?: {
       readonly coefficient: number
@@ -219,33 +215,14 @@ const advantages: Readonly<Record<"center" | "standardize" | "leave_one_out", Tr
 }
 
 const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRun> => {
-  const { adam, advantage, contextWindow, epochs, groupSize, groupsPerBatch, keepConstant, kl } = options
-  const { learningRate, maxTokens, mode, model, seed, shuffle, steps, temperature } = options
-  const rest = {
-    contextWindow,
-    epochs,
-    groupSize,
-    groupsPerBatch,
-    keepConstant,
-    kl: kl === undefined ? undefined : { ...kl, discount: kl.discount ?? 0, center: kl.center ?? true },
-    mode,
-    seed,
-    shuffle,
-    steps,
-    temperature
-  }
-  const given: Partial<typeof rest> = Object.fromEntries(
-    Object.entries(rest).filter(([, value]) => value !== undefined)
-  )
-  return Trainer.validated("reinforce", () =>
-    new Config({
-      ...given,
-      maxTokens,
-      ...Trainer.common({ adam, learningRate, model }),
-      // Unclipped, samples of older weights destabilise training.
-      loss: options.loss ?? (mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),
-      advantage: typeof advantage === "function" ? "custom" : advantage ?? "center"
-    }))
+  const { advantage, kl, loss, mode } = options
+  return Trainer.configOf("reinforce", Config, {
+    ...options,
+    // Unclipped, samples of older weights destabilise training.
+    loss: loss ?? (mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),
+    advantage: typeof advantage === "function" ? "custom" : advantage ?? "center",
+    kl: kl === undefined ? undefined : { ...kl, discount: kl.discount ?? 0, center: kl.center ?? true }
+  })
 }
 
 // =============================================================================
@@ -328,13 +305,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   const first = Option.match(checkpoint, { onNone: () => 0, onSome: ({ step }) => step })
   const reference = config.kl === undefined
     ? Option.none<SamplingClient.Service>()
-    : Option.some(
-      yield* SamplingClient.make(
-        config.kl.reference === undefined
-          ? { baseModel: config.model.baseModel }
-          : { modelPath: config.kl.reference }
-      )
-    )
+    : Option.some(yield* supervise.samplerOf(config.kl.reference ?? config.model.baseModel))
 
   const policies = yield* makePolicies(training, config, first)
   if (config.mode._tag === "Async") yield* policies.publish(first)
@@ -353,10 +324,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
       return sampled
     })
 
-  const source = config.shuffle === undefined
-    ? options.problems
-    : Dataset.shuffle(options.problems, { seed: config.shuffle })
-  const batches = Dataset.batches(source, {
+  const batches = Dataset.batches(supervise.shuffled(options.problems, config.shuffle), {
     size: config.groupsPerBatch,
     epochs: config.epochs,
     from: Option.getOrUndefined(Option.map(checkpoint, ({ position }) => position))
@@ -370,9 +338,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
     trainer: "reinforce",
     log,
     training,
-    checkpoints: options.checkpoints ?? {},
-    evaluators: options.evaluate ?? [],
-    evaluateEvery: Math.max(1, options.evaluateEvery ?? 20),
+    ...supervise.loopOptions({ ...options, evaluateEvery: options.evaluateEvery ?? 20 }),
     submitAhead: 0,
     totalSteps: Option.fromNullable(config.steps),
     learningRate: (step: number) => LearningRate.at(config.learningRate, step, config.steps ?? step + 1)
@@ -569,9 +535,8 @@ const makeLearner = (options: {
         description: `no rollout of step ${step + 1} has a token to train on`
       })
     }
-    const { beta1, beta2, clip, eps, weightDecay } = config.adam
     yield* commit
-    const update = yield* training.optimStep({ learningRate, beta1, beta2, eps, weightDecay, gradClipNorm: clip })
+    const update = yield* training.optimStep(supervise.adamParams(config.adam, learningRate))
     const accepted = yield* Clock.currentTimeMillis
     const staleness = sampled.map(({ version }) => step - version)
     const rows = parts.flatMap((part) => part.rows)
