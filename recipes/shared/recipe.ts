@@ -1,14 +1,15 @@
 /**
  * What the recipes have in common: where the model is, how its conversations are written, and one number before and after.
  */
-import type { RunLog, Trainer } from "@effect-tinker/cookbook"
+import type { Trainer } from "@effect-tinker/cookbook"
 import { LocalCheckpoint, LocalTokenizer } from "@effect-tinker/local"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import type { Renderer } from "@effect-tinker/tokenizer"
-import { HuggingFaceHub, Renderers, Tokenizer, Tokenizers } from "@effect-tinker/tokenizer"
+import { HuggingFaceHub, Message, Renderers, Tokenizer, Tokenizers } from "@effect-tinker/tokenizer"
 import { NodeContext, NodeHttpClient } from "@effect/platform-node"
-import { Console, Context, Effect, Layer, Option, Stream } from "effect"
-import { Tinker } from "effect-tinker"
+import { Chunk, Console, Context, Effect, Layer, Option, Stream } from "effect"
+import type { SamplingClient } from "effect-tinker"
+import { ModelInput, Tinker } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
 /** How a recipe is run. */
@@ -48,29 +49,55 @@ export class Narrator extends Context.Reference<Narrator>()("recipes/Narrator", 
 
 export const say = (line: string) => Effect.flatMap(Narrator, (narrator) => narrator.say(line))
 
+/** Runs a trainer to its end, and gives its first report, its last one, and where the weights are. */
+export const trained = <Detail, E, R>(run: Stream.Stream<Trainer.StepReport<Detail>, E, R>) =>
+  Effect.gen(function*() {
+    const reports = yield* run.pipe(
+      Stream.tap(({ loss, metrics, step }) => {
+        const reward = metrics["env/all/reward"]
+        return say(
+          `step ${step}: loss ${loss.toFixed(3)}${reward === undefined ? "" : `, reward ${reward.toFixed(3)}`}`
+        )
+      }),
+      Stream.runCollect
+    )
+    const last = Option.getOrThrow(Chunk.last(reports))
+    const { checkpoint, evaluations } = Option.getOrThrow(last.final)
+    return {
+      first: Option.getOrThrow(Chunk.head(reports)),
+      last,
+      evaluations,
+      statePath: checkpoint.statePath,
+      samplerPath: checkpoint.samplerPath ?? ""
+    }
+  })
+
 /** Runs a trainer; the measure is a metric of an evaluator, before the first step and after the last one. */
 export const measured = (evaluator: string, metric: string) =>
-<Detail, E, R>(
-  run: Stream.Stream<Trainer.StepReport<Detail>, E, R>
-): Effect.Effect<Outcome & { readonly checkpoint: RunLog.Checkpoint }, E, R> =>
-  run.pipe(
-    Stream.tap(({ loss, metrics, step }) => {
-      const reward = metrics["env/all/reward"]
-      return say(`step ${step}: loss ${loss.toFixed(3)}${reward === undefined ? "" : `, reward ${reward.toFixed(3)}`}`)
-    }),
-    Stream.runFold(
-      { before: NaN, after: NaN, checkpoint: Option.none<RunLog.Checkpoint>() },
-      (found, { evaluations, final }) => ({
-        before: Number.isNaN(found.before) ? evaluations[evaluator]?.[metric] ?? NaN : found.before,
-        after: Option.match(final, {
-          onNone: () => NaN,
-          onSome: ({ evaluations }) => evaluations[evaluator]?.[metric] ?? NaN
-        }),
-        checkpoint: Option.map(final, ({ checkpoint }) => checkpoint)
+<Detail, E, R>(run: Stream.Stream<Trainer.StepReport<Detail>, E, R>): Effect.Effect<Outcome, E, R> =>
+  Effect.map(trained(run), ({ evaluations, first }) => ({
+    before: first.evaluations[evaluator]?.[metric] ?? NaN,
+    after: evaluations[evaluator]?.[metric] ?? NaN
+  }))
+
+/** The answers of a model to questions, greedily unless told otherwise. */
+export const answers = (
+  sampler: SamplingClient.Service,
+  renderer: Renderer.Renderer,
+  questions: ReadonlyArray<ReadonlyArray<Message.Message>>,
+  options?: { readonly maxTokens?: number; readonly temperature?: number; readonly seed?: number }
+) =>
+  Effect.forEach(questions, (messages, i) =>
+    Effect.gen(function*() {
+      const { sequences } = yield* sampler.sample({
+        prompt: ModelInput.fromInts(yield* renderer.generationPrompt(messages)),
+        maxTokens: options?.maxTokens ?? 24,
+        temperature: options?.temperature ?? 0,
+        stop: renderer.stop,
+        seed: (options?.seed ?? 0) + i
       })
-    ),
-    Effect.map(({ checkpoint, ...found }) => ({ ...found, checkpoint: Option.getOrThrow(checkpoint) }))
-  )
+      return Message.text(renderer.parse(sequences[0]?.tokens ?? []).message).trim()
+    }), { concurrency: "unbounded" })
 
 /** The backend in this process, or the service that `TINKER_BASE_URL` and `TINKER_API_KEY` name. */
 export const layerClients = (model: string): Layer.Layer<Tinker.Tinker, unknown> =>

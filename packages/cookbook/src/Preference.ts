@@ -65,38 +65,6 @@ export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
 }
 
 /**
- * A preference as data.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Pair {
-  readonly chosen: Datum.Datum
-  readonly rejected: Datum.Datum
-}
-
-/**
- * A preference as data: the answers have weight, the prompt has none.
- *
- * @since 0.1.0
- * @category combinators
- */
-export const toPair = (
-  preference: Example.Preference,
-  options: Pick<Example.RenderOptions, "renderer" | "maxLength">
-): Effect.Effect<Pair, Dataset.Skip> => {
-  const side = (answer: Example.Preference["chosen"]) =>
-    Example.toDatum(
-      Example.conversation([
-        ...preference.prompt.map((message) => ({ ...message, trainable: false })),
-        ...answer.map((message) => ({ ...message, trainable: message.role === "assistant" }))
-      ]),
-      options
-    )
-  return Effect.all({ chosen: side(preference.chosen), rejected: side(preference.rejected) })
-}
-
-/**
  * Direct preference optimisation over data in which each chosen answer is followed by its rejected one. The reference is
  * the summed logprob of each answer.
  *
@@ -203,7 +171,7 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
 
   const data = Dataset.mapEffect(
     supervise.shuffled(options.data, config.shuffle),
-    (preference) => toPair(preference, { renderer, maxLength: config.maxLength })
+    (preference) => Example.toPair(preference, { renderer, maxLength: config.maxLength })
   )
 
   return Loop.run({
