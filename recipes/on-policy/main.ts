@@ -21,10 +21,10 @@ export default define({
         renderer,
         learningRate,
         adam: { clip: 1 },
-        maxTokens: 16,
-        groupSize: 8,
+        maxTokens: 5,
+        groupSize: 16,
         groupsPerBatch: questions.length,
-        epochs: 25,
+        epochs: 15,
         seed
       }))
       return { before: first.metrics["kl_reference"] ?? NaN, after: last.metrics["kl_reference"] ?? NaN }

@@ -11,10 +11,10 @@ import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
 import type { Stop } from "effect-tinker/wire/SamplingParams"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Dataset from "./Dataset.js"
+import { nextPrompt } from "./internal/continuation.js"
 import * as Tool from "./Tool.js"
 import type * as Trajectory from "./Trajectory.js"
 
@@ -31,6 +31,8 @@ import type * as Trajectory from "./Trajectory.js"
 export interface Observation {
   readonly prompt: Int32Array
   readonly stop: Stop
+  /** Who acts, in an environment with several seats. Defaults to 0. */
+  readonly seat?: number | undefined
 }
 
 interface StepBase {
@@ -52,7 +54,12 @@ interface StepBase {
  */
 export type Step =
   | StepBase & { readonly _tag: "Continue"; readonly observation: Observation }
-  | StepBase & { readonly _tag: "Done"; readonly reason: Trajectory.StopReason }
+  | StepBase & {
+    readonly _tag: "Done"
+    readonly reason: Trajectory.StopReason
+    /** The outcome by seat, on top of the reward of the one who acted. */
+    readonly outcome?: ReadonlyArray<number> | undefined
+  }
 
 /**
  * How an episode begins; one whose prompt has no room for an answer is over before it begins.
@@ -71,6 +78,8 @@ export type Start =
  * @category models
  */
 export interface Environment<out E = never, out R = never> {
+  /** How many act in it, each with a trajectory of its own. Defaults to 1. */
+  readonly seats?: number | undefined
   readonly initial: Effect.Effect<Start, E, R>
   readonly step: (action: Trajectory.Action) => Effect.Effect<Step, E, R>
 }
@@ -221,10 +230,7 @@ export const problems = <A, ED = never, RD = never, E = never, R = never>(
   }
 ): Dataset.Dataset<Group<E | RenderFailed | ChatTemplateFailed, R>, ED, RD> => {
   const { format } = options
-  const dataset: Dataset.Dataset<A, ED, RD> = Dataset.isDataset(rows)
-    ? rows as Dataset.Dataset<A, ED, RD>
-    : Dataset.fromIterable(rows)
-  return Dataset.map(dataset, (row) =>
+  return Dataset.map(Dataset.from(rows), (row) =>
     problem<E, R>({
       question: options.question(row),
       check: (answer, message) => options.reward(row, answer, message),
@@ -314,31 +320,6 @@ export interface MessageOptions<E, R> {
 
 const correction = (detail: string) =>
   `Your tool call could not be read (${detail}). Write it again in the format you were shown.`
-
-const startsWith = (prompt: Int32Array, { completion, prompt: before }: Renderer.Turn): boolean => {
-  if (prompt.length < before.length + completion.length) return false
-  for (let i = 0; i < before.length; i++) if (prompt[i] !== before[i]) return false
-  for (let i = 0; i < completion.length; i++) if (prompt[before.length + i] !== completion[i]) return false
-  return true
-}
-
-/**
- * The prompt after a turn: the exact tokens of the turn, continued. Where the format cannot be continued it is rendered
- * from the messages instead, and unless that happens to begin with the sampled tokens, the conversation is forked.
- */
-const nextPrompt = Effect.fnUntraced(function*(
-  renderer: Renderer.Renderer,
-  turn: Renderer.Turn,
-  answer: Message.Message,
-  added: ReadonlyArray<Message.Message>
-) {
-  const continued = renderer.continue(turn, added)
-  if (Either.isRight(continued)) return { prompt: continued.right, fork: undefined }
-  const prompt = yield* renderer.generationPrompt([...turn.messages, answer, ...added])
-  const { description, reason } = continued.left
-  const fork: Trajectory.Fork | undefined = startsWith(prompt, turn) ? undefined : { reason, description }
-  return { prompt, fork }
-})
 
 /**
  * An environment in messages as one in tokens: the renderer writes prompts and reads answers. Use it once, for one episode.

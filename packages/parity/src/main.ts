@@ -11,6 +11,7 @@ import { engine } from "./suites/engine.js"
 import { killed } from "./suites/killed.js"
 import { local } from "./suites/local.js"
 import { renderers } from "./suites/renderers.js"
+import { resume } from "./suites/resume.js"
 import { runtimes } from "./suites/runtimes.js"
 import { scenarios } from "./suites/scenarios.js"
 import { telemetry } from "./suites/telemetry.js"
@@ -29,7 +30,8 @@ const suites: ReadonlyArray<Suite> = [
   cookbook,
   weights,
   runtimes,
-  killed
+  killed,
+  resume
 ]
 
 const usage = [

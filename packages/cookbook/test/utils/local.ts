@@ -9,9 +9,6 @@ const client = ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: Tinke
 /** The SDK over the embedded backend, in process. */
 export const Local = client.pipe(Layer.provideMerge(TinkerLocal.layer()))
 
-/** The same with checkpoints in a directory, for runs that another process takes up. */
-export const localIn = (directory: string) => client.pipe(Layer.provideMerge(TinkerLocal.layerDirectory(directory)))
-
 export const tokenizer = Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles)
 
 export const renderer = Effect.flatMap(tokenizer, Renderers.qwen3Instruct)
