@@ -27,7 +27,7 @@ const problems = Environment.problems(tasks, { question, reward: test })
 export default define({
   measure: "tests passed, at temperature 1",
   model: "local/chat",
-  learningRate: 5e-4,
+  learningRate: 2e-4,
   passes: ({ after, before }) => after >= 0.85 && after >= before + 0.2,
   run: ({ learningRate, model, renderer, seed }) =>
     Effect.gen(function*() {
@@ -55,7 +55,7 @@ export default define({
         maxTokens: 10,
         groupSize: 8,
         groupsPerBatch: tasks.length,
-        epochs: 12,
+        epochs: 20,
         seed,
         loss: Loss.ppo(),
         evaluate: [Evaluator.rollouts(problems, { settings: { renderer }, maxTokens: 10, groupSize: 4, seed })],

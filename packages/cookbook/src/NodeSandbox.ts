@@ -134,24 +134,29 @@ const spawn = (memory: number) =>
 
 const ask = (worker: Worker, request: unknown): Effect.Effect<typeof Answer.Type, SandboxFailed> =>
   Effect.async((resume) => {
+    const settle = (result: Effect.Effect<typeof Answer.Type, SandboxFailed>) => {
+      detach()
+      resume(result)
+    }
+    const answered = (answer: unknown) => settle(Effect.sync(() => decodeAnswer(answer)))
     const failed = (error: Error & { readonly code?: string }) =>
-      resume(
+      settle(
         new SandboxFailed({
           reason: error.code === "ERR_WORKER_OUT_OF_MEMORY" ? "OutOfMemory" : "Thrown",
           description: error.message
         })
       )
-    const answered = (answer: unknown) => resume(Effect.sync(() => decodeAnswer(answer)))
     const ended = () => failed(new Error("its thread ended"))
-    worker.once("message", answered)
-    worker.once("error", failed)
-    worker.once("exit", ended)
-    worker.postMessage(request)
-    return Effect.sync(() => {
+    const detach = () => {
       worker.off("message", answered)
       worker.off("error", failed)
       worker.off("exit", ended)
-    })
+    }
+    worker.on("message", answered)
+    worker.on("error", failed)
+    worker.on("exit", ended)
+    worker.postMessage(request)
+    return Effect.sync(detach)
   })
 
 /**

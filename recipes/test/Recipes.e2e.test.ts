@@ -1,0 +1,46 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { readFileSync } from "node:fs"
+import type { Recipe } from "../shared/recipe.js"
+import { Narrator } from "../shared/recipe.js"
+import { names, run } from "../shared/run.js"
+
+const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
+
+const Report = Schema.parseJson(Schema.Struct({
+  recipe: Schema.String,
+  seed: Schema.Int,
+  before: Schema.Number,
+  after: Schema.Number,
+  passed: Schema.Literal(true)
+}))
+
+describe.each(names)("%s", (name) => {
+  it("is short, and its README has its numbers and the command for the hosted service", async () => {
+    assert.isAtMost(read(`${name}/main.ts`).trimEnd().split("\n").length, 80)
+    const readme = read(`${name}/README.md`)
+    assert.include(readme, `npm run recipe -- ${name} --model`)
+    const line = readme.split("\n").find((text) => text.startsWith("{\"recipe\"")) ?? ""
+    const report = Schema.decodeUnknownSync(Report)(line)
+    assert.strictEqual(report.recipe, name)
+    const { default: recipe }: { readonly default: Recipe } = await import(`../${name}/main.js`)
+    assert.isTrue(recipe.passes(report))
+    // the table of all recipes has the same numbers
+    const row = read("README.md").split("\n").find((text) => text.startsWith(`| [${name}]`)) ?? ""
+    const cells = row.split("|").slice(3, 8).map((cell) => cell.trim())
+    assert.strictEqual(cells.length, 5)
+    assert.strictEqual(cells[0], [report.before, report.after].map((value) => String(Number(value.toPrecision(3)))).join(" → "))
+    assert.isTrue(cells.every((cell) => cell !== "" && !cell.includes("✗")), row)
+  })
+})
+
+// The others by `npm run recipe -- --all`.
+describe.sequential("learns what it should", () => {
+  for (const name of ["sl-loop", "chat-sl", "dpo"]) {
+    it.live(`${name}, with another seed than those of the table`, () =>
+      Effect.gen(function*() {
+        const { report } = yield* run(name, { seed: 6 })
+        assert.isTrue(report.passed, JSON.stringify(report))
+      }).pipe(Effect.provideService(Narrator, { say: () => Effect.void })), 240_000)
+  }
+})
