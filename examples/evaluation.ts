@@ -11,12 +11,14 @@ import { Backend, learningRate, model, rendererOf } from "./shared/backend.js"
 
 const question = (n: number) => `${n}+1?`
 
-const problems = Dataset.fromIterable(Array.range(0, 7).map((n) => ({
-  id: `sum-${n}`,
-  input: question(n),
-  target: String(n + 1),
-  problem: Environment.problem({ question: question(n), check: (answer) => answer.trim() === String(n + 1) })
-})))
+const problems = Dataset.fromIterable(
+  Array.range(0, 7).map((n) => ({
+    id: `sum-${n}`,
+    input: question(n),
+    target: String(n + 1),
+    problem: Environment.problem({ question: question(n), check: (answer) => answer.trim() === String(n + 1) })
+  }))
+)
 
 const program = Effect.gen(function*() {
   const baseModel = yield* model

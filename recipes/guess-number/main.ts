@@ -9,26 +9,28 @@ import { define, measured } from "../shared/recipe.js"
 const top = 10
 const attempts = 4
 
-const games = Dataset.fromIterable(Array.range(1, top).map((secret) =>
-  Environment.group((settings) =>
-    Effect.sync(() => {
-      let guesses = 0
-      return Environment.messages({
-        start: [Message.user(`Guess my number between 1 and ${top}.`)],
-        onMessage: (message) =>
-          Effect.sync(() => {
-            const text = Message.text(message).trim()
-            const guess = /^\d+$/.test(text) ? parseInt(text) : NaN
-            guesses++
-            if (guess === secret) return Environment.done(1 - 0.1 * (guesses - 1), { metrics: { found: 1 } })
-            if (!(guess >= 1 && guess <= top)) return Environment.done(-0.5, { metrics: { found: 0 } })
-            if (guesses === attempts) return Environment.done(0, { metrics: { found: 0 } })
-            return Environment.reply(guess < secret ? "Higher" : "Lower")
-          })
-      }, settings)
-    })
+const games = Dataset.fromIterable(
+  Array.range(1, top).map((secret) =>
+    Environment.group((settings) =>
+      Effect.sync(() => {
+        let guesses = 0
+        return Environment.messages({
+          start: [Message.user(`Guess my number between 1 and ${top}.`)],
+          onMessage: (message) =>
+            Effect.sync(() => {
+              const text = Message.text(message).trim()
+              const guess = /^\d+$/.test(text) ? parseInt(text) : NaN
+              guesses++
+              if (guess === secret) return Environment.done(1 - 0.1 * (guesses - 1), { metrics: { found: 1 } })
+              if (!(guess >= 1 && guess <= top)) return Environment.done(-0.5, { metrics: { found: 0 } })
+              if (guesses === attempts) return Environment.done(0, { metrics: { found: 0 } })
+              return Environment.reply(guess < secret ? "Higher" : "Lower")
+            })
+        }, settings)
+      })
+    )
   )
-))
+)
 
 export default define({
   measure: `games in which the number was found in ${attempts} guesses`,

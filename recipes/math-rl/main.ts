@@ -5,32 +5,38 @@ import { Environment, Evaluator, Loss, Reinforce } from "@effect-tinker/cookbook
 import { Array } from "effect"
 import { define, measured } from "../shared/recipe.js"
 
-const pairs = Array.range(1, 4).flatMap((a) => Array.range(a, 4).map((b) => ({ a, b })))
+/** Sums of two digits each, no two of them the same. */
+const pairs = Array.range(0, 63).map((n) => ({ a: 10 + (37 * n) % 89, b: 10 + (53 * n + 7) % 83 }))
 
-const sums = Environment.problems(pairs, {
-  question: ({ a, b }) => `What is ${a} + ${b}?`,
-  reward: ({ a, b }, answer) => answer.trim() === String(a + b)
-})
+const sums = (list: typeof pairs) =>
+  Environment.problems(list, {
+    question: ({ a, b }) => `What is ${a} + ${b}?`,
+    reward: ({ a, b }, answer) => answer.trim() === String(a + b)
+  })
 
 export default define({
-  measure: "right sums, at temperature 1",
+  measure: "right answers to other sums, at temperature 1",
   model: "local/chat",
-  learningRate: 1e-3,
-  passes: ({ after, before }) => after >= 0.75 && after >= before + 0.1,
+  learningRate: 3e-4,
+  // at least a quarter of the mistakes are gone
+  passes: ({ after, before }) => 1 - after <= 0.75 * (1 - before),
   run: ({ learningRate, model, renderer, seed }) =>
     Reinforce.train({
       model: { baseModel: model, rank: 16, seed },
-      problems: sums,
+      problems: sums(pairs.slice(0, 32)),
       renderer,
       learningRate,
       adam: { clip: 1 },
-      maxTokens: 6,
-      groupSize: 16,
-      groupsPerBatch: pairs.length,
-      epochs: 12,
+      maxTokens: 8,
+      groupSize: 8,
+      groupsPerBatch: 16,
+      epochs: 6,
+      shuffle: seed,
       seed,
       loss: Loss.ppo(),
-      evaluate: [Evaluator.rollouts(sums, { settings: { renderer }, maxTokens: 6, groupSize: 8, seed })],
+      evaluate: [
+        Evaluator.rollouts(sums(pairs.slice(32)), { settings: { renderer }, maxTokens: 8, groupSize: 4, seed })
+      ],
       evaluateEvery: 1000
     }).pipe(measured("rollouts", "env/all/reward"))
 })

@@ -36,7 +36,9 @@ export default define({
         { temperature: 1, seed: 1000 * seed }
       )
       yield* say(`with the instruction: ${given.slice(0, 5).join(" ")}`)
-      const lessons = asked.map((text, i) => Example.conversation([Message.user(text), Message.assistant(given[i] ?? "")]))
+      const lessons = asked.map((text, i) =>
+        Example.conversation([Message.user(text), Message.assistant(given[i] ?? "")])
+      )
       const before = yield* share(teacher)
       const { samplerPath } = yield* trained(Supervised.train({
         model: { baseModel: model, rank: 16, seed },

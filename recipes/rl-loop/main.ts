@@ -48,7 +48,11 @@ export default define({
       const means: globalThis.Array<number> = []
       for (let step = 0; step < 15; step++) {
         const groups = yield* attempt(step)
-        means.push(Number.sumAll(groups.map(({ mean }) => mean)) / groups.length)
+        means.push(
+          Number.sumAll(groups.map(({ mean }) =>
+            mean
+          )) / groups.length
+        )
         yield* say(`step ${step}: reward ${means[step]?.toFixed(3)}`)
         const data = yield* Effect.all(groups.flatMap(({ mean, prompt, rewards, sequences }) =>
           sequences.map(({ logprobs, tokens }, i) => {
@@ -64,7 +68,9 @@ export default define({
             })
           })
         ))
-        yield* training.trainStep(data, "importance_sampling", { learningRate, gradClipNorm: 1 }).pipe(TinkerFuture.await)
+        yield* training.trainStep(data, "importance_sampling", { learningRate, gradClipNorm: 1 }).pipe(
+          TinkerFuture.await
+        )
       }
       return { before: means[0] ?? 0, after: Number.sumAll(means.slice(-3)) / 3 }
     }).pipe(Effect.scoped)

@@ -19,10 +19,15 @@ export default define({
     Effect.gen(function*() {
       const share = (sampler: SamplingClient.Service) =>
         Effect.map(
-          answers(sampler, renderer, Array.flatMap(Array.range(1, 6), () => questions.map((text) => [Message.user(text)])), {
-            temperature: 1,
-            seed: 100 * seed
-          }),
+          answers(
+            sampler,
+            renderer,
+            Array.flatMap(Array.range(1, 6), () => questions.map((text) => [Message.user(text)])),
+            {
+              temperature: 1,
+              seed: 100 * seed
+            }
+          ),
           (given) => given.filter((answer) => /Mira|baker|Oslo/.test(answer)).length / given.length
         )
       const { samplerPath } = yield* trained(Distill.self({

@@ -22,9 +22,7 @@ export const begin = ({ model, renderer, seed }: Settings) =>
     trained(Supervised.train({
       model: { baseModel: model, rank: 16, seed },
       data: Dataset.fromIterable(questions.flatMap((question) =>
-        [...polite, ...rude].map((answer) =>
-          Example.conversation([Message.user(question), Message.assistant(answer)])
-        )
+        [...polite, ...rude].map((answer) => Example.conversation([Message.user(question), Message.assistant(answer)]))
       )),
       renderer,
       learningRate: 2e-3,
@@ -43,9 +41,9 @@ export const train = (
     say("a judge"),
     trained(Supervised.train({
       model: { baseModel: model, rank: 16, seed: seed + 2000 },
-      data: Dataset.fromIterable(lessons.map(([question, answer]) =>
-        Example.conversation([Message.user(question), Message.assistant(answer)])
-      )),
+      data: Dataset.fromIterable(
+        lessons.map(([question, answer]) => Example.conversation([Message.user(question), Message.assistant(answer)]))
+      ),
       renderer,
       learningRate: 2e-3,
       batchSize: lessons.length,

@@ -73,12 +73,13 @@ export const trained = <Detail, E, R>(run: Stream.Stream<Trainer.StepReport<Deta
   })
 
 /** Runs a trainer; the measure is a metric of an evaluator, before the first step and after the last one. */
-export const measured = (evaluator: string, metric: string) =>
-<Detail, E, R>(run: Stream.Stream<Trainer.StepReport<Detail>, E, R>): Effect.Effect<Outcome, E, R> =>
-  Effect.map(trained(run), ({ evaluations, first }) => ({
-    before: first.evaluations[evaluator]?.[metric] ?? NaN,
-    after: evaluations[evaluator]?.[metric] ?? NaN
-  }))
+export const measured =
+  (evaluator: string, metric: string) =>
+  <Detail, E, R>(run: Stream.Stream<Trainer.StepReport<Detail>, E, R>): Effect.Effect<Outcome, E, R> =>
+    Effect.map(trained(run), ({ evaluations, first }) => ({
+      before: first.evaluations[evaluator]?.[metric] ?? NaN,
+      after: evaluations[evaluator]?.[metric] ?? NaN
+    }))
 
 /** The answers of a model to questions, greedily unless told otherwise. */
 export const answers = (

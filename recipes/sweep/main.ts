@@ -29,6 +29,9 @@ export default define({
           evaluateEvery: 1000
         }).pipe(measured("test", "nll"), Effect.map((outcome) => ({ ...outcome, rate }))), { concurrency: 2 })
       for (const { after, rate } of outcomes) yield* say(`${rate.toExponential(1)}: ${after.toFixed(3)}`)
-      return Array.min(outcomes as Array.NonEmptyArray<typeof outcomes[number]>, Order.mapInput(Order.number, ({ after }) => after))
+      return Array.min(
+        outcomes as Array.NonEmptyArray<typeof outcomes[number]>,
+        Order.mapInput(Order.number, ({ after }) => after)
+      )
     })
 })

@@ -41,13 +41,18 @@ export default define({
       learningRate,
       adam: { clip: 1 },
       maxTokens: 4,
-      groupSize: 32,
+      groupSize: 20,
       groupsPerBatch: 1,
-      epochs: 15,
+      epochs: 12,
       seed,
       loss: Loss.ppo(),
       evaluate: [
-        Evaluator.rollouts(Dataset.fromIterable([ticTacToe]), { settings: { renderer }, maxTokens: 4, groupSize: 32, seed })
+        Evaluator.rollouts(Dataset.fromIterable([ticTacToe]), {
+          settings: { renderer },
+          maxTokens: 4,
+          groupSize: 16,
+          seed
+        })
       ],
       evaluateEvery: 1000
     }).pipe(measured("rollouts", "env/all/legal"))

@@ -66,7 +66,10 @@ export const bench: Bench = {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const tokenizer = yield* fs.makeTempDirectoryScoped()
-    yield* fs.writeFileString(path.join(tokenizer, "tokenizer.json"), JSON.stringify(LocalTokenizer.huggingFaceFiles.tokenizerJson))
+    yield* fs.writeFileString(
+      path.join(tokenizer, "tokenizer.json"),
+      JSON.stringify(LocalTokenizer.huggingFaceFiles.tokenizerJson)
+    )
     yield* fs.writeFileString(
       path.join(tokenizer, "tokenizer_config.json"),
       JSON.stringify(LocalTokenizer.huggingFaceFiles.tokenizerConfig)
@@ -74,7 +77,15 @@ export const bench: Bench = {
     const server = yield* Program.startModule("./cookbook/server.js")
     const [baseUrl = "", apiKey = ""] = (yield* server.ask("")).split(" ")
     const ours = yield* Program.startModule("./cookbook/ours.js", baseUrl, apiKey)
-    const python = yield* Python.start("cookbook.py", baseUrl, apiKey, tokenizer, String(problems), String(group), String(maxTokens))
+    const python = yield* Python.start(
+      "cookbook.py",
+      baseUrl,
+      apiKey,
+      tokenizer,
+      String(problems),
+      String(group),
+      String(maxTokens)
+    )
     const ask = (program: Program.Program) =>
       Effect.map(
         Effect.flatMap(program.ask(String(steps)), Schema.decode(Figures)),

@@ -7,9 +7,9 @@
  *
  * @since 0.1.0
  */
+import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
-import * as Message from "@effect-tinker/tokenizer/Message"
 import * as Cause from "effect/Cause"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -20,6 +20,7 @@ import * as Stream from "effect/Stream"
 import type * as Dataset from "./Dataset.js"
 import { values } from "./Dataset.js"
 import type * as Environment from "./Environment.js"
+import * as AppendFile from "./internal/appendFile.js"
 import * as Lines from "./internal/lines.js"
 import * as random from "./internal/random.js"
 import type * as Policy from "./Policy.js"
@@ -92,11 +93,14 @@ export interface Report {
  * @category errors
  */
 export class BenchmarkChanged
-  extends Schema.TaggedError<BenchmarkChanged>("@effect-tinker/cookbook/Benchmark/BenchmarkChanged")("BenchmarkChanged", {
-    path: Schema.String,
-    found: Schema.String,
-    wanted: Schema.String
-  })
+  extends Schema.TaggedError<BenchmarkChanged>("@effect-tinker/cookbook/Benchmark/BenchmarkChanged")(
+    "BenchmarkChanged",
+    {
+      path: Schema.String,
+      found: Schema.String,
+      wanted: Schema.String
+    }
+  )
 {
   override get message(): string {
     return `${this.path} holds results of ${this.found}, not of ${this.wanted}: use another file`
@@ -135,7 +139,6 @@ const Header = Schema.Struct({ benchmark: Schema.String, model: Schema.String, s
 const decodeHeader = Schema.decodeUnknownEither(Schema.parseJson(Header))
 const decodeResult = Schema.decodeUnknownEither(Schema.parseJson(Result))
 const encodeResult = Schema.encodeSync(Schema.parseJson(Result))
-const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const truncating: ReadonlySet<Trajectory.StopReason> = new Set([
   "max_turns",
@@ -146,18 +149,19 @@ const truncating: ReadonlySet<Trajectory.StopReason> = new Set([
   "rollout_timeout"
 ])
 
-/** What a file has of a run with these settings; a line that was torn off is no result. */
+/** What a file has of a run with these settings. */
 const recorded = Effect.fnUntraced(function*(path: string, header: typeof Header.Type) {
-  const fs = yield* FileSystem.FileSystem
   const known = new Map<string, Result>()
-  if (!(yield* fs.exists(path))) return known
   const describe = (of: typeof Header.Type) => `${of.benchmark} on ${of.model}, ${of.samples} attempts, seed ${of.seed}`
   yield* Lines.stream(path, { offset: 0, limit: 16 * 1024 * 1024 }).pipe(
     Stream.zipWithIndex,
     Stream.runForEach(([{ bytes }, n]) => {
       const text = decoder.decode(bytes)
       if (n === 0) {
-        const found = Either.getOrElse(decodeHeader(text), () => ({ benchmark: "something else", model: "?", samples: 0, seed: 0 }))
+        const found = Either.getOrElse(
+          decodeHeader(text),
+          () => ({ benchmark: "something else", model: "?", samples: 0, seed: 0 })
+        )
         return describe(found) === describe(header)
           ? Effect.void
           : Effect.fail(new BenchmarkChanged({ path, found: describe(found), wanted: describe(header) }))
@@ -188,60 +192,57 @@ export const run: <EP, RP, E, R, ED, RD>(
     const samples = Math.max(1, options.samples ?? 1)
     const seed = options.seed ?? 0
     const header = { benchmark: options.name, model: options.model, samples, seed }
-    const fs = yield* FileSystem.FileSystem
-    const { file } = options
-    const known = file === undefined ? new Map<string, Result>() : yield* recorded(file, header)
-    const write = file === undefined ? () => Effect.void : yield* Effect.gen(function*() {
-      const fresh = !(yield* fs.exists(file))
-      const open = yield* fs.open(file, { flag: "a" })
-      const one = yield* Effect.makeSemaphore(1)
-      if (fresh) yield* open.writeAll(encoder.encode(`${JSON.stringify(header)}\n`))
-      return (result: Result) =>
-        one.withPermits(1)(Effect.uninterruptible(open.writeAll(encoder.encode(`${encodeResult(result)}\n`))))
-    })
+    let known = new Map<string, Result>()
+    let write: (line: string) => Effect.Effect<void, PlatformError.PlatformError> = () => Effect.void
+    if (options.file !== undefined) {
+      const fs = yield* FileSystem.FileSystem
+      write = (yield* AppendFile.open(fs, options.file)).append
+      known = yield* recorded(options.file, header)
+      if (Number((yield* fs.stat(options.file)).size) === 0) yield* write(`${JSON.stringify(header)}\n`)
+    }
     let resumed = 0
 
-    const attempt = Effect.fnUntraced(function*({ id, input, problem, target }: Problem<E, R>, row: number, sample: number) {
-      const before = known.get(`${sample}:${id}`)
-      if (before !== undefined && before.outcome !== "failed") {
-        resumed++
-        return before
+    const attempt = Effect.fnUntraced(
+      function*({ id, input, problem, target }: Problem<E, R>, row: number, sample: number) {
+        const before = known.get(`${sample}:${id}`)
+        if (before !== undefined && before.outcome !== "failed") {
+          resumed++
+          return before
+        }
+        const exit = yield* Effect.exit(Rollout.group(options.policy, problem, {
+          size: 1,
+          settings: options.settings,
+          limits: options.limits,
+          seed: random.seedOf(seed, row, sample)
+        }))
+        if (Exit.isFailure(exit) && Cause.isInterrupted(exit.cause)) return yield* Effect.interrupt
+        const about = { id, sample, input, target }
+        const trajectory = Exit.isSuccess(exit) ? exit.value.trajectories[0] : undefined
+        const result = Exit.isFailure(exit) || trajectory === undefined
+          ? new Result({
+            ...about,
+            outcome: "failed",
+            reward: 0,
+            answer: "",
+            tokens: 0,
+            error: Exit.isFailure(exit) ? Cause.pretty(exit.cause).split("\n")[0] : "no rollout"
+          })
+          : new Result({
+            ...about,
+            outcome: truncating.has(trajectory.stop) ? "truncated" : "completed",
+            reward: Trajectory.rewardsOf(exit.value)[0] ?? 0,
+            answer: answerOf(trajectory),
+            tokens: trajectory.turns.reduce((sum, { action }) => sum + action.tokens.length, 0),
+            stop: trajectory.stop
+          })
+        yield* write(`${encodeResult(result)}\n`)
+        return result
       }
-      const exit = yield* Effect.exit(Rollout.group(options.policy, problem, {
-        size: 1,
-        settings: options.settings,
-        limits: options.limits,
-        seed: random.seedOf(seed, row, sample)
-      }))
-      if (Exit.isFailure(exit) && Cause.isInterrupted(exit.cause)) return yield* Effect.interrupt
-      const about = { id, sample, input, target }
-      const trajectory = Exit.isSuccess(exit) ? exit.value.trajectories[0] : undefined
-      const result = Exit.isFailure(exit) || trajectory === undefined
-        ? new Result({
-          ...about,
-          outcome: "failed",
-          reward: 0,
-          answer: "",
-          tokens: 0,
-          error: Exit.isFailure(exit) ? Cause.pretty(exit.cause).split("\n")[0] : "no rollout"
-        })
-        : new Result({
-          ...about,
-          outcome: truncating.has(trajectory.stop) ? "truncated" : "completed",
-          reward: Trajectory.rewardsOf(exit.value)[0] ?? 0,
-          answer: answerOf(trajectory),
-          tokens: trajectory.turns.reduce((sum, { action }) => sum + action.tokens.length, 0),
-          stop: trajectory.stop
-        })
-      yield* write(result)
-      return result
-    })
+    )
 
     const results = yield* values(options.problems).pipe(
       Stream.zipWithIndex,
-      Stream.mapConcat(([problem, row]) =>
-        Array.from({ length: samples }, (_, sample) => ({ problem, row, sample }))
-      ),
+      Stream.mapConcat(([problem, row]) => Array.from({ length: samples }, (_, sample) => ({ problem, row, sample }))),
       Stream.mapEffect(({ problem, row, sample }) => attempt(problem, row, sample), {
         concurrency: options.concurrency ?? 64
       }),
@@ -277,7 +278,8 @@ const byId = (results: ReadonlyArray<Result>): ReadonlyMap<string, ReadonlyArray
   return groups
 }
 
-const mean = (values: ReadonlyArray<number>) => values.length === 0 ? NaN : values.reduce((sum, one) => sum + one, 0) / values.length
+const mean = (values: ReadonlyArray<number>) =>
+  values.length === 0 ? NaN : values.reduce((sum, one) => sum + one, 0) / values.length
 
 const summarize = (name: string, model: string, results: ReadonlyArray<Result>, options: {
   readonly threshold: number | undefined
@@ -285,7 +287,8 @@ const summarize = (name: string, model: string, results: ReadonlyArray<Result>, 
   readonly resumed: number
 }): Report => {
   const examples = byId(results)
-  const right = (list: ReadonlyArray<Result>) => list.filter(({ reward }) => reward >= (options.threshold ?? 0.5)).length
+  const right = (list: ReadonlyArray<Result>) =>
+    list.filter(({ reward }) => reward >= (options.threshold ?? 0.5)).length
   const count = (outcome: Result["outcome"]) => results.filter((result) => result.outcome === outcome).length
   return {
     name,

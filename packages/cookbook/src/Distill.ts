@@ -402,7 +402,10 @@ const startSelf = Effect.fnUntraced(function*<A, E, R, EV, RV, ER, RR, RL>(
       Effect.gen(function*() {
         const { maxTokens, temperature } = config
         const members = rows.flatMap((row, index) =>
-          Array.from({ length: config.groupSize }, (_, n) => ({ row, seed: random.seedOf(config.seed, step, index, n) }))
+          Array.from(
+            { length: config.groupSize },
+            (_, n) => ({ row, seed: random.seedOf(config.seed, step, index, n) })
+          )
         )
         const lessons = yield* Effect.gen(function*() {
           const sampler = yield* training.saveWeightsAndGetSamplingClient()

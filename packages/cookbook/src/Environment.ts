@@ -33,6 +33,8 @@ export interface Observation {
   readonly stop: Stop
   /** Who acts, in an environment with several seats. Defaults to 0. */
   readonly seat?: number | undefined
+  /** Why the prompt does not continue the tokens of the turn before, where it does not. */
+  readonly fork?: Trajectory.Fork | undefined
 }
 
 interface StepBase {
@@ -42,8 +44,6 @@ interface StepBase {
   readonly masked?: boolean | undefined
   /** What the tokens say. */
   readonly message?: Message.Message | undefined
-  /** Why the next prompt does not continue the tokens sampled so far, where it does not. */
-  readonly fork?: Trajectory.Fork | undefined
 }
 
 /**
@@ -361,8 +361,7 @@ export const messages = <E, R>(
       ...rest,
       message,
       metrics: { ...rest.metrics, forked: fork === undefined ? 0 : 1 },
-      fork,
-      observation: { prompt, stop }
+      observation: { prompt, stop, fork }
     }
     return step
   })

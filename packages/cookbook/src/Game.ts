@@ -69,7 +69,11 @@ export interface Options<State, E, R> {
   /** What a seat is told when it is its turn. */
   readonly view: (state: State, seat: number) => string | ReadonlyArray<Message.Message>
   /** What comes of what a seat says. */
-  readonly move: (state: State, seat: number, message: Message.Message) => Move<State> | Effect.Effect<Move<State>, E, R>
+  readonly move: (
+    state: State,
+    seat: number,
+    message: Message.Message
+  ) => Move<State> | Effect.Effect<Move<State>, E, R>
   /** Whether a seat's conversation goes on from turn to turn, or every turn is a new one. Defaults to true. */
   readonly remember?: boolean | undefined
   /** Rewards by seat when a message of this one cannot be read or was cut off. Defaults to -1 for it and 0 for the others. */
@@ -137,8 +141,8 @@ const make = <State, E, R>(
       : yield* nextPrompt(renderer, before, before.answer, told)
     const messages = before === undefined ? told : [...before.messages, before.answer, ...told]
     seats.set(acting, { messages, prompt, completion: new Int32Array(0), answer: Message.assistant("") })
-    const observation: Environment.Observation = { prompt, stop, seat: acting }
-    return { observation, fork }
+    const observation: Environment.Observation = { prompt, stop, seat: acting, fork }
+    return observation
   })
 
   const done = (
@@ -156,7 +160,7 @@ const make = <State, E, R>(
 
   return {
     seats: options.seats,
-    initial: Effect.map(observe, ({ observation }) => ({ _tag: "Continue", observation })),
+    initial: Effect.map(observe, (observation) => ({ _tag: "Continue", observation })),
     step: Effect.fnUntraced(function*(action) {
       const { failure, message } = renderer.parse(action.tokens)
       if (action.stopReason === "length") return foul("max_tokens")
@@ -171,8 +175,13 @@ const make = <State, E, R>(
       if (move._tag === "Over") return done("completed", move.rewards, { message, metrics: move.metrics })
       state = move.state
       acting = move.seat
-      const { fork, observation } = yield* observe
-      const step: Environment.Step = { _tag: "Continue", reward: 0, message, metrics: move.metrics, fork, observation }
+      const step: Environment.Step = {
+        _tag: "Continue",
+        reward: 0,
+        message,
+        metrics: move.metrics,
+        observation: yield* observe
+      }
       return step
     })
   }

@@ -25,10 +25,12 @@ import { Worker } from "node:worker_threads"
  * @since 0.1.0
  * @category errors
  */
-export class SandboxFailed extends Schema.TaggedError<SandboxFailed>("@effect-tinker/cookbook/NodeSandbox/SandboxFailed")(
-  "SandboxFailed",
-  { reason: Schema.Literal("Timeout", "OutOfMemory", "Thrown", "Unserializable"), description: Schema.String }
-) {
+export class SandboxFailed
+  extends Schema.TaggedError<SandboxFailed>("@effect-tinker/cookbook/NodeSandbox/SandboxFailed")(
+    "SandboxFailed",
+    { reason: Schema.Literal("Timeout", "OutOfMemory", "Thrown", "Unserializable"), description: Schema.String }
+  )
+{
   override get message(): string {
     return `${this.reason}: ${this.description}`
   }
@@ -122,7 +124,11 @@ const spawn = (memory: number) =>
         execArgv: [],
         stdout: true,
         stderr: true,
-        resourceLimits: { maxOldGenerationSizeMb: memory, maxYoungGenerationSizeMb: Math.max(1, memory / 4), stackSizeMb: 4 }
+        resourceLimits: {
+          maxOldGenerationSizeMb: memory,
+          maxYoungGenerationSizeMb: Math.max(1, memory / 4),
+          stackSizeMb: 4
+        }
       })
       // A thread that waits for work keeps no process alive.
       worker.unref()
@@ -177,8 +183,7 @@ export const make: (options?: Options) => Effect.Effect<Service, never, Scope.Sc
         const answer = yield* ask(worker, request).pipe(
           Effect.timeoutFail({
             duration: Duration.sum(timeout, grace),
-            onTimeout: () =>
-              new SandboxFailed({ reason: "Timeout", description: "its thread did not answer in time" })
+            onTimeout: () => new SandboxFailed({ reason: "Timeout", description: "its thread did not answer in time" })
           }),
           // Whatever state the thread is in, the next program gets another one.
           Effect.onExit((exit) => exit._tag === "Success" ? Effect.void : pool.invalidate(worker))

@@ -21,25 +21,20 @@ import type * as TrainingClient from "effect-tinker/TrainingClient"
 import type * as ForwardBackward from "effect-tinker/wire/ForwardBackward"
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as ExecutionStrategy from "effect/ExecutionStrategy"
-import * as Exit from "effect/Exit"
-import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "./CheckpointPolicy.js"
 import * as Dataset from "./Dataset.js"
 import type * as Environment from "./Environment.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Loop from "./internal/loop.js"
+import * as Policies from "./internal/policies.js"
 import * as random from "./internal/random.js"
 import * as supervise from "./internal/supervise.js"
 import * as LearningRate from "./LearningRate.js"
 import * as Loss from "./Loss.js"
-import * as Policy from "./Policy.js"
 import * as Rollout from "./Rollout.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
@@ -307,7 +302,12 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
     ? Option.none<SamplingClient.Service>()
     : Option.some(yield* supervise.samplerOf(config.kl.reference ?? config.model.baseModel))
 
-  const policies = yield* makePolicies(training, config, first)
+  const { contextWindow, maxTokens, temperature } = config
+  const policies = yield* Policies.make(training, {
+    sampling: { contextWindow, maxTokens, temperature },
+    first,
+    bound: config.mode._tag === "Async" ? config.mode.maxStepsOffPolicy : 0
+  })
   if (config.mode._tag === "Async") yield* policies.publish(first)
   const sampleGroup = (problem: Environment.Group<E, R>, step: number, index: number) =>
     Effect.gen(function*() {
@@ -349,7 +349,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   if (config.mode._tag === "Async") {
     const { maxStepsOffPolicy } = config.mode
     const limit = options.concurrency ?? config.groupsPerBatch * (maxStepsOffPolicy + 1)
-    const sampled = inOrder(
+    const sampled = Policies.inOrder(
       Option.isSome(common.totalSteps) ? Stream.take(batches, common.totalSteps.value - first) : batches,
       first,
       limit,
@@ -380,89 +380,6 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
       })
   })
 })
-
-// =============================================================================
-// policies
-// =============================================================================
-
-interface Version {
-  readonly version: number
-  readonly policy: Policy.Policy<TinkerError.TinkerError>
-}
-
-/** The newest policy, and a way to wait for one that is recent enough. */
-const makePolicies = Effect.fnUntraced(function*(training: TrainingClient.Service, config: Config, first: number) {
-  const owner = yield* Effect.scope
-  const bound = config.mode._tag === "Async" ? config.mode.maxStepsOffPolicy : 0
-  let newest: Version | undefined
-  let waiting: Array<{ readonly version: number; readonly ready: Deferred.Deferred<void> }> = []
-  let open: Array<{ readonly version: number; readonly scope: Scope.CloseableScope }> = []
-
-  const publish = Effect.fnUntraced(function*(version: number) {
-    if (newest?.version === version) return
-    const scope = yield* Scope.fork(owner, ExecutionStrategy.sequential)
-    const sampler = yield* Scope.extend(training.saveWeightsAndGetSamplingClient(), scope)
-    const { contextWindow, maxTokens, temperature } = config
-    newest = { version, policy: Policy.fromSampler(sampler, { contextWindow, maxTokens, temperature, version }) }
-    open.push({ version, scope })
-    const ready = waiting.filter((waiter) => waiter.version <= version)
-    waiting = waiting.filter((waiter) => waiter.version > version)
-    for (const waiter of ready) yield* Deferred.succeed(waiter.ready, void 0)
-    // A rollout keeps the policy it began with; by the bound on staleness, none has one of these any more.
-    const old = open.filter((other) => other.version < version - bound)
-    open = open.filter((other) => other.version >= version - bound)
-    for (const other of old) yield* Scope.close(other.scope, Exit.void)
-  })
-
-  return {
-    publish,
-    current: Effect.suspend(() =>
-      newest === undefined ? Effect.dieMessage("no policy has been published yet") : Effect.succeed(newest)
-    ),
-    /** Ends when the newest policy is of this version or a later one. */
-    atLeast: (version: number) =>
-      Effect.suspend(() => {
-        if (version <= first || (newest !== undefined && newest.version >= version)) return Effect.void
-        const ready = Deferred.unsafeMake<void>(FiberId.none)
-        waiting.push({ version, ready })
-        return Deferred.await(ready)
-      })
-  }
-})
-
-/**
- * The items of batches by an Effect, so many at once, across the bounds of batches and in their order: batches come out
- * as they went in.
- */
-const inOrder = <A, B, E, R, E2, R2>(
-  batches: Stream.Stream<Dataset.Batch<A>, E, R>,
-  first: number,
-  concurrency: number,
-  f: (item: A, step: number, index: number) => Effect.Effect<B, E2, R2>
-): Stream.Stream<Dataset.Batch<B>, E | E2, R | R2> =>
-  batches.pipe(
-    Stream.mapAccum(first, (step, batch) => [batch.items.length === 0 ? step : step + 1, { batch, step }] as const),
-    Stream.mapConcat(({ batch, step }) =>
-      batch.items.length === 0
-        ? [{ batch, step, index: 0, item: Option.none<A>() }]
-        : batch.items.map((item, index) => ({ batch, step, index, item: Option.some(item) }))
-    ),
-    Stream.mapEffect(({ batch, index, item, step }) =>
-      Effect.map(
-        Option.match(item, {
-          onNone: () => Effect.succeedNone,
-          onSome: (value) => Effect.asSome(f(value, step, index))
-        }),
-        (done) => ({ batch, index, done })
-      ), { concurrency }),
-    Stream.mapAccum([] as ReadonlyArray<B>, (held, { batch, done, index }) => {
-      const items = Option.isSome(done) ? [...held, done.value] : held
-      return index + 1 >= batch.items.length
-        ? [[], Option.some<Dataset.Batch<B>>({ ...batch, items })] as const
-        : [items, Option.none<Dataset.Batch<B>>()] as const
-    }),
-    Stream.filterMap((batch) => batch)
-  )
 
 // =============================================================================
 // learning

@@ -166,7 +166,7 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
     const left = (limits.maxSampledTokens ?? Infinity) - sampled
     if (left <= 1) return end("max_sampled_tokens")
     const budget = Math.min(room, left, limits.maxTurnTokens ?? Infinity)
-    const { prompt, seat = 0, stop } = observation
+    const { fork, prompt, seat = 0, stop } = observation
     const action = yield* withinTime(
       policy.act({
         prompt,
@@ -186,7 +186,7 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
       reward: step.reward,
       masked: step.masked ?? false,
       message: step.message,
-      fork: step.fork,
+      fork,
       metrics: step.metrics ?? {}
     }
     turns.push({ seat, turn })

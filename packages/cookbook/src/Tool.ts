@@ -106,11 +106,13 @@ export const make = <A, I, E, R>(name: string, options: {
  * @category models
  */
 export interface Toolkit<E, R> {
-  readonly tools: Readonly<Record<string, {
-    readonly name: string
-    readonly description?: string | undefined
-    readonly parametersSchema: Schema.Schema.Any
-  }>>
+  readonly tools: Readonly<
+    Record<string, {
+      readonly name: string
+      readonly description?: string | undefined
+      readonly parametersSchema: Schema.Schema.Any
+    }>
+  >
   readonly handle: (name: never, params: never) => Effect.Effect<
     { readonly isFailure: boolean; readonly encodedResult: unknown },
     E,

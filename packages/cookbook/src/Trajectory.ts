@@ -48,7 +48,7 @@ export interface Action {
 
 /**
  * Why a prompt does not begin with the tokens of the turn before it: the renderer's reason, such as `HistoryRewritten`.
- * The turns after a fork are trained as a row of their own.
+ * The turns from a fork on are trained as a row of their own.
  *
  * @since 0.1.0
  * @category models
@@ -72,7 +72,7 @@ export interface Turn {
   readonly masked: boolean
   /** What the tokens say, where they were read as a message. */
   readonly message?: Message.Message | undefined
-  /** Why the turn after this one does not continue its tokens, where it does not. */
+  /** Why its prompt does not continue the tokens of the turn before, where it does not. */
   readonly fork?: Fork | undefined
   readonly metrics: Readonly<Record<string, number>>
 }

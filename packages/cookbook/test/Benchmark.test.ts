@@ -43,7 +43,9 @@ describe("Benchmark", () => {
       let broken = true
       const { policy, write } = yield* policyOf((n) => {
         asked++
-        return n === 1 && broken ? Effect.fail("lost") : Effect.succeed(n === 2 ? "4…" : n === 3 ? "wrong" : String(n + 1))
+        return n === 1 && broken
+          ? Effect.fail("lost")
+          : Effect.succeed(n === 2 ? "4…" : n === 3 ? "wrong" : String(n + 1))
       })
       const options = { name: "sums", model: "m", policy, problems, settings: { renderer: write }, file: path }
       const first = yield* Benchmark.run(options)
@@ -78,14 +80,21 @@ describe("Benchmark", () => {
         asked.push(n)
         return hanging && n === 3 ? Effect.never : Effect.succeed(String(n + 1))
       })
-      const options = { name: "sums", model: "m", policy, problems, settings: { renderer: write }, file: path, concurrency: 1 }
+      const options = {
+        name: "sums",
+        model: "m",
+        policy,
+        problems,
+        settings: { renderer: write },
+        file: path,
+        concurrency: 1
+      }
       const fiber = yield* Effect.fork(Benchmark.run(options))
       while (!asked.includes(3)) yield* Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 1)))
       yield* Fiber.interrupt(fiber)
       // a kill in the middle of a line
       const fs = yield* FileSystem.FileSystem
       yield* fs.writeFileString(path, `${yield* fs.readFileString(path)}{"id":"sum-`)
-      yield* fs.writeFileString(path, `${yield* fs.readFileString(path)}\n`)
       hanging = false
       asked.length = 0
       const report = yield* Benchmark.run(options)

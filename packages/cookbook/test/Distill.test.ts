@@ -89,9 +89,12 @@ describe("Distill.offPolicy", () => {
           logprobs: Float32Array.of(-99999, -99999, half, half, Math.log(0.3), Math.log(0.1))
         }
       })
-      assert.deepStrictEqual(TensorData.toNested(datum.lossFnInputs["target_tokens"]!), [[0, 0], [12, 7]])
-      const weights = TensorData.toFloat32Array(datum.lossFnInputs["weights"]!)
-      assert.deepStrictEqual([...weights].map((weight) => Number(weight.toFixed(6))), [0, 0, 1.5, 0.5])
+      const targets = datum.lossFnInputs["target_tokens"]
+      const weights = datum.lossFnInputs["weights"]
+      assert(targets !== undefined && weights !== undefined)
+      assert.deepStrictEqual(TensorData.toNested(targets), [[0, 0], [12, 7]])
+      const shares = Array.from(TensorData.toFloat32Array(weights), (weight) => Number(weight.toFixed(6)))
+      assert.deepStrictEqual(shares, [0, 0, 1.5, 0.5])
       assert.closeTo(entropy, -2 * (0.75 * Math.log(0.75) + 0.25 * Math.log(0.25)), 1e-6)
     }))
 })

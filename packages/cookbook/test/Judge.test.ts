@@ -6,7 +6,8 @@ import { SamplingClient } from "effect-tinker"
 import { Local, renderer } from "./utils/local.js"
 
 /** The shorter one is better, and the judge likes what it is shown first. */
-const shorter: Judge.Judge = ({ a, b }) => Effect.succeed(Math.max(-1, Math.min(1, Math.sign(b.length - a.length) + 0.5)))
+const shorter: Judge.Judge = ({ a, b }) =>
+  Effect.succeed(Math.max(-1, Math.min(1, Math.sign(b.length - a.length) + 0.5)))
 
 describe("Judge", () => {
   it.effect("a tournament ranks; both orders undo a liking for the first", () =>
@@ -26,7 +27,11 @@ describe("Judge", () => {
         write.tokenizer.encode("a very long answer<|im_end|>"),
         write.tokenizer.encode("short<|im_end|>")
       ])
-      const problem = Judge.problem({ question: "?", judge: Judge.symmetric(shorter), check: (answer) => answer === "short" ? 0.1 : 0 })
+      const problem = Judge.problem({
+        question: "?",
+        judge: Judge.symmetric(shorter),
+        check: (answer) => answer === "short" ? 0.1 : 0
+      })
       const group = yield* Rollout.group(policy, problem, { size: 2, settings: { renderer: write }, concurrency: 1 })
       const [long = NaN, short = NaN] = Trajectory.rewardsOf(group)
       assert.closeTo(long, -0.75, 1e-9)

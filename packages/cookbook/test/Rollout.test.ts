@@ -215,8 +215,8 @@ describe("turns in tokens", () => {
       const trajectory = yield* episode(write)
       assert.deepStrictEqual(trajectory.turns.map(({ fork }) => fork?.reason), [
         undefined,
-        "HistoryRewritten",
-        undefined
+        undefined,
+        "HistoryRewritten"
       ])
       assert.deepStrictEqual(trajectory.turns.map(({ metrics }) => metrics["forked"]), [0, 1, undefined])
       const rows = Trajectory.toRows(trajectory, 1)

@@ -113,7 +113,10 @@ describe("RunLog.open", () => {
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const directory = yield* temporary
-      const claims = Effect.map(fs.readDirectory(directory), (names) => names.filter((name) => name.startsWith(".lock")))
+      const claims = Effect.map(
+        fs.readDirectory(directory),
+        (names) => names.filter((name) => name.startsWith(".lock"))
+      )
       yield* session(directory, (log) =>
         Effect.gen(function*() {
           const error = yield* Effect.flip(session(directory, () => Effect.void))

@@ -60,6 +60,7 @@ export const compareLoops = (python: Python.Python) =>
       renderer,
       learningRate: { peak: learningRate, decay: "linear" },
       batchSize,
+      reduction: "mean",
       submitAhead: 2
     }).pipe(
       Stream.runCollect,

@@ -2,7 +2,16 @@
  * A run in a process of its own, to be killed. Arguments: trainer, run directory, backend's directory, submit-ahead,
  * whether saves run in the background.
  */
-import { Dataset, Distill, Environment, Example, Preference, Reinforce, RunLog, Supervised } from "@effect-tinker/cookbook"
+import {
+  Dataset,
+  Distill,
+  Environment,
+  Example,
+  Preference,
+  Reinforce,
+  RunLog,
+  Supervised
+} from "@effect-tinker/cookbook"
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
 import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { NodeContext } from "@effect/platform-node"
@@ -36,9 +45,7 @@ const small = (n: number) =>
   )
 
 const chats = Dataset.fromIterable(
-  rows.map((n) =>
-    Example.conversation([Message.user(`${n}?`), Message.assistant(["cat", "dog", "cow"][n % 3] ?? "")])
-  )
+  rows.map((n) => Example.conversation([Message.user(`${n}?`), Message.assistant(["cat", "dog", "cow"][n % 3] ?? "")]))
 )
 
 const program = Effect.gen(function*() {

@@ -56,25 +56,28 @@ const linesOf = (path: string) =>
       Effect.orElseSucceed(() => 0)
     ))
 
-/** Runs the program; with a random generator, kills it some time after its journal has grown. Whether it was killed. */
+/** Runs the program; to be killed, it is killed some time after its journal has grown. */
 const start = (program: string, args: ReadonlyArray<string>, kill: boolean) =>
   Effect.scoped(Effect.gen(function*() {
     const journal = `${args[1]}/journal.jsonl`
     const before = yield* linesOf(journal)
     const child = yield* Command.start(Command.make(process.execPath, program, ...args))
     const complaints = yield* Effect.fork(Stream.mkString(Stream.decodeText(child.stderr)))
-    const killing = Effect.gen(function*() {
-      const lines = yield* Random.nextIntBetween(1, 10)
-      yield* Effect.repeat(Effect.delay(linesOf(journal), "2 millis"), { until: (now) => now >= before + lines })
-      yield* Effect.sleep(Duration.millis(yield* Random.nextRange(0, 30)))
-      yield* Effect.ignore(child.kill("SIGKILL"))
-      return "killed" as const
-    })
-    const ended = Effect.gen(function*() {
-      const code = yield* child.exitCode
-      return code === 0 ? "done" as const : yield* new ResumeFailed({ reason: `exit code ${code}: ${yield* complaints}` })
-    })
-    return yield* kill ? Effect.raceFirst(killing, ended) : ended
+    let killed = false
+    if (kill) {
+      yield* Effect.gen(function*() {
+        const lines = yield* Random.nextIntBetween(1, 10)
+        yield* Effect.repeat(Effect.delay(linesOf(journal), "2 millis"), { until: (now) => now >= before + lines })
+        yield* Effect.sleep(Duration.millis(yield* Random.nextRange(0, 30)))
+        killed = true
+        yield* child.kill("SIGKILL")
+      }).pipe(Effect.ignore, Effect.forkScoped)
+    }
+    // a process that was killed has no exit code
+    const code = yield* Effect.option(child.exitCode)
+    if (Option.exists(code, (status) => Number(status) === 0)) return "done" as const
+    if (killed) return "killed" as const
+    return yield* new ResumeFailed({ reason: `the run failed: ${yield* complaints}` })
   }))
 
 /** One case: the program is killed so many times, then left alone. */
@@ -109,7 +112,10 @@ export const killed = (
       background,
       kills: hits,
       resumes,
-      differences: Array.from({ length }, (_, i) => [JSON.stringify(whole.series[i]), JSON.stringify(series[i])] as const)
+      differences: Array.from(
+        { length },
+        (_, i) => [JSON.stringify(whole.series[i]), JSON.stringify(series[i])] as const
+      )
         .flatMap(([wanted, found]) => wanted === found ? [] : [`${trainer}: ${found} instead of ${wanted}`])
     }
   }).pipe(

@@ -33,6 +33,8 @@ export const cookbook: Suite = {
       )
     )
     if (loops.differences.length > 0) return yield* new Differs({ suite: name, differences: loops.differences })
-    yield* Console.log(`supervised loop: the losses of ${loops.steps} steps differ by ${loops.apart.toExponential(1)} at most`)
+    yield* Console.log(
+      `supervised loop: the losses of ${loops.steps} steps differ by ${loops.apart.toExponential(1)} at most`
+    )
   })
 }
