@@ -1,37 +1,12 @@
 /**
  * Model against model: one knows where things are and answers, the other finds one by asking. Only the one who asks learns.
  */
-import { Dataset, Environment, Evaluator, Example, Loss, Reinforce, Supervised } from "@effect-tinker/cookbook"
+import { Dataset, Environment, Evaluator, Loss, Reinforce, Supervised } from "@effect-tinker/cookbook"
 import { Message } from "@effect-tinker/tokenizer"
 import { Effect } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { answers, define, measured, trained } from "../shared/recipe.js"
-
-const things = ["hat", "key", "pen"]
-const rooms = ["kitchen", "garden", "attic"]
-const find = (thing: string) => Message.user(`Find the ${thing}.`)
-
-/** How one asks, about whatever it may be, and says what one was told. */
-const shown = things.flatMap((wanted) =>
-  things.flatMap((asked) =>
-    rooms.map((room) =>
-      Example.conversation([
-        find(wanted),
-        Message.assistant(`Where is the ${asked}?`),
-        Message.user(`The ${asked} is in the ${room}.`),
-        Message.assistant(`It is in the ${room}.`)
-      ])
-    )
-  )
-)
-
-const games = things.flatMap((wanted) =>
-  [0, 1, 2].map((turn) => ({
-    wanted,
-    room: rooms[(things.indexOf(wanted) + turn) % 3] ?? "",
-    facts: things.map((thing, i) => `The ${thing} is in the ${rooms[(i + turn) % 3]}.`).join(" ")
-  }))
-)
+import { find, games, shown } from "./games.js"
 
 export default define({
   measure: "things found, at temperature 1",
