@@ -95,6 +95,7 @@ export const killed = (
     })
     yield* start(program, yield* prepare("whole"), false)
     const whole = yield* seriesOf(`${root}/whole`)
+    if (whole.series.length < 16) return yield* new ResumeFailed({ reason: "the undisturbed run is incomplete" })
 
     const args = yield* prepare("killed")
     let hits = 0
