@@ -3,16 +3,42 @@
  */
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Clock, Console, Effect, Layer, Logger } from "effect"
-import { existsSync, readdirSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import type { Recipe } from "./recipe.js"
 import { layerClients, Narrator, rendererOf } from "./recipe.js"
 
-const root = fileURLToPath(new URL("..", import.meta.url))
+/** Add a recipe here: its module does the rest. */
+const recipes = new Map<string, () => Promise<{ readonly default: Recipe }>>([
+  ["chat-sl", () => import("../chat-sl/main.js")],
+  ["code-rl", () => import("../code-rl/main.js")],
+  ["dpo", () => import("../dpo/main.js")],
+  ["guess-number", () => import("../guess-number/main.js")],
+  ["math-rl", () => import("../math-rl/main.js")],
+  ["off-policy", () => import("../off-policy/main.js")],
+  ["on-policy", () => import("../on-policy/main.js")],
+  ["prompt-distillation", () => import("../prompt-distillation/main.js")],
+  ["rl-loop", () => import("../rl-loop/main.js")],
+  ["rlhf", () => import("../rlhf/main.js")],
+  ["rubric", () => import("../rubric/main.js")],
+  ["self-distillation", () => import("../self-distillation/main.js")],
+  ["sl-loop", () => import("../sl-loop/main.js")],
+  ["sweep", () => import("../sweep/main.js")],
+  ["tic-tac-toe", () => import("../tic-tac-toe/main.js")],
+  ["tool-use", () => import("../tool-use/main.js")],
+  ["twenty-questions", () => import("../twenty-questions/main.js")]
+])
 
 /** The recipes by name. */
-export const names: ReadonlyArray<string> = readdirSync(root).filter((name) => existsSync(`${root}${name}/main.ts`))
+export const names: ReadonlyArray<string> = Array.from(recipes.keys())
+
+/** A recipe by its name. */
+export const find = (name: string): Effect.Effect<Recipe> => {
+  const load = recipes.get(name)
+  return load === undefined
+    ? Effect.dieMessage(`there is no recipe ${name}`)
+    : Effect.map(Effect.promise(load), (module) => module.default)
+}
 
 const usage = [
   "usage: npm run recipe -- NAME [--seed N] [--json] [--model MODEL] [--learning-rate RATE]",
@@ -42,9 +68,7 @@ export const run = Effect.fnUntraced(function*(name: string, options: {
   readonly model?: string | undefined
   readonly learningRate?: number | undefined
 }) {
-  const { default: recipe } = yield* Effect.promise((): Promise<{ readonly default: Recipe }> =>
-    import(`../${name}/main.js`)
-  )
+  const recipe = yield* find(name)
   const model = options.model ?? recipe.model
   const { after, before } = yield* recipe.run({
     seed: options.seed,

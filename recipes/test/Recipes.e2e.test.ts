@@ -1,9 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { readFileSync } from "node:fs"
-import type { Recipe } from "../shared/recipe.js"
 import { Narrator } from "../shared/recipe.js"
-import { names, run } from "../shared/run.js"
+import { find, names, run } from "../shared/run.js"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
 
@@ -16,20 +15,20 @@ const Report = Schema.parseJson(Schema.Struct({
 }))
 
 describe.each(names)("%s", (name) => {
-  it("is short, and its README has its numbers and the command for the hosted service", async () => {
-    assert.isAtMost(read(`${name}/main.ts`).trimEnd().split("\n").length, 80)
-    const readme = read(`${name}/README.md`)
-    assert.include(readme, `npm run recipe -- ${name} --model`)
-    const line = readme.split("\n").find((text) => text.startsWith("{\"recipe\"")) ?? ""
-    const report = Schema.decodeUnknownSync(Report)(line)
-    assert.strictEqual(report.recipe, name)
-    const { default: recipe }: { readonly default: Recipe } = await import(`../${name}/main.js`)
-    assert.isTrue(recipe.passes(report))
-    // the table of all recipes has the same numbers
-    const row = read("README.md").split("\n").find((text) => text.startsWith(`| [${name}]`)) ?? ""
-    const numbers = [report.before, report.after].map((value) => String(Number(value.toPrecision(3)))).join(" → ")
-    assert.include(row, `| ${numbers} |`)
-  })
+  it.effect("is short, and its README has its numbers and the command for the hosted service", () =>
+    Effect.gen(function*() {
+      assert.isAtMost(read(`${name}/main.ts`).trimEnd().split("\n").length, 80)
+      const readme = read(`${name}/README.md`)
+      assert.include(readme, `npm run recipe -- ${name} --model`)
+      const line = readme.split("\n").find((text) => text.startsWith("{\"recipe\"")) ?? ""
+      const report = yield* Schema.decode(Report)(line)
+      assert.strictEqual(report.recipe, name)
+      assert.isTrue((yield* find(name)).passes(report))
+      // the table of all recipes has the same numbers
+      const row = read("README.md").split("\n").find((text) => text.startsWith(`| [${name}]`)) ?? ""
+      const numbers = [report.before, report.after].map((value) => String(Number(value.toPrecision(3)))).join(" → ")
+      assert.include(row, `| ${numbers} |`)
+    }))
 })
 
 // The others by `npm run recipe -- --all`.
