@@ -12,6 +12,7 @@ import { killed } from "./suites/killed.js"
 import { llama } from "./suites/llama.js"
 import { local } from "./suites/local.js"
 import { renderers } from "./suites/renderers.js"
+import { resume } from "./suites/resume.js"
 import { runtimes } from "./suites/runtimes.js"
 import { scenarios } from "./suites/scenarios.js"
 import { telemetry } from "./suites/telemetry.js"
@@ -31,7 +32,8 @@ const suites: ReadonlyArray<Suite> = [
   weights,
   llama,
   runtimes,
-  killed
+  killed,
+  resume
 ]
 
 const usage = [
