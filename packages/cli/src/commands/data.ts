@@ -5,7 +5,6 @@
  */
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Example from "@effect-tinker/cookbook/Example"
-import * as Preference from "@effect-tinker/cookbook/Preference"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
@@ -47,7 +46,7 @@ const weighed = (datum: Datum.Datum): Effect.Effect<Weighed, Dataset.Skip> =>
 const rowsOf = (file: string, kind: dataFile.Kind, options: Example.RenderOptions) =>
   kind === "preferences"
     ? Dataset.mapEffect(dataFile.preferences(file), (pair) =>
-      Effect.flatMap(Preference.toPair(pair, options), ({ chosen, rejected }) =>
+      Effect.flatMap(Example.toPair(pair, options), ({ chosen, rejected }) =>
         Effect.all([weighed(chosen), weighed(rejected)])))
     : Dataset.mapEffect(dataFile.examples(file, kind), (example) =>
       Effect.map(Effect.flatMap(Example.toDatum(example, options), weighed), (row) => [row]))

@@ -8,7 +8,6 @@ import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Evaluator from "@effect-tinker/cookbook/Evaluator"
 import * as Example from "@effect-tinker/cookbook/Example"
 import * as Policy from "@effect-tinker/cookbook/Policy"
-import * as Preference from "@effect-tinker/cookbook/Preference"
 import * as Rollout from "@effect-tinker/cookbook/Rollout"
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import * as Trajectory from "@effect-tinker/cookbook/Trajectory"
@@ -160,7 +159,7 @@ export const preferences = Effect.fnUntraced(function*(sampler: SamplingClient.S
   readonly renderer: Renderer.Renderer
   readonly limit: Option.Option<number>
 }) {
-  const data = Dataset.mapEffect(dataFile.preferences(options.file), (pair) => Preference.toPair(pair, options))
+  const data = Dataset.mapEffect(dataFile.preferences(options.file), (pair) => Example.toPair(pair, options))
   const logprob = (datum: Datum.Datum) =>
     Effect.map(passOf(sampler, datum), (pass) => -Evaluator.likelihood([datum], [pass]).nll)
   const { examples, skipped } = yield* each(
