@@ -68,19 +68,16 @@ NEW_TOKENS = 8
 
 
 def greedy(model, ids: list[int], count: int) -> tuple[list[int], list[float]]:
-    """Tokens, and by how much the logit of each is larger than the next one's."""
+    """Tokens, and by how much the logit of each is larger than the next one's. The end token is one like the others."""
+    tokens, gaps, cache, inputs = [], [], None, torch.tensor([ids])
     with torch.no_grad():
-        out = model.generate(
-            input_ids=torch.tensor([ids]),
-            attention_mask=torch.ones(1, len(ids), dtype=torch.long),
-            max_new_tokens=count,
-            min_new_tokens=count,
-            do_sample=False,
-            output_logits=True,
-            return_dict_in_generate=True,
-        )
-    gaps = [float(best[0] - best[1]) for best in (step[0].topk(2).values for step in out.logits)]
-    return out.sequences[0, len(ids) :].tolist(), gaps
+        for _ in range(count):
+            out = model(input_ids=inputs, past_key_values=cache, use_cache=True)
+            best = out.logits[0, -1].topk(2)
+            tokens.append(int(best.indices[0]))
+            gaps.append(float(best.values[0] - best.values[1]))
+            cache, inputs = out.past_key_values, best.indices[:1].view(1, 1)
+    return tokens, gaps
 
 
 def make(directory: str, tokenizer_directory: str) -> None:
