@@ -1,5 +1,5 @@
 /**
- * Several turns: the model looks for a number, and is told "Higher" or "Lower". Fewer guesses earn more.
+ * Several turns: the model looks for a number and gets the answer "Higher" or "Lower". Fewer guesses earn more.
  */
 import { Dataset, Environment, Evaluator, Loss, Reinforce } from "@effect-tinker/cookbook"
 import { Message } from "@effect-tinker/tokenizer"

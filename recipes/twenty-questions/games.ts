@@ -7,7 +7,7 @@ import { Message } from "@effect-tinker/tokenizer"
 const things = ["hat", "key", "pen"]
 const rooms = ["kitchen", "garden", "attic"]
 
-/** What the one who asks is told. */
+/** The instructions of the player who asks. */
 export const find = (thing: string) => Message.user(`Find the ${thing}.`)
 
 /** How one asks, about whatever it may be, and says what one was told. */

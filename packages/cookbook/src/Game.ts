@@ -66,7 +66,7 @@ export interface Options<State, E, R> {
   readonly start: State
   /** The seat that moves first. Defaults to 0. */
   readonly first?: number | undefined
-  /** What a seat is told when it is its turn. */
+  /** What a player sees when its turn begins. */
   readonly view: (state: State, seat: number) => string | ReadonlyArray<Message.Message>
   /** What comes of what a seat says. */
   readonly move: (

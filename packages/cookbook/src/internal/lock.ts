@@ -1,7 +1,7 @@
 /**
  * One writer per run directory. Every opener leaves a claim file before it looks for those of others, so of two that open
- * at the same time at least one sees the other; a claim whose process is gone is removed by whoever sees it. That needs no
- * take-over of a stale lock, and so no race between those who would take it over.
+ * at the same time at least one sees the other. Any opener removes the claim of a process that is gone. No stale lock is
+ * ever taken over, so there is no race to take one over.
  */
 import type * as PlatformError from "@effect/platform/Error"
 import type * as FileSystem from "@effect/platform/FileSystem"

@@ -50,7 +50,7 @@ export const table: ReadonlyArray<Intended> = [
   {
     scenario: /^sample_one_poll_for_all$/,
     difference: /retrieve_futures: "sent" there, "not sent" here/,
-    why: "what was fetched is told with the next poll; theirs holds a request open for it while nobody waits",
+    why: "fetched results are acknowledged with the next poll; theirs keeps a request open for that while nobody waits",
     optional: true
   },
   {

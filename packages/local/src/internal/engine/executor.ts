@@ -287,7 +287,7 @@ export const makeThreads: (
           ),
           (chosen) => ask(chosen, message)
         ))
-      /** The one answer of a kind; a thread that ends its work without it was told to, and is on its way out. */
+      /** The single answer of a kind. A thread that ends without one is shutting down. */
       const only = <A>(
         answers: Stream.Stream<Answer, EngineError.ThreadLost>,
         select: (answer: Answer) => Option.Option<A>

@@ -151,7 +151,7 @@ export const store4 = (address: Code, value: Code, offset = 0): Code => [
 const constant4 = (bytes: ReadonlyArray<number>): Code => [...simd(0x0c), ...bytes, ...bytes, ...bytes, ...bytes]
 /** The same constant in all four lanes. @internal */
 export const float4 = (value: number): Code => constant4(floatBytes(value))
-/** A constant of the module, by its number: one load, where a constant in a loop is made anew each time. @internal */
+/** A constant of the module, by index: one load, instead of materializing the constant in every iteration. @internal */
 export const kept4 = (index: number): Code => [0x23, ...unsigned(index)]
 /** @internal */
 export const splat4 = unary(simd(0x13))
