@@ -35,6 +35,7 @@ import type * as Errors from "./errors.js"
 import * as Retry from "./retry.js"
 import * as Tenants from "./tenants.js"
 import * as Tokens from "./tokens.js"
+import * as Traits from "./traits.js"
 
 /** @internal */
 export type CallOptions = ApiRequest.CallOptions
@@ -85,6 +86,8 @@ export interface Service {
   /** The token we hold, where tokens are exchanged: it carries the caller's identity. */
   readonly identityToken: Effect.Effect<Option.Option<Redacted.Redacted>, TinkerError.TinkerError>
   readonly tenant: Tenants.Tenant
+  /** What is known about the server. */
+  readonly traits: Traits.Traits
   readonly tracing: Tracing.Tracing
   /** Listens until the scope closes. */
   readonly observe: (
@@ -123,6 +126,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   observers.add(Observer.listener, { traffic: false })
   const tracing = yield* Tracing.make(config)
   const tenant = yield* tenantOf(config, credentials)
+  const traits = Traits.make(config.compatibility, tenant)
   const retry = Retry.make({ billing: tenant.billing, observers, policies })
   const fixedSecrets = Object.values(config.headers).map(Redacted.value)
   const prepare = ApiRequest.prepare(config)
@@ -140,13 +144,13 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   )
 
   const { exchange, once, open } = Attempt.make({
-    config,
     credentials,
     fixedSecrets,
     isClosed: () => closed,
     observers,
     tenant,
     tracing,
+    traits,
     transport
   })
 
@@ -323,6 +327,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
     again: retry.again,
     policies: retry.policies,
     tenant,
+    traits,
     tracing,
     emit: observers.emit,
     configure,
