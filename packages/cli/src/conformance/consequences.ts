@@ -1,0 +1,62 @@
+/**
+ * What will not work, and for whom, where a server fails a check.
+ *
+ * @since 0.1.0
+ */
+
+/** By the names of the checks. @internal */
+export const consequences: Readonly<Record<string, string>> = {
+  health: "Load balancers cannot watch it; clients do not ask.",
+  "client configuration": "The official SDK does not start; effect-tinker takes the defaults.",
+  "dynamic configuration": "Clients do not cancel samples there; effect-tinker takes it for a server before 0.25.",
+  "token exchange": "Clients send the key itself; `whoami` does not know its owner.",
+  capabilities: "Models must be known by name; effect-tinker cannot check them before training.",
+  session: "Nothing can be trained or sampled.",
+  heartbeat: "Sessions end while clients still use them.",
+  "create model": "Nothing can be trained.",
+  "model info": "The tokenizer of a model must be known by name.",
+  forward: "No evaluation, and no custom losses.",
+  "forward backward": "Nothing can be trained.",
+  "passes in protobuf": "The official SDK cannot train there from 0.25 on; effect-tinker sends JSON.",
+  "passes in JSON": "The official SDK cannot train there before 0.25; effect-tinker sends protobuf.",
+  "loss among the metrics":
+    "The official SDK gives no loss; effect-tinker sums up those of the tokens.",
+  "optimizer step": "Nothing can be trained.",
+  "operations keep their order": "Operations run as they arrive: a batch sent in parts runs in any order.",
+  "a resend is recognised": "After a lost response an operation may run twice.",
+  "a failed operation": "Mistakes in the data are not reported; state `vocabularySizes` to have tokens checked here.",
+  "save state": "Training cannot be resumed.",
+  "load state": "Training cannot be resumed.",
+  "save for sampling": "Trained weights can only be sampled while they are handed over.",
+  "sampler paths with a kind": "The official SDK refuses the path where it wants to read it; effect-tinker reads both.",
+  "hand weights to a sampler": "`saveWeightsAndGetSamplingClient` fails: save under a name.",
+  "sampler of a checkpoint": "Trained weights cannot be sampled by path.",
+  "sampler of a base model": "The base model cannot be sampled.",
+  sample: "Nothing can be sampled.",
+  "names of sequences": "The official SDK fails to sample from 0.26.2 on; effect-tinker leaves `sequenceId` out.",
+  "log probabilities": "`computeLogprobs` fails.",
+  "log probabilities at their tokens": "The official SDK reads them off by one; effect-tinker moves them back.",
+  "one poll for all samples": "Each sample holds a request of its own.",
+  "copies of a sampler": "Copies of a sampler draw their numbers at random.",
+  "no key is refused": "Anyone who reaches the server can use it.",
+  "an unknown base model is refused": "A misspelt model trains another one; effect-tinker checks the name before.",
+  "an unknown model is refused": "Mistakes in ids are not reported.",
+  "a body that is no JSON is refused": "Broken requests are not reported.",
+  "a poll for nothing is refused": "Clients wait for results that will never come.",
+  "an unknown path is not found": "Clients cannot tell what the server does not offer.",
+  "list runs": "`tinker run list` fails.",
+  "a run": "`tinker run info` fails.",
+  "list checkpoints of a run": "`tinker checkpoint list --run` fails.",
+  "list checkpoints": "`tinker checkpoint list` needs a run.",
+  "about a checkpoint": "A model cannot be created from a checkpoint without naming its base model.",
+  "archive of a checkpoint": "Weights cannot be downloaded.",
+  "list sessions": "`tinker session list` fails.",
+  "a session": "`tinker session info` fails.",
+  "a sampler": "The tokenizer of a sampler must be known by name.",
+  "publish and unpublish": "Checkpoints cannot be shared.",
+  "expiry of a checkpoint": "Checkpoints do not expire.",
+  "audit log": "`tinker audit` fails.",
+  "storage in use": "`tinker billing` fails.",
+  "delete checkpoints": "Checkpoints are removed where the server keeps them.",
+  "finish the session": "Sessions end by time-out; effect-tinker unloads their models instead."
+}
