@@ -7,12 +7,14 @@ import type { Suite } from "./Suite.js"
 import { exitCode } from "./Suite.js"
 import { cli } from "./suites/cli.js"
 import { cookbook } from "./suites/cookbook.js"
+import { drift } from "./suites/drift.js"
 import { engine } from "./suites/engine.js"
 import { killed } from "./suites/killed.js"
 import { local } from "./suites/local.js"
 import { renderers } from "./suites/renderers.js"
 import { runtimes } from "./suites/runtimes.js"
 import { scenarios } from "./suites/scenarios.js"
+import { skyrl } from "./suites/skyrl.js"
 import { telemetry } from "./suites/telemetry.js"
 import { vectors } from "./suites/vectors.js"
 import { weights } from "./suites/weights.js"
@@ -29,6 +31,8 @@ const suites: ReadonlyArray<Suite> = [
   cookbook,
   weights,
   runtimes,
+  skyrl,
+  drift,
   killed
 ]
 
