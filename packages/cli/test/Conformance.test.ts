@@ -84,7 +84,9 @@ describe("Conformance", () => {
         credential: TinkerLocal.apiKey,
         patience: "20 millis"
       }).pipe(Effect.provide(Layer.succeed(HttpClient.HttpClient, HttpClient.make(() => Effect.never))))
-      assert.deepStrictEqual(report.checks.filter(({ without }) => without === undefined), [])
+      const failed = report.checks.filter(({ verdict }) => verdict !== "yes")
+      assert.isAbove(failed.length, 45)
+      assert.deepStrictEqual(failed.filter(({ without }) => without === undefined), [])
     }))
 
   it.live("a server without what is required does not, and what builds on it says so", () =>
