@@ -8,12 +8,16 @@ import { Backend } from "./shared/backend.js"
 
 const program = Effect.gen(function*() {
   const rest = yield* RestClient.RestClient
-  const key = yield* rest.getApiKey
-  yield* Console.log(`using the key "${key.name}"`)
+  // A self-hosted server may offer less than the service: what it does not is a typed failure.
+  const key = yield* rest.getApiKey.pipe(
+    Effect.map(({ name }) => `using the key "${name}"`),
+    Effect.catchTag("Unsupported", () => Effect.succeed("keys are not managed here"))
+  )
+  yield* Console.log(key)
 
   const { supportedModels } = yield* rest.getServerCapabilities
   for (const { maxContextLength, modelName } of supportedModels) {
-    yield* Console.log(`${modelName}, up to ${maxContextLength} tokens`)
+    yield* Console.log(`${modelName}${maxContextLength === undefined ? "" : `, up to ${maxContextLength} tokens`}`)
   }
 
   const newest = yield* Stream.runHead(rest.streamTrainingRuns({ pageSize: 1 }))

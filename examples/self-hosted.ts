@@ -5,7 +5,7 @@
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeRuntime } from "@effect/platform-node"
 import { Config, Console, Effect, Layer } from "effect"
-import { Datum, ServiceClient, TinkerConfig, TinkerFuture, TrainingClient } from "effect-tinker"
+import { Datum, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
 /** The server: yours, or one that is started for this program. */
@@ -32,7 +32,6 @@ const program = Effect.gen(function*() {
   const Service = ServiceClient.layer({
     baseUrl,
     apiKey,
-    compatibility: TinkerConfig.skyrl, // what such a server does otherwise than the hosted service
     allowInsecure: false // true for plain http within a network you trust; localhost needs no permission
   }).pipe(Layer.provide(NodeTinker.layerEnv()))
   yield* Effect.provide(train, Service)

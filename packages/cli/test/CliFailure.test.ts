@@ -32,6 +32,14 @@ describe("CliFailure", () => {
     )
   })
 
+  it("says what to do instead of something that a server does not offer", () => {
+    const unsupported = (method: string) =>
+      CliFailure.report(new TinkerError.Unsupported({ module: "RestClient", method, status: 404 }))
+    assert.strictEqual(unsupported("listSessions").what, "This server does not offer that (status 404)")
+    assert.include(unsupported("listSessions").advice, "tinker conformance")
+    assert.include(unsupported("listUserCheckpoints").advice, "--run-id")
+  })
+
   it("tells a missing key, a wrong key and a dead server apart", () => {
     const sentences = [
       new TinkerError.MissingCredential(common),

@@ -6,9 +6,9 @@ import type { Api } from "effect-tinker/wire"
 import * as Conformance from "../src/conformance/Conformance.js"
 import { layer as server, Server, tinker } from "./fixtures/server.js"
 
-const check = (rules: ReadonlyArray<Faults.Rule> = []) =>
+const check = (rules: ReadonlyArray<Faults.Rule> = [], options: TinkerLocal.Options = {}) =>
   Conformance.run({ baseUrl: TinkerLocal.baseUrl, credential: TinkerLocal.apiKey, patience: "20 seconds" }).pipe(
-    Effect.provide(Layer.provide(TinkerLocal.layer(), Faults.layer({ rules })))
+    Effect.provide(Layer.provide(TinkerLocal.layer(options), Faults.layer({ rules })))
   )
 
 const answer = (endpoint: Api.Name, status: number): Faults.Rule => ({
@@ -53,8 +53,40 @@ describe("Conformance", () => {
       const save = report.checks.find(({ check }) => check === "save state")
       assert.strictEqual(save?.verdict, "no")
       assert.include(save?.reason, "status 500: Injected fault")
+      assert.strictEqual(save?.without, "Training cannot be resumed.")
       assert.strictEqual(verdicts(report)["sample"], "yes")
-      assert.isFalse(report.conforms)
+      assert.isTrue(report.conforms)
+    }))
+
+  it.live("a server of the era before protobuf works, with gaps that say for whom", () =>
+    Effect.gen(function*() {
+      const report = yield* check([], { profile: "0.24" })
+      assert.isTrue(report.conforms)
+      assert.deepStrictEqual(
+        report.checks.filter(({ verdict }) => verdict !== "yes").map(({ check }) => check),
+        [
+          "dynamic configuration",
+          "passes in protobuf",
+          "one poll for all samples",
+          "copies of a sampler",
+          "storage in use",
+          "finish the session"
+        ]
+      )
+      const protobuf = report.checks.find(({ check }) => check === "passes in protobuf")
+      assert.include(protobuf?.without, "official SDK cannot train there from 0.25 on")
+    }))
+
+  it.live("every check that fails says what will not work", () =>
+    Effect.gen(function*() {
+      const report = yield* Conformance.run({
+        baseUrl: "http://127.0.0.1:9",
+        credential: TinkerLocal.apiKey,
+        patience: "20 millis"
+      }).pipe(Effect.provide(Layer.succeed(HttpClient.HttpClient, HttpClient.make(() => Effect.never))))
+      const failed = report.checks.filter(({ verdict }) => verdict !== "yes")
+      assert.isAbove(failed.length, 45)
+      assert.deepStrictEqual(failed.filter(({ without }) => without === undefined), [])
     }))
 
   it.live("a server without what is required does not, and what builds on it says so", () =>
@@ -79,10 +111,27 @@ describe("Conformance", () => {
         const { sample_sequence_ids: _, ...rest } = JSON.parse(new TextDecoder().decode(response.body))
         return { ...response, body: new TextEncoder().encode(JSON.stringify(rest)) }
       })))
-      const sample = report.checks.find(({ check }) => check === "sample")
-      assert.strictEqual(sample?.verdict, "no")
-      assert.include(sample?.reason, "names 0 of the 2 sequences")
-      assert.isFalse(report.conforms)
+      const names = report.checks.find(({ check }) => check === "names of sequences")
+      assert.strictEqual(names?.verdict, "no")
+      assert.include(names?.reason, "names 0 of the 2 sequences")
+      assert.include(names?.without, "official SDK fails to sample")
+      assert.isTrue(report.conforms)
+    }))
+
+  it.live("several servers stand side by side in Markdown", () =>
+    Effect.gen(function*() {
+      const servers = [
+        { name: "today", report: yield* check() },
+        { name: "0.24", report: yield* check([], { profile: "0.24" }) }
+      ]
+      const lines = Conformance.markdown(servers).split("\n")
+      assert.strictEqual(lines[0], "| check | today | 0.24 | where it is missing |")
+      assert.include(lines, "| **sample** | yes | yes |  |")
+      assert.match(
+        lines.find((line) => line.includes("passes in protobuf")) ?? "",
+        /^\| passes in protobuf \| yes \| no \| The official SDK cannot train there from 0\.25 on;/
+      )
+      assert.strictEqual(lines.at(-1), "|  | works | works, 6 gaps |  |")
     }))
 
   it.live("is a command: a table, JSON, and an exit code", () =>
@@ -95,7 +144,7 @@ describe("Conformance", () => {
       assert.strictEqual(json.code, 0)
       const none = yield* tinker(["conformance", "http://127.0.0.1:9", "--timeout", "2s"])
       assert.strictEqual(none.code, 1)
-      assert.match(none.stdout, /^CHECK +REQUIRED +ANSWER +REASON\n/)
+      assert.match(none.stdout, /^CHECK +REQUIRED +ANSWER +REASON +WITHOUT IT\n/)
       assert.include(none.stderr, "required checks")
     }).pipe(Effect.provide(server)))
 })

@@ -33,6 +33,7 @@ import * as ledger from "./internal/server/ledger.js"
 import type { Dropped } from "./internal/server/message.js"
 import { concat } from "./internal/server/message.js"
 import * as models from "./internal/server/models.js"
+import * as profile from "./internal/server/profile.js"
 import type { Route } from "./internal/server/router.js"
 import { makeHandle } from "./internal/server/router.js"
 import * as runs from "./internal/server/runs.js"
@@ -95,12 +96,23 @@ export interface ApiKey {
 }
 
 /**
+ * An era of the wire. `0.36` is today's. `0.24` is that of `tinker` 0.24.1, which most self-hosted servers implement:
+ * passes and results in JSON alone, no dynamic configuration, no end of a session.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export type Profile = profile.Profile
+
+/**
  * How a server treats its clients.
  *
  * @since 0.1.0
  * @category configuration
  */
 export interface Options {
+  /** The era of the wire to play, for clients of that time. Defaults to `0.36`. */
+  readonly profile?: Profile | undefined
   /** Who may call; an empty list lets nobody in. Defaults to any key that starts with `tml-`. */
   readonly apiKeys?: ReadonlyArray<ApiKey> | undefined
   /** Largest request body, also after decompression; larger ones are refused with 413. Defaults to 16 MiB. */
@@ -317,7 +329,8 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
           Effect.map(saved.save(snapshot, { runId: id, kind, name, owner: urn, userMetadata }), ({ path }) => path)
         return { training: yield* save("weights"), sampler: yield* save("sampler_weights") }
       })
-      const handle = makeHandle({ routes, accounts: owners, faults: yield* Faults, limits })
+      const served = profile.apply(options.profile ?? "0.36", routes)
+      const handle = makeHandle({ routes: served, accounts: owners, faults: yield* Faults, limits })
       return LocalServer.of({
         handle: (request) =>
           Effect.suspend(() => {
@@ -328,7 +341,7 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
         breathe: engine.breathe,
         models: engine.models,
         importAdapter,
-        endpoints: routes.map(({ name }) => name),
+        endpoints: served.map(({ name }) => name),
         pause,
         resume,
         setClientConfig: setConfig,

@@ -32,7 +32,7 @@ const text = <E, R>(stream: Stream.Stream<Uint8Array, E, R>) =>
   stream.pipe(Stream.decodeText(), Stream.runCollect, Effect.map(Chunk.join("")))
 
 /** Output of a command that succeeds, or the end of what it complained about. */
-const output = (command: Command.Command) =>
+export const output = (command: Command.Command) =>
   Effect.scoped(
     Effect.gen(function*() {
       const process = yield* Command.start(command)
@@ -48,6 +48,22 @@ const output = (command: Command.Command) =>
 
 const directory = "python"
 
+/** `PYTHON` if it says so, or else the first on the path that is new enough. */
+export const findInterpreter = Effect.fnUntraced(function*(oldest: number) {
+  const stated = yield* Config.string("PYTHON").pipe(Config.option, Effect.orDie)
+  const candidates = Option.match(stated, {
+    onNone: () => ["python3", "python3.14", "python3.13", "python3.12"],
+    onSome: (name) => [name]
+  })
+  for (const name of candidates) {
+    const version = yield* output(
+      Command.make(name, "-c", `import sys; print(sys.version_info >= (3, ${oldest}))`)
+    ).pipe(Effect.option)
+    if (Option.exists(version, (text) => text.trim() === "True")) return name
+  }
+  return yield* missing(`none of ${candidates.join(", ")} is Python 3.${oldest} or newer; PYTHON names another`)
+})
+
 /**
  * An environment, made at the first use and again when what it needs changes. `PYTHON` names the interpreter to make it
  * with, which must be 3.11 or newer.
@@ -58,25 +74,29 @@ const environment = Effect.fnUntraced(
     readonly wanted: string
     /** An interpreter that has everything already. */
     readonly given: Option.Option<string>
+    /** The oldest version that will do. Defaults to 3.11. */
+    readonly oldest?: number | undefined
+    /** Packages to install without what they ask for. */
+    readonly alone?: ReadonlyArray<string> | undefined
   }) {
-    const { given, wanted } = options
+    const { alone = [], given, oldest = 11, wanted } = options
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    const interpreter = yield* Config.string("PYTHON").pipe(Config.withDefault("python3"), Effect.orDie)
     const venv = path.join(root, options.venv)
     const python = Option.getOrElse(given, () => path.join(venv, "bin", "python"))
     const installed = path.join(venv, "installed.txt")
     const present = yield* fs.readFileString(installed).pipe(Effect.option)
+    const everything = `${wanted}${alone.map((name) => `${name}\n`).join("")}`
 
-    if (Option.isNone(given) && !Option.contains(present, wanted)) {
-      const version = yield* output(Command.make(interpreter, "-c", "import sys; print(sys.version_info >= (3, 11))"))
-      if (version.trim() !== "True") return yield* missing(`${interpreter} is older than Python 3.11`)
+    if (Option.isNone(given) && !Option.contains(present, everything)) {
+      const interpreter = yield* findInterpreter(oldest)
       const packages = wanted.trim().split("\n")
-      yield* Console.log(`installing ${packages.join(", ")} into ${path.relative(process.cwd(), venv)}`)
+      yield* Console.log(`installing ${[...packages, ...alone].join(", ")} into ${path.relative(process.cwd(), venv)}`)
       yield* output(Command.make(interpreter, "-m", "venv", "--clear", venv))
-      const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...packages]
-      yield* output(Command.make(python, ...pip))
-      yield* fs.writeFileString(installed, wanted)
+      const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+      yield* output(Command.make(python, ...pip, ...packages))
+      if (alone.length > 0) yield* output(Command.make(python, ...pip, "--no-deps", ...alone))
+      yield* fs.writeFileString(installed, everything)
     }
     const runIn: Python["runIn"] = (variables, module, ...args) =>
       output(
@@ -91,7 +111,7 @@ const environment = Effect.fnUntraced(
     }
     yield* Console.log(`official SDK: tinker ${sdk}`)
     const run: Python["run"] = (module, ...args) => runIn({}, module, ...args)
-    return { sdk, run, runIn } satisfies Python
+    return { interpreter: python, sdk, run, runIn } satisfies Python & { readonly interpreter: string }
   },
   Effect.catchTags({
     BadArgument: (error) => missing(error.message),
@@ -99,7 +119,12 @@ const environment = Effect.fnUntraced(
   })
 )
 
-const pinned = Effect.fnUntraced(function*(requirements: string, venv: string, variable: string) {
+const pinned = Effect.fnUntraced(function*(
+  requirements: string,
+  venv: string,
+  variable: string,
+  more: { readonly oldest?: number; readonly alone?: ReadonlyArray<string> } = {}
+) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const wanted = yield* Effect.mapError(
@@ -107,7 +132,7 @@ const pinned = Effect.fnUntraced(function*(requirements: string, venv: string, v
     (error) => missing(error.message)
   )
   const given = yield* Config.string(variable).pipe(Config.option, Effect.orDie)
-  return yield* environment({ venv, wanted, given })
+  return yield* environment({ venv, wanted, given, ...more })
 })
 
 /** The pinned SDK. `TINKER_PYTHON` names an interpreter that has it already. */
@@ -130,3 +155,13 @@ export const makeCookbook: Effect.Effect<Python, PythonMissing, NodeContext.Node
 /** Another version of the SDK, with the library its tokenizers come from. */
 export const makeVersion = (version: string): Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> =>
   environment({ venv: `.venv-${version}`, wanted: `tinker==${version}\nnumpy\ntransformers\n`, given: Option.none() })
+
+/**
+ * A release of SkyRL with its JAX backend, and the client it pins. The package asks for torch, Ray and more, of which
+ * that backend uses nothing, so it is installed without what it asks for. `SKYRL_PYTHON` names an interpreter that has
+ * everything already.
+ */
+export const makeSkyrl = (
+  release: string
+): Effect.Effect<Python & { readonly interpreter: string }, PythonMissing, NodeContext.NodeContext> =>
+  pinned("requirements-skyrl.txt", ".venv-skyrl", "SKYRL_PYTHON", { oldest: 12, alone: [`skyrl==${release}`] })

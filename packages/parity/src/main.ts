@@ -7,6 +7,7 @@ import type { Suite } from "./Suite.js"
 import { exitCode } from "./Suite.js"
 import { cli } from "./suites/cli.js"
 import { cookbook } from "./suites/cookbook.js"
+import { drift } from "./suites/drift.js"
 import { engine } from "./suites/engine.js"
 import { killed } from "./suites/killed.js"
 import { llama } from "./suites/llama.js"
@@ -15,6 +16,7 @@ import { renderers } from "./suites/renderers.js"
 import { resume } from "./suites/resume.js"
 import { runtimes } from "./suites/runtimes.js"
 import { scenarios } from "./suites/scenarios.js"
+import { skyrl } from "./suites/skyrl.js"
 import { telemetry } from "./suites/telemetry.js"
 import { vectors } from "./suites/vectors.js"
 import { weights } from "./suites/weights.js"
@@ -32,6 +34,8 @@ const suites: ReadonlyArray<Suite> = [
   weights,
   llama,
   runtimes,
+  skyrl,
+  drift,
   killed,
   resume
 ]

@@ -105,29 +105,33 @@ const isKind = (segment: string | undefined): segment is keyof typeof kinds =>
   segment !== undefined && Object.hasOwn(kinds, segment)
 
 /**
- * Reads `tinker://RUN/KIND/NAME`, where KIND is `weights`, `sampler_weights` or `external_weights`.
+ * Reads `tinker://RUN/KIND/NAME`, where KIND is `weights`, `sampler_weights` or `external_weights`, and
+ * `tinker://RUN/NAME`, as SkyRL names the weights of a sampler. The id of the second is the bare name.
  *
  * @since 0.1.0
  * @category constructors
  */
 export const parsePath = (path: string): Either.Either<ParsedPath, InvalidInput> => {
-  const [run, kind, name, ...rest] = path.startsWith(scheme) ? path.slice(scheme.length).split("/") : []
-  return run && isKind(kind) && name && rest.length === 0
-    ? Either.right(
+  const segments = path.startsWith(scheme) ? path.slice(scheme.length).split("/") : []
+  const [run, second, third] = segments
+  const parsed = (checkpointType: ParsedPath["checkpointType"], checkpointId: string, run: string) =>
+    Either.right(
       new ParsedPath({
         tinkerPath: path,
         trainingRunId: ModelId.make(run),
-        checkpointType: kinds[kind],
-        checkpointId: CheckpointId.make(`${kind}/${name}`)
+        checkpointType,
+        checkpointId: CheckpointId.make(checkpointId)
       })
     )
-    : Either.left(
-      new InvalidInput({
-        module: "Checkpoint",
-        method: "parsePath",
-        description: `${JSON.stringify(path)} is not of the form tinker://RUN/KIND/NAME, where KIND is ${
-          Object.keys(kinds).join(", ")
-        }`
-      })
-    )
+  if (run && segments.length === 3 && isKind(second) && third) return parsed(kinds[second], `${second}/${third}`, run)
+  if (run && segments.length === 2 && second && !isKind(second)) return parsed("sampler", second, run)
+  return Either.left(
+    new InvalidInput({
+      module: "Checkpoint",
+      method: "parsePath",
+      description: `${JSON.stringify(path)} is not of the form tinker://RUN/KIND/NAME, where KIND is ${
+        Object.keys(kinds).join(", ")
+      }`
+    })
+  )
 }

@@ -135,13 +135,14 @@ export const fromApi: (
 ) => Effect.Effect<Service, never, Scope.Scope> = Effect.fnUntraced(function*(api, options) {
   // Before anything with a finalizer: what goes wrong at the end is reported too.
   const telemetry = yield* Telemetry.make(api)
-  const session = yield* Session.make(api, telemetry, options)
+  const models = new Set<ModelId>()
+  const session = yield* Session.make(api, telemetry, options, models)
   const context = Session.makeServiceContext(api, session)
-  const created = (creation: Effect.Effect<ModelId, TinkerError.TinkerError>) =>
-    Effect.flatMap(
-      Observer.reported(api.emit, creation),
-      (modelId) => Operations.make({ service: context, modelId })
-    )
+  const created = (creation: Effect.Effect<Creation.Created, TinkerError.TinkerError>) =>
+    Effect.flatMap(Observer.reported(api.emit, creation), (model) => {
+      models.add(model.modelId)
+      return Operations.make({ service: context, ...model })
+    })
   return ServiceClient.of({
     ...session,
     serverCapabilities: Effect.zipRight(

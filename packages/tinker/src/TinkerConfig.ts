@@ -66,18 +66,39 @@ export const normalizeBaseUrl = (
 // -----------------------------------------------------------------------------
 
 /**
- * How a compatible server differs from the hosted service.
+ * How a compatible server differs from the hosted service. What is not stated is found out from what the server does:
+ * one without `client/dynamic_config` is of the era before 0.25 of the official SDK, and the defaults below for such a
+ * server apply. State something where a server is of neither kind.
  *
  * @since 0.1.0
  * @category models
  */
 export interface Compatibility {
-  /** A poll that gets HTTP 400 and `{"detail"}` is a failed operation, not a bad poll. */
-  readonly failedFutureIsBadRequest: boolean
-  /** `POST /client/dynamic_config` exists. */
-  readonly dynamicConfig: boolean
-  /** Longest time of one poll, where `Options` name none: a server may hold them longer than the usual 45 seconds allow. */
+  /**
+   * The form of forward and backward passes. Defaults to `protobuf`, and to `json` for an early server that does not ask
+   * for protobuf. A form that the server refuses is replaced by the other one at once, whatever is stated.
+   */
+  readonly passes?: "protobuf" | "json" | undefined
+  /** A poll that gets HTTP 400 and `{"detail"}` is a failed operation, not a bad poll. Defaults to early servers. */
+  readonly failedFutureIsBadRequest?: boolean | undefined
+  /**
+   * A 409 on the first attempt of an operation, which cannot be about a copy of itself, is final: a name is taken. The
+   * hosted service also means locks by it, which pass. Defaults to early servers.
+   */
+  readonly firstConflictIsFinal?: boolean | undefined
+  /** `POST /client/dynamic_config` exists. Defaults to asking for it. */
+  readonly dynamicConfig?: boolean | undefined
+  /** Longest time of one poll, where `Options` name none. Defaults to 45 seconds, and to 330 for an early server. */
   readonly pollTimeout?: Duration.DurationInput | undefined
+  /** Compare the base model with `get_server_capabilities` before training, once. Defaults to early servers. */
+  readonly checkBaseModel?: boolean | undefined
+  /** Where a session cannot be finished, unload its models at the end of the scope instead. Defaults to true. */
+  readonly unloadModels?: boolean | undefined
+  /**
+   * Sizes of vocabularies, by base model: tokens beyond are refused here, for servers that compute NaN from them.
+   * Defaults to none.
+   */
+  readonly vocabularySizes?: Readonly<Record<string, number>> | undefined
 }
 
 /**
@@ -86,15 +107,22 @@ export interface Compatibility {
  * @since 0.1.0
  * @category configuration
  */
-export const hosted: Compatibility = { failedFutureIsBadRequest: false, dynamicConfig: true }
+export const hosted: Compatibility = { passes: "protobuf", failedFutureIsBadRequest: false, dynamicConfig: true }
 
 /**
- * A self-hosted SkyRL server. It holds a poll for 5 minutes.
+ * A self-hosted SkyRL server. All of it is found out without being stated; stating it saves the question.
  *
  * @since 0.1.0
  * @category configuration
  */
-export const skyrl: Compatibility = { failedFutureIsBadRequest: true, dynamicConfig: false, pollTimeout: "330 seconds" }
+export const skyrl: Compatibility = {
+  passes: "json",
+  failedFutureIsBadRequest: true,
+  firstConflictIsFinal: true,
+  dynamicConfig: false,
+  pollTimeout: "330 seconds",
+  checkBaseModel: true
+}
 
 // -----------------------------------------------------------------------------
 // The configuration.
@@ -219,8 +247,7 @@ export interface Options {
   readonly timeout?: Duration.DurationInput | undefined
   /**
    * Longest time of one poll for results, after which a connection that has gone silent is given up and another poll
-   * begins. Keep it above the time for which the server holds a poll. Defaults to that of `compatibility`, 45 seconds
-   * for the hosted service.
+   * begins. Keep it above the time for which the server holds a poll. Defaults to that of `compatibility`.
    */
   readonly pollTimeout?: Duration.DurationInput | undefined
   /** The largest result to accept. Defaults to 512 MiB. Of everything else at most 32 MiB are read. */
@@ -231,7 +258,7 @@ export interface Options {
   readonly tracing?: boolean | undefined
   /** Send a W3C `traceparent` with every request, so that a server's spans join yours. Defaults to false. */
   readonly traceContext?: boolean | undefined
-  /** Defaults to `hosted`. */
+  /** Defaults to what the server shows. */
   readonly compatibility?: Compatibility | undefined
   /** Replaces the path of an endpoint, by its name in `Api`. */
   readonly paths?: Readonly<Partial<Record<Name, string>>> | undefined
@@ -277,14 +304,15 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
       headers,
       poolLimits: { ...defaultPoolLimits, ...options.poolLimits },
       timeout: Option.map(Option.fromNullable(options.timeout), Duration.decode),
-      pollTimeout: Duration.decode(
-        options.pollTimeout ?? (options.compatibility ?? hosted).pollTimeout ?? "45 seconds"
-      ),
+      pollTimeout: Duration.decode(options.pollTimeout ?? options.compatibility?.pollTimeout ?? "45 seconds"),
       maxResponseBytes: options.maxResponseBytes ?? 512 * 1024 * 1024,
       billingPause: Duration.decode(options.billingPause ?? "1 hour"),
       tracing: Option.fromNullable(options.tracing),
       traceContext: options.traceContext ?? false,
-      compatibility: options.compatibility ?? hosted,
+      compatibility: {
+        ...options.compatibility,
+        pollTimeout: options.pollTimeout ?? options.compatibility?.pollTimeout
+      },
       paths: { ...options.paths },
       apiPrefix: options.apiPrefix ?? "/api/v1"
     })

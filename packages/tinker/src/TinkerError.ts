@@ -212,7 +212,7 @@ export class PermissionDenied
 }
 
 /**
- * The resource, or the endpoint, does not exist (404, or 410 outside futures).
+ * The resource does not exist (404, or 410 outside futures).
  *
  * @since 0.1.0
  * @category errors
@@ -222,6 +222,25 @@ export class NotFound extends Schema.TaggedError<NotFound>(id("NotFound"))("NotF
   readonly [TypeId]: TypeId = TypeId
   override get message(): string {
     return render(this, "not found", "")
+  }
+}
+
+/**
+ * The server does not have this endpoint (404 or 405 of its router, 501): a self-hosted one may offer less than the
+ * hosted service.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class Unsupported extends Schema.TaggedError<Unsupported>(id("Unsupported"))("Unsupported", {
+  ...common,
+  /** What to use instead, if there is something. */
+  advice: Schema.optional(Schema.String)
+}) {
+  /** @since 0.1.0 */
+  readonly [TypeId]: TypeId = TypeId
+  override get message(): string {
+    return render(this, "this server does not offer it", this.advice ?? "")
   }
 }
 
@@ -457,6 +476,7 @@ export const TinkerError: Schema.Union<[
   typeof Authentication,
   typeof PermissionDenied,
   typeof NotFound,
+  typeof Unsupported,
   typeof Conflict,
   typeof BadRequest,
   typeof RateLimited,
@@ -479,6 +499,7 @@ export const TinkerError: Schema.Union<[
   Authentication,
   PermissionDenied,
   NotFound,
+  Unsupported,
   Conflict,
   BadRequest,
   RateLimited,
@@ -509,6 +530,7 @@ export type RequestError =
   | Authentication
   | PermissionDenied
   | NotFound
+  | Unsupported
   | Conflict
   | BadRequest
   | RateLimited

@@ -190,6 +190,17 @@ describe("Archive", () => {
       }).pipe(Effect.provide(NodeContext.layer)))
   }
 
+  it.scoped("skips a directory that means the place itself, however it is written", () =>
+    Effect.gen(function*() {
+      for (const name of ["/", "./", ".", ""]) {
+        const { contents, exit } = yield* run(
+          tar.archive({ name, type: "5" }, { name: "adapter_config.json", body: tar.bytes("{}") })
+        )
+        assert.deepStrictEqual(exit, Exit.succeed({ files: 1, bytes: 2 }), name)
+        assert.strictEqual(contents.get("target/adapter_config.json"), "{}")
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("reads gzip, prefixes, long names and extended headers", () =>
     Effect.gen(function*() {
       const long = `${"directory/".repeat(15)}file`

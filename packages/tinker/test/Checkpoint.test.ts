@@ -52,6 +52,14 @@ describe("Checkpoint", () => {
     assert.deepStrictEqual(kinds.map((path) => path.trainingRunId), ["s:train:0", "s:train:0", "s:train:0"])
   })
 
+  it("parses a sampler path of two segments, as SkyRL names them", () => {
+    const path = Either.getOrThrow(Checkpoint.parsePath("tinker://model_1/step_1"))
+    assert.deepStrictEqual(
+      [path.trainingRunId, path.checkpointType, path.checkpointId],
+      ["model_1", "sampler", "step_1"]
+    )
+  })
+
   it("names what is wrong with a path", () => {
     for (const path of ["", "run/weights/x", "tinker://run/weights", "tinker://run/other/x", "tinker:///weights/x"]) {
       const parsed = Checkpoint.parsePath(path)

@@ -302,7 +302,7 @@ describe("CheckpointDownload", () => {
         const { directory, list } = yield* sandbox
         const exported: Array<string> = []
         const refused = yield* Effect.flip(CheckpointDownload.run({ tinkerPath: path, directory }))
-        assert.strictEqual(refused._tag, "NotFound")
+        assert.strictEqual(refused._tag, "Unsupported")
         yield* CheckpointDownload.run({
           tinkerPath: path,
           directory,

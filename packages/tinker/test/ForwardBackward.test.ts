@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Either, Equal, Schema } from "effect"
-import { Datum, TensorData } from "effect-tinker"
-import { ForwardBackward } from "effect-tinker/wire"
+import { Arbitrary, Either, Equal, FastCheck, Schema } from "effect"
+import { Datum, ModelInput, TensorData } from "effect-tinker"
+import { Api, Endpoint, ForwardBackward } from "effect-tinker/wire"
 
 const get = Either.getOrThrow
 
@@ -11,6 +11,10 @@ const request: ForwardBackward.Request = {
   data: [get(Datum.fromTokens([1, 2]))],
   lossFn: "cross_entropy"
 }
+
+const encodeInput = Schema.encodeSync(ModelInput.ModelInput)
+const inputJson = (input: ModelInput.ModelInput): unknown => JSON.parse(JSON.stringify(encodeInput(input)))
+const forwardBackwardJson = Endpoint.withBodyOf(Api.forwardBackward, Api.forward)
 
 describe("ForwardBackward", () => {
   it("names the losses of the wire", () => {
@@ -52,6 +56,37 @@ describe("ForwardBackward", () => {
         model_id: "m",
         forward_backward_input: { data: [], loss_fn: "ppo", loss_fn_confg: {} }
       })))
+    })
+
+    it.prop(
+      "a pass of a client is read back as it was meant, tensors dense",
+      { data: FastCheck.array(Arbitrary.make(Datum.FromJson), { maxLength: 3 }), forwardOnly: FastCheck.boolean() },
+      ({ data, forwardOnly }) => {
+        const endpoint = forwardOnly ? Api.forward : forwardBackwardJson
+        const encoded = get(endpoint.encodeRequest({ ...request, data, forwardOnly }))
+        const body = typeof encoded.body === "string" ? new TextEncoder().encode(encoded.body) : new Uint8Array(0)
+        const back = get(
+          endpoint.decodeRequest({ params: {}, query: {}, body, contentType: "application/json" })
+        )
+        assert.deepStrictEqual([back.modelId, back.seqId, back.forwardOnly], ["m", 1, forwardOnly])
+        back.data.forEach((datum, i) => {
+          const meantInput = data[i]?.modelInput
+          assert.deepStrictEqual(inputJson(datum.modelInput), meantInput && inputJson(meantInput))
+          for (const [key, tensor] of Object.entries(datum.lossFnInputs)) {
+            const meant = data[i]?.lossFnInputs[key]
+            assert.deepStrictEqual(TensorData.toArray(tensor), meant && TensorData.toArray(meant), key)
+            assert.strictEqual(tensor.dtype, meant?.dtype)
+            assert.isUndefined(tensor.crowIndices)
+          }
+        })
+      }
+    )
+
+    it("integers that a reader of JSON would round are refused", () => {
+      const large = get(TensorData.fromArray(BigInt64Array.of(2n ** 60n, 1n)))
+      const datum = new Datum.Datum({ ...get(Datum.fromTokens([1, 2, 3])), lossFnInputs: { target_tokens: large } })
+      const encoded = forwardBackwardJson.encodeRequest({ ...request, data: [datum] })
+      assert.match(Either.isLeft(encoded) ? encoded.left : "", /target_tokens of datum 0 has integers beyond 2\^53/)
     })
 
     it("reads results of servers that answer in JSON", () => {

@@ -7,6 +7,7 @@ const all: ReadonlyArray<TinkerError.TinkerError> = [
   new TinkerError.Authentication({ ...base, status: 401 }),
   new TinkerError.PermissionDenied({ ...base, status: 403 }),
   new TinkerError.NotFound({ ...base, status: 404 }),
+  new TinkerError.Unsupported({ ...base, status: 404 }),
   new TinkerError.Conflict({ ...base, status: 409 }),
   new TinkerError.BadRequest({ ...base, status: 400 }),
   new TinkerError.RateLimited({ ...base, status: 429, retryAfter: Duration.seconds(3) }),
@@ -79,7 +80,8 @@ describe("TinkerError", () => {
       "NotFound",
       "PermissionDenied",
       "RateLimited",
-      "RequestFailed"
+      "RequestFailed",
+      "Unsupported"
     ])
     assert.isFalse(TinkerError.isUserError(new TinkerError.Unavailable({ ...base, status: 408 })))
     assert.isFalse(TinkerError.isUserError(new TinkerError.RequestFailed({ ...base, category: "server" })))

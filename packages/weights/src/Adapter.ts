@@ -14,7 +14,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as numbers from "./internal/numbers.js"
 import * as Safetensors from "./Safetensors.js"
-import { AdapterMismatch, InvalidFile, Unsupported } from "./WeightsError.js"
+import { AdapterMismatch, InvalidFile, UnsupportedFormat } from "./WeightsError.js"
 
 /**
  * The two matrices that change one weight: `W + scale · B · A`. Those of experts have a third, leading dimension.
@@ -81,7 +81,7 @@ export const open: (
   directory: string
 ) => Effect.Effect<
   Adapter,
-  PlatformError.PlatformError | InvalidFile | AdapterMismatch | Unsupported,
+  PlatformError.PlatformError | InvalidFile | AdapterMismatch | UnsupportedFormat,
   FileSystem.FileSystem | Path.Path | Scope.Scope
 > = Effect.fnUntraced(function*(directory) {
   const fs = yield* FileSystem.FileSystem
@@ -100,7 +100,7 @@ export const open: (
     () => new InvalidFile({ path: configPath, description: "not an adapter configuration with r and lora_alpha" })
   )
   if (config.use_dora === true || config.use_rslora === true || Object.keys(config.rank_pattern ?? {}).length > 0) {
-    return yield* new Unsupported({
+    return yield* new UnsupportedFormat({
       description: `${configPath}: only plain LoRA with one rank is supported (no DoRA, rsLoRA or rank_pattern)`
     })
   }

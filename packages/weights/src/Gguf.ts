@@ -18,7 +18,7 @@ import * as ggufTokenizer from "./internal/ggufTokenizer.js"
 import * as numbers from "./internal/numbers.js"
 import * as MergedModel from "./MergedModel.js"
 import type { AdapterMismatch, InvalidFile } from "./WeightsError.js"
-import { OutputExists, Unsupported } from "./WeightsError.js"
+import { OutputExists, UnsupportedFormat } from "./WeightsError.js"
 
 /**
  * Format of the matrices; vectors are always float32.
@@ -62,7 +62,7 @@ export type Event =
  * @since 0.1.0
  * @category errors
  */
-export type Failure = MergedModel.ReadError | AdapterMismatch | InvalidFile | Unsupported | OutputExists
+export type Failure = MergedModel.ReadError | AdapterMismatch | InvalidFile | UnsupportedFormat | OutputExists
 
 type Services = FileSystem.FileSystem | Path.Path
 
@@ -151,11 +151,11 @@ const llama3Factors = (scaling: Config, base: number, headSize: number): Readonl
   })
 }
 
-const shapeOf = (config: Config, name: string, fileType: number): Effect.Effect<Shape, Unsupported> => {
+const shapeOf = (config: Config, name: string, fileType: number): Effect.Effect<Shape, UnsupportedFormat> => {
   const modelType = String(config["model_type"])
   const architecture = architectures[modelType]
   if (architecture === undefined) {
-    return new Unsupported({
+    return new UnsupportedFormat({
       description: `GGUF of ${modelType} models is not supported (only ${Object.keys(architectures).join(", ")}); ` +
         "merge to safetensors and use llama.cpp's convert_hf_to_gguf.py"
     })
@@ -170,11 +170,11 @@ const shapeOf = (config: Config, name: string, fileType: number): Effect.Effect<
   const base = numberOf(config, "rope_theta") ?? numberOf(parameters, "rope_theta") ?? 10_000
   const kind = String(scaling["rope_type"] ?? scaling["type"] ?? "default")
   if (!["default", "llama3", "linear", "yarn"].includes(kind)) {
-    return new Unsupported({ description: `rope scaling of type ${kind} cannot be written yet` })
+    return new UnsupportedFormat({ description: `rope scaling of type ${kind} cannot be written yet` })
   }
   const experts = numberOf(config, "num_experts") ?? numberOf(config, "num_local_experts")
   if (architecture === "qwen3moe" && config["norm_topk_prob"] === false) {
-    return new Unsupported({
+    return new UnsupportedFormat({
       description: "llama.cpp normalises the weights of the chosen experts, this model does not (norm_topk_prob)"
     })
   }
@@ -211,7 +211,7 @@ const shapeOf = (config: Config, name: string, fileType: number): Effect.Effect<
     typeof entry.value === "number" && Number.isNaN(entry.value)
   )
   if (missing !== undefined) {
-    return new Unsupported({ description: `config.json does not say the model's ${missing[0]}` })
+    return new UnsupportedFormat({ description: `config.json does not say the model's ${missing[0]}` })
   }
   return Effect.succeed({
     architecture,
@@ -286,13 +286,13 @@ const planModel = (
   model: MergedModel.MergedModel,
   shape: Shape,
   matrices: format.GgmlType
-): Effect.Effect<ReadonlyArray<Planned>, Unsupported> => {
+): Effect.Effect<ReadonlyArray<Planned>, UnsupportedFormat> => {
   const groups = new Map<string, Array<MergedModel.Tensor>>()
   for (const tensor of model.tensors) {
     const name = ggufName(tensor.name)
     if (name === undefined) {
       if (tensor.name.endsWith("rotary_emb.inv_freq")) continue
-      return new Unsupported({ description: `${tensor.name} has no place in a GGUF file of this architecture` })
+      return new UnsupportedFormat({ description: `${tensor.name} has no place in a GGUF file of this architecture` })
     }
     groups.set(name, [...(groups.get(name) ?? []), tensor])
   }
@@ -405,7 +405,7 @@ export const writeAdapter: (options: {
   const shape = yield* shapeOf(config, path.basename(options.base), 0)
   const adapter = yield* Adapter.open(options.adapter)
   if (untied) {
-    return yield* new Unsupported({
+    return yield* new UnsupportedFormat({
       description: "the adapter changes an output head that the model shares with its input embedding, " +
         "which llama.cpp cannot do with an adapter; write a merged model instead"
     })
@@ -416,7 +416,7 @@ export const writeAdapter: (options: {
   for (const pair of adapter.pairs) {
     const name = ggufName(family.rename(pair.name))
     if (name === undefined || pair.a.shape.length !== 2) {
-      return yield* new Unsupported({
+      return yield* new UnsupportedFormat({
         description: `${pair.name} cannot be part of a GGUF adapter; write a merged model`
       })
     }

@@ -19,7 +19,7 @@ import * as MergedModel from "./MergedModel.js"
 import type * as ModelFamily from "./ModelFamily.js"
 import * as Safetensors from "./Safetensors.js"
 import type { AdapterMismatch } from "./WeightsError.js"
-import { OutputExists, Unsupported } from "./WeightsError.js"
+import { OutputExists, UnsupportedFormat } from "./WeightsError.js"
 
 /**
  * What to merge, and where to.
@@ -59,7 +59,7 @@ export type Event =
  * @since 0.1.0
  * @category errors
  */
-export type Failure = MergedModel.ReadError | AdapterMismatch | Unsupported | OutputExists
+export type Failure = MergedModel.ReadError | AdapterMismatch | UnsupportedFormat | OutputExists
 
 type Services = FileSystem.FileSystem | Path.Path
 
@@ -156,7 +156,7 @@ const compressionConfig = (names: ReadonlyArray<string>) => {
 const encode = Effect.fnUntraced(function*(tensor: MergedModel.Tensor, dtype: string, firstRow: number, rows: number) {
   if (!tensor.changed && dtype === tensor.dtype) return yield* tensor.bytes(firstRow, rows)
   if (!numbers.isFloatType(dtype)) {
-    return yield* new Unsupported({ description: `${tensor.name} is ${dtype}: a delta cannot be added to it` })
+    return yield* new UnsupportedFormat({ description: `${tensor.name} is ${dtype}: a delta cannot be added to it` })
   }
   return numbers.fromFloat32(dtype, yield* tensor.floats(firstRow, rows))
 })
@@ -168,7 +168,9 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
   if (yield* fs.exists(output)) return yield* new OutputExists({ path: output })
   const fp8 = options.experts === "fp8"
   if (fp8 && options.dtype !== undefined && options.dtype !== "BF16") {
-    return yield* new Unsupported({ description: "a model with experts in float8 has its other weights in bfloat16" })
+    return yield* new UnsupportedFormat({
+      description: "a model with experts in float8 has its other weights in bfloat16"
+    })
   }
   const model = yield* MergedModel.open({ ...options, dequantize: fp8 })
   const plan = model.tensors.filter(({ name }) => !fp8 || !isSkipped(model.family, name)).map((tensor) => {
@@ -238,7 +240,7 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
       )
     } else {
       const content = Stream.flatMap(Stream.fromIterable(own), ({ dtype, quantized, tensor }) => {
-        const bytes: Stream.Stream<Uint8Array, MergedModel.ReadError | Unsupported> = quantized
+        const bytes: Stream.Stream<Uint8Array, MergedModel.ReadError | UnsupportedFormat> = quantized
           ? float8Content(tensor)
           : Stream.mapEffect(
             Stream.fromIterable(blocks(tensor)),

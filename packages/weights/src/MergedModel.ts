@@ -18,7 +18,7 @@ import * as numbers from "./internal/numbers.js"
 import * as product from "./internal/product.js"
 import * as ModelFamily from "./ModelFamily.js"
 import * as Safetensors from "./Safetensors.js"
-import { AdapterMismatch, InvalidFile, Unsupported } from "./WeightsError.js"
+import { AdapterMismatch, InvalidFile, UnsupportedFormat } from "./WeightsError.js"
 
 /**
  * What reading a model can fail with.
@@ -272,7 +272,7 @@ export const open: (
   options: Options
 ) => Effect.Effect<
   MergedModel,
-  ReadError | AdapterMismatch | Unsupported,
+  ReadError | AdapterMismatch | UnsupportedFormat,
   FileSystem.FileSystem | Path.Path | Scope.Scope
 > = Effect.fnUntraced(function*(options) {
   const fs = yield* FileSystem.FileSystem
@@ -284,7 +284,7 @@ export const open: (
   )
   const float8Blocks = options.dequantize === true ? ModelFamily.float8Blocks(config) : undefined
   if (options.adapter !== undefined && float8Blocks === undefined && ModelFamily.isQuantized(config)) {
-    return yield* new Unsupported({
+    return yield* new UnsupportedFormat({
       description: "the base model's weights are quantized (quantization_config in config.json); " +
         "merge into its 16-bit original, or serve the PEFT adapter beside the quantized model"
     })

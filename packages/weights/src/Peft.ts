@@ -12,7 +12,7 @@ import * as Adapter from "./Adapter.js"
 import * as files from "./internal/files.js"
 import * as MergedModel from "./MergedModel.js"
 import * as Safetensors from "./Safetensors.js"
-import { AdapterMismatch, OutputExists, Unsupported } from "./WeightsError.js"
+import { AdapterMismatch, OutputExists, UnsupportedFormat } from "./WeightsError.js"
 
 /**
  * Which adapter, for which model, and where to.
@@ -55,7 +55,7 @@ export interface Summary {
  * @since 0.1.0
  * @category errors
  */
-export type Failure = MergedModel.ReadError | AdapterMismatch | Unsupported | OutputExists
+export type Failure = MergedModel.ReadError | AdapterMismatch | UnsupportedFormat | OutputExists
 
 interface Matrix {
   readonly name: string
@@ -143,7 +143,7 @@ export const convert: (options: Options) => Effect.Effect<Summary, Failure, File
     if (yield* fs.exists(output)) return yield* new OutputExists({ path: output })
     const { config, family, tensors } = yield* MergedModel.open({ base: options.base })
     if (family.modelType === "deepseek_v3") {
-      return yield* new Unsupported({
+      return yield* new UnsupportedFormat({
         description: "vLLM and SGLang serve no LoRA adapters for DeepSeek V3; merge the adapter into the model instead"
       })
     }

@@ -14,7 +14,7 @@ import * as Gguf from "./Gguf.js"
 import * as files from "./internal/files.js"
 import * as Merge from "./Merge.js"
 import * as Peft from "./Peft.js"
-import { OutputExists, Unsupported } from "./WeightsError.js"
+import { OutputExists, UnsupportedFormat } from "./WeightsError.js"
 
 /**
  * Servers a kit can be made for.
@@ -210,11 +210,11 @@ const commandOf = (
 }
 
 /** What the combination of options comes to, or why there is no such thing. */
-const check = (options: Options): Effect.Effect<{ readonly form: Form; readonly gguf: boolean }, Unsupported> => {
+const check = (options: Options): Effect.Effect<{ readonly form: Form; readonly gguf: boolean }, UnsupportedFormat> => {
   const { dtype, target } = options
   const gguf = target === "llama.cpp" || target === "ollama"
   const form = options.form ?? (target === "vllm" || target === "sglang" ? "adapter" : "merged")
-  const refuse = (description: string) => new Unsupported({ description })
+  const refuse = (description: string) => new UnsupportedFormat({ description })
   if (target === "ollama" && form === "adapter") {
     return refuse("Ollama needs the merged model: it cannot tell which of its models an adapter belongs to")
   }

@@ -41,9 +41,11 @@ export class AdapterMismatch extends Schema.TaggedError<AdapterMismatch>("@effec
  * @since 0.1.0
  * @category errors
  */
-export class Unsupported extends Schema.TaggedError<Unsupported>("@effect-tinker/weights/Unsupported")("Unsupported", {
-  description: Schema.String
-}) {
+export class UnsupportedFormat
+  extends Schema.TaggedError<UnsupportedFormat>("@effect-tinker/weights/UnsupportedFormat")("UnsupportedFormat", {
+    description: Schema.String
+  })
+{
   override get message(): string {
     return this.description
   }
@@ -85,4 +87,4 @@ export class ModelNotFound extends Schema.TaggedError<ModelNotFound>("@effect-ti
  * @since 0.1.0
  * @category errors
  */
-export type WeightsError = InvalidFile | AdapterMismatch | Unsupported | OutputExists | ModelNotFound
+export type WeightsError = InvalidFile | AdapterMismatch | UnsupportedFormat | OutputExists | ModelNotFound

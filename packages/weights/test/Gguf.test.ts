@@ -93,7 +93,7 @@ describe("Gguf", () => {
         JSON.stringify({ ...fixtures.qwen3Config({}), model_type: "gemma" })
       )
       const unknown = yield* fails
-      assert.strictEqual(unknown._tag, "Unsupported")
+      assert.strictEqual(unknown._tag, "UnsupportedFormat")
       assert.include(unknown.message, "convert_hf_to_gguf")
       assert.isFalse(yield* fs.exists(model.at("model.gguf")))
     }).pipe(Effect.provide(NodeContext.layer)))

@@ -171,7 +171,7 @@ describe("Merge", () => {
       assert.include((yield* fails({ adapter: model.at("misshapen") })).message, "[32, 48]")
 
       yield* fs.writeFileString(`${model.at("base")}/config.json`, JSON.stringify({ quantization_config: {} }))
-      assert.strictEqual((yield* fails({}))._tag, "Unsupported")
+      assert.strictEqual((yield* fails({}))._tag, "UnsupportedFormat")
       assert.isFalse(yield* fs.exists(`${model.at("merged")}.partial`))
     }).pipe(Effect.provide(NodeContext.layer)))
 

@@ -148,7 +148,7 @@ const explain = (error: WeightsError.WeightsError): CliFailure => {
   const advice: { readonly [Tag in WeightsError.WeightsError["_tag"]]: string } = {
     InvalidFile: "Check the files; a download that broke off may be the cause.",
     AdapterMismatch: "Give the base model the adapter was trained on with --base.",
-    Unsupported: "Nothing was written.",
+    UnsupportedFormat: "Nothing was written.",
     OutputExists: "Choose another place with --output.",
     ModelNotFound: "Then run this again, or give its directory with --base."
   }
@@ -247,7 +247,7 @@ const run = Effect.fnUntraced(
   Effect.catchTags({
     InvalidFile: explain,
     AdapterMismatch: explain,
-    Unsupported: explain,
+    UnsupportedFormat: explain,
     OutputExists: explain,
     ModelNotFound: explain
   })

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 import * as text from "../terminal/text.js"
 import { checks } from "./checks.js"
+import { consequences } from "./consequences.js"
 import * as Probe from "./probe.js"
 import type { Known } from "./support.js"
 
@@ -33,6 +34,8 @@ export interface Check {
   readonly verdict: Verdict
   /** Why it is not `yes`, or what is worth knowing about it. */
   readonly reason?: string | undefined
+  /** Where it is not `yes`: what will not work, and for whom. */
+  readonly without?: string | undefined
 }
 
 /**
@@ -88,7 +91,8 @@ export const run: (options: Options) => Effect.Effect<Report, never, HttpClient.
       statePath: undefined,
       samplerPath: undefined,
       samplingSessionId: undefined,
-      loss: undefined
+      loss: undefined,
+      form: "protobuf"
     }
     const done: Array<Check> = []
     for (const { name, required, run } of checks) {
@@ -105,7 +109,8 @@ export const run: (options: Options) => Effect.Effect<Report, never, HttpClient.
             required,
             verdict: _tag === "No" ? "no" : "unsupported",
             // It may quote the server.
-            reason: text.safe(reason)
+            reason: text.safe(reason),
+            without: consequences[name]
           })
         })
       )
@@ -119,3 +124,32 @@ export const run: (options: Options) => Effect.Effect<Report, never, HttpClient.
     }
   }
 )
+
+const cell = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ")
+
+/**
+ * The checks of several servers side by side, as a table in Markdown. The last column says what will not work where a
+ * check fails.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const markdown = (servers: ReadonlyArray<{ readonly name: string; readonly report: Report }>): string => {
+  const header = ["check", ...servers.map(({ name }) => name), "where it is missing"]
+  const rows = (servers[0]?.report.checks ?? []).map(({ check, required }) => {
+    const found = servers.map(({ report }) => report.checks.find((other) => other.check === check))
+    const without = found.find((one) => one?.without !== undefined)?.without ?? ""
+    return [required ? `**${check}**` : check, ...found.map((one) => one?.verdict ?? ""), without]
+  })
+  const verdict = [
+    "",
+    ...servers.map(({ report: { checks, conforms } }) => {
+      const gaps = checks.filter(({ verdict }) => verdict !== "yes").length
+      return !conforms ? "does not work" : gaps === 0 ? "works" : `works, ${gaps} gaps`
+    }),
+    ""
+  ]
+  return [header, header.map(() => "---"), ...rows, verdict]
+    .map((row) => `| ${row.map(cell).join(" | ")} |`)
+    .join("\n")
+}

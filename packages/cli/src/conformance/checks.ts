@@ -9,13 +9,13 @@ import * as Api from "effect-tinker/wire/Api"
 import { ClientConfigRequest } from "effect-tinker/wire/ClientConfig"
 import type * as Endpoint from "effect-tinker/wire/Endpoint"
 import * as Future from "effect-tinker/wire/Future"
-import { ModelId } from "effect-tinker/wire/Id"
+import { CheckpointId, ModelId } from "effect-tinker/wire/Id"
 import * as Model from "effect-tinker/wire/Model"
 import * as Sampler from "effect-tinker/wire/Sampler"
 import * as Session from "effect-tinker/wire/Session"
 import * as Weights from "effect-tinker/wire/Weights"
 import * as Effect from "effect/Effect"
-import type { Probe } from "./probe.js"
+import type { Answer, Probe } from "./probe.js"
 import { complaint } from "./probe.js"
 import type { Check, Known } from "./support.js"
 import {
@@ -53,12 +53,15 @@ const startup: ReadonlyArray<Check> = [
       probe.present((yield* probe.call(Api.authToken, {})).jwt)
       return "with tokens"
     })),
-  option("dynamic configuration", (probe) =>
-    Effect.asVoid(
-      probe.call(Api.dynamicConfig, new ClientConfigRequest({ sdkVersion: TinkerConfig.wireVersion }))
-    )),
+  option("dynamic configuration", (probe, known) =>
+    Effect.gen(function*() {
+      // A server without it is from before 0.25, when passes were JSON.
+      known.form = "json"
+      yield* probe.call(Api.dynamicConfig, new ClientConfigRequest({ sdkVersion: TinkerConfig.wireVersion }))
+      known.form = "protobuf"
+    })),
   option("token exchange", (probe) => Effect.asVoid(probe.call(Api.authToken, {}))),
-  check("capabilities", (probe, known) =>
+  option("capabilities", (probe, known) =>
     Effect.gen(function*() {
       const { supportedModels } = yield* probe.call(Api.capabilities, {})
       const names = supportedModels.flatMap(({ modelName }) => modelName === undefined ? [] : [modelName])
@@ -76,7 +79,7 @@ const startup: ReadonlyArray<Check> = [
       })
       known.sessionId = (yield* probe.call(Api.createSession, request)).sessionId
     })),
-  check(
+  option(
     "heartbeat",
     (probe, known) =>
       Effect.flatMap(
@@ -86,23 +89,33 @@ const startup: ReadonlyArray<Check> = [
   )
 ]
 
+const passesIn = (form: "protobuf" | "json"): Check =>
+  option(`passes in ${how(form === "protobuf")}`, (probe, known) =>
+    Effect.gen(function*() {
+      const { value } = yield* result(probe, yield* pass(probe, known, { form, forwardOnly: true }), decoders.pass)
+      const loss = yield* scored(value)
+      if (known.loss !== undefined && Math.abs(loss - known.loss) > 1e-3 * Math.abs(known.loss)) {
+        return yield* no(`the loss is ${loss} in this form and ${known.loss} in the other`)
+      }
+    }))
+
 const training: ReadonlyArray<Check> = [
   check("create model", (probe, known) =>
     Effect.gen(function*() {
       known.modelId = yield* createModel(probe, known, yield* need(known, "model"))
       return known.modelId
     })),
-  check("model info", (probe, known) =>
+  option("model info", (probe, known) =>
     Effect.gen(function*() {
       const modelId = yield* need(known, "modelId")
       const info = yield* probe.call(Api.getInfo, new Model.GetInfoRequest({ modelId }))
       if (info.modelId !== modelId) return yield* no(`it is said to be ${info.modelId}`)
     })),
-  check("forward", (probe, known) =>
+  option("forward", (probe, known) =>
     Effect.gen(function*() {
       const output = yield* result(probe, yield* pass(probe, known, { forwardOnly: true }), decoders.pass)
       known.loss = yield* scored(output.value)
-      return `loss ${known.loss.toFixed(3)}, result in ${how(output.protobuf)}`
+      return `in ${how(known.form === "protobuf")}, loss ${known.loss.toFixed(3)}, result in ${how(output.protobuf)}`
     })),
   check("forward backward", (probe, known) =>
     Effect.gen(function*() {
@@ -112,12 +125,20 @@ const training: ReadonlyArray<Check> = [
         return yield* no(`the same pass gave a loss of ${known.loss} forward and ${loss} with gradients`)
       }
     })),
+  passesIn("protobuf"),
+  passesIn("json"),
+  option("loss among the metrics", (probe, known) =>
+    Effect.gen(function*() {
+      const { value } = yield* result(probe, yield* pass(probe, known, { forwardOnly: true }), decoders.pass)
+      const names = Object.keys(value.metrics)
+      if (!names.includes("loss:sum")) return yield* no(`the metrics are ${names.join(", ") || "empty"}`)
+    })),
   check("optimizer step", (probe, known) =>
     Effect.gen(function*() {
       const future = yield* next(known, (modelId, seqId) => probe.call(Api.optimStep, step(modelId, seqId)))
       yield* result(probe, future, decoders.optimStep)
     })),
-  check("operations keep their order", (probe, known) =>
+  option("operations keep their order", (probe, known) =>
     Effect.gen(function*() {
       const modelId = yield* need(known, "modelId")
       // Clients send the first piece of a batch last.
@@ -130,7 +151,7 @@ const training: ReadonlyArray<Check> = [
       }
       yield* result(probe, later, decoders.optimStep)
     })),
-  check("a resend is recognised", (probe, known) =>
+  option("a resend is recognised", (probe, known) =>
     Effect.gen(function*() {
       const send = (modelId: ModelId, seqId: number) => probe.call(Api.optimStep, step(modelId, seqId))
       const once = yield* next(known, send)
@@ -139,11 +160,11 @@ const training: ReadonlyArray<Check> = [
       yield* result(probe, twice, decoders.optimStep)
       // The next number is still the next.
       yield* result(probe, yield* pass(probe, known, { forwardOnly: true }), decoders.pass)
-      return once.requestId === twice.requestId ? "by its number" : "with an id of its own"
+      if (once.requestId !== twice.requestId) return yield* no("the resend was accepted as an operation of its own")
     })),
   option("a failed operation", (probe, known) =>
     Effect.gen(function*() {
-      const future = yield* pass(probe, known, { data: [datum([2_000_000_000, 1, 2])] })
+      const future = yield* pass(probe, known, { data: [datum([2_000_000_000, 1, 2])], forwardOnly: true })
       const settled = yield* probe.settle(future.requestId, decoders.pass)
       if (settled._tag !== "Failed") return yield* no("a token beyond any vocabulary was taken")
       yield* result(probe, yield* pass(probe, known, { forwardOnly: true }), decoders.pass)
@@ -167,15 +188,15 @@ const saveForSampler = Effect.fnUntraced(function*(
 })
 
 const checkpoints: ReadonlyArray<Check> = [
-  check("save state", (probe, known) =>
+  option("save state", (probe, known) =>
     Effect.gen(function*() {
       const future = yield* next(known, (modelId, seqId) =>
         probe.call(Api.saveWeights, new Weights.SaveWeightsRequest({ modelId, seqId, path: "conformance" })))
       const saved = yield* result(probe, future, decoders.save)
-      known.statePath = yield* named(saved.value.path, "weights")
+      known.statePath = yield* named(saved.value.path, "training")
       return known.statePath
     })),
-  check("load state", (probe, known) =>
+  option("load state", (probe, known) =>
     Effect.gen(function*() {
       const path = yield* need(known, "statePath")
       const before = yield* result(probe, yield* pass(probe, known, { forwardOnly: true }), decoders.pass)
@@ -192,9 +213,18 @@ const checkpoints: ReadonlyArray<Check> = [
   check("save for sampling", (probe, known) =>
     Effect.gen(function*() {
       const saved = yield* saveForSampler(probe, known, { path: "conformance" })
-      known.samplerPath = yield* named(saved.value.path, "sampler_weights")
+      known.samplerPath = yield* named(saved.value.path, "sampler")
       return known.samplerPath
     })),
+  option(
+    "sampler paths with a kind",
+    (_, known) =>
+      Effect.flatMap(
+        need(known, "samplerPath"),
+        (path) =>
+          path.includes("/sampler_weights/") ? Effect.void : no(`${path} instead of tinker://RUN/sampler_weights/NAME`)
+      )
+  ),
   option("hand weights to a sampler", (probe, known) =>
     Effect.gen(function*() {
       const saved = yield* saveForSampler(probe, known, { samplingSessionSeqId: known.samplers++ })
@@ -215,7 +245,7 @@ const sampling: ReadonlyArray<Check> = [
   ),
   check("sample", (probe, known) =>
     Effect.gen(function*() {
-      const { future, protobuf, value } = yield* sample(probe, known, 0, { numSamples: 2 })
+      const { protobuf, value } = yield* sample(probe, known, 0, { numSamples: 2 })
       if (value.sequences.length !== 2) return yield* no(`2 samples were asked for, ${value.sequences.length} given`)
       for (const { logprobs, tokens } of value.sequences) {
         if (tokens.length === 0 || tokens.length > 3) {
@@ -225,18 +255,31 @@ const sampling: ReadonlyArray<Check> = [
           return yield* no(`${logprobs.length} logprobs for ${tokens.length} tokens`)
         }
       }
-      const ids = future.sampleSequenceIds
-      // Without them the official client fails.
-      if (ids?.length !== 2) return yield* no(`the receipt names ${ids?.length ?? 0} of the 2 sequences`)
       return `result in ${how(protobuf)}`
     })),
-  check("log probabilities", (probe, known) =>
+  option("names of sequences", (probe, known) =>
     Effect.gen(function*() {
-      const { promptLogprobs } = (yield* sample(probe, known, 1, { promptLogprobs: true })).value
+      const ids = (yield* sample(probe, known, 1, { numSamples: 2 })).future.sampleSequenceIds
+      if (ids?.length !== 2) return yield* no(`the receipt names ${ids?.length ?? 0} of the 2 sequences`)
+    })),
+  option("log probabilities", (probe, known) =>
+    Effect.gen(function*() {
+      const { promptLogprobs } = (yield* sample(probe, known, 2, { promptLogprobs: true })).value
+      const count = promptLogprobs?.length ?? 0
+      // The first token has none, and its place may be missing.
+      if (count !== tokens.length && count !== tokens.length - 1) {
+        return yield* no(`${count} logprobs for a prompt of ${tokens.length} tokens`)
+      }
+      if (promptLogprobs?.some((logprob, i) => i > 0 && !(logprob <= 0)) === true) {
+        return yield* no("a logprob above zero")
+      }
+    })),
+  option("log probabilities at their tokens", (probe, known) =>
+    Effect.gen(function*() {
+      const { promptLogprobs } = (yield* sample(probe, known, 3, { promptLogprobs: true })).value
       if (promptLogprobs?.length !== tokens.length) {
         return yield* no(`${promptLogprobs?.length ?? 0} logprobs for a prompt of ${tokens.length} tokens`)
       }
-      if (promptLogprobs.subarray(1).some((logprob) => !(logprob <= 0))) return yield* no("a logprob above zero")
     })),
   option("one poll for all samples", (probe, known) =>
     Effect.gen(function*() {
@@ -284,20 +327,21 @@ const errors: ReadonlyArray<Check> = [
     "an unknown model is refused",
     (probe) => refused(probe.ask(Api.optimStep, step(ModelId.make("no-such:train:0"), 1)), 400, 404)
   ),
-  check("a body that is no JSON is refused", (probe) =>
+  option("a body that is no JSON is refused", (probe) =>
     refused(
       probe.send("POST", Api.optimStep.path, { body: "{", headers: { "content-type": "application/json" } }),
       400,
       422
     )),
-  check("a poll for nothing is refused", (probe) =>
+  option("a poll for nothing is refused", (probe) =>
     refused(
-      probe.ask(Api.retrieveFuture, { requestId: "no-such-request", allowMetadataOnly: true }),
+      // Ids are numbers on some servers.
+      probe.ask(Api.retrieveFuture, { requestId: "999999999", allowMetadataOnly: true }),
       400,
       404,
       410
     )),
-  check("an unknown path is not found", (probe) => refused(probe.send("GET", "/api/v1/no_such_path"), 404))
+  option("an unknown path is not found", (probe) => refused(probe.send("GET", "/api/v1/no_such_path"), 404))
 ]
 
 /** A call that only has to be understood. */
@@ -339,6 +383,17 @@ const rest: ReadonlyArray<Check> = [
       const tinkerPath = yield* need(known, "statePath")
       const info = yield* probe.call(Api.weightsInfo, new Weights.WeightsInfoRequest({ tinkerPath }))
       if (info.baseModel !== known.model) return yield* no(`its base model is said to be ${info.baseModel}`)
+    })),
+  option("archive of a checkpoint", (probe, known) =>
+    Effect.gen(function*() {
+      const path = parts(yield* need(known, "samplerPath"))
+      const bare = { ...path, checkpointId: CheckpointId.make(path.checkpointId.replace(/^.*\//, "")) }
+      const ask = (checkpoint: Api.CheckpointRequest) => probe.ask(Api.checkpointArchive, checkpoint)
+      const found = (answer: Answer) => answer.status < 400
+      const first = yield* ask(path)
+      if (found(first)) return
+      if (found(yield* ask(bare))) return "under its bare name"
+      return yield* no(complaint(first))
     })),
   option("list sessions", (probe, known) =>
     Effect.gen(function*() {

@@ -197,6 +197,10 @@ export const make = (options: {
         if (polled._tag === "None") return { _tag: "Waiting" as const }
         const answer = polled.value
         if (answer.status === 408) continue
+        // Some servers say so with the status instead of a body that says it.
+        if (answer.status === 400 && typeof Object(answer.json).detail === "string") {
+          return { _tag: "Failed" as const, error: complaint(answer), category: "unknown" }
+        }
         if (!ok(answer)) return yield* new No({ reason: `the poll: ${complaint(answer)}` })
         const protobuf = answer.contentType.includes("protobuf")
         const classified = Future.classify(answer.json)

@@ -3,11 +3,14 @@
  *
  * @since 0.1.0
  */
+import * as Checkpoint from "effect-tinker/Checkpoint"
 import * as Datum from "effect-tinker/Datum"
 import { LoraConfig } from "effect-tinker/LoraConfig"
+import * as Loss from "effect-tinker/Loss"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as Optimizer from "effect-tinker/Optimizer"
 import * as Api from "effect-tinker/wire/Api"
+import * as Endpoint from "effect-tinker/wire/Endpoint"
 import * as ForwardBackward from "effect-tinker/wire/ForwardBackward"
 import type * as Future from "effect-tinker/wire/Future"
 import type { SamplingSessionId, SessionId } from "effect-tinker/wire/Id"
@@ -36,6 +39,8 @@ export interface Known {
   samplerPath: string | undefined
   samplingSessionId: SamplingSessionId | undefined
   loss: number | undefined
+  /** The form of a pass: as clients choose it. */
+  form: "protobuf" | "json"
 }
 
 /** @internal */
@@ -104,33 +109,43 @@ export const next = <A, E>(known: Known, send: (modelId: ModelId, seqId: number)
     })
   })
 
+const forwardBackwardJson = Endpoint.withBodyOf(Api.forwardBackward, Api.forward)
+
 /** The next operation of the model is a pass. @internal */
 export const pass = (
   probe: Probe,
   known: Known,
-  options: { readonly forwardOnly?: boolean; readonly data?: ReadonlyArray<Datum.Datum> } = {}
+  options: {
+    readonly forwardOnly?: boolean
+    readonly data?: ReadonlyArray<Datum.Datum>
+    readonly form?: Known["form"]
+  } = {}
 ) =>
-  next(known, (modelId, seqId) =>
-    probe.call(Api.forwardBackward, {
-      modelId,
-      seqId,
-      data: options.data ?? [datum()],
-      lossFn: "cross_entropy",
-      forwardOnly: options.forwardOnly ?? false
-    }))
+  next(known, (modelId, seqId) => {
+    const { data = [datum()], form = known.form, forwardOnly = false } = options
+    const endpoint = form === "protobuf"
+      ? Api.forwardBackward
+      : forwardOnly
+      ? Api.forward
+      : forwardBackwardJson
+    return probe.call(endpoint, { modelId, seqId, data, lossFn: "cross_entropy", forwardOnly })
+  })
 
 /** @internal */
 export const step = (modelId: ModelId, seqId: number) =>
   Optimizer.optimStepRequest({ modelId, seqId, params: new Optimizer.AdamParams({ learningRate: 1e-4 }) })
 
-/** @internal */
-export const scored = ({ lossFnOutputs, metrics }: ForwardBackward.Output): Effect.Effect<number, No> => {
-  const loss = metrics["loss:sum"]
-  if (loss === undefined) return no(`no loss:sum among the metrics ${Object.keys(metrics).join(", ")}`)
+/** The loss of a pass over one example, from the metrics or from the outputs. @internal */
+export const scored = (output: ForwardBackward.Output): Effect.Effect<number, No> => {
+  const { lossFnOutputs } = output
   const logprobs = lossFnOutputs[0]?.["logprobs"]
-  return lossFnOutputs.length !== 1 || logprobs?.shape[0] !== tokens.length - 1
-    ? no(`one example of ${tokens.length - 1} targets gave ${lossFnOutputs.length} outputs of shape ${logprobs?.shape}`)
-    : Effect.succeed(loss)
+  if (lossFnOutputs.length !== 1 || logprobs?.shape[0] !== tokens.length - 1) {
+    return no(
+      `one example of ${tokens.length - 1} targets gave ${lossFnOutputs.length} outputs of shape ${logprobs?.shape}`
+    )
+  }
+  const { sum } = Loss.summarize(output, [datum()])
+  return Number.isFinite(sum) ? Effect.succeed(sum) : no(`the loss is ${sum}`)
 }
 
 /** @internal */
@@ -185,17 +200,25 @@ export const sample = Effect.fnUntraced(function*(
 /** @internal */
 export const how = (protobuf: boolean) => protobuf ? "protobuf" : "JSON"
 
-/** The parts of `tinker://RUN/KIND/NAME`. @internal */
-export const parts = (path: string) => {
-  const [, run = "", id = ""] = /^tinker:\/\/([^/]+)\/([^/]+\/[^/]+)$/.exec(path) ?? []
-  return { trainingRunId: ModelId.make(run), checkpointId: CheckpointId.make(id) }
-}
+/** The parts of a path, with the kind of the checkpoint or without. @internal */
+export const parts = (path: string) =>
+  Either.match(Checkpoint.parsePath(path), {
+    onLeft: () => ({ trainingRunId: ModelId.make("none"), checkpointId: CheckpointId.make("none") }),
+    onRight: ({ checkpointId, trainingRunId }) => ({ trainingRunId, checkpointId })
+  })
 
-/** @internal */
-export const named = (path: string | undefined, kind: string): Effect.Effect<string, No> =>
-  path?.startsWith("tinker://") === true && path.includes(`/${kind}/`)
-    ? Effect.succeed(path)
-    : no(`expected tinker://RUN/${kind}/NAME, got ${path}`)
+/** A path of the kind that was saved. @internal */
+export const named = (
+  path: string | undefined,
+  type: Checkpoint.ParsedPath["checkpointType"]
+): Effect.Effect<string, No> =>
+  Either.match(Checkpoint.parsePath(path ?? ""), {
+    onLeft: ({ description }) => no(description ?? `${path} is not a path`),
+    onRight: (parsed) =>
+      parsed.checkpointType === type
+        ? Effect.succeed(parsed.tinkerPath)
+        : no(`${path} is of kind ${parsed.checkpointType}, not ${type}`)
+  })
 
 /** Finds something in a list, or says what was there. @internal */
 export const listed = (ids: ReadonlyArray<string>, id: string): Effect.Effect<void, No> =>

@@ -62,6 +62,7 @@ const sentences: {
   Authentication: ["The server rejected the API key", "Run `tinker auth login`, or correct TINKER_API_KEY."],
   PermissionDenied: ["Permission denied", "Ask the owner of the resource or an admin of your organization for access."],
   NotFound: ["Not found", "Check the id: `tinker run list` and `tinker checkpoint list` show what there is."],
+  Unsupported: ["This server does not offer that", "`tinker conformance` shows what it offers."],
   Conflict: [
     "The request conflicts with the current state",
     "Look at it with the matching `info` command, then decide."
@@ -134,7 +135,11 @@ const describe = (error: unknown): Report => {
   }
   if (TinkerError.isTinkerError(error)) {
     const [what, general] = sentences[error._tag]
-    const advice = error._tag === "NotFound" && /session|sampler/i.test(error.method) ? sessions : general
+    const advice = error._tag === "NotFound" && /session|sampler/i.test(error.method)
+      ? sessions
+      : error._tag === "Unsupported" && error.method === "listUserCheckpoints"
+      ? "Name a run: `tinker checkpoint list --run-id RUN`; `tinker run list` shows them."
+      : general
     const description = error.description === undefined ? "" : `: ${oneLine(error.description)}`
     return { what: `${what}${facts(error)}${description}`, advice, exitCode: error._tag === "InvalidInput" ? 2 : 1 }
   }

@@ -52,10 +52,11 @@ const everything = Effect.gen(function*() {
 })
 
 const withVersion = Effect.fnUntraced(function*(version: string) {
+  // Each against a server of its time: JSON alone before 0.25.
   const python = yield* Python.makeVersion(version)
   let interrupted = 0
   let heldBack = 0
-  const running = yield* serve({ hold: "300 millis" })
+  const running = yield* serve({ hold: "300 millis", profile: version.startsWith("0.24.") ? "0.24" : "0.36" })
   const { baseUrl } = yield* NodeTinkerLocal.listen({
     ...running.server,
     handle: (request) =>

@@ -163,7 +163,7 @@ export const weights: Suite = {
         BadArgument: (error) => new Differs({ suite: name, differences: [`files: ${error.message}`] }),
         InvalidFile: (error) => new Differs({ suite: name, differences: [`ours: ${error.message}`] }),
         AdapterMismatch: (error) => new Differs({ suite: name, differences: [`ours: ${error.message}`] }),
-        Unsupported: (error) => new Differs({ suite: name, differences: [`ours: ${error.message}`] }),
+        UnsupportedFormat: (error) => new Differs({ suite: name, differences: [`ours: ${error.message}`] }),
         OutputExists: (error) => new Differs({ suite: name, differences: [`ours: ${error.message}`] })
       })
     )

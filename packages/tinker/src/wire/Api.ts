@@ -72,6 +72,7 @@ export const all: ReadonlyArray<Endpoint.Plain> = [
   Training.createModel,
   Training.unloadModel,
   Training.forwardBackward,
+  Training.forward,
   Training.optimStep,
   Training.saveWeights,
   Training.loadWeights,

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { lenient, required, strict, withDefault } from "../internal/wire/json.js"
+import { lenient, optional, required, strict, withDefault } from "../internal/wire/json.js"
 
 const flag = <const K extends string>(key: K, value: boolean) => withDefault(Schema.Boolean, key, () => value)
 const int = <const K extends string>(key: K, value: number) => withDefault(Schema.Int, key, () => value)
@@ -36,6 +36,10 @@ export class ClientConfig extends Schema.Class<ClientConfig>("effect-tinker/Clie
   inflightResponseBytesSemaphoreSize: int("inflight_response_bytes_semaphore_size", 50 * 1024 * 1024),
   /** Send the chunks of one pass in parallel. Defaults to `true`. */
   parallelFwdbwdChunks: flag("parallel_fwdbwd_chunks", true),
+  /** Send passes as protobuf: asked by servers from the time when that was a choice, before 0.25. */
+  protoWriteFwdbwd: optional(Schema.Boolean, "proto_write_fwdbwd"),
+  /** Send forward passes as protobuf as well, to the same place. From the same time. */
+  fwdViaFwdbwd: optional(Schema.Boolean, "fwd_via_fwdbwd"),
   /** Compress forward/backward requests with zstd. Defaults to `false`. */
   protoCompressFwdbwd: flag("proto_compress_fwdbwd", false),
   /** Most datums in one chunk. Defaults to 1024. */

@@ -322,3 +322,21 @@ export const makeBody = <Request, Response>(
       decodeRequest: (encoded) => settings.request.decode(encoded.body, encoded.contentType)
     }
   )
+
+/**
+ * An endpoint whose requests are written as those of another: `forwardBackward` in the JSON of `forward`, for servers of
+ * the era before protobuf.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const withBodyOf = <Request, Response>(
+  self: Endpoint<Request, Response>,
+  other: Endpoint<Request, Response>
+): Endpoint<Request, Response> => ({
+  ...self,
+  compress: other.compress,
+  headers: other.headers,
+  encodeRequest: other.encodeRequest,
+  decodeRequest: other.decodeRequest
+})

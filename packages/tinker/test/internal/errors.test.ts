@@ -34,6 +34,10 @@ const rows: ReadonlyArray<Row> = [
   { status: 403, tag: "PermissionDenied", ...final },
   { status: 404, tag: "NotFound", ...final },
   { status: 405, tag: "BadRequest", ...final },
+  // a router that has no such route, as opposed to a handler that has no such object
+  { status: 404, body: "{\"detail\":\"Not Found\"}", tag: "Unsupported", ...final },
+  { status: 405, body: "{\"detail\":\"Method Not Allowed\"}", tag: "Unsupported", ...final },
+  { status: 501, tag: "Unsupported", ...final },
   { status: 408, tag: "Unavailable", ...retried },
   { status: 409, tag: "Conflict", delay: first, but: { poll: "none", restRead: "none", restWrite: "none" } },
   { status: 410, tag: "NotFound", tags: { poll: "FutureExpired" }, ...final },

@@ -9,7 +9,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
-import { InvalidFile, Unsupported } from "../WeightsError.js"
+import { InvalidFile, UnsupportedFormat } from "../WeightsError.js"
 import * as format from "./ggufFormat.js"
 
 const TokenizerJson = Schema.parseJson(Schema.Struct({
@@ -57,7 +57,7 @@ export const metadata: (options: {
   readonly preTokenizer: string | undefined
 }) => Effect.Effect<
   Readonly<Record<string, format.Value>>,
-  InvalidFile | Unsupported,
+  InvalidFile | UnsupportedFormat,
   FileSystem.FileSystem | Path.Path
 > = Effect.fnUntraced(function*(options) {
   const fs = yield* FileSystem.FileSystem
@@ -70,11 +70,13 @@ export const metadata: (options: {
     () => invalid("not a byte-level BPE tokenizer")
   )
   if (tokenizer.model.type !== undefined && tokenizer.model.type !== "BPE") {
-    return yield* new Unsupported({ description: `${file}: ${tokenizer.model.type} tokenizers cannot be written yet` })
+    return yield* new UnsupportedFormat({
+      description: `${file}: ${tokenizer.model.type} tokenizers cannot be written yet`
+    })
   }
   const pre = options.preTokenizer ?? preTokenizer(tokenizer.pre_tokenizer)
   if (pre === undefined) {
-    return yield* new Unsupported({
+    return yield* new UnsupportedFormat({
       description: `${file}: its pre-tokenizer has no known name in llama.cpp; give one as \`preTokenizer\``
     })
   }

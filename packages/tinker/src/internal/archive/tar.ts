@@ -210,6 +210,8 @@ export const makeReader = (limits: Limits): TarReader => {
     if (sparse || !["0", "\0", "5", "7"].includes(kind)) {
       return { reason: "unsupported", description: `a member has the unsupported type ${JSON.stringify(kind)}`, entry }
     }
+    // The directory that everything lies in, as some writers name it: there is nothing to make.
+    if (kind === "5" && size === 0 && /^[./]*$/.test(entry) && !entry.includes("..")) return undefined
     const path = safePath(entry)
     if (isRefusal(path)) return path
     const key = path.join("/")

@@ -156,7 +156,7 @@ const isPassing = (error: TinkerError.TinkerError): boolean =>
 
 /** There is nobody who wants to know. */
 const isUnwanted = (error: TinkerError.TinkerError): boolean =>
-  error._tag === "NotFound" || error.status === 405 || error.status === 501
+  error._tag === "NotFound" || error._tag === "Unsupported"
 
 /**
  * Reports what the transport's observers see until the scope closes, which sends what is left within

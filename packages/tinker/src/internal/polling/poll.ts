@@ -145,6 +145,7 @@ const ask = <A>(
     from,
     slot,
     requestId,
+    timeout: api.traits.pollTimeout(),
     headers: iteration === 0 && roundtrip === 0
       ? firstOf(requestType, accept)
       : headersOf(requestType, accept, iteration, roundtrip)
@@ -348,7 +349,7 @@ const waitFrom = <A>(
       onFailure: (error): Effect.Effect<Responded, TinkerError.TinkerError> => {
         // Not a failure: the request was held as long as the server holds one.
         if (error.status === 408) return Effect.succeed({ _tag: "Held", sent, body: error.body })
-        return error.status === 400 && api.config.compatibility.failedFutureIsBadRequest
+        return error.status === 400 && api.traits.failedFutureIsBadRequest()
           ? Effect.succeed({ _tag: "Refused", sent, error })
           : Effect.fail(error)
       }

@@ -162,6 +162,36 @@ const whoami: (caller: Caller) => Call<Account.WhoamiResponse> = Effect.fnUntrac
 }, Errors.toRequestError)
 
 // -----------------------------------------------------------------------------
+// Checkpoints by name.
+// -----------------------------------------------------------------------------
+
+const nameOf = (checkpointId: string): string => checkpointId.slice(checkpointId.indexOf("/") + 1)
+
+/**
+ * Under the id of the checkpoint, `KIND/NAME`, and under its bare name where a server has no such route: SkyRL, whose
+ * routes have one segment for it. The tenant remembers. For reading alone: a bare name may be that of two kinds.
+ */
+const byItsName = <A>(
+  { traits }: ApiClient.Service,
+  { checkpointId }: Checkpoint.ParsedPath,
+  call: (checkpointId: Id.CheckpointId) => Effect.Effect<A, TinkerError.TinkerError>
+): Effect.Effect<A, TinkerError.TinkerError> =>
+  Effect.suspend(() => {
+    const bare = Id.CheckpointId.make(nameOf(checkpointId))
+    if (bare === checkpointId || traits.hasBareNames()) return call(bare)
+    return Effect.catchTag(call(checkpointId), "Unsupported", (error) =>
+      call(bare).pipe(
+        Effect.tap(() => traits.foundBareNames()),
+        Effect.catchTag("Unsupported", () => error)
+      ))
+  })
+
+/** Whether a listed checkpoint is the one of a path, which may lack the kind. */
+const isAt = (checkpoint: Checkpoint.Checkpoint, path: Checkpoint.ParsedPath): boolean =>
+  checkpoint.tinkerPath === path.tinkerPath ||
+  (checkpoint.checkpointType === path.checkpointType && nameOf(checkpoint.checkpointId) === nameOf(path.checkpointId))
+
+// -----------------------------------------------------------------------------
 // Archive URLs.
 // -----------------------------------------------------------------------------
 
@@ -175,13 +205,18 @@ const archiveUrl: (
   caller: Caller,
   path: Checkpoint.ParsedPath
 ) => Call<Checkpoint.CheckpointArchiveUrlResponse> = Effect.fnUntraced(
-  function*({ begin, via }, { checkpointId, trainingRunId }) {
+  function*({ begin, via }, path) {
     const from = { module, method: "getCheckpointArchiveUrl" }
     yield* begin
-    const answer = yield* via.response(Api.checkpointArchive, { checkpointId, trainingRunId }, {
-      from,
-      headers: { accept: "application/json" }
-    })
+    const answer = yield* byItsName(
+      via,
+      path,
+      (checkpointId) =>
+        via.response(Api.checkpointArchive, { checkpointId, trainingRunId: path.trainingRunId }, {
+          from,
+          headers: { accept: "application/json" }
+        })
+    )
     if (answer.status < 300) {
       return yield* Either.mapLeft(
         Api.checkpointArchive.response.decode(answer.body, answer.headers["content-type"]),
@@ -338,9 +373,9 @@ export const make = (via: ApiClient.Service): Service => {
       ),
     listCheckpoints,
     getCheckpoint: Effect.fnUntraced(function*(tinkerPath) {
-      const { trainingRunId } = yield* checkPath("getCheckpoint", tinkerPath)
-      const { checkpoints } = yield* listCheckpoints(trainingRunId)
-      const found = checkpoints.find((checkpoint) => checkpoint.tinkerPath === tinkerPath)
+      const path = yield* checkPath("getCheckpoint", tinkerPath)
+      const { checkpoints } = yield* listCheckpoints(path.trainingRunId)
+      const found = checkpoints.find((checkpoint) => isAt(checkpoint, path))
       return found ?? (yield* new TinkerError.NotFound({
         module,
         method: "getCheckpoint",

@@ -209,6 +209,29 @@ export const unanswered = (request: Sample.SampleRequest, response: Sample.Sampl
   return undefined
 }
 
+const isAllText = (prompt: ModelInput): boolean => prompt.chunks.every((chunk) => chunk.type === "encoded_text")
+
+/**
+ * Logprobs of the prompt without the first token, which has none, moved back to their tokens: some servers leave it out
+ * instead of sending a null. `undefined` where nothing is to be moved.
+ *
+ * @internal
+ */
+export const aligned = (
+  { prompt }: Sample.SampleRequest,
+  response: Sample.SampleResponse
+): Sample.SampleResponse | undefined => {
+  const { promptLogprobs } = response
+  if (promptLogprobs === undefined || !isAllText(prompt)) return undefined
+  let tokens = 0
+  for (const chunk of prompt.chunks) if (chunk.type === "encoded_text") tokens += chunk.tokens.length
+  if (tokens === 0 || promptLogprobs.length !== tokens - 1) return undefined
+  const moved = new Float32Array(tokens)
+  moved[0] = Number.NaN
+  moved.set(promptLogprobs, 1)
+  return instance(Sample.SampleResponse.prototype, { ...response, promptLogprobs: moved })
+}
+
 /**
  * Sequences with the names the server gave them when it accepted the request; the result does not repeat them.
  *

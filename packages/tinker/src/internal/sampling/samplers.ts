@@ -13,6 +13,7 @@ import * as Api from "../../wire/Api.js"
 import type { SamplingSessionId, SessionId } from "../../wire/Id.js"
 import { CreateSamplingSessionRequest } from "../../wire/Sampler.js"
 import * as Observer from "../observability/observer.js"
+import * as SharedConfig from "../session/clientConfig.js"
 import * as Session from "../session/session.js"
 import type { ServiceContext } from "../session/session.js"
 import * as Errors from "../transport/errors.js"
@@ -94,6 +95,7 @@ export const make: (
   }
   const sessionId = yield* service.sessionId
   const { api, nextSamplingSessionSeqId } = service
+  if (baseModel !== undefined) yield* SharedConfig.checkBaseModel(api, from("make"), baseModel)
   const { samplingSessionId } = yield* Observer.reported(
     api.emit,
     api.call(

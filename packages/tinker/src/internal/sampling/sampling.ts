@@ -316,10 +316,20 @@ export const make: (
       sample: InProgress
     ) => {
       sample.accepted = undefined
-      const missing = SampleRequest.unanswered(request, response)
+      const moved = SampleRequest.aligned(request, response)
+      const missing = SampleRequest.unanswered(request, moved ?? response)
       let tokens = 0
       for (const sequence of response.sequences) tokens += sequence.tokens.length
       Observer.tokensOut(tokens)
+      if (missing === undefined && moved !== undefined) {
+        return Effect.as(
+          api.traits.note(
+            "promptLogprobs",
+            "The server leaves out the first token's place among prompt logprobs; they are moved back to their tokens"
+          ),
+          SampleRequest.named(moved, receipt)
+        )
+      }
       return missing === undefined
         ? Effect.succeed(SampleRequest.named(response, receipt))
         : new TinkerError.MalformedResponse({ ...sample.from, requestId: receipt.requestId, description: missing })

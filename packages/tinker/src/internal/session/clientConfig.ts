@@ -1,12 +1,13 @@
 /**
- * The server's client configuration, fetched and applied once per tenant.
+ * What a server says about itself before anything is trained: its client configuration, applied once per tenant, and the
+ * models it offers.
  *
  * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { wireVersion } from "../../TinkerConfig.js"
-import type * as TinkerError from "../../TinkerError.js"
+import * as TinkerError from "../../TinkerError.js"
 import * as Api from "../../wire/Api.js"
 import { ClientConfig, ClientConfigRequest } from "../../wire/ClientConfig.js"
 import * as Admission from "../transport/admission.js"
@@ -23,14 +24,20 @@ export interface Budgets {
 
 const defaults = new ClientConfig()
 
-const key: Tenants.SharedKey<
-  Budgets & { readonly once: Admission.FifoSemaphore; config: ClientConfig | undefined }
-> = {
+interface Shared extends Budgets {
+  readonly once: Admission.FifoSemaphore
+  config: ClientConfig | undefined
+  /** Names of the models on offer. */
+  offered: ReadonlyArray<string> | undefined
+}
+
+const key: Tenants.SharedKey<Shared> = {
   make: () => ({
     inflight: Admission.makeByteBudget(defaults.inflightResponseBytesSemaphoreSize),
     dispatch: Admission.makeByteBudget(defaults.fwdbwdDispatchBytesSemaphoreSize),
     once: Admission.makeSemaphore(1),
-    config: undefined
+    config: undefined,
+    offered: undefined
   })
 }
 
@@ -51,11 +58,11 @@ export const configure = (
   const request = new ClientConfigRequest({ sdkVersion: wireVersion })
   const ask = Effect.gen(function*() {
     if (shared.config !== undefined) return shared.config
-    const config = yield* Effect.catchTag(
-      api.call(Api.clientConfig, request, options),
-      "NotFound",
-      () => Effect.succeed(defaults)
-    )
+    const config = yield* Effect.catchTags(api.call(Api.clientConfig, request, options), {
+      NotFound: () => Effect.succeed(defaults),
+      Unsupported: () => Effect.succeed(defaults)
+    })
+    api.traits.foundFlags(config)
     yield* shared.inflight.resize(config.inflightResponseBytesSemaphoreSize)
     yield* shared.dispatch.resize(config.fwdbwdDispatchBytesSemaphoreSize)
     return shared.config = config
@@ -77,3 +84,30 @@ export const configure = (
       })
   )
 }
+
+/**
+ * Fails for a base model that the server does not offer, where the server itself would not: some take any name and train
+ * the one model they have.
+ *
+ * @internal
+ */
+export const checkBaseModel: (
+  api: ApiClient.Service,
+  from: { readonly module: string; readonly method: string },
+  baseModel: string
+) => Effect.Effect<void, TinkerError.InvalidInput> = Effect.fnUntraced(function*(api, from, baseModel) {
+  if (!api.traits.checksBaseModels()) return
+  const shared = api.tenant.shared(key)
+  const offered = shared.offered ?? (yield* api.call(Api.capabilities, {}, { from }).pipe(
+    Effect.map(({ supportedModels }) =>
+      shared.offered = supportedModels.flatMap(({ modelName }) => modelName === undefined ? [] : [modelName])
+    ),
+    // Not to be found out: the server decides.
+    Effect.orElseSucceed((): ReadonlyArray<string> => [])
+  ))
+  if (offered.length === 0 || offered.includes(baseModel)) return
+  return yield* new TinkerError.InvalidInput({
+    ...from,
+    description: `the server does not offer ${JSON.stringify(baseModel)}; it offers ${offered.join(", ")}`
+  })
+})

@@ -20,7 +20,8 @@ import * as TinkerConfig from "../../TinkerConfig.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as Api from "../../wire/Api.js"
 import { ClientConfigRequest, ClientDynamicConfig } from "../../wire/ClientConfig.js"
-import type { SessionId } from "../../wire/Id.js"
+import type { ModelId, SessionId } from "../../wire/Id.js"
+import { UnloadModelRequest } from "../../wire/Model.js"
 import type { FinishReason } from "../../wire/Session.js"
 import { CreateSessionRequest, SessionHeartbeatRequest } from "../../wire/Session.js"
 import * as Logs from "../observability/logs.js"
@@ -47,6 +48,22 @@ const period = Duration.seconds(10)
 /** The first missed beat may be chance; from the second on we speak, at most once a minute. */
 const warnAfter = 15_000
 const warnEvery = 60_000
+
+/** A server that responds and refuses is another problem than one that does not respond. */
+const heartbeatProblem = (error: TinkerError.TinkerError, since: string): string => {
+  const answer = error.description === undefined ? "" : `: ${error.description}`
+  switch (error._tag) {
+    case "NotFound":
+      return `the server does not know it (status ${error.status}${answer}), as after a restart with an empty database; ` +
+        "models in training there are lost, resume from a checkpoint"
+    case "Unsupported":
+      return "the server takes no heartbeats and may end it at any time"
+    default:
+      return `no heartbeat succeeded for ${since} (${
+        error.status === undefined ? error._tag : `status ${error.status}`
+      }${answer}); the server ends it if this continues`
+  }
+}
 
 /**
  * Beats until the server says that the session has ended.
@@ -84,12 +101,8 @@ export const runHeartbeat = Effect.fnUntraced(function*(
     yield* SubscriptionRef.set(health, { _tag: "Failing", duration: Duration.millis(now - alive), error })
     if (now - alive > warnAfter && now - warned >= warnEvery) {
       warned = now
-      yield* Effect.logWarning(
-        `Session ${sessionId}: no heartbeat succeeded for ${
-          Duration.format(Duration.seconds(Math.round((now - alive) / 1000)))
-        }; the service ends the session if this continues`,
-        error.message
-      )
+      const since = Duration.format(Duration.seconds(Math.round((now - alive) / 1000)))
+      yield* Effect.logWarning(`Session ${sessionId}: ${heartbeatProblem(error, since)}`)
     }
   }
 }, (beating) =>
@@ -161,8 +174,10 @@ const reasonOf = (exit: Exit.Exit<unknown, unknown>): FinishReason =>
 export const make: (
   api: ApiClient.Service,
   telemetry: Telemetry.Telemetry,
-  options: ServiceClient.SessionOptions | undefined
-) => Effect.Effect<Session, never, Scope.Scope> = Effect.fnUntraced(function*(api, telemetry, options) {
+  options: ServiceClient.SessionOptions | undefined,
+  /** Those created in the session. */
+  models: ReadonlySet<ModelId>
+) => Effect.Effect<Session, never, Scope.Scope> = Effect.fnUntraced(function*(api, telemetry, options, models) {
   const background = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.sequential)
   const health = yield* SubscriptionRef.make<Health>({ _tag: "NotStarted" })
   const dynamic = yield* Ref.make(Option.none<ClientDynamicConfig>())
@@ -180,13 +195,23 @@ export const make: (
       ...(retry ? {} : { retry: RetryPolicy.never })
     })
 
+  const askDynamic = Effect.suspend(() => {
+    const found = (present: boolean, config: ClientDynamicConfig) => {
+      api.traits.foundDynamicConfig(present)
+      return config
+    }
+    const absent = () => Effect.sync(() => found(false, new ClientDynamicConfig()))
+    return fetchDynamic(true).pipe(
+      Effect.map((config) => found(true, config)),
+      Effect.catchTags({ NotFound: absent, Unsupported: absent })
+    )
+  })
+
   const firstDynamic = Effect.gen(function*() {
     yield* clientConfig
     const known = yield* Ref.get(dynamic)
     if (Option.isSome(known)) return known.value
-    const config = api.config.compatibility.dynamicConfig
-      ? yield* Effect.catchTag(fetchDynamic(true), "NotFound", () => Effect.succeed(new ClientDynamicConfig()))
-      : new ClientDynamicConfig()
+    const config = api.traits.asksDynamicConfig() ? yield* askDynamic : new ClientDynamicConfig()
     yield* Ref.set(dynamic, Option.some(config))
     return config
   })
@@ -232,7 +257,7 @@ export const make: (
     }).pipe(Logs.of("ServiceClient", { sessionId: session }))
     yield* SubscriptionRef.set(health, { _tag: "Alive" })
     yield* Effect.forkIn(runHeartbeat(api, session, health), background)
-    if (api.config.compatibility.dynamicConfig) yield* Effect.forkIn(refresh, background)
+    if (api.traits.asksDynamicConfig()) yield* Effect.forkIn(refresh, background)
     return session
   })
 
@@ -241,13 +266,30 @@ export const make: (
     return session === undefined ? line.take(open) : Effect.succeed(session)
   })
 
+  /** A server that does not know the end of a session keeps its models, and what they occupy, until it times out. */
+  const unload = Effect.suspend(() =>
+    api.traits.unloadsModels()
+      ? Effect.forEach(
+        models,
+        (modelId) =>
+          Effect.ignore(
+            api.call(Api.unloadModel, new UnloadModelRequest({ modelId }), {
+              from: from("finish"),
+              retry: RetryPolicy.never
+            })
+          ),
+        { concurrency: 8, discard: true }
+      )
+      : Effect.void
+  )
+
   const report = (sessionId: SessionId, { detail, reason }: Outcome) =>
-    Effect.tap(
-      api.call(Api.finishSession, { sessionId, reason: { type: reason }, detail }, { from: from("finish") }),
-      () => {
+    api.call(Api.finishSession, { sessionId, reason: { type: reason }, detail }, { from: from("finish") }).pipe(
+      Effect.catchTag("Unsupported", () => unload),
+      Effect.tap(() => {
         reported = true
         telemetry.sessionEnded()
-      }
+      })
     )
 
   const finish: Session["finish"] = (reason, detail) =>

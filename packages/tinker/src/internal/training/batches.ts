@@ -3,6 +3,7 @@ import type { Datum } from "../../Datum.js"
 import type { Chunk, ModelInput } from "../../ModelInput.js"
 import type { TensorData } from "../../TensorData.js"
 import type { Output } from "../../wire/ForwardBackward.js"
+import type { PassForm } from "../transport/traits.js"
 
 // -----------------------------------------------------------------------------
 // Combines the results of a batch's requests into one.
@@ -141,16 +142,19 @@ const tensorBytes = (tensor: TensorData): number =>
   tensor.data.length * (tensor.dtype === "float32" ? 4 : 8) +
   8 * ((tensor.crowIndices?.length ?? 0) + (tensor.colIndices?.length ?? 0))
 
+/** In JSON tensors go dense, and a number takes about ten characters. */
+const tensorJsonBytes = (tensor: TensorData): number => 10 * tensor.shape.reduce((size, length) => size * length, 1)
+
 /**
- * Estimated size of an example in protobuf: its payloads, without the framing.
+ * Estimated size of an example on the wire: its payloads, without the framing.
  *
  * @internal
  */
-export const datumBytes = (datum: Datum): number => {
-  let total = inputBytes(datum.modelInput, 4)
+export const datumBytes = (datum: Datum, form: PassForm = "protobuf"): number => {
+  let total = inputBytes(datum.modelInput, form === "json" ? 10 : 4)
   for (const key in datum.lossFnInputs) {
     const tensor = datum.lossFnInputs[key]
-    if (tensor !== undefined) total += tensorBytes(tensor)
+    if (tensor !== undefined) total += form === "json" ? tensorJsonBytes(tensor) : tensorBytes(tensor)
   }
   return total
 }
@@ -160,6 +164,8 @@ interface Limits {
   readonly maxCount?: number | undefined
   /** Estimated bytes per request; a larger example goes alone. Defaults to 5,000,000. */
   readonly maxBytes?: number | undefined
+  /** Defaults to protobuf. */
+  readonly form?: PassForm | undefined
 }
 
 /** @internal */
@@ -180,7 +186,7 @@ export const split = (data: ReadonlyArray<Datum>, limits?: Limits): ReadonlyArra
   let current: Array<Datum> = []
   let bytes = 0
   for (const datum of data) {
-    const size = datumBytes(datum)
+    const size = datumBytes(datum, limits?.form)
     if (current.length >= maxCount || (current.length > 0 && bytes + size > maxBytes)) {
       batches.push({ data: current, bytes })
       current = []

@@ -17,6 +17,7 @@ import * as Weights from "../../wire/Weights.js"
 import * as Logs from "../observability/logs.js"
 import * as Observer from "../observability/observer.js"
 import * as Poll from "../polling/poll.js"
+import * as SharedConfig from "../session/clientConfig.js"
 import type { ServiceContext } from "../session/session.js"
 import * as Errors from "../transport/errors.js"
 
@@ -98,6 +99,13 @@ export const result = <A>(options: {
     ))
   })
 
+/** @internal */
+export interface Created {
+  readonly modelId: ModelId
+  /** Unless only the server knows it. */
+  readonly baseModel: string | undefined
+}
+
 const created = Poll.fromSchema(CreateModelResponse)
 const loaded = Poll.fromSchema(Weights.LoadWeightsResponse)
 
@@ -105,7 +113,7 @@ const create: (
   service: ServiceContext,
   options: LoraOptions,
   method: string
-) => Effect.Effect<ModelId, TinkerError.TinkerError> = Effect.fnUntraced(function*(service, options, method) {
+) => Effect.Effect<Created, TinkerError.TinkerError> = Effect.fnUntraced(function*(service, options, method) {
   const flags = {
     trainMlp: options.trainMlp ?? true,
     trainAttn: options.trainAttn ?? true,
@@ -122,6 +130,7 @@ const create: (
   const started = yield* Clock.currentTimeMillis
   const sessionId = yield* service.sessionId
   const { api, nextModelSeqId } = service
+  yield* SharedConfig.checkBaseModel(api, from(method), options.baseModel)
   const body = yield* request(method, () =>
     new CreateModelRequest({
       sessionId,
@@ -141,14 +150,14 @@ const create: (
     label: `Creating a model from ${options.baseModel}`,
     decoder: created
   })
-  return answer.modelId
+  return { modelId: answer.modelId, baseModel: options.baseModel }
 })
 
 /** @internal */
 export const lora = (
   service: ServiceContext,
   options: LoraOptions
-): Effect.Effect<ModelId, TinkerError.TinkerError> => create(service, options, "makeLora")
+): Effect.Effect<Created, TinkerError.TinkerError> => create(service, options, "makeLora")
 
 /**
  * One request creates the model and loads it.
@@ -158,7 +167,7 @@ export const lora = (
 export const viaLoadWeights: (
   service: ServiceContext,
   options: StateOptions
-) => Effect.Effect<ModelId, TinkerError.TinkerError> = Effect.fnUntraced(function*(service, options) {
+) => Effect.Effect<Created, TinkerError.TinkerError> = Effect.fnUntraced(function*(service, options) {
   const method = "makeFromState"
   const started = yield* Clock.currentTimeMillis
   const sessionId = yield* service.sessionId
@@ -185,7 +194,10 @@ export const viaLoadWeights: (
     label: `Loading ${options.path}`,
     decoder: loaded
   })
-  return answer.modelId ?? accepted.modelId ?? ModelId.make(`${sessionId}:train:${modelSeqId}`)
+  return {
+    modelId: answer.modelId ?? accepted.modelId ?? ModelId.make(`${sessionId}:train:${modelSeqId}`),
+    baseModel: options.baseModel
+  }
 })
 
 /**
@@ -196,7 +208,7 @@ export const viaLoadWeights: (
 export const likeCheckpoint: (
   service: ServiceContext,
   options: StateOptions
-) => Effect.Effect<ModelId, TinkerError.TinkerError> = Effect.fnUntraced(function*(service, options) {
+) => Effect.Effect<Created, TinkerError.TinkerError> = Effect.fnUntraced(function*(service, options) {
   const method = "makeFromState"
   const { api } = service
   const secret = token(options.weightsAccessToken)

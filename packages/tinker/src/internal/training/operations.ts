@@ -28,6 +28,7 @@ import * as Batches from "./batches.js"
 import { combine } from "./batches.js"
 import * as Creation from "./creation.js"
 import * as Losses from "./losses.js"
+import * as Passes from "./passes.js"
 import * as Submission from "./submission.js"
 import * as Unobserved from "./unobserved.js"
 
@@ -216,6 +217,13 @@ const combined = (outputs: ReadonlyArray<ForwardBackward.Output>): ForwardBackwa
   return only === undefined || rest.length > 0 ? all : { ...all, metrics: { ...only.metrics, ...all.metrics } }
 }
 
+/** Some servers send the losses of the tokens and leave their sum to the client. */
+const withLoss = (output: ForwardBackward.Output, data: ReadonlyArray<Datum.Datum>): ForwardBackward.Output => {
+  if (output.metrics["loss:sum"] !== undefined) return output
+  const { sum } = Loss.summarize(output, data)
+  return Number.isNaN(sum) ? output : { ...output, metrics: { ...output.metrics, "loss:sum": sum } }
+}
+
 const toParams = (input: OptimizerInput): Optimizer.OptimizerParams => {
   if (input instanceof Optimizer.AdamParams || input instanceof Optimizer.DimuonParams || isOther(input)) return input
   const given: Record<string, number> = {}
@@ -244,6 +252,15 @@ const problemOf = (params: Optimizer.OptimizerParams): string | undefined => {
     nonNegative("gradClipNorm", params.gradClipNorm)
 }
 
+/** The first of these tokens that the model does not have. */
+const tokenBeyond = (tokens: ArrayLike<number | bigint>, size: number): number | undefined => {
+  for (let i = 0; i < tokens.length; i++) {
+    const token = Number(tokens[i])
+    if (token < 0 || token >= size) return token
+  }
+  return undefined
+}
+
 const placeholder = Either.getOrThrow(Datum.fromTokens([0, 0], { weights: [0, 0] }))
 
 type LossInput = string | { readonly name: unknown; readonly config: ForwardBackward.LossConfig | undefined }
@@ -265,7 +282,12 @@ interface Pass {
 export const make: (options: {
   readonly service: ServiceContext
   readonly modelId: ModelId
-}) => Effect.Effect<TrainingClient.Service, never, Scope.Scope> = Effect.fnUntraced(function*({ modelId, service }) {
+  readonly baseModel: string | undefined
+}) => Effect.Effect<TrainingClient.Service, never, Scope.Scope> = Effect.fnUntraced(function*({
+  baseModel,
+  modelId,
+  service
+}) {
   const { api, budgets, nextSamplingSessionSeqId } = service
   const unobserved = yield* Unobserved.make(modelId)
   const line = yield* Submission.make({
@@ -276,10 +298,18 @@ export const make: (options: {
     attributes: { "tinker.model_id": modelId },
     // The smallest forward pass there is. Under a key of its own: it is not the request whose number it takes.
     placeholder: (seqId) =>
-      api.call(
-        Api.forwardBackward,
+      Passes.send(
+        api,
+        {
+          call: (endpoint, request, method, options) =>
+            api.call(endpoint, request, {
+              ...options,
+              from: from(method),
+              idempotencyKey: `effect-tinker-${modelId}-${seqId}-placeholder`
+            })
+        },
         { modelId, seqId, data: [placeholder], lossFn: "cross_entropy", lossFnConfig: undefined, forwardOnly: true },
-        { from: from("submit"), idempotencyKey: `effect-tinker-${modelId}-${seqId}-placeholder` }
+        "submit"
       )
   })
   const saving = makeSaving({ line, modelId, nextSamplingSessionSeqId })
@@ -294,15 +324,29 @@ export const make: (options: {
     forwardOnly: pass.forwardOnly
   })
 
+  const vocabularySize = baseModel === undefined ? undefined : api.traits.vocabularySize(baseModel)
+
+  const beyondVocabulary = (data: ReadonlyArray<Datum.Datum>): string | undefined => {
+    if (vocabularySize === undefined) return undefined
+    for (const [i, { lossFnInputs, modelInput }] of data.entries()) {
+      const text = modelInput.chunks.flatMap((chunk) => chunk.type === "encoded_text" ? [chunk.tokens] : [])
+      const token = [...text, lossFnInputs["target_tokens"]?.data ?? []]
+        .map((tokens) => tokenBeyond(tokens, vocabularySize)).find((token) => token !== undefined)
+      if (token !== undefined) return `token ${token} of datum ${i} is beyond the vocabulary of ${vocabularySize}`
+    }
+    return undefined
+  }
+
   /** What can be found wrong with a batch is found before it has a number. */
   const prepare = Effect.fnUntraced(function*(pass: Pass) {
     if (pass.data.length === 0) return yield* invalid(pass.method, "no data")
-    const problem = Loss.problem(pass.data, pass.lossFn)
+    const problem = Loss.problem(pass.data, pass.lossFn) ?? beyondVocabulary(pass.data)
     if (problem !== undefined) return yield* invalid(pass.method, problem)
     const config = yield* service.clientConfig
     const batches = Batches.split(pass.data, {
       maxCount: config.fwdbwdMaxChunkLen,
-      maxBytes: config.fwdbwdMaxChunkBytesCount
+      maxBytes: config.fwdbwdMaxChunkBytesCount,
+      form: api.traits.passForm(pass.forwardOnly)
     })
     if (config.parallelFwdbwdChunks && batches.length > 1) {
       for (const { data } of batches) {
@@ -330,12 +374,12 @@ export const make: (options: {
         attributes: { "tinker.tokens": tokens, "tinker.data": pass.data.length, "tinker.loss": pass.lossFn }
       },
       batches.map(({ bytes, data }) => (seqId: number) =>
-        budgets.dispatch.withBytes(bytes)(on.call(Api.forwardBackward, request(pass, data, seqId), pass.method))
+        budgets.dispatch.withBytes(bytes)(Passes.send(api, on, request(pass, data, seqId), pass.method))
       ),
       parallel
     ).pipe(Effect.map((futures) => {
       Observer.tokensIn(requestType, tokens)
-      return TinkerFuture.map(TinkerFuture.all(futures), combined)
+      return TinkerFuture.map(TinkerFuture.all(futures), (outputs) => withLoss(combined(outputs), pass.data))
     }))
   }
 

@@ -18,6 +18,7 @@ import * as Accepted from "../polling/accepted.js"
 import type * as Poll from "../polling/poll.js"
 import type { ServiceContext } from "../session/session.js"
 import * as Admission from "../transport/admission.js"
+import type * as ApiClient from "../transport/apiClient.js"
 import * as Sequence from "./sequence.js"
 import type * as Unobserved from "./unobserved.js"
 
@@ -67,7 +68,8 @@ export interface Submission {
   readonly call: <Request extends Numbered>(
     endpoint: Endpoint.Endpoint<Request, Future.UntypedFuture>,
     request: Request,
-    method: string
+    method: string,
+    options?: ApiClient.CallOptions
   ) => Effect.Effect<Future.UntypedFuture, TinkerError.TinkerError>
 }
 
@@ -169,8 +171,9 @@ export const make: (options: {
       )
     })
 
-  const call: Submission["call"] = (endpoint, request, method) =>
+  const call: Submission["call"] = (endpoint, request, method, options) =>
     api.call(endpoint, request, {
+      ...options,
       from: { module, method },
       idempotencyKey: `effect-tinker-${request.modelId}-${request.seqId}`,
       onFailed: (error) => {

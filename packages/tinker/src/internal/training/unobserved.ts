@@ -69,6 +69,7 @@ const isOutcome = (error: TinkerError.TinkerError): boolean => {
     case "RequestFailed":
     case "BadRequest":
     case "NotFound":
+    case "Unsupported":
     case "Conflict":
     case "MalformedResponse":
       return !TinkerError.isRetryable(error)

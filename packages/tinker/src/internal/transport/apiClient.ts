@@ -35,6 +35,7 @@ import type * as Errors from "./errors.js"
 import * as Retry from "./retry.js"
 import * as Tenants from "./tenants.js"
 import * as Tokens from "./tokens.js"
+import * as Traits from "./traits.js"
 
 /** @internal */
 export type CallOptions = ApiRequest.CallOptions
@@ -87,6 +88,8 @@ export interface Service {
   /** A message of the server as it may be shown or logged: one line, without our secrets. */
   readonly said: (text: string) => Effect.Effect<string>
   readonly tenant: Tenants.Tenant
+  /** What is known about the server. */
+  readonly traits: Traits.Traits
   readonly tracing: Tracing.Tracing
   /** Listens until the scope closes. */
   readonly observe: (
@@ -125,6 +128,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   observers.add(Observer.listener, { traffic: false })
   const tracing = yield* Tracing.make(config)
   const tenant = yield* tenantOf(config, credentials)
+  const traits = Traits.make(config.compatibility, tenant)
   const retry = Retry.make({ billing: tenant.billing, observers, policies })
   const fixedSecrets = Object.values(config.headers).map(Redacted.value)
   const prepare = ApiRequest.prepare(config)
@@ -142,13 +146,13 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   )
 
   const { exchange, once, open } = Attempt.make({
-    config,
     credentials,
     fixedSecrets,
     isClosed: () => closed,
     observers,
     tenant,
     tracing,
+    traits,
     transport
   })
 
@@ -331,6 +335,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
           ...Option.match(Option.flatten(held), { onNone: () => [], onSome: (key) => [Redacted.value(key)] })
         ])),
     tenant,
+    traits,
     tracing,
     emit: observers.emit,
     configure,

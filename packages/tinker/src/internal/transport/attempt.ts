@@ -13,7 +13,6 @@ import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as Credentials from "../../Credentials.js"
-import type * as TinkerConfig from "../../TinkerConfig.js"
 import * as TinkerError from "../../TinkerError.js"
 import * as TinkerTransport from "../../TinkerTransport.js"
 import * as Logs from "../observability/logs.js"
@@ -23,6 +22,7 @@ import * as ApiRequest from "./apiRequest.js"
 import type { Call } from "./apiRequest.js"
 import * as Errors from "./errors.js"
 import * as Tenants from "./tenants.js"
+import type * as Traits from "./traits.js"
 
 // -----------------------------------------------------------------------------
 // Redirects, followed here because a credential must stay with its origin.
@@ -82,9 +82,10 @@ export const blank = (secrets: ReadonlyArray<string>) => (text: string): string 
   secrets.reduce((result, secret) => secret === "" ? result : result.replaceAll(secret, "<redacted>"), text)
 
 interface Responses {
-  /** Of a complete answer, redirects followed where the endpoint allows it. */
+  /** Of a complete response, redirects followed where the endpoint allows it. */
   readonly settle: (
     call: Call,
+    attempt: number,
     request: TinkerTransport.Request,
     response: TinkerTransport.Response,
     secret: string | undefined
@@ -92,20 +93,22 @@ interface Responses {
   /** Of one whose status says that it failed. */
   readonly fail: (
     call: Call,
+    attempt: number,
     response: TinkerTransport.Response,
     secret: string | undefined
   ) => Effect.Effect<never, TinkerError.TinkerError>
 }
 
-const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
-  readonly config: TinkerConfig.Service
+const makeResponses = ({ fixedSecrets, tenant, traits, transport }: {
   /** Of every request, besides the credential: they are blanked out of what servers say. */
   readonly fixedSecrets: ReadonlyArray<string>
   readonly tenant: Tenants.Tenant
+  readonly traits: Traits.Traits
   readonly transport: TinkerTransport.Service
 }): Responses => {
   const fail = (
     call: Call,
+    attempt: number,
     response: TinkerTransport.Response,
     secret: string | undefined
   ): Effect.Effect<never, TinkerError.TinkerError> =>
@@ -133,7 +136,10 @@ const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
       const scrub = secret === undefined && fixedSecrets.length === 0
         ? noSecret
         : blank(secret === undefined ? fixedSecrets : [secret, ...fixedSecrets])
-      return Effect.fail(Errors.fromResponse(endpoint, call.origin, response, now, scrub, config.compatibility))
+      return Effect.fail(Errors.fromResponse(endpoint, call.origin, response, now, scrub, {
+        failedFutureIsBadRequest: traits.failedFutureIsBadRequest(),
+        conflictIsFinal: attempt === 0 && traits.firstConflictIsFinal()
+      }))
     })
 
   const succeeded = (
@@ -155,6 +161,7 @@ const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
 
   const settle = (
     call: Call,
+    attempt: number,
     request: TinkerTransport.Request,
     response: TinkerTransport.Response,
     secret: string | undefined
@@ -163,14 +170,15 @@ const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
     Observer.received(call.endpoint.endpoint.name, response.body.length)
     if (status >= 200 && status < 300) return succeeded(call, response, secret)
     const { redirects } = call.endpoint.endpoint
-    if (status < 300 || status >= 400 || redirects === "refuse") return fail(call, response, secret)
+    if (status < 300 || status >= 400 || redirects === "refuse") return fail(call, attempt, response, secret)
     if (redirects === "return") return succeeded(call, response, secret)
     return Effect.flatMap(
       Effect.mapError(
         followRedirect(transport, request, response),
         (error) => Errors.fromTransport(call.origin, error)
       ),
-      (last) => last.status >= 200 && last.status < 300 ? succeeded(call, last, secret) : fail(call, last, secret)
+      (last) =>
+        last.status >= 200 && last.status < 300 ? succeeded(call, last, secret) : fail(call, attempt, last, secret)
     )
   }
 
@@ -264,8 +272,7 @@ interface Attempts {
 }
 
 /** @internal */
-export const make = ({ config, credentials, fixedSecrets, isClosed, observers, tenant, tracing, transport }: {
-  readonly config: TinkerConfig.Service
+export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, tracing, traits, transport }: {
   readonly credentials: Credentials.Service
   /** Of every request, besides the credential: they are blanked out of what servers say. */
   readonly fixedSecrets: ReadonlyArray<string>
@@ -273,9 +280,10 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
   readonly observers: Observer.Observers
   readonly tenant: Tenants.Tenant
   readonly tracing: Tracing.Tracing
+  readonly traits: Traits.Traits
   readonly transport: TinkerTransport.Service
 }): Attempts => {
-  const responses = makeResponses({ config, fixedSecrets, tenant, transport })
+  const responses = makeResponses({ fixedSecrets, tenant, traits, transport })
   const presented = makePresented(credentials, tenant)
 
   const failClosed = (origin: Errors.Origin) => Effect.fail(new TinkerError.Closed(origin))
@@ -325,7 +333,7 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
       call.endpoint.endpoint.pool,
       Effect.matchEffect(transport.send(request), {
         onFailure: (error) => Effect.fail(Errors.fromTransport(call.origin, error)),
-        onSuccess: (response) => responses.settle(call, request, response, secret)
+        onSuccess: (response) => responses.settle(call, attempt, request, response, secret)
       })
     )
     if (!observers.active()) return send
@@ -402,7 +410,7 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
         if (slot !== undefined) slot.inFlight = undefined
         const settled = isTransportError(result)
           ? Effect.fail(Errors.fromTransport(call.origin, result))
-          : responses.settle(call, request, result, secret)
+          : responses.settle(call, attempt, request, result, secret)
         resume(observed ? received(call, attempt, start, clock, settled) : settled)
       })
       const cancel = () => {
@@ -437,6 +445,7 @@ export const make = ({ config, credentials, fixedSecrets, isClosed, observers, t
     if (head.status >= 200 && head.status < 300) return body
     return yield* responses.fail(
       call,
+      attempt,
       { status: head.status, headers: head.headers, body: yield* errorBody(body) },
       secret
     )

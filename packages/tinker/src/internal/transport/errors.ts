@@ -6,7 +6,6 @@
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type { Compatibility } from "../../TinkerConfig.js"
 import * as TinkerError from "../../TinkerError.js"
 import type { Response, ResponseHead, TransportError } from "../../TinkerTransport.js"
 import type { Plain } from "../../wire/Endpoint.js"
@@ -188,16 +187,56 @@ export const isEmpty400 = (response: Response): boolean => {
   return response.status === 400 && response.body.length === 0 && (length === undefined || length === "0")
 }
 
+// -----------------------------------------------------------------------------
+// Endpoints a server does not have.
+// -----------------------------------------------------------------------------
+
+/** What to do where an endpoint is absent, by its name. */
+const alternatives: Readonly<Record<string, string>> = {
+  listUserCheckpoints: "List the runs, and the checkpoints of each: listTrainingRuns and listCheckpoints.",
+  listSessions: "Sessions are not listed there; listTrainingRuns shows the runs.",
+  getSession: "Sessions are not recorded there; listTrainingRuns shows the runs.",
+  searchSessions: "Sessions are not recorded there; listTrainingRuns shows the runs.",
+  checkpointArchive: "Save external weights and download those; on SkyRL, ask for a sampler checkpoint.",
+  publishCheckpoint: "Checkpoints cannot be shared there.",
+  unpublishCheckpoint: "Checkpoints cannot be shared there.",
+  setCheckpointTtl: "Checkpoints do not expire there.",
+  deleteCheckpoint: "Remove the files where the server keeps them.",
+  saveWeightsExternal: "Save for a sampler and download the archive instead.",
+  createCustomLoss: "Pass a function to forwardBackwardCustom instead.",
+  apiKeyInfo: "Keys are not managed there.",
+  deleteApiKey: "Keys are not managed there.",
+  audit: "No audit log is kept there.",
+  billingUsage: "Usage is not billed there.",
+  checkpointStorage: "Usage is not billed there.",
+  oaiModels: "Sample with a SamplingClient instead.",
+  oaiChatCompletions: "Sample with a SamplingClient instead.",
+  oaiCompletions: "Sample with a SamplingClient instead."
+}
+
+/** The words of a router that found no route, as opposed to a handler that found no object. */
+const isRouteMissing = (status: number, body: unknown): boolean => {
+  if (status === 501) return true
+  const detail = isRecord(body) ? body["detail"] : undefined
+  return status === 404
+    ? detail === "Not Found"
+    : status === 405 && (body === undefined || detail === "Method Not Allowed")
+}
+
 /**
  * @internal
  */
 export const fromResponse = (
-  endpoint: Pick<Plain, "retry">,
+  endpoint: Pick<Plain, "name" | "retry">,
   origin: Origin,
   response: Response,
   now: number,
   scrub: (text: string) => string,
-  compatibility: Compatibility
+  context: {
+    readonly failedFutureIsBadRequest: boolean
+    /** There can be no earlier copy, and the server means what it says. */
+    readonly conflictIsFinal: boolean
+  }
 ): TinkerError.TinkerError => {
   const { headers, status } = response
   const body = parseBody(scrub(text.decode(response.body).trim()))
@@ -211,9 +250,12 @@ export const fromResponse = (
     shouldRetry: shouldRetryHeader(headers),
     body
   }
+  if (isRouteMissing(status, body)) {
+    return new TinkerError.Unsupported({ ...fields, shouldRetry: false, advice: alternatives[endpoint.name] })
+  }
   switch (status) {
     case 400:
-      return compatibility.failedFutureIsBadRequest && endpoint.retry === "poll" && isRecord(body) && "detail" in body
+      return context.failedFutureIsBadRequest && endpoint.retry === "poll" && isRecord(body) && "detail" in body
         ? new TinkerError.RequestFailed({ ...fields, category: "unknown" })
         : new TinkerError.BadRequest(fields)
     case 401:
@@ -229,7 +271,8 @@ export const fromResponse = (
     case 409:
       return new TinkerError.Conflict({
         ...fields,
-        shouldRetry: fields.shouldRetry ?? (conflictPasses.has(endpoint.retry) ? true : undefined)
+        shouldRetry: fields.shouldRetry ??
+          (!context.conflictIsFinal && conflictPasses.has(endpoint.retry) ? true : undefined)
       })
     case 410:
       return endpoint.retry === "poll" ? new TinkerError.FutureExpired(fields) : new TinkerError.NotFound(fields)

@@ -5,6 +5,7 @@
  */
 import * as Either from "effect/Either"
 import { training } from "../../internal/wire/api.js"
+import * as passJson from "../../internal/wire/passJson.js"
 import { OptimStepRequest } from "../../Optimizer.js"
 import { CreateCustomLossRequest } from "../CustomLossGraph.js"
 import * as Endpoint from "../Endpoint.js"
@@ -13,6 +14,13 @@ import * as Future from "../Future.js"
 import * as Model from "../Model.js"
 import * as Weights from "../Weights.js"
 
+/** The form of clients before 0.25, which self-hosted servers still read. */
+const PassJson: Endpoint.Codec<ForwardBackward.Request> = {
+  contentType: "application/json",
+  encode: passJson.encode,
+  decode: passJson.decode
+}
+
 /** Protobuf out; a server also reads the JSON of older clients. */
 const PassBody: Endpoint.Codec<ForwardBackward.Request> = {
   contentType: "application/x-protobuf",
@@ -20,7 +28,7 @@ const PassBody: Endpoint.Codec<ForwardBackward.Request> = {
   decode: (body, contentType) =>
     contentType?.includes("application/x-protobuf") === true
       ? Either.mapLeft(ForwardBackward.decodeRequest(body), (error) => error.description ?? "")
-      : Endpoint.json(ForwardBackward.RequestFromJson).decode(body, contentType)
+      : PassJson.decode(body, contentType)
 }
 
 /**
@@ -60,6 +68,20 @@ export const forwardBackward: Endpoint.Endpoint<ForwardBackward.Request, Future.
   "POST",
   "/api/v1/forward_backward",
   { ...training, compress: true, request: PassBody, response: Endpoint.json(Future.UntypedFuture) }
+)
+
+/**
+ * A pass without gradients in JSON: where clients before 0.25 send them. In protobuf it is a `forwardBackward` that says
+ * so.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const forward: Endpoint.Endpoint<ForwardBackward.Request, Future.UntypedFuture> = Endpoint.makeBody(
+  "forward",
+  "POST",
+  "/api/v1/forward",
+  { ...training, request: PassJson, response: Endpoint.json(Future.UntypedFuture) }
 )
 
 /**

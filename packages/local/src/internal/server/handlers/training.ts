@@ -242,8 +242,7 @@ const unloadModel = Effect.fnUntraced(function*(request: Model.UnloadModelReques
 export const trainingRoutes = [
   route(Api.createModel, createModel),
   route(Api.forwardBackward, forwardBackward, releaseTurn),
-  // where older clients send passes without gradients
-  route({ ...Api.forwardBackward, name: "forward", path: "/api/v1/forward" }, forwardBackward, releaseTurn),
+  route(Api.forward, forwardBackward, releaseTurn),
   route(Api.optimStep, optimStep, releaseTurn),
   route(Api.getInfo, (request, { caller }) =>
     Effect.gen(function*() {

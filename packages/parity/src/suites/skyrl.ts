@@ -1,0 +1,119 @@
+/**
+ * `--skyrl`: a real SkyRL server, the client it pins, and ours, side by side. The same twenty steps give the same losses;
+ * then checkpoints, samples, scores, lists, the archive, a call that is left, a restart in the middle, and going on from
+ * the checkpoint. The release from the package index, or with `SKYRL_SOURCE` a checkout.
+ */
+import { FetchHttpClient, FileSystem, Path } from "@effect/platform"
+import { Console, Effect, Layer, Schema } from "effect"
+import { Tinker } from "effect-tinker"
+import * as NodeTinker from "effect-tinker/NodeTinker"
+import * as Ours from "../skyrl/ours.js"
+import * as Server from "../skyrl/server.js"
+import type { Suite } from "../Suite.js"
+import { Differs } from "../Suite.js"
+
+const { differs, name } = Ours
+
+const steps = 20
+
+/** Of the value. */
+const tolerance = 1e-5
+
+const Trained = Schema.parseJson(Schema.Struct({
+  losses: Schema.Array(Schema.Number),
+  state: Schema.String,
+  sampler: Schema.String,
+  tokens: Schema.Array(Schema.Number),
+  logprobs: Schema.Array(Schema.NullOr(Schema.Number)),
+  resumed: Schema.Number,
+  wall: Schema.Number,
+  cpu: Schema.Number
+}))
+
+const close = (a: number | undefined, b: number | undefined): boolean =>
+  a !== undefined && b !== undefined && Math.abs(a - b) <= tolerance * Math.max(1, Math.abs(b))
+
+const compared = (ours: Ours.Trained, theirs: typeof Trained.Type): ReadonlyArray<string> => {
+  const differences: Array<string> = []
+  for (let i = 0; i < steps; i++) {
+    if (!close(ours.losses[i], theirs.losses[i])) {
+      differences.push(`losses: step ${i + 1} is ${ours.losses[i]} here and ${theirs.losses[i]} there`)
+    }
+  }
+  if (ours.tokens.join(" ") !== theirs.tokens.join(" ")) {
+    differences.push(`samples: ${ours.tokens.join(" ")} here and ${theirs.tokens.join(" ")} there`)
+  }
+  if (!close(ours.resumed, theirs.resumed)) {
+    differences.push(`resume: a loss of ${ours.resumed} here and ${theirs.resumed} there`)
+  }
+  // It leaves out the place of the first token, and its client passes that on.
+  const scored = theirs.logprobs.length === Ours.prompt.length ? theirs.logprobs : [null, ...theirs.logprobs]
+  const aligned = ours.logprobs.length === Ours.prompt.length && Number.isNaN(ours.logprobs[0]) &&
+    ours.logprobs.slice(1).every((logprob, i) => close(logprob, scored[i + 1] ?? undefined))
+  if (!aligned) differences.push(`prompt logprobs: ${ours.logprobs.join(" ")} here and ${scored.join(" ")} there`)
+  return differences
+}
+
+const ratio = (ours: number, theirs: number): string => (ours / theirs).toFixed(2)
+
+const run = Effect.gen(function*() {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const environment = yield* Server.environment
+  const directory = yield* fs.makeTempDirectoryScoped({ prefix: "skyrl-" }).pipe(
+    Effect.mapError((error) => differs(error.message))
+  )
+  const server = yield* Server.start(environment, directory)
+  const port = Number(new URL(server.baseUrl).port)
+
+  const theirs = yield* environment.python.run(
+    "skyrl_server.client",
+    server.baseUrl,
+    environment.model,
+    String(steps)
+  ).pipe(
+    Effect.flatMap((said) =>
+      Effect.mapError(Schema.decode(Trained)(said.trim().split("\n").at(-1) ?? ""), (error) => differs(error.message))
+    )
+  )
+  yield* Console.log(
+    `tinker ${environment.python.sdk}: ${steps} steps, ${theirs.losses[0]?.toFixed(4)} -> ` +
+      theirs.losses.at(-1)?.toFixed(4)
+  )
+
+  const Client = Tinker.layer({ baseUrl: server.baseUrl, apiKey: "tml-parity" }).pipe(
+    Layer.provide(NodeTinker.layer())
+  )
+  const differences = yield* Effect.gen(function*() {
+    const { trained, training } = yield* Ours.train(environment.model, steps)
+    yield* Console.log(
+      `ours:          ${steps} steps, ${trained.losses[0]?.toFixed(4)} -> ${trained.losses.at(-1)?.toFixed(4)}`
+    )
+    yield* Console.log(
+      `ours / Python: wall ${ratio(trained.wall, theirs.wall)}, client CPU ${ratio(trained.cpu, theirs.cpu)}; ` +
+        `the client's share of the wall time: ours ${(100 * trained.cpu / trained.wall).toFixed(0)} %, ` +
+        `Python ${(100 * theirs.cpu / theirs.wall).toFixed(0)} %`
+    )
+    const behaviour = yield* Ours.behaves(training)
+    const records = yield* Ours.records(trained, path.join(directory, "downloaded"))
+    yield* Console.log(`records: ${records.summary}`)
+    yield* server.stop
+    yield* Server.start(environment, directory, port)
+    const resumed = yield* Ours.resumes(training, trained)
+    return [...compared(trained, theirs), ...behaviour, ...records.problems, ...resumed]
+  }).pipe(
+    Effect.scoped,
+    Effect.provide(Client),
+    Effect.catchAll((error) =>
+      error._tag === "PythonMissing" || error._tag === "Differs" ? Effect.fail(error) : differs(`ours: ${error}`)
+    )
+  )
+  if (differences.length > 0) return yield* new Differs({ suite: name, differences })
+  yield* Console.log("the same losses, samples, scores and resumption; restarted in the middle; ended")
+}).pipe(Effect.scoped, Effect.provide(FetchHttpClient.layer))
+
+export const skyrl: Suite = {
+  name,
+  summary: "a real SkyRL server: the client it pins and ours side by side",
+  run: () => run
+}
