@@ -14,6 +14,8 @@ export interface Family {
   readonly renderers?: { readonly name: string; readonly options?: Readonly<Record<string, unknown>> }
   readonly tools: boolean
   readonly reasons: boolean
+  /** Who counts the tokens of an image: Qwen's processor, Inkling's, or a rule that both sides are given. */
+  readonly images?: "qwen" | "inkling" | "given"
 }
 
 export interface Vocabulary {
@@ -101,40 +103,52 @@ export const families: ReadonlyArray<Family> = [
     ...silent
   },
   { name: "qwen3_instruct", tokenizer: "qwen", ...silent },
-  { name: "qwen3_vl_instruct", tokenizer: "qwen", renderers: { name: "qwen3-vl" }, ...silent },
-  { name: "qwen3_5", tokenizer: "qwen", renderers: { name: "qwen3.5", options: { enable_thinking: true } }, ...both },
+  { name: "qwen3_vl", tokenizer: "qwen", ...silent, images: "qwen" },
+  { name: "qwen3_vl_instruct", tokenizer: "qwen", renderers: { name: "qwen3-vl" }, ...silent, images: "qwen" },
+  {
+    name: "qwen3_5",
+    tokenizer: "qwen",
+    renderers: { name: "qwen3.5", options: { enable_thinking: true } },
+    ...both,
+    images: "qwen"
+  },
   {
     name: "qwen3_5_disable_thinking",
     tokenizer: "qwen",
     renderers: { name: "qwen3.5", options: { enable_thinking: false } },
-    ...silent
+    ...silent,
+    images: "qwen"
   },
-  { name: "qwen3_5_preserve_thinking", tokenizer: "qwen", ...both },
+  { name: "qwen3_5_preserve_thinking", tokenizer: "qwen", ...both, images: "qwen" },
   {
     name: "qwen3_6",
     tokenizer: "qwen",
     cookbook: false,
     renderers: { name: "qwen3.6", options: { enable_thinking: true } },
-    ...both
+    ...both,
+    images: "qwen"
   },
   {
     name: "qwen3_6_preserve_thinking",
     tokenizer: "qwen",
     cookbook: false,
     renderers: { name: "qwen3.6", options: { enable_thinking: true, preserve_thinking: true } },
-    ...both
+    ...both,
+    images: "qwen"
   },
   ...(["xhigh", "medium", "low"] as const).map((effort): Family => ({
     name: `qwen3_8_${effort}_reasoning`,
     tokenizer: "qwen",
     renderers: { name: "qwen3.8", options: { enable_thinking: true, reasoning_effort: effort } },
-    ...both
+    ...both,
+    images: "qwen"
   })),
   {
     name: "qwen3_8_disable_thinking",
     tokenizer: "qwen",
     renderers: { name: "qwen3.8", options: { enable_thinking: false } },
-    ...silent
+    ...silent,
+    images: "qwen"
   },
   { name: "deepseekv3", tokenizer: "deepseek", ...silent },
   { name: "deepseekv3_thinking", tokenizer: "deepseek", ...both },
@@ -146,16 +160,17 @@ export const families: ReadonlyArray<Family> = [
   { name: "gpt_oss_no_sysprompt", tokenizer: "harmony", ...both },
   { name: "gpt_oss_medium_reasoning", tokenizer: "harmony", ...both },
   { name: "kimi_k2", tokenizer: "kimi", ...both },
-  { name: "kimi_k25", tokenizer: "kimi", renderers: { name: "kimi-k2.5" }, ...both },
+  { name: "kimi_k25", tokenizer: "kimi", renderers: { name: "kimi-k2.5" }, ...both, images: "given" },
   {
     name: "kimi_k25_disable_thinking",
     tokenizer: "kimi",
     renderers: { name: "kimi-k2.5", options: { thinking: false } },
-    ...silent
+    ...silent,
+    images: "given"
   },
-  { name: "kimi_k26", tokenizer: "kimi", ...both },
-  { name: "kimi_k26_disable_thinking", tokenizer: "kimi", ...silent },
-  { name: "kimi_k26_preserve_thinking", tokenizer: "kimi", ...both },
+  { name: "kimi_k26", tokenizer: "kimi", ...both, images: "given" },
+  { name: "kimi_k26_disable_thinking", tokenizer: "kimi", ...silent, images: "given" },
+  { name: "kimi_k26_preserve_thinking", tokenizer: "kimi", ...both, images: "given" },
   ...(["max", "high", "low"] as const).map((effort): Family => ({
     name: `glm5_3_${effort}_reasoning`,
     tokenizer: "glm",
@@ -176,25 +191,28 @@ export const families: ReadonlyArray<Family> = [
     renderers: { name: "nemotron-3", options: { truncate_history_thinking: false } },
     ...both
   },
-  { name: "nemotron3_ultra", tokenizer: "qwen", renderers: { name: "nemotron-3-ultra" }, ...both },
+  { name: "nemotron3_ultra", tokenizer: "qwen", renderers: { name: "nemotron-3-ultra" }, ...both, images: "given" },
   {
     name: "nemotron3_ultra_medium_thinking",
     tokenizer: "qwen",
     renderers: { name: "nemotron-3-ultra", options: { medium_effort: true } },
-    ...both
+    ...both,
+    images: "given"
   },
   {
     name: "nemotron3_ultra_disable_thinking",
     tokenizer: "qwen",
     renderers: { name: "nemotron-3-ultra", options: { enable_thinking: false } },
-    ...silent
+    ...silent,
+    images: "given"
   },
   {
     name: "nemotron3_ultra_preserve_thinking",
     tokenizer: "qwen",
     renderers: { name: "nemotron-3-ultra", options: { truncate_history_thinking: false } },
-    ...both
+    ...both,
+    images: "given"
   },
-  { name: "tml_v0", tokenizer: "inkling", ...both },
+  { name: "tml_v0", tokenizer: "inkling", ...both, images: "inkling" },
   { name: "minimax_m2", tokenizer: "minimax", cookbook: false, renderers: { name: "minimax-m2" }, ...both }
 ]

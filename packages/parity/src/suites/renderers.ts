@@ -3,8 +3,7 @@
  * weights, stops and parsing, and the package `renderers` for prompts and for continuing from sampled tokens.
  * A number after the flag says how many conversations a renderer gets (60), a word chooses renderers by name.
  */
-import type { Renderer } from "@effect-tinker/tokenizer"
-import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
+import { Message, Renderer, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { FileSystem, Path } from "@effect/platform"
 import { Console, Effect, Either, Schema } from "effect"
 import { createRequire } from "node:module"
@@ -96,7 +95,7 @@ const tokenizerJson = Effect.fnUntraced(function*(vocabulary: Vocabulary) {
 
 const wire = (message: Message.Message): Readonly<Record<string, unknown>> => ({
   role: message.role,
-  content: Message.text(message),
+  content: Message.images(message).length === 0 ? Message.text(message) : message.content,
   ...(Message.thinking(message) === "" ? {} : { reasoning_content: Message.thinking(message) }),
   ...(message.toolCalls === undefined ? {} : {
     tool_calls: message.toolCalls.map((call, i) => ({
@@ -123,6 +122,10 @@ interface Case {
 
 const orRefused = <A, E extends { readonly message: string }>(effect: Effect.Effect<A, E>) =>
   Effect.catchAll(effect, (error) => Effect.succeed(error.message))
+
+/** Where a model's own rule cannot be had, both sides count images by this one. */
+const givenTokens = ({ height, width }: { readonly width: number; readonly height: number }): number =>
+  1 + (3 * width + height) % 7
 
 const stopOf = (renderer: Renderer.Renderer): string => {
   const [stop] = renderer.stop
@@ -214,7 +217,9 @@ const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Render
     job: {
       tokenizer: family.tokenizer,
       cookbook: family.cookbook === false ? undefined : family.name,
-      renderers: family.renderers,
+      // its images need the models' processors, and are written as one token
+      renderers: talk.messages.some((message) => Message.images(message).length > 0) ? undefined : family.renderers,
+      images: family.images,
       messages: talk.messages.map((message) => family.tokenizer === "kimi" ? wire(message) : withoutIds(wire(message))),
       tools: talk.tools.length === 0 ? undefined : talk.tools,
       modes,
@@ -246,12 +251,25 @@ const same = (left: ArrayLike<number>, right: ArrayLike<number>): boolean => {
   return true
 }
 
+/** The text of ids, with a mark for each position of an image. */
+const shownText = (tokenizer: Tokenizer.Tokenizer, ids: ArrayLike<number>): string => {
+  let out = ""
+  let from = 0
+  const all = Array.from(ids)
+  for (let at = 0; at <= all.length; at++) {
+    if (at < all.length && all[at] !== Renderer.imageSlot) continue
+    out += tokenizer.decode(all.slice(from, at)) + (at < all.length ? "▣" : "")
+    from = at + 1
+  }
+  return out
+}
+
 /** Where two lists of tokens part, in words. */
 const parting = (tokenizer: Tokenizer.Tokenizer, ours: ArrayLike<number>, theirs: ArrayLike<number>): string => {
   let at = 0
   while (at < ours.length && at < theirs.length && ours[at] === theirs[at]) at++
   const around = (ids: ArrayLike<number>) =>
-    JSON.stringify(tokenizer.decode(Array.from(ids).slice(Math.max(0, at - 4), at + 12)))
+    JSON.stringify(shownText(tokenizer, Array.from(ids).slice(Math.max(0, at - 4), at + 12)))
   return `from token ${at}: ours ${around(ours)}, theirs ${around(theirs)}`
 }
 
@@ -319,7 +337,9 @@ export const renderers: Suite = {
       for (const family of chosen) {
         const tokenizer = tokenizers.get(family.tokenizer)
         if (tokenizer === undefined) continue
-        const renderer = yield* Effect.orDie(Renderers.byName(family.name, tokenizer))
+        const renderer = yield* Effect.orDie(
+          Renderers.byName(family.name, tokenizer, family.images === "given" ? { imageTokens: givenTokens } : {})
+        )
         const random = generator(1000 + families.indexOf(family))
         for (let i = 0; i < count; i++) {
           cases.push({ ...(yield* Effect.orDie(prepareCase(family, renderer, random))), renderer })
