@@ -3,7 +3,8 @@
     python -m renderers_oracle JOB ANSWERS
 
 The job is JSON: tokenizer files by name, and cases. Each case names a renderer of tinker-cookbook, one of `renderers`, or
-both. The answers are JSON lines, one a case, in order; what a package refuses is an answer too.
+both. The answers are JSON lines: the renderers that tinker-cookbook recommends for its models, then one line a case, in
+order; what a package refuses is an answer too.
 """
 
 import json
@@ -164,6 +165,11 @@ def bridge(case, files):
     def prompt():
         return renderer.render_ids(case["bridged"]["messages"], tools=tools, add_generation_prompt=True)
 
+    def rendered():
+        given = case["bridged"]
+        messages = [*given["messages"], given["answer"], *given["fresh"]]
+        return renderer.render_ids(messages, tools=tools, add_generation_prompt=True)
+
     def go():
         given = case["bridged"]
         out = renderer.bridge_to_next_turn(given["prompt"], given["completion"], given["fresh"], tools=tools)
@@ -183,9 +189,22 @@ def bridge(case, files):
     return {
         "prompt": attempt(prompt),
         "next": attempt(go),
+        "rendered": attempt(rendered),
         "parsed": attempt(parsed),
         "stop": attempt(renderer.get_stop_token_ids),
         "stable": attempt(lambda: renderer.is_prefix_stable),
+    }
+
+
+def recommended():
+    """The renderers of every model that tinker-cookbook knows."""
+    from tinker_cookbook import model_info
+
+    makers = [getattr(model_info, name) for name in dir(model_info) if name.startswith("get_") and name.endswith("_info")]
+    return {
+        f"{attributes.organization}/{model}": list(attributes.recommended_renderers)
+        for maker in makers
+        for model, attributes in maker().items()
     }
 
 
@@ -193,6 +212,7 @@ def main():
     job = json.loads(open(sys.argv[1]).read())
     files = job["tokenizers"]
     with open(sys.argv[2], "w") as out:
+        out.write(json.dumps(recommended()) + "\n")
         for case in job["cases"]:
             answer = {}
             if case.get("cookbook"):

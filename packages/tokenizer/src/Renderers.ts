@@ -10,7 +10,8 @@ import * as Option from "effect/Option"
 import * as ChatTemplate from "./ChatTemplate.js"
 import * as python from "./internal/python.js"
 import { deepseekV3 as deepseekV3Format } from "./internal/renderer/deepseekV3.js"
-import { deepseekV4 as deepseekV4Format } from "./internal/renderer/deepseekV4.js"
+import { deepseekV4 as deepseekV4Format, deepseekV4Efforts } from "./internal/renderer/deepseekV4.js"
+import { gemma4 as gemma4Format } from "./internal/renderer/gemma4.js"
 import { glm5 as glm5Format } from "./internal/renderer/glm5.js"
 import { gptOss as gptOssFormat } from "./internal/renderer/gptOss.js"
 import { inklingImageTokens, kimiImageTokens, qwenImageTokens, unknownImageTokens } from "./internal/renderer/images.js"
@@ -456,7 +457,38 @@ export const deepseekV41 = (
   return fromFormat(
     deepseekV4Format({
       name: `deepseekv4_1${effort === "high" && keepThinking ? "_preserve_thinking" : suffixes[effort]}`,
-      effort: efforts[effort],
+      version: "4.1",
+      effort: efforts[effort] === undefined
+        ? undefined
+        : `Reasoning Effort: ${efforts[effort]} (range 1-100, the higher the value, the more thorough the reasoning)\n\n`,
+      keepThinking
+    }),
+    tokenizer
+  )
+}
+
+/**
+ * DeepSeek V4, as the encoder in its repository writes it: in chat mode unless it is told how hard to think. Reasoning of
+ * earlier answers is dropped unless tools are declared.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const deepseekV4 = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions & {
+    /** Defaults to `"none"`, as the encoder does; `"low"` says nothing to the model. */
+    readonly effort?: "none" | "low" | "high" | "max" | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const effort = options?.effort ?? "none"
+  const keepThinking = options?.keepThinking ?? false
+  const suffixes = { none: "_disable_thinking", low: "", high: "_high_reasoning", max: "_max_reasoning" }
+  return fromFormat(
+    deepseekV4Format({
+      name: `deepseekv4${effort === "low" && keepThinking ? "_preserve_thinking" : suffixes[effort]}`,
+      version: "4",
+      effort: deepseekV4Efforts[effort],
       keepThinking
     }),
     tokenizer
@@ -483,11 +515,42 @@ export const glm53 = (
   return fromFormat(
     glm5Format({
       name: `glm5_3_${effort}_reasoning`,
+      version: "5.3",
       effort: names[effort],
+      thinking: true,
       keepThinking: options?.keepThinking ?? true
     }),
     tokenizer
   )
+}
+
+/**
+ * GLM 5 and 4.7 Flash. Reasoning of earlier turns is dropped, unless it is kept as their template does with
+ * `clear_thinking=False`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const glm5 = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  return fromFormat(glm5Format({ name: `glm5${suffix}`, version: "5", thinking, keepThinking }), tokenizer)
+}
+
+/**
+ * GLM 5.1: as GLM 5, with an empty block of reasoning in a turn that has none.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const glm51 = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  return fromFormat(glm5Format({ name: `glm5_1${suffix}`, version: "5.1", thinking, keepThinking }), tokenizer)
 }
 
 /**
@@ -501,6 +564,33 @@ export const minimaxM2 = (
   options?: ThinkingOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed> =>
   fromFormat(minimaxM2Format({ name: "minimax_m2", keepThinking: options?.keepThinking ?? false }), tokenizer)
+
+/**
+ * Gemma 4. A round of tools is one turn of the model, and what a message that calls tools says comes after their answers.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const gemma4 = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions & ImageOptions & {
+    /** Whether the model is 26B or 31B, whose template says differently that it shall not reason. Defaults to `false`. */
+    readonly large?: boolean | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  const closesChannel = options?.large === true && !thinking
+  return fromFormat(
+    gemma4Format({
+      name: `gemma4${closesChannel ? "_large" : ""}${suffix}`,
+      thinking,
+      keepThinking,
+      closesChannel,
+      images: options?.imageTokens ?? unknownImageTokens
+    }),
+    tokenizer
+  )
+}
 
 /**
  * Inkling, whose history is never written differently. Its vocabulary is o200k with `Tokenizer.inklingTokens`.
@@ -594,10 +684,26 @@ const makers: Readonly<Record<string, Make>> = {
   deepseekv4_1_max_reasoning: (tokenizer) => deepseekV41(tokenizer, { effort: "max" }),
   deepseekv4_1_disable_thinking: (tokenizer) => deepseekV41(tokenizer, { effort: "none" }),
   deepseekv4_1_preserve_thinking: (tokenizer) => deepseekV41(tokenizer, { keepThinking: true }),
+  deepseekv4: (tokenizer) => deepseekV4(tokenizer, { effort: "low" }),
+  deepseekv4_high_reasoning: (tokenizer) => deepseekV4(tokenizer, { effort: "high" }),
+  deepseekv4_max_reasoning: (tokenizer) => deepseekV4(tokenizer, { effort: "max" }),
+  deepseekv4_disable_thinking: (tokenizer) => deepseekV4(tokenizer),
+  deepseekv4_preserve_thinking: (tokenizer) => deepseekV4(tokenizer, { effort: "low", keepThinking: true }),
+  glm5: (tokenizer) => glm5(tokenizer),
+  glm5_disable_thinking: (tokenizer) => glm5(tokenizer, { thinking: false }),
+  glm5_preserve_thinking: (tokenizer) => glm5(tokenizer, { keepThinking: true }),
+  glm5_1: (tokenizer) => glm51(tokenizer),
+  glm5_1_disable_thinking: (tokenizer) => glm51(tokenizer, { thinking: false }),
+  glm5_1_preserve_thinking: (tokenizer) => glm51(tokenizer, { keepThinking: true }),
   glm5_3_max_reasoning: (tokenizer) => glm53(tokenizer),
   glm5_3_low_reasoning: (tokenizer) => glm53(tokenizer, { effort: "low" }),
   glm5_3_high_reasoning: (tokenizer) => glm53(tokenizer, { effort: "high" }),
   tml_v0: tmlV0,
+  gemma4,
+  gemma4_disable_thinking: (tokenizer, options) => gemma4(tokenizer, { ...options, thinking: false }),
+  gemma4_large_disable_thinking: (tokenizer, options) =>
+    gemma4(tokenizer, { ...options, thinking: false, large: true }),
+  gemma4_preserve_thinking: (tokenizer, options) => gemma4(tokenizer, { ...options, keepThinking: true }),
   minimax_m2: (tokenizer) => minimaxM2(tokenizer),
   local_chat: localChat
 }

@@ -232,7 +232,7 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
     },
     extension: (messages, answer, fresh, sampled, headed) => {
       const before = prepare(messages)
-      const after = prepare([...messages, answer, ...fresh])
+      const after = prepare([...messages, format.continued?.(answer) ?? answer, ...fresh])
       const rewritten = firstRewritten(before, after, sampled)
       if (rewritten instanceof Refusal) return rewritten
       const out = new IntBuffer(64)

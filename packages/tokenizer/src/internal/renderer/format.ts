@@ -109,8 +109,8 @@ export type Parsing =
     readonly markers: Markers
     /** Reads what is between the tool markers. */
     readonly tools: (block: string) => ToolCalls
-    /** Whether the prompt opened the reasoning, so that an answer starts inside it. */
-    readonly startsInThinking: boolean
+    /** Whether the prompt opened the reasoning, so that an answer starts inside it; some formats do so now and then. */
+    readonly startsInThinking: boolean | "perhaps"
   }
   /** Plain text ended by a stop token. */
   | { readonly _tag: "plain" }
@@ -145,6 +145,8 @@ export interface Format {
   readonly closes?: ((answer: Message, next: Message) => string | undefined) | undefined
   /** How many tokens an image takes; a format without it has no images. */
   readonly images?: ((size: { readonly width: number; readonly height: number }) => number | Refusal) | undefined
+  /** A sampled answer as the messages after it see it, where they write a part of it. */
+  readonly continued?: ((answer: Message) => Message) | undefined
   /** Whether every prompt begins with the one before it. */
   readonly extends: boolean
   /** Whether the prompt tells the model not to reason. */
