@@ -130,7 +130,7 @@ export const explained: ReadonlyArray<Explained> = [
     kind: "text",
     oracle: "cookbook",
     checks: written,
-    renderers: /^qwen3$/,
+    renderers: /^(qwen3|qwen3_5)$/,
     when: (facts) => facts.calledTools && facts.reasoned,
     edit: without(/<think>\n(?:(?!<\/think>)[^])*<\/think>\n\n(?=(?:(?!<\|im_end\|>)[^])*<tool_call>)/g),
     why: "the cookbook drops reasoning within a round of tools, the template after the next question only"
@@ -185,8 +185,8 @@ export const explained: ReadonlyArray<Explained> = [
     checks: written,
     renderers: /^gpt_oss/,
     when: (facts) => facts.reasoned && facts.answers > 1,
-    edit: without(/<\|start\|>assistant<\|channel\|>analysis<\|message\|>(?:(?!<\|end\|>)[^])*<\|end\|>(?=[^]*<\|start\|>user)/g),
-    why: "the cookbook keeps the analysis of earlier answers, the template drops it after the next question"
+    edit: without(/<\|start\|>assistant<\|channel\|>analysis<\|message\|>(?:(?!<\|end\|>)[^])*<\|end\|>(?=[^]*<\|start\|>(?:user|functions\.))/g),
+    why: "the cookbook keeps the analysis of earlier answers, the template drops it after the next one"
   },
   {
     kind: "text",
@@ -197,9 +197,11 @@ export const explained: ReadonlyArray<Explained> = [
     edit: (text) =>
       text
         .replaceAll("<｜tool▁calls▁end｜><｜end▁of▁sentence｜>", "<｜tool▁calls▁end｜>")
+        .replace(/<\/think><think>(?:(?!<\/think>)[^])*<\/think>/g, "</think>")
         .replace(/<｜tool▁output▁end｜>(<｜Assistant｜>)?(<\/?think>)?/g, "<｜tool▁output▁end｜>"),
     why:
-      "the template ends an answer that calls tools, and does not reason again after them; the cookbook the other way"
+      "the template ends an answer that calls tools, drops its reasoning, and does not reason again after them; the " +
+      "cookbook the other way"
   },
   {
     kind: "decision",
