@@ -72,7 +72,10 @@ describe("tokenizer files", () => {
       "(?:ab)+(?:ab)+c",
       "(",
       ")",
-      "(".repeat(100) + ")".repeat(100)
+      "(".repeat(100) + ")".repeat(100),
+      "(a|b)".repeat(30),
+      "a?".repeat(25) + "a".repeat(25),
+      "a?".repeat(9_000)
     ]
     for (const pattern of slow) assert.isDefined(patternProblem(pattern), pattern)
     // what is left is at worst quadratic in a run of the same characters

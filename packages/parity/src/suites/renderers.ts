@@ -10,7 +10,7 @@ import { createRequire } from "node:module"
 import * as Python from "../Python.js"
 import type { Conversation } from "../renderers/conversations.js"
 import { conversation, generator } from "../renderers/conversations.js"
-import type { Check, Explained, Facts } from "../renderers/differences.js"
+import type { Check, Decided, Explained, Facts } from "../renderers/differences.js"
 import { equalAfter, explained, remaining } from "../renderers/differences.js"
 import type { Family, Vocabulary } from "../renderers/families.js"
 import { families, vocabularies } from "../renderers/families.js"
@@ -375,11 +375,11 @@ export const renderers: Suite = {
         check: Check,
         detail: string | undefined,
         texts?: readonly [ours: string, theirs: string]
-      ) => {
+      ): Decided | undefined => {
         counts.compared++
         if (detail === undefined) {
           counts.same++
-          return
+          return undefined
         }
         const entries = explained.filter((entry) =>
           entry.oracle === oracle && entry.checks.some((name) => name === check) &&
@@ -395,7 +395,7 @@ export const renderers: Suite = {
         if (found === undefined) {
           const rest = texts === undefined || edits.length === 0 ? "" : `; ${remaining(...texts, edits)}`
           differences.push(`${one.family.name} ${oracle} ${check}: ${detail}${rest}`)
-          return
+          return undefined
         }
         counts.explained++
         for (const reason of found) reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
@@ -413,18 +413,19 @@ export const renderers: Suite = {
           ours: Int32Array | string,
           theirs: ReadonlyArray<number> | { readonly error: string },
           what = ""
-        ) => {
+        ): void => {
           if (typeof ours === "string" || "error" in theirs) {
             const detail = typeof ours === "string"
               ? "error" in theirs ? undefined : `${what}we refuse: ${ours}`
               : `${what}they refuse: ${"error" in theirs ? theirs.error : ""}`
-            return compare(one, oracle, detail?.includes("NotImplementedError") === true ? "mode" : check, detail)
+            compare(one, oracle, detail?.includes("NotImplementedError") === true ? "mode" : check, detail)
+          } else if (same(ours, theirs)) compare(one, oracle, check, undefined)
+          else {
+            compare(one, oracle, check, what + parting(tokenizer, ours, theirs), [
+              shownText(tokenizer, ours),
+              shownText(tokenizer, theirs)
+            ])
           }
-          if (same(ours, theirs)) return compare(one, oracle, check, undefined)
-          compare(one, oracle, check, what + parting(tokenizer, ours, theirs), [
-            shownText(tokenizer, ours),
-            shownText(tokenizer, theirs)
-          ])
         }
 
         const { cookbook, renderers: bridge } = answer

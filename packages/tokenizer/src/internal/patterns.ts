@@ -143,7 +143,11 @@ const repeatsChoice = (branches: ReadonlyArray<Sequence>): Group | undefined => 
   return undefined
 }
 
-const mostSequences = 512
+/** In how many ways things that occur a few times at most may occur in one way through a pattern. */
+const mostChoices = 4_096
+
+/** How much there may be to look at: all ways through a pattern, written out. */
+const mostItems = 5_000
 
 /** Each way through the groups, as a sequence without groups. */
 const flatten = (sequence: Sequence): ReadonlyArray<ReadonlyArray<Atom | Assertion>> | undefined => {
@@ -163,7 +167,7 @@ const flatten = (sequence: Sequence): ReadonlyArray<ReadonlyArray<Atom | Asserti
       }
     }
     ways = ways.flatMap((way) => next.map((rest) => [...way, ...rest]))
-    if (ways.length > mostSequences) return undefined
+    if (ways.reduce((sum, way) => sum + 1 + way.length, 0) > mostItems) return undefined
   }
   return ways
 }
@@ -205,14 +209,25 @@ export const patternProblem = (pattern: string): string | undefined => {
     if (!known.has(source)) known.set(source, matches(source))
     return known.get(source)
   }
+  const overlaps = new Map<string, boolean>()
   const overlap = (left: Atom, right: Atom): boolean => {
     const [a, b] = [charactersOf(left), charactersOf(right)]
-    return a === undefined || b === undefined || Array.from(a).some((char) => b.has(char))
+    if (a === undefined || b === undefined) return true
+    const key = `${left.source} ${right.source}`
+    const found = overlaps.get(key) ?? Array.from(a).some((char) => b.has(char))
+    overlaps.set(key, found)
+    return found
   }
   for (const branch of branches) {
     const ways = flatten(branch)
-    if (ways === undefined) return `the pattern has more than ${mostSequences} ways through its groups`
+    if (ways === undefined) return `the pattern has too many ways through its groups`
     for (const way of ways) {
+      const choices = way.reduce(
+        (product, item) =>
+          item._tag === "atom" && item.most <= fewTimes ? product * (item.most - item.least + 1) : product,
+        1
+      )
+      if (choices > mostChoices) return `the pattern leaves open how often too many things occur: ${pattern.slice(0, 80)}`
       for (const [start, first] of way.entries()) {
         if (first._tag !== "atom" || first.most <= fewTimes) continue
         let last = first
