@@ -9,6 +9,7 @@ const programs = {
   parity: ["packages/parity/src/main.ts", "the comparison with the Python SDK"],
   chaos: ["packages/parity/src/chaos.ts", "the chaos run"],
   example: ["examples/shared/run.ts", "the examples"],
+  recipe: ["recipes/shared/run.ts", "the recipes"],
   docs: [".ci/docs.mjs", "the API reference"],
   pretrain: ["packages/local/pretrain/main.ts", "the pretraining of local/chat"]
 }

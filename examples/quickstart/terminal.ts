@@ -1,19 +1,23 @@
 /**
- * What the quickstart shows: a progress bar that moves where there is a terminal, plain lines where there is none.
+ * What the quickstart shows: bars that move where there is a terminal, plain lines where there is none.
  */
 import { Effect } from "effect"
-import { Progress } from "effect-tinker"
 
 export interface Screen {
   readonly line: (text?: string) => Effect.Effect<void>
   readonly heading: (text: string) => Effect.Effect<void>
-  /** Shows how far training is, and a word more; in a plain log only every few steps, and at the end. */
-  readonly progress: (label: string, more?: () => string) => (now: Progress.Snapshot) => Effect.Effect<void>
-  /** Values from left to right as columns, after an empty line. */
+  /** Shows that something takes its time: a dot every half second. */
+  readonly waiting: (label: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** A bar that is drawn again with every call, and ends with the last; a log gets every fifth of it as a line. */
+  readonly bar: (label: string, total: number) => (done: number, note: string) => Effect.Effect<void>
+  /** Values from left to right as columns. */
   readonly chart: (values: ReadonlyArray<number>, label: (value: number) => string) => Effect.Effect<void>
+  /** Rows in columns as wide as their widest cell; the first row is the heading. */
+  readonly table: (rows: ReadonlyArray<ReadonlyArray<string>>) => Effect.Effect<void>
 }
 
-const chartHeight = 6
+const chartHeight = 5
+const widestCell = 34
 
 /** At most `width` values, each the mean of a run of neighbours. */
 const squeeze = (values: ReadonlyArray<number>, width: number): ReadonlyArray<number> => {
@@ -44,7 +48,7 @@ export const drawChart = (
     const floor = (chartHeight - 1 - index) * steps
     const row = heights.map((height) => cells[Math.min(Math.max(height - floor, 0), steps)] ?? " ").join("")
     const name = index === 0 ? labels[0] : index === chartHeight - 1 ? labels[1] : ""
-    return `${(name ?? "").padStart(margin)} | ${row}`.trimEnd()
+    return `  ${(name ?? "").padStart(margin)} | ${row}`.trimEnd()
   })
 }
 
@@ -54,35 +58,41 @@ export const makeScreen = (
 ): Screen => {
   const live = output.isTTY === true
   const columns = output.columns || 80
-  const barWidth = Math.max(8, Math.min(28, columns - 66))
   const write = (text: string) => Effect.sync(() => void output.write(text))
   const paint = (code: number, text: string) => live && options.color ? `\u001b[${code}m${text}\u001b[0m` : text
   const line = (text = "") => write(`${text}\n`)
+  const lines = (rows: ReadonlyArray<string>) => Effect.forEach(rows, (row) => line(row), { discard: true })
   return {
     line,
     heading: (text) => line(`\n${paint(1, text)}`),
-    progress: (label, more = () => "") => {
-      let shown = 0
-      return (now) => {
-        const { step, totalSteps = step } = now
-        const note = `${step}/${totalSteps} ${Progress.note(now)} ${more()}`.trimEnd()
-        if (!live) {
-          if (step === shown || (step > 1 && step < totalSteps && step % Math.ceil(totalSteps / 5) > 0)) {
-            return Effect.void
-          }
-          shown = step
-          return line(`${label} ${note}`)
-        }
-        const filled = Math.round(step / totalSteps * barWidth)
-        const bar = paint(36, "█".repeat(filled)) + paint(90, "░".repeat(barWidth - filled))
+    waiting: (label) => (effect) =>
+      write(label).pipe(
+        Effect.zipRight(
+          Effect.raceFirst(effect, Effect.forever(Effect.zipRight(Effect.sleep("500 millis"), write("."))))
+        ),
+        Effect.zipLeft(line())
+      ),
+    bar: (label, total) => {
+      const width = Math.max(8, Math.min(28, columns - 60))
+      return (done, note) => {
+        const text = `${label} ${done}/${total} ${note}`.trimEnd()
+        if (!live) return done > 1 && done < total && done % Math.ceil(total / 5) > 0 ? Effect.void : line(`  ${text}`)
+        const filled = Math.round(done / total * width)
+        const blocks = paint(36, "█".repeat(filled)) + paint(90, "░".repeat(width - filled))
         // A line that wraps cannot be written over.
-        const fits = note.slice(0, columns - label.length - barWidth - 3)
-        const end = step === totalSteps && step !== shown ? "\n" : ""
-        shown = step
-        return write(`\r\u001b[K${label} ${bar} ${fits}${end}`)
+        return write(`\r\u001b[K  ${blocks} ${text.slice(0, columns - width - 4)}${done === total ? "\n" : ""}`)
       }
     },
-    chart: (values, label) =>
-      Effect.forEach(["", ...drawChart(values, label, live)], (row) => line(row), { discard: true })
+    chart: (values, label) => lines(["", ...drawChart(values, label, live), ""]),
+    table: (rows) => {
+      const cut = rows.map((row) =>
+        row.map((cell) => cell.length > widestCell ? `${cell.slice(0, widestCell - 1)}…` : cell)
+      )
+      const widths = (cut[0] ?? []).map((_, i) => Math.max(...cut.map((row) => row[i]?.length ?? 0)))
+      return lines(cut.map((row, n) => {
+        const text = `  ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ").trimEnd()}`
+        return n === 0 ? paint(90, text) : text
+      }))
+    }
   }
 }

@@ -1,6 +1,7 @@
-import { HuggingFaceHub, Message, Renderers, Tokenizers } from "@effect-tinker/tokenizer"
-import { NodeContext, NodeHttpClient, NodeRuntime } from "@effect/platform-node"
-import { Console, Effect, Layer } from "effect"
+import { Message, Renderers, Tokenizers } from "@effect-tinker/tokenizer"
+import * as NodeTokenizers from "@effect-tinker/tokenizer/NodeTokenizers"
+import { NodeRuntime } from "@effect/platform-node"
+import { Console, Effect } from "effect"
 
 const program = Effect.gen(function*() {
   const tokenizer = yield* (yield* Tokenizers.Tokenizers).forModel("Qwen/Qwen3-8B")
@@ -11,5 +12,4 @@ const program = Effect.gen(function*() {
   yield* Console.log(prompt.length, tokens.length, weights)
 })
 
-const live = Tokenizers.layer().pipe(Layer.provide(HuggingFaceHub.layerConfig()))
-NodeRuntime.runMain(program.pipe(Effect.provide(live), Effect.provide([NodeContext.layer, NodeHttpClient.layerUndici])))
+NodeRuntime.runMain(program.pipe(Effect.provide(NodeTokenizers.layer())))

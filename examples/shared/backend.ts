@@ -2,8 +2,8 @@
  * Where the examples do their work: in this process, or on the server that `TINKER_BASE_URL` names.
  */
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
-import { HuggingFaceHub, Renderers, Tokenizer, Tokenizers } from "@effect-tinker/tokenizer"
-import { NodeContext, NodeHttpClient } from "@effect/platform-node"
+import { Renderers, Tokenizers } from "@effect-tinker/tokenizer"
+import * as NodeTokenizers from "@effect-tinker/tokenizer/NodeTokenizers"
 import { Config, Effect, Layer } from "effect"
 import type { TrainingClient } from "effect-tinker"
 import { Tinker } from "effect-tinker"
@@ -18,25 +18,21 @@ export const learningRate = Config.withDefault(Config.number("EXAMPLE_LEARNING_R
 /** Where to work instead of in this process. */
 export const baseUrl = Config.withDefault(Config.string("TINKER_BASE_URL"), "")
 
-/** The backend in this process, or the server that the environment names: TINKER_BASE_URL, TINKER_API_KEY. */
-const Clients = Layer.unwrapEffect(
-  Effect.map(
-    baseUrl,
-    (url): Layer.Layer<Tinker.Tinker, unknown> =>
-      url === "" ? TinkerLocal.layer() : Tinker.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()))
-  )
+const Hosted = Layer.merge(Tinker.layerEnv(), NodeTokenizers.layer({ registry: LocalTokenizer.registry })).pipe(
+  Layer.provide(NodeTinker.layerEnv())
 )
 
-/** Tokenizers of any model by name: the hub's, and the one of the local models. */
-const Vocabularies = Tokenizers.layer({
-  registry: { [LocalTokenizer.tokenizerId]: Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles) }
-}).pipe(
-  Layer.provide(HuggingFaceHub.layerConfig()),
-  Layer.provide([NodeContext.layer, NodeHttpClient.layerUndici])
-)
+/** The clients and tokenizers of a backend in this process, or of the server that `TINKER_BASE_URL` names. */
+export const backend = (local: Layer.Layer<Tinker.Tinker | Tokenizers.Tokenizers, unknown>) =>
+  Layer.unwrapEffect(
+    Effect.map(
+      baseUrl,
+      (url): Layer.Layer<Tinker.Tinker | Tokenizers.Tokenizers, unknown> => url === "" ? local : Hosted
+    )
+  )
 
 /** Everything an example asks for. */
-export const Backend = Layer.merge(Clients, Vocabularies)
+export const Backend = backend(TinkerLocal.layer())
 
 /** The tokenizer the server names for a model. */
 export const tokenizerOf = (training: TrainingClient.Service) =>

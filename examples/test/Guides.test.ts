@@ -69,7 +69,8 @@ const prints = (output: string, shown: string): boolean => {
 describe.each(guides)("$path", ({ path, text }) => {
   it("shows code that is part of an example it links to", () => {
     const sources = links(text)
-      .filter((target) => /examples\/.*\.ts$/.test(target))
+      // recipes are run by a test of their own
+      .filter((target) => /(examples|recipes)\/.*\.ts$/.test(target))
       .map((target) => readFileSync(resolve(root, dirname(path), target), "utf8"))
     for (const block of blocks(text, "ts")) {
       assert.isTrue(sources.some((source) => isExcerpt(block, source)), `not in a linked example:\n${block}`)

@@ -1,15 +1,17 @@
 /**
- * Training and sampling on the embedded backend's models: our kernels, the same model in a library, and our kernels
- * without WebAssembly.
+ * Training and sampling on the embedded backend's models: our kernels, the same model in a library, our kernels without
+ * WebAssembly, and worker threads beside PyTorch with as many.
  */
 import { Engine, LocalModel } from "@effect-tinker/local"
-import { Effect } from "effect"
+import * as NodeEngine from "@effect-tinker/local/NodeEngine"
+import { Context, Effect, Layer, Option } from "effect"
 import type { Bench, Result, Variant } from "./Bench.js"
-import { BenchFailed, interleaved, round } from "./Bench.js"
+import { BenchFailed, interleaved, median, round } from "./Bench.js"
 import * as jax from "./engineJax.js"
 import { longestWait } from "./engineLoop.js"
+import * as torch from "./engineTorch.js"
 
-const BATCH = 8
+const BATCH = 16
 const LENGTH = 128
 const RANK = 32
 const SAMPLES = 16
@@ -73,6 +75,59 @@ const sampling = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
   ], { rounds: 3, warmup: 2 })
 })
 
+const byTheClock = <E extends Error>(name: string, work: Effect.Effect<unknown, E>): Variant<BenchFailed> => ({
+  name,
+  once: Effect.suspend(() => {
+    const start = performance.now()
+    return Effect.map(work, () => performance.now() - start)
+  }).pipe(Effect.mapError((error) => new BenchFailed({ reason: `${name}: ${error.message}` })))
+})
+
+/** Worker threads, as the server uses them. */
+const threaded = Effect.fnUntraced(function*(model: LocalModel.LocalModel, threads: number) {
+  const engine = Context.get(yield* Layer.build(NodeEngine.layer({ models: [model], threads })), Engine.Engine)
+  const adapter = yield* engine.createAdapter({ baseModel: model.name, rank: RANK, seed: 1 })
+  const sampler = yield* engine.sampler(model.name)
+  const name = `ours ${threads}`
+  return {
+    train: byTheClock(
+      name,
+      Effect.zipRight(adapter.forwardBackward({ data, loss: "cross_entropy" }), adapter.optimStep())
+    ),
+    sample: byTheClock(
+      name,
+      sampler.sample({ prompt: [97], numSamples: SAMPLES, params: { maxTokens: SAMPLED, seed: 1, stop: [] } })
+    )
+  }
+})
+
+/** What a training step has to multiply and add: both directions of the frozen weights, the factors and attention. */
+const stepFlop = (model: LocalModel.LocalModel): number => {
+  const { hidden, layers, vocabularySize, width } = model
+  const frozen = layers * (4 * width * width + 2 * width * hidden) + width * vocabularySize
+  const factors = RANK * (layers * (8 * width + 2 * (width + hidden)) + width + vocabularySize)
+  const attention = layers * LENGTH * width
+  return tokensPerPass * (4 * frozen + 6 * factors + 6 * attention)
+}
+
+/** Worker threads beside torch, by the clock: more than one thread cannot be timed otherwise. */
+const besideTorch = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
+  const setup = { model, rank: RANK, batch: BATCH, length: LENGTH, samples: SAMPLES, sampled: SAMPLED }
+  const [one, two] = [yield* threaded(model, 1), yield* threaded(model, 2)]
+  const found = yield* torch.find
+  if (Option.isNone(found)) {
+    const results = yield* interleaved([one.train, two.train], { rounds: 15, warmup: 5 })
+    const sampled = yield* interleaved([one.sample], { rounds: 5, warmup: 2 })
+    return { results, sampled, torch: undefined }
+  }
+  const { python, version } = found.value
+  const [torch1, torch2] = [yield* torch.start(python, setup, 1), yield* torch.start(python, setup, 2)]
+  const results = yield* interleaved([one.train, torch1.train, two.train, torch2.train], { rounds: 15, warmup: 5 })
+  const sampled = yield* interleaved([one.sample, torch1.sample], { rounds: 7, warmup: 3 })
+  const peak = median(yield* Effect.replicateEffect(torch1.peak, 3))
+  return { results, sampled, torch: { version, peak } }
+})
+
 const rate = (tokens: number, result: Result | undefined): string =>
   result === undefined ? "-" : Math.round(tokens / result.ms * 1000).toLocaleString("en")
 
@@ -92,7 +147,11 @@ export const bench: Bench = {
     const tinyStep = yield* training(LocalModel.tiny)
     const smallSample = yield* sampling(LocalModel.small)
     const tinySample = yield* sampling(LocalModel.tiny)
-    const wait = yield* longestWait
+    const beside = yield* besideTorch(LocalModel.small)
+    const wait = yield* longestWait(undefined)
+    const waitBeside = yield* longestWait(2)
+    const ours = beside.results.get("ours 1")
+    const gflops = stepFlop(LocalModel.small) / (ours?.ms ?? NaN) / 1e6
     const relative = (results: ReadonlyMap<string, Result>, name: string): number =>
       round(results.get(name)?.relative ?? NaN)
     return {
@@ -101,19 +160,47 @@ export const bench: Bench = {
         row("local/small train", tokensPerPass, smallStep),
         row("local/tiny train", tokensPerPass, tinyStep),
         row("local/small sample", SAMPLES * SAMPLED, smallSample),
-        row("local/tiny sample", SAMPLES * SAMPLED, tinySample)
+        row("local/tiny sample", SAMPLES * SAMPLED, tinySample),
+        [],
+        ["by the clock, local/small", "ours", "torch", "torch / ours"],
+        ...[1, 2].map((threads) => [
+          `train, ${threads} thread${threads === 1 ? "" : "s"}`,
+          ...["ours", "torch"].map((name) => rate(tokensPerPass, beside.results.get(`${name} ${threads}`))),
+          `${
+            round(
+              (beside.results.get(`torch ${threads}`)?.ms ?? NaN) / (beside.results.get(`ours ${threads}`)?.ms ?? NaN)
+            )
+          }`
+        ]),
+        [
+          "sample, 1 thread",
+          ...["ours 1", "torch 1"].map((name) => rate(SAMPLES * SAMPLED, beside.sampled.get(name))),
+          `${relative(beside.sampled, "torch 1")}`
+        ]
       ],
       ratios: {
         to_library: relative(smallStep, "jax-js"),
         to_library_tiny: relative(tinyStep, "jax-js"),
         to_library_sampling: relative(smallSample, "jax-js"),
-        to_fallback: relative(smallStep, "js")
+        to_fallback: relative(smallStep, "js"),
+        threads_2: round(1 / (beside.results.get("ours 2")?.relative ?? NaN)),
+        ...(beside.torch === undefined ? {} : {
+          to_torch: relative(beside.results, "torch 1"),
+          to_torch_sampling: relative(beside.sampled, "torch 1"),
+          to_peak: round(gflops / beside.torch.peak)
+        })
       },
       notes: [
+        `${gflops.toFixed(1)} GFLOP/s in training on one thread` + (beside.torch === undefined
+          ? ". PyTorch was skipped: no interpreter has it (TINKER_PYTHON or COOKBOOK_PYTHON name one, or run" +
+            " `npm run parity -- --engine` first)."
+          : `; a large f32 product of PyTorch ${beside.torch.version}, the most this machine was seen to do, ${
+            beside.torch.peak.toFixed(1)
+          }.`),
         "Ours is a whole step with optimizer and merged weights; the library's is loss and gradient only, compiled" +
         " before and for this shape alone.",
         "The event loop while a program trains, saves and samples on the backend in its own process: a timer late by at" +
-        ` most ${wait.toFixed(0)} ms.`
+        ` most ${wait.toFixed(0)} ms, and ${waitBeside.toFixed(0)} ms with two worker threads.`
       ]
     }
   }).pipe(

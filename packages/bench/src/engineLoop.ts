@@ -1,7 +1,9 @@
 /**
- * How long others wait for the event loop while a program trains, saves and samples on the backend in its own process.
+ * How long others wait for the event loop while a program trains, saves and samples on the backend in its own process:
+ * in short slices of the program's thread, or on worker threads.
  */
-import { LocalModel, TinkerLocal } from "@effect-tinker/local"
+import { LocalModel } from "@effect-tinker/local"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Effect, Either, Layer } from "effect"
 import { Datum, ModelInput, TrainingClient } from "effect-tinker"
 import { monitorEventLoopDelay } from "node:perf_hooks"
@@ -9,9 +11,10 @@ import { monitorEventLoopDelay } from "node:perf_hooks"
 const batch = 8
 const steps = 10
 
-const Backend = TrainingClient.layerLora({ baseModel: LocalModel.small.name }).pipe(
-  Layer.provide(TinkerLocal.layer())
-)
+const backend = (threads: number | undefined) =>
+  TrainingClient.layerLora({ baseModel: LocalModel.small.name }).pipe(
+    Layer.provide(NodeTinkerLocal.layerInProcess({ threads }))
+  )
 
 const tokens = (length: number, shift: number) => Int32Array.from({ length }, (_, i) => (i * 37 + shift) % 256)
 const datum = (length: number, shift: number) => Either.getOrThrow(Datum.fromTokens(tokens(length, shift)))
@@ -31,12 +34,13 @@ const work = Effect.fnUntraced(function*(round: number) {
 })
 
 /** The longest wait of a timer, in milliseconds; a busy machine stretches it. */
-export const longestWait = Effect.gen(function*() {
-  // everything is compiled by then
-  yield* Effect.scoped(work(0))
-  const delay = monitorEventLoopDelay({ resolution: 1 })
-  delay.enable()
-  for (let round = 1; round <= 3; round++) yield* Effect.scoped(work(round))
-  delay.disable()
-  return delay.max / 1e6
-}).pipe(Effect.provide(Backend))
+export const longestWait = (threads: number | undefined) =>
+  Effect.gen(function*() {
+    // everything is compiled by then
+    yield* Effect.scoped(work(0))
+    const delay = monitorEventLoopDelay({ resolution: 1 })
+    delay.enable()
+    for (let round = 1; round <= 3; round++) yield* Effect.scoped(work(round))
+    delay.disable()
+    return delay.max / 1e6
+  }).pipe(Effect.provide(backend(threads)))

@@ -60,7 +60,7 @@ export const bench: Bench = {
     const small = yield* model(path.join(directory, "small"), matrices / 10)
     const output = path.join(directory, "output")
     const ours = yield* Program.startModule("./weights/ours.js")
-    const python = yield* Python.start("weights.py")
+    const python = yield* Python.startCookbook("weights.py")
     const ask = (program: Program.Program, { adapter, base }: typeof large) =>
       program.ask([base, adapter, output].join("\t")).pipe(
         Effect.flatMap(Schema.decode(Figures)),
@@ -102,9 +102,9 @@ export const bench: Bench = {
           i
         ) => [name, (seconds[i] ?? NaN).toFixed(2), (gigabytes / (seconds[i] ?? NaN)).toFixed(2)])
       ],
-      ratios: { to_copy: round(to(1)), to_python: round(to(2)), memory: round(grown) },
+      ratios: { to_copy: round(to(1)), to_python: round(to(2)), memory_10x: round(grown) },
       notes: [
-        `Medians of ${rounds} rounds in turns. \`memory\`: peak of a process that merges ten times the weights, over the small one.`
+        `Medians of ${rounds} rounds in turns. \`memory_10x\`: peak of a process that merges ten times the weights, over the small one.`
       ]
     }
   }).pipe(Effect.catchTags({

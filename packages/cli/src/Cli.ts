@@ -20,13 +20,18 @@ import * as account from "./commands/account.js"
 import * as billing from "./commands/billing.js"
 import * as checkpoint from "./commands/checkpoint.js"
 import * as conformance from "./commands/conformance.js"
+import * as data from "./commands/data.js"
 import * as doctor from "./commands/doctor.js"
+import * as evaluation from "./commands/eval.js"
+import * as exporting from "./commands/export.js"
 import * as local from "./commands/local.js"
 import * as models from "./commands/models.js"
 import * as report from "./commands/report.js"
 import * as runs from "./commands/run.js"
+import * as records from "./commands/runs.js"
 import * as sampling from "./commands/sample.js"
 import * as session from "./commands/session.js"
+import * as train from "./commands/train.js"
 import * as watch from "./commands/watch.js"
 import * as CliFailure from "./internal/CliFailure.js"
 import * as CommandLine from "./internal/commandLine.js"
@@ -59,7 +64,12 @@ const commands = [
   models.model,
   runs.command,
   checkpoint.command,
+  exporting.command,
   session.command,
+  train.command,
+  data.command,
+  evaluation.command,
+  records.command,
   models.sampler,
   sampling.sample,
   sampling.chat,
@@ -81,7 +91,8 @@ const commands = [
 export const grammar: Grammar.CommandSpec = Grammar.readTree(
   root.descriptor,
   "Fine-tune language models with Tinker: runs, checkpoints, sampling and a local backend.",
-  commands.map(({ descriptor }) => descriptor)
+  commands.map(({ descriptor }) => descriptor),
+  { runs: "list" }
 )
 
 const warnOfSettings = Layer.effectDiscard(
@@ -107,12 +118,21 @@ const quietConsole = Effect.map(Console.consoleWith(Effect.succeed), (console) =
   error: () => Effect.void
 }))
 
-const stderrLogger = (write: (line: string) => void) =>
-  Logger.make(({ logLevel, message }) => {
+/** That are remembered. */
+const mostWarnings = 1000
+
+/** A warning is said once, however often it is logged: a row that is skipped is skipped in every epoch. */
+const stderrLogger = (write: (line: string) => void, said: ReadonlyArray<string>) => {
+  const warned = new Set(said)
+  return Logger.make(({ logLevel, message }) => {
     const parts = Array.isArray(message) ? message : [message]
     const line = parts.map((part) => typeof part === "string" ? part : JSON.stringify(part)).join(" ")
-    write(`${logLevel.label.toLowerCase()}: ${text.safe(line)}\n`)
+    const isWarning = logLevel._tag === "Warning"
+    if (isWarning && warned.has(line)) return
+    if (isWarning && warned.size < mostWarnings) warned.add(line)
+    write(`${isWarning ? "warning" : logLevel.label.toLowerCase()}: ${text.safe(line)}\n`)
   })
+}
 
 /**
  * What the process should end with: 0 done, 1 failed, 2 wrong command line, 130 interrupted.
@@ -124,6 +144,8 @@ export type ExitCode = 0 | 1 | 2 | 130
 
 const runLine = Effect.fnUntraced(function*(line: CommandLine.CommandLine & { readonly _tag: "Run" }) {
   const { stderr } = yield* Stdio.Stdio
+  // The clients log them too.
+  const settings = yield* misunderstoodSettings
   return yield* execute(["node", "tinker", ...line.words]).pipe(
     Effect.withConsole(yield* quietConsole),
     Effect.mapError((error) =>
@@ -133,7 +155,7 @@ const runLine = Effect.fnUntraced(function*(line: CommandLine.CommandLine & { re
     ),
     Effect.provide(Layer.mergeAll(
       CliConfig.layer({ showBuiltIns: false }),
-      Logger.replace(Logger.defaultLogger, stderrLogger((text) => Effect.runFork(stderr.write(text)))),
+      Logger.replace(Logger.defaultLogger, stderrLogger((text) => Effect.runFork(stderr.write(text)), settings)),
       Logger.minimumLogLevel(line.logLevel)
     ))
   )

@@ -4,3 +4,11 @@
  * @since 0.1.0
  */
 export * as Cli from "./Cli.js"
+
+/**
+ * What the modules export that `tinker train rl` and `tinker eval` load: environments to act in, and functions that score
+ * answers.
+ *
+ * @since 0.1.0
+ */
+export * as TrainModule from "./TrainModule.js"

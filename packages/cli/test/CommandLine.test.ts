@@ -71,6 +71,23 @@ describe("CommandLine", () => {
       assert.deepStrictEqual((yield* parse("say", "--", "--help")).prompt, Option.some("--help"))
     }))
 
+  it("a group that has a usual command stands for it when it is alone", () => {
+    const root = Command.make("tinker")
+    const all = Command.make("all", { long: Options.boolean("long") })
+    const group = Command.make("list").pipe(Command.withSubcommands([all, Command.make("some")]))
+    const usual = Grammar.readTree(root.descriptor, "Lists.", [group.descriptor], { list: "all" })
+    const words = (...given: ReadonlyArray<string>) =>
+      Either.match(CommandLine.read(usual, given), {
+        onLeft: ({ what }) => what,
+        onRight: (line) => line._tag === "Run" ? line.words.join(" ") : line._tag
+      })
+    assert.strictEqual(words("list"), "list all")
+    assert.strictEqual(words("list", "--long"), "list all --long")
+    assert.strictEqual(words("list", "some"), "list some")
+    assert.strictEqual(words("list", "--help"), "Help")
+    assert.strictEqual(words("list", "none"), "There is no command `tinker list none`")
+  })
+
   it.effect("an option given twice has its last value, one that may be repeated has all", () =>
     Effect.gen(function*() {
       const said = yield* parse("say", "-n", "1", "--stop", "\n", "--count=3", "--stop", " x ", "--loud", "--loud=no")

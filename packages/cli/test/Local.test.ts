@@ -1,6 +1,7 @@
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { spawn } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { get } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as process_ from "./fixtures/process.js"
@@ -72,6 +73,26 @@ describe("tinker local", { timeout: 120_000 }, () => {
     const again = await start("--dir", directory)
     assert.strictEqual(again.key, server.key)
     assert.strictEqual(await again.stop("SIGINT"), 130)
+  })
+
+  it("is reached under the names it is given, and shows what it does to a person who watches", async () => {
+    const server = await start("--memory", "--allow-host", "one.test", "--allow-host", "two.test")
+    const { hostname, port } = new URL(server.url)
+    const statusFor = (host: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        get({ hostname, port, path: "/api/v1/sessions", headers: { host, "x-api-key": server.key } }, (response) => {
+          response.resume()
+          resolve(response.statusCode)
+        }).on("error", reject)
+      })
+    assert.deepStrictEqual(
+      await Promise.all(["one.test", "two.test", "three.test"].map(statusFor)),
+      [200, 200, 403]
+    )
+    await server.stop("SIGTERM")
+    if (!process_.hasTmux) return
+    const screen = await cli.terminal(["local", "--memory", "--port", "0"], { until: /requests/ })
+    assert.match(screen, /^0 requests, 0 models in memory, idle$/m)
   })
 
   it("an impossible directory is an error, not a hang", async () => {

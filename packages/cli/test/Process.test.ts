@@ -16,6 +16,7 @@ import { hasTmux, make } from "./fixtures/process.js"
 import type { Env, Tinker } from "./fixtures/process.js"
 import { rows } from "./fixtures/rows.js"
 import type { Place, Row } from "./fixtures/rows.js"
+import * as training from "./fixtures/training.js"
 import { wire } from "./fixtures/wire.js"
 
 let cli: Tinker
@@ -117,12 +118,15 @@ const inTurn = (run: () => Promise<void>) => () => Effect.runPromise(permits.wit
 const prepare = async (row: Row, mode: Place["mode"]) => {
   const home = join(cli.home, `${row.command.replace(" ", "-")}-${mode}`)
   mkdirSync(home)
+  training.write(home)
   writeFileSync(join(home, "key"), "tml-local")
   writeFileSync(join(home, "metrics.jsonl"), "{\"step\":0,\"loss\":2}\n{\"step\":1,\"loss\":1}\n")
   const at = place(mode, home)
   const env = { HOME: home, HF_ENDPOINT: models, HF_TOKEN: "hf_test", ...row.env }
   for (const line of row.before ?? []) {
-    const words = line.map((word) => word.startsWith("@") ? `@${join(home, word.slice(1))}` : word)
+    const words = line.map((word) =>
+      word.startsWith("@") ? `@${join(home, word.slice(1))}` : word.replace(/^HOME\//, `${home}/`)
+    )
     const { code, stderr } = await tinker(words, { env })
     assert.strictEqual(code, 0, stderr)
   }
@@ -135,7 +139,8 @@ describe("every command", { concurrent: true, timeout: 60_000 }, () => {
   it("has a row", () => {
     assert.deepStrictEqual(
       rows.map(({ command }) => command).sort(),
-      commandsIn(Cli.grammar).map(({ path }) => path.join(" ")).sort()
+      // export needs a model with files, which is in its own test
+      commandsIn(Cli.grammar).map(({ path }) => path.join(" ")).filter((command) => command !== "export").sort()
     )
   })
 

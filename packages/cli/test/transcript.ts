@@ -41,7 +41,7 @@ const teach = (baseUrl: string) =>
   )
 
 const main = Effect.gen(function*() {
-  const cli = yield* Effect.acquireRelease(Effect.promise(make), ({ dispose }) => Effect.sync(dispose))
+  const cli = yield* Effect.acquireRelease(Effect.promise(() => make()), ({ dispose }) => Effect.sync(dispose))
   const backend = yield* Effect.acquireRelease(
     Effect.promise(() => cli.local("--memory")),
     ({ stop }) => Effect.promise(stop)

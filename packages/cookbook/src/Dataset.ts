@@ -272,6 +272,15 @@ export const fromIterable = <A>(
 }
 
 /**
+ * A dataset as it is, or a list as one.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const from = <A, E, R>(rows: Dataset<A, E, R> | Iterable<A>): Dataset<A, E, R> =>
+  isDataset(rows) ? rows as Dataset<A, E, R> : fromIterable(rows)
+
+/**
  * Rows of a stream that gives the same ones each time. A position is reached by reading up to it.
  *
  * @since 0.1.0

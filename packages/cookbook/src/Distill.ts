@@ -1,17 +1,45 @@
 /**
  * Learning from a teacher.
  *
+ * - {@link onPolicy}: the student answers, and the teacher says how likely it finds each token.
+ * - {@link offPolicy}: on given answers, the student learns the teacher's distribution over the likeliest tokens.
+ * - {@link self}: the teacher is the model itself, shown what the student is not: an example, or a long instruction.
+ *
  * @since 0.1.0
  */
 import type * as Message from "@effect-tinker/tokenizer/Message"
 import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
+import * as Datum from "effect-tinker/Datum"
+import * as ModelInput from "effect-tinker/ModelInput"
+import type * as SamplingClient from "effect-tinker/SamplingClient"
 import type * as ServiceClient from "effect-tinker/ServiceClient"
-import type * as Stream from "effect/Stream"
-import type * as Dataset from "./Dataset.js"
+import * as TensorData from "effect-tinker/TensorData"
+import * as TinkerError from "effect-tinker/TinkerError"
+import type * as TrainingClient from "effect-tinker/TrainingClient"
+import type * as TopkLogprobs from "effect-tinker/wire/TopkLogprobs"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import * as Dataset from "./Dataset.js"
 import * as Environment from "./Environment.js"
+import type * as Evaluator from "./Evaluator.js"
+import * as Example from "./Example.js"
+import * as Loop from "./internal/loop.js"
+import * as random from "./internal/random.js"
+import * as supervise from "./internal/supervise.js"
+import * as Policy from "./Policy.js"
 import * as Reinforce from "./Reinforce.js"
 import type * as Rollout from "./Rollout.js"
-import type * as Trainer from "./Trainer.js"
+import * as RunLog from "./RunLog.js"
+import * as Trainer from "./Trainer.js"
+
+const Count = Schema.Positive.pipe(Schema.int())
+
+// =============================================================================
+// on policy
+// =============================================================================
 
 type Problem = Environment.Group<RenderFailed | ChatTemplateFailed>
 
@@ -28,7 +56,7 @@ export type OnPolicyOptions<ED, RD, EV, RV, ER, RR, RS, RL> =
   >
   & {
     readonly prompts: Dataset.Dataset<string | ReadonlyArray<Message.Message>, ED, RD>
-    /** Sampler weights of the teacher, as a `tinker://` path. It must have the student's tokenizer. */
+    /** The teacher: the `tinker://` path of a sampler, or the name of a model. It must have the student's tokenizer. */
     readonly teacher: string
     /** What a nat of difference costs. Defaults to 1. */
     readonly coefficient?: number | undefined
@@ -71,3 +99,328 @@ export const onPolicy = <ED, RD, EV = never, RV = never, ER = never, RR = never,
     kl: { coefficient: coefficient ?? 1, discount, center: false, reference: teacher }
   })
 }
+
+// =============================================================================
+// soft targets
+// =============================================================================
+
+/**
+ * A teacher's distribution over the tokens it finds likeliest, as data: the target of a position is `k` tokens, each
+ * weighted by its probability among them.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SoftTargets {
+  readonly datum: Datum.Datum
+  /** The weighted entropy of the teacher's distributions: the least the loss can be. */
+  readonly entropy: number
+}
+
+/**
+ * Tokens with the distributions a teacher has of them. Row `offset + i` of the candidates is what the teacher expects in
+ * place of `tokens[i]`; positions it has no candidates for are not trained on.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const softTargets = (options: {
+  readonly tokens: Int32Array
+  /** How much each token counts. */
+  readonly weights: ArrayLike<number>
+  readonly candidates: TopkLogprobs.TopkLogprobs
+  /** Defaults to 0. */
+  readonly offset?: number | undefined
+}): Effect.Effect<SoftTargets, TinkerError.InvalidInput> => {
+  const { candidates: { k, length: rows, logprobs, tokenIds }, tokens } = options
+  const length = tokens.length - 1
+  const targets = new Int32Array(length * k)
+  const weights = new Float32Array(length * k)
+  let entropy = 0
+  for (let i = 0; i < length; i++) {
+    const row = (options.offset ?? 0) + i + 1
+    const weight = options.weights[i + 1] ?? 0
+    if (weight === 0 || row < 0 || row >= rows) continue
+    const first = row * k
+    let total = 0
+    for (let n = 0; n < k; n++) total += Math.exp(logprobs[first + n] ?? -Infinity)
+    if (total === 0) continue
+    for (let n = 0; n < k; n++) {
+      const share = Math.exp(logprobs[first + n] ?? -Infinity) / total
+      targets[i * k + n] = tokenIds[first + n] ?? 0
+      weights[i * k + n] = weight * share
+      if (share > 0) entropy -= weight * share * Math.log(share)
+    }
+  }
+  const shape = [length, k]
+  return Effect.gen(function*() {
+    const datum = yield* Datum.make({
+      modelInput: tokens.subarray(0, -1),
+      lossFnInputs: {
+        target_tokens: yield* TensorData.fromArray(targets, { dtype: "int64", shape }),
+        weights: yield* TensorData.fromArray(weights, { dtype: "float32", shape })
+      }
+    })
+    return { datum, entropy }
+  })
+}
+
+/** The `k` tokens a teacher finds likeliest at each position of a sequence. */
+const candidatesOf = (teacher: SamplingClient.Service, tokens: Int32Array, k: number) =>
+  Effect.flatMap(
+    teacher.sample({ prompt: ModelInput.fromInts(tokens), maxTokens: 1, topkPromptLogprobs: k }),
+    ({ topkPromptLogprobs }) =>
+      topkPromptLogprobs === undefined
+        ? new TinkerError.MalformedResponse({
+          module: "Distill",
+          method: "candidatesOf",
+          description: "the server gave no candidates for the prompt"
+        })
+        : Effect.succeed(topkPromptLogprobs)
+  )
+
+/** A step on soft targets: its loss is the cross-entropy, of which the teacher's entropy cannot be learned away. */
+const submitSoft = Effect.fnUntraced(function*(
+  training: TrainingClient.Service,
+  batch: ReadonlyArray<SoftTargets>,
+  adam: Trainer.Adam,
+  learningRate: number
+) {
+  const data = batch.map(({ datum }) => datum)
+  const { result, tokens } = yield* supervise.submit(training, data, adam, learningRate)
+  const entropy = batch.reduce((sum, one) => sum + one.entropy, 0) / supervise.weightOf(data)
+  return {
+    tokens,
+    result: Effect.map(result, (outcome): Loop.Outcome<undefined> => ({
+      ...outcome,
+      metrics: { ...outcome.metrics, teacher_entropy: entropy, teacher_kl: outcome.loss - entropy }
+    }))
+  }
+})
+
+interface CommonOptions<EV, RV, RL> {
+  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
+  /** Steps between evaluations, which see the weights before a step. Defaults to 10. */
+  readonly evaluateEvery?: number | undefined
+  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  /** Where the run is recorded, and resumed from. Defaults to nowhere. */
+  readonly log?: RunLog.Target<RL> | undefined
+}
+
+// =============================================================================
+// off policy
+// =============================================================================
+
+/**
+ * What decides the outcome of a run of {@link offPolicy}, and is recorded with it.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class OffPolicyConfig extends Schema.Class<OffPolicyConfig>("@effect-tinker/cookbook/Distill/OffPolicyConfig")({
+  ...Trainer.dataFields,
+  /** The teacher: the `tinker://` path of a sampler, or the name of a model. It must have the student's tokenizer. */
+  teacher: Schema.String,
+  /** Tokens of the teacher's distribution that are learned. Defaults to 20. */
+  topK: Schema.optionalWith(Count, { default: () => 20 })
+}) {}
+
+/**
+ * Answers, and the teacher whose distribution over them is learned.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type OffPolicyOptions<E, R, EV, RV, ER, RR, RL> =
+  & Trainer.ConfigInput<ConstructorParameters<typeof OffPolicyConfig>[0]>
+  & CommonOptions<EV, RV, RL>
+  & {
+    readonly data: Dataset.Dataset<Example.Example, E, R>
+    readonly renderer: Trainer.RendererInput<ER, RR>
+    /** Steps kept in flight behind the one that is waited for. Defaults to 1. */
+    readonly submitAhead?: number | undefined
+  }
+
+/**
+ * Off-policy distillation: on given answers, the student learns the teacher's distribution over its likeliest tokens.
+ * `metrics.teacher_kl` is how far it is from them.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const offPolicy = <E, R, EV = never, RV = never, ER = never, RR = never, RL = never>(
+  options: OffPolicyOptions<E, R, EV, RV, ER, RR, RL>
+): Stream.Stream<
+  Trainer.StepReport,
+  E | EV | ER | Trainer.TrainError,
+  R | RV | RR | RL | ServiceClient.ServiceClient
+> =>
+  Stream.unwrapScoped(startOffPolicy(options)) as Stream.Stream<
+    Trainer.StepReport,
+    E | EV | ER | Trainer.TrainError,
+    R | RV | RR | RL | ServiceClient.ServiceClient
+  >
+
+const startOffPolicy = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(
+  options: OffPolicyOptions<E, R, EV, RV, ER, RR, RL>
+) {
+  const trainer = "distill-off-policy"
+  const config = yield* Trainer.configOf(trainer, OffPolicyConfig, options)
+  const log = yield* (options.log ?? RunLog.none).open({ trainer, config: Schema.encodeSync(OffPolicyConfig)(config) })
+  if (log.complete) return Stream.empty
+  const { checkpoint, renderer, training } = yield* connect(log, config.model, options.renderer)
+  const teacher = yield* supervise.samplerOf(config.teacher)
+  const data = Dataset.mapEffect(
+    supervise.shuffled(options.data, config.shuffle),
+    (example) =>
+      Effect.gen(function*() {
+        const { tokens, weights } = yield* Example.render(example, { renderer })
+        // The same reasons to leave a row out as in supervised training.
+        yield* Example.fromSupervised({ tokens, weights }, { maxLength: config.maxLength })
+        return yield* softTargets({ tokens, weights, candidates: yield* candidatesOf(teacher, tokens, config.topK) })
+      }),
+    { lookAhead: 2 * config.batchSize }
+  )
+  return Loop.run({
+    trainer,
+    log,
+    training,
+    ...supervise.loopOptions(options),
+    ...yield* supervise.read(data, config, checkpoint),
+    submitAhead: Math.max(0, options.submitAhead ?? 1),
+    submit: (batch, { commit, learningRate }) =>
+      Effect.zipRight(commit, submitSoft(training, batch, config.adam, learningRate))
+  })
+})
+
+const connect = Effect.fnUntraced(function*<ER, RR>(
+  log: RunLog.RunLog,
+  model: Trainer.Model,
+  renderer: Trainer.RendererInput<ER, RR>
+) {
+  const checkpoint = Option.flatMap(log.resumed, (resumed) => resumed.checkpoint)
+  const training = yield* Trainer.makeClient(model, checkpoint)
+  return { checkpoint, training, renderer: yield* Trainer.rendererOf(renderer, training) }
+})
+
+// =============================================================================
+// self
+// =============================================================================
+
+/**
+ * What decides the outcome of a run of {@link self}, and is recorded with it.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class SelfConfig extends Schema.Class<SelfConfig>("@effect-tinker/cookbook/Distill/SelfConfig")({
+  ...Trainer.dataFields,
+  /** The teacher: the `tinker://` path of a sampler, or the name of a model. Defaults to the base model. */
+  teacher: Schema.optional(Schema.String),
+  /** Tokens of the teacher's distribution that are learned. Defaults to 20. */
+  topK: Schema.optionalWith(Count, { default: () => 20 }),
+  /** Most tokens of an answer. */
+  maxTokens: Count,
+  /** Answers to each prompt. Defaults to 1. */
+  groupSize: Schema.optionalWith(Count, { default: () => 1 }),
+  /** Defaults to 1. */
+  temperature: Schema.optionalWith(Schema.Number, { default: () => 1 }),
+  /** Tokens at the beginning of an answer that are not trained on: the teacher's are about what it was shown. Defaults to 0. */
+  skipFirst: Schema.optionalWith(Schema.NonNegativeInt, { default: () => 0 }),
+  /** Of all draws. Defaults to 0. */
+  seed: Schema.optionalWith(Schema.Int, { default: () => 0 })
+}) {}
+
+/**
+ * Prompts, and what the teacher is shown in their place.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type SelfOptions<A, E, R, EV, RV, ER, RR, RL> =
+  & Trainer.ConfigInput<ConstructorParameters<typeof SelfConfig>[0]>
+  & CommonOptions<EV, RV, RL>
+  & {
+    readonly data: Dataset.Dataset<A, E, R>
+    /** What the student answers. */
+    readonly prompt: (row: A) => ReadonlyArray<Message.Message>
+    /** The same with what the student is not shown: an example to go by, or an instruction. */
+    readonly teacherPrompt: (row: A) => ReadonlyArray<Message.Message>
+    readonly renderer: Trainer.RendererInput<ER, RR>
+  }
+
+/**
+ * Self-distillation: the student answers, and learns the distribution of a teacher that reads the same answer after a better
+ * prompt. The teacher is the base model unless another one is named.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const self = <A, E, R, EV = never, RV = never, ER = never, RR = never, RL = never>(
+  options: SelfOptions<A, E, R, EV, RV, ER, RR, RL>
+): Stream.Stream<
+  Trainer.StepReport,
+  E | EV | ER | RenderFailed | ChatTemplateFailed | Trainer.TrainError,
+  R | RV | RR | RL | ServiceClient.ServiceClient
+> =>
+  Stream.unwrapScoped(startSelf(options)) as Stream.Stream<
+    Trainer.StepReport,
+    E | EV | ER | RenderFailed | ChatTemplateFailed | Trainer.TrainError,
+    R | RV | RR | RL | ServiceClient.ServiceClient
+  >
+
+const startSelf = Effect.fnUntraced(function*<A, E, R, EV, RV, ER, RR, RL>(
+  options: SelfOptions<A, E, R, EV, RV, ER, RR, RL>
+) {
+  const trainer = "distill-self"
+  const config = yield* Trainer.configOf(trainer, SelfConfig, options)
+  const log = yield* (options.log ?? RunLog.none).open({ trainer, config: Schema.encodeSync(SelfConfig)(config) })
+  if (log.complete) return Stream.empty
+  const { checkpoint, renderer, training } = yield* connect(log, config.model, options.renderer)
+  const teacher = yield* supervise.samplerOf(config.teacher ?? config.model.baseModel)
+
+  /** An answer of the student with the teacher's view of it. */
+  const lesson = Effect.fnUntraced(function*(student: Policy.Policy<TinkerError.TinkerError>, row: A, seed: number) {
+    const prompt = yield* renderer.generationPrompt(options.prompt(row))
+    const context = yield* renderer.generationPrompt(options.teacherPrompt(row))
+    const { tokens: answer } = yield* student.act({ prompt, stop: renderer.stop, seed })
+    const candidates = yield* candidatesOf(teacher, Int32Array.from([...context, ...answer]), config.topK)
+    const tokens = Int32Array.from([...prompt, ...answer])
+    const weights = Float32Array.from(tokens, (_, i) => i < prompt.length + config.skipFirst ? 0 : 1)
+    return yield* softTargets({ tokens, weights, candidates, offset: context.length - prompt.length })
+  })
+
+  const data = supervise.shuffled(options.data, config.shuffle)
+  return Loop.run<A, undefined, E | RenderFailed | ChatTemplateFailed, R, EV, RV>({
+    trainer,
+    log,
+    training,
+    ...supervise.loopOptions(options),
+    ...yield* supervise.read(data, config, checkpoint),
+    submitAhead: 0,
+    submit: (rows, { commit, learningRate, step }) =>
+      Effect.gen(function*() {
+        const { maxTokens, temperature } = config
+        const members = rows.flatMap((row, index) =>
+          Array.from(
+            { length: config.groupSize },
+            (_, n) => ({ row, seed: random.seedOf(config.seed, step, index, n) })
+          )
+        )
+        const lessons = yield* Effect.gen(function*() {
+          const sampler = yield* training.saveWeightsAndGetSamplingClient()
+          const student = Policy.fromSampler(sampler, { maxTokens, temperature, version: step })
+          return yield* Effect.forEach(members, ({ row, seed }) => lesson(student, row, seed), { concurrency: 64 })
+        }).pipe(Effect.scoped)
+        const usable = lessons.filter(({ datum }) => supervise.weightOf([datum]) > 0)
+        if (usable.length === 0) {
+          return yield* new Trainer.InvalidRun({
+            trainer,
+            description: `no answer of step ${step + 1} has a token to train on`
+          })
+        }
+        yield* commit
+        return yield* submitSoft(training, usable, config.adam, learningRate)
+      })
+  })
+})

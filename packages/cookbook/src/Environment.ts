@@ -14,6 +14,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Dataset from "./Dataset.js"
+import { nextPrompt } from "./internal/continuation.js"
 import * as Tool from "./Tool.js"
 import type * as Trajectory from "./Trajectory.js"
 
@@ -30,6 +31,10 @@ import type * as Trajectory from "./Trajectory.js"
 export interface Observation {
   readonly prompt: Int32Array
   readonly stop: Stop
+  /** Who acts, in an environment with several seats. Defaults to 0. */
+  readonly seat?: number | undefined
+  /** Why the prompt does not continue the tokens of the turn before, where it does not. */
+  readonly fork?: Trajectory.Fork | undefined
 }
 
 interface StepBase {
@@ -49,7 +54,12 @@ interface StepBase {
  */
 export type Step =
   | StepBase & { readonly _tag: "Continue"; readonly observation: Observation }
-  | StepBase & { readonly _tag: "Done"; readonly reason: Trajectory.StopReason }
+  | StepBase & {
+    readonly _tag: "Done"
+    readonly reason: Trajectory.StopReason
+    /** The outcome by seat, on top of the reward of the one who acted. */
+    readonly outcome?: ReadonlyArray<number> | undefined
+  }
 
 /**
  * How an episode begins; one whose prompt has no room for an answer is over before it begins.
@@ -68,6 +78,8 @@ export type Start =
  * @category models
  */
 export interface Environment<out E = never, out R = never> {
+  /** How many act in it, each with a trajectory of its own. Defaults to 1. */
+  readonly seats?: number | undefined
   readonly initial: Effect.Effect<Start, E, R>
   readonly step: (action: Trajectory.Action) => Effect.Effect<Step, E, R>
 }
@@ -218,10 +230,7 @@ export const problems = <A, ED = never, RD = never, E = never, R = never>(
   }
 ): Dataset.Dataset<Group<E | RenderFailed | ChatTemplateFailed, R>, ED, RD> => {
   const { format } = options
-  const dataset: Dataset.Dataset<A, ED, RD> = Dataset.isDataset(rows)
-    ? rows as Dataset.Dataset<A, ED, RD>
-    : Dataset.fromIterable(rows)
-  return Dataset.map(dataset, (row) =>
+  return Dataset.map(Dataset.from(rows), (row) =>
     problem<E, R>({
       question: options.question(row),
       check: (answer, message) => options.reward(row, answer, message),
@@ -313,20 +322,6 @@ const correction = (detail: string) =>
   `Your tool call could not be read (${detail}). Write it again in the format you were shown.`
 
 /**
- * The prompt after a turn. It is written from the messages; where it does not begin with the tokens that were sampled,
- * the turn begins a row of its own (`Trajectory.toRows`), and is counted as `forked`.
- */
-const nextPrompt = (renderer: Renderer.Renderer, history: ReadonlyArray<Message.Message>) =>
-  renderer.generationPrompt(history)
-
-const extendsTokens = (prompt: Int32Array, before: Int32Array, action: Int32Array): boolean => {
-  if (prompt.length < before.length + action.length) return false
-  for (let i = 0; i < before.length; i++) if (prompt[i] !== before[i]) return false
-  for (let i = 0; i < action.length; i++) if (prompt[before.length + i] !== action[i]) return false
-  return true
-}
-
-/**
  * An environment in messages as one in tokens: the renderer writes prompts and reads answers. Use it once, for one episode.
  *
  * @since 0.1.0
@@ -353,20 +348,20 @@ export const messages = <E, R>(
     added: ReadonlyArray<Message.Message>,
     rest: Omit<StepBase, "message">
   ) {
+    const turn = { messages: history, prompt: last, completion: action.tokens }
+    const { fork, prompt } = yield* nextPrompt(renderer, turn, message, added)
     history = [...history, message, ...added]
-    const prompt = yield* nextPrompt(renderer, history)
     if (!fits(prompt)) {
       const end: Step = { _tag: "Done", ...rest, reward: overflow, message, reason: "context_overflow" }
       return end
     }
-    const forked = Number(!extendsTokens(prompt, last, action.tokens))
     last = prompt
     const step: Step = {
       _tag: "Continue",
       ...rest,
       message,
-      metrics: { ...rest.metrics, forked },
-      observation: { prompt, stop }
+      metrics: { ...rest.metrics, forked: fork === undefined ? 0 : 1 },
+      observation: { prompt, stop, fork }
     }
     return step
   })

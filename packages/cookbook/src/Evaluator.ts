@@ -16,6 +16,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Dataset from "./Dataset.js"
 import type * as Environment from "./Environment.js"
+import * as Example from "./Example.js"
 import * as random from "./internal/random.js"
 import * as Policy from "./Policy.js"
 import * as Rollout from "./Rollout.js"
@@ -199,4 +200,48 @@ export const rollouts = <E, R, ED, RD>(
     )
     return Trajectory.metricsOf(Chunk.toReadonlyArray(groups))
   })
+})
+
+/**
+ * How often the chosen answer of a preference is the likelier one (`accuracy`), and by how many nats on average (`margin`).
+ * Pairs that cannot be rendered are counted as `skipped`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const preferences = <E, R>(
+  pairs: Dataset.Dataset<Example.Preference, E, R>,
+  options: Pick<Example.RenderOptions, "renderer" | "maxLength"> & {
+    /** Defaults to `preferences`. */
+    readonly name?: string | undefined
+    /** Pairs of one pass. Defaults to 16. */
+    readonly batchSize?: number | undefined
+  }
+): Evaluator<E | TinkerError.TinkerError, R> => ({
+  name: options.name ?? "preferences",
+  evaluate: ({ training }) =>
+    Dataset.batches(Dataset.mapEffect(pairs, (pair) => Example.toPair(pair, options)), {
+      size: options.batchSize ?? 16,
+      partial: "keep"
+    }).pipe(
+      Stream.mapEffect(({ items, skipped }) => {
+        if (items.length === 0) return Effect.succeed({ margins: [], skipped: skipped.length })
+        const data = items.flatMap(({ chosen, rejected }) => [chosen, rejected])
+        return Effect.map(Trainer.result(training.forward(data, "cross_entropy")), ({ lossFnOutputs }) => {
+          const loss = (n: number) => likelihood(data.slice(n, n + 1), lossFnOutputs.slice(n, n + 1)).nll
+          return { margins: items.map((_, n) => loss(2 * n + 1) - loss(2 * n)), skipped: skipped.length }
+        })
+      }),
+      Stream.runFold({ right: 0, margin: 0, count: 0, skipped: 0 }, (total, { margins, skipped }) => ({
+        right: total.right + margins.filter((margin) => margin > 0).length,
+        margin: margins.reduce((sum, margin) => sum + margin, total.margin),
+        count: total.count + margins.length,
+        skipped: total.skipped + skipped
+      })),
+      Effect.map(({ count, margin, right, skipped }): RunLog.Metrics => ({
+        accuracy: right / count,
+        margin: margin / count,
+        skipped
+      }))
+    )
 })

@@ -465,3 +465,35 @@ export const toData = (options: RenderOptions) =>
 <E, R>(
   dataset: Dataset.Dataset<Example, E, R>
 ): Dataset.Dataset<Datum.Datum, E, R> => Dataset.mapEffect(dataset, (example) => toDatum(example, options))
+
+/**
+ * A preference as data.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Pair {
+  readonly chosen: Datum.Datum
+  readonly rejected: Datum.Datum
+}
+
+/**
+ * A preference as data: the answers have weight, the prompt has none.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const toPair = (
+  preference: Preference,
+  options: Pick<RenderOptions, "renderer" | "maxLength">
+): Effect.Effect<Pair, Dataset.Skip> => {
+  const side = (answer: Preference["chosen"]) =>
+    toDatum(
+      conversation([
+        ...preference.prompt.map((message) => ({ ...message, trainable: false })),
+        ...answer.map((message) => ({ ...message, trainable: message.role === "assistant" }))
+      ]),
+      options
+    )
+  return Effect.all({ chosen: side(preference.chosen), rejected: side(preference.rejected) })
+}

@@ -19,6 +19,8 @@ import type * as Trajectory from "./Trajectory.js"
 export interface Request {
   readonly prompt: Int32Array
   readonly stop: Stop
+  /** Who acts, in an environment with several seats. */
+  readonly seat?: number | undefined
   /** Most tokens of this action, on top of the policy's own limit. */
   readonly maxTokens?: number | undefined
   /** Makes the draw repeatable. */
@@ -44,6 +46,18 @@ export interface Policy<out E = never, out R = never> {
 export const make = <E, R>(
   act: (request: Request) => Effect.Effect<Trajectory.Action, E, R>
 ): Policy<E, R> => ({ act })
+
+/**
+ * A policy for each seat, the last one for all others: a model against a fixed opponent.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const perSeat = <E, R>(policies: readonly [Policy<E, R>, ...ReadonlyArray<Policy<E, R>>]): Policy<E, R> =>
+  make((request) => {
+    const [first] = policies
+    return (policies[Math.min(request.seat ?? 0, policies.length - 1)] ?? first).act(request)
+  })
 
 /**
  * How a model acts.

@@ -8,7 +8,6 @@ import * as Autodiff from "effect-tinker/Autodiff"
 import * as CustomLoss from "effect-tinker/CustomLoss"
 import type * as Datum from "effect-tinker/Datum"
 import * as ModelInput from "effect-tinker/ModelInput"
-import * as SamplingClient from "effect-tinker/SamplingClient"
 import type * as ServiceClient from "effect-tinker/ServiceClient"
 import * as TensorData from "effect-tinker/TensorData"
 import * as TrainingClient from "effect-tinker/TrainingClient"
@@ -21,12 +20,10 @@ import * as Dataset from "./Dataset.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
 import * as Loop from "./internal/loop.js"
-import * as LearningRate from "./LearningRate.js"
+import * as supervise from "./internal/supervise.js"
 import * as RunConfig from "./RunConfig.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
-
-const Count = Schema.Positive.pipe(Schema.int())
 
 /**
  * What decides the outcome of a run, and is recorded with it.
@@ -35,23 +32,11 @@ const Count = Schema.Positive.pipe(Schema.int())
  * @category schemas
  */
 export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Preference/Config")({
-  model: Trainer.Model,
-  learningRate: LearningRate.LearningRate,
-  adam: Schema.optionalWith(Trainer.Adam, { default: () => new Trainer.Adam({}) }),
+  ...Trainer.dataFields,
   /** How strongly the reference holds the model. Defaults to 0.1. */
   beta: Schema.optionalWith(Schema.Number, { default: () => 0.1 }),
-  /** The reference, as the `tinker://` path of a sampler. Defaults to the model as it begins. */
-  reference: Schema.optional(Schema.String),
-  /** Pairs of one step. Defaults to 32. */
-  batchSize: Schema.optionalWith(Count, { default: () => 32 }),
-  /** Times the data is read. Defaults to 1. */
-  epochs: Schema.optionalWith(Count, { default: () => 1 }),
-  /** Most steps to do. Defaults to all that the data has. */
-  steps: Schema.optional(Count),
-  /** Most tokens of a conversation. Defaults to no limit. */
-  maxLength: Schema.optional(Count),
-  /** Shuffle the data by this seed and the epoch. Defaults to no shuffle. */
-  shuffle: Schema.optional(Schema.Int)
+  /** The reference: the `tinker://` path of a sampler, or the name of a model. Defaults to the model as it begins. */
+  reference: Schema.optional(Schema.String)
 }) {}
 
 /**
@@ -60,13 +45,7 @@ export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Prefer
  * @since 0.1.0
  * @category models
  */
-export type ConfigInput =
-  & Omit<ConstructorParameters<typeof Config>[0], "model" | "learningRate" | "adam">
-  & {
-    readonly model: Trainer.ModelInput
-    readonly learningRate: Trainer.LearningRateInput
-    readonly adam?: Trainer.AdamInput | undefined
-  }
+export type ConfigInput = Trainer.ConfigInput<ConstructorParameters<typeof Config>[0]>
 
 /**
  * Preferences, and how to learn from them.
@@ -83,38 +62,6 @@ export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
   /** Where the run is recorded, and resumed from. Defaults to nowhere. */
   readonly log?: RunLog.Target<RL> | undefined
-}
-
-/**
- * A preference as data.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Pair {
-  readonly chosen: Datum.Datum
-  readonly rejected: Datum.Datum
-}
-
-/**
- * A preference as data: the answers have weight, the prompt has none.
- *
- * @since 0.1.0
- * @category combinators
- */
-export const toPair = (
-  preference: Example.Preference,
-  options: Pick<Example.RenderOptions, "renderer" | "maxLength">
-): Effect.Effect<Pair, Dataset.Skip> => {
-  const side = (answer: Example.Preference["chosen"]) =>
-    Example.toDatum(
-      Example.conversation([
-        ...preference.prompt.map((message) => ({ ...message, trainable: false })),
-        ...answer.map((message) => ({ ...message, trainable: message.role === "assistant" }))
-      ]),
-      options
-    )
-  return Effect.all({ chosen: side(preference.chosen), rejected: side(preference.rejected) })
 }
 
 /**
@@ -173,23 +120,10 @@ export const train = <E, R, EV = never, RV = never, ER = never, RR = never, RL =
     R | RV | RR | RL | ServiceClient.ServiceClient
   >
 
-const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRun> => {
-  const { adam, batchSize, beta, epochs, learningRate, maxLength, model, reference, shuffle, steps } = options
-  const rest = { batchSize, beta, epochs, maxLength, reference, shuffle, steps }
-  const given: Partial<typeof rest> = Object.fromEntries(
-    Object.entries(rest).filter(([, value]) => value !== undefined)
-  )
-  return Trainer.validated("preference", () =>
-    new Config({
-      ...given,
-      ...Trainer.common({ adam, learningRate, model })
-    }))
-}
-
 /** The model as it begins: an adapter that has learned nothing is its base model. */
 const makeReference = Effect.fnUntraced(function*(config: Config) {
-  if (config.reference !== undefined) return yield* SamplingClient.make({ modelPath: config.reference })
-  if (config.model.from === undefined) return yield* SamplingClient.make({ baseModel: config.model.baseModel })
+  if (config.reference !== undefined) return yield* supervise.samplerOf(config.reference)
+  if (config.model.from === undefined) return yield* supervise.samplerOf(config.model.baseModel)
   const start = yield* TrainingClient.makeFromState({ path: config.model.from })
   return yield* start.saveWeightsAndGetSamplingClient()
 })
@@ -207,7 +141,7 @@ const sequenceOf = (datum: Datum.Datum) =>
   })
 
 const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Options<E, R, EV, RV, ER, RR, RL>) {
-  const config = yield* configOf(options)
+  const config = yield* Trainer.configOf("preference", Config, options)
   const log = yield* (options.log ?? RunLog.none).open({
     trainer: "preference",
     config: Schema.encodeSync(Config)(config)
@@ -235,47 +169,28 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
     return score ?? 0
   })
 
-  const source = config.shuffle === undefined ? options.data : Dataset.shuffle(options.data, { seed: config.shuffle })
-  const data = Dataset.mapEffect(source, (preference) => toPair(preference, { renderer, maxLength: config.maxLength }))
-  const reading = { size: config.batchSize, epochs: config.epochs }
-  const counted = config.learningRate.decay === "constant"
-    ? Option.none<number>()
-    : Option.some(
-      yield* Dataset.batches(data, reading).pipe(Stream.filter(({ items }) => items.length > 0), Stream.runCount)
-    )
-  const totalSteps = Option.match(counted, {
-    onNone: () => Option.fromNullable(config.steps),
-    onSome: (count) => Option.some(Math.min(count, config.steps ?? count))
-  })
+  const data = Dataset.mapEffect(
+    supervise.shuffled(options.data, config.shuffle),
+    (preference) => Example.toPair(preference, { renderer, maxLength: config.maxLength })
+  )
 
   return Loop.run({
     trainer: "preference",
     log,
     training,
-    checkpoints: options.checkpoints ?? {},
-    evaluators: options.evaluate ?? [],
-    evaluateEvery: Math.max(1, options.evaluateEvery ?? 10),
+    ...supervise.loopOptions(options),
+    ...yield* supervise.read(data, config, checkpoint),
     // A loss of our own needs the logprobs of the weights it changes.
     submitAhead: 0,
-    totalSteps,
-    learningRate: (step) => LearningRate.at(config.learningRate, step, Option.getOrElse(totalSteps, () => step + 1)),
-    batches: Dataset.batches(data, {
-      ...reading,
-      from: Option.getOrUndefined(Option.map(checkpoint, ({ position }) => position))
-    }),
     submit: (pairs, { commit, learningRate }) =>
       Effect.gen(function*() {
         const batch = pairs.flatMap(({ chosen, rejected }) => [chosen, rejected])
         const scores = yield* Effect.forEach(batch, scoreOf, { concurrency: 32 })
         const pass = yield* training.forwardBackwardCustom(batch, loss(scores, config.beta))
-        const { beta1, beta2, clip, eps, weightDecay } = config.adam
         yield* commit
-        const update = yield* training.optimStep({ learningRate, beta1, beta2, eps, weightDecay, gradClipNorm: clip })
+        const update = yield* training.optimStep(supervise.adamParams(config.adam, learningRate))
         return {
-          tokens: batch.reduce(
-            (sum, { modelInput }) => sum + modelInput.chunks.reduce((of, chunk) => of + (chunk.length ?? 0), 0),
-            0
-          ),
+          tokens: supervise.lengthOf(batch),
           result: Effect.gen(function*() {
             const { metrics } = yield* pass
             const { metrics: measured } = yield* update

@@ -12,7 +12,7 @@
  */
 import * as ServerLoss from "effect-tinker/Loss"
 import * as ModelInput from "effect-tinker/ModelInput"
-import * as SamplingClient from "effect-tinker/SamplingClient"
+import type * as SamplingClient from "effect-tinker/SamplingClient"
 import type * as ServiceClient from "effect-tinker/ServiceClient"
 import * as TensorData from "effect-tinker/TensorData"
 import type * as TinkerError from "effect-tinker/TinkerError"
@@ -21,24 +21,20 @@ import type * as TrainingClient from "effect-tinker/TrainingClient"
 import type * as ForwardBackward from "effect-tinker/wire/ForwardBackward"
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as ExecutionStrategy from "effect/ExecutionStrategy"
-import * as Exit from "effect/Exit"
-import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "./CheckpointPolicy.js"
 import * as Dataset from "./Dataset.js"
 import type * as Environment from "./Environment.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Loop from "./internal/loop.js"
+import * as Policies from "./internal/policies.js"
 import * as random from "./internal/random.js"
+import * as supervise from "./internal/supervise.js"
 import * as LearningRate from "./LearningRate.js"
 import * as Loss from "./Loss.js"
-import * as Policy from "./Policy.js"
 import * as Rollout from "./Rollout.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
@@ -107,9 +103,7 @@ export const async = (options: { readonly maxStepsOffPolicy: number }): Mode => 
  * @category schemas
  */
 export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Reinforce/Config")({
-  model: Trainer.Model,
-  learningRate: LearningRate.LearningRate,
-  adam: Schema.optionalWith(Trainer.Adam, { default: () => new Trainer.Adam({}) }),
+  ...Trainer.fields,
   mode: Schema.optionalWith(Mode, { default: (): Mode => sync }),
   /** Defaults to importance sampling, and to PPO in `async` mode. */
   loss: Loss.Loss,
@@ -140,7 +134,7 @@ export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Reinfo
     discount: Schema.optionalWith(Schema.Number, { default: () => 0 }),
     /** Take the mean difference of a batch as the baseline. Defaults to true. */
     center: Schema.optionalWith(Schema.Boolean, { default: () => true }),
-    /** A `tinker://` path. Defaults to the base model. */
+    /** The `tinker://` path of a sampler, or the name of a model. Defaults to the base model. */
     reference: Schema.optional(Schema.String)
   })),
   /** Of all draws. Defaults to 0. */
@@ -158,11 +152,8 @@ type ConfigFields = ConstructorParameters<typeof Config>[0]
  * @category models
  */
 export type ConfigInput =
-  & Omit<ConfigFields, "model" | "learningRate" | "adam" | "loss" | "advantage" | "kl">
+  & Omit<Trainer.ConfigInput<ConfigFields>, "loss" | "advantage" | "kl">
   & {
-    readonly model: Trainer.ModelInput
-    readonly learningRate: Trainer.LearningRateInput
-    readonly adam?: Trainer.AdamInput | undefined
     readonly loss?: Loss.Loss | undefined
     readonly kl?: {
       readonly coefficient: number
@@ -219,33 +210,14 @@ const advantages: Readonly<Record<"center" | "standardize" | "leave_one_out", Tr
 }
 
 const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRun> => {
-  const { adam, advantage, contextWindow, epochs, groupSize, groupsPerBatch, keepConstant, kl } = options
-  const { learningRate, maxTokens, mode, model, seed, shuffle, steps, temperature } = options
-  const rest = {
-    contextWindow,
-    epochs,
-    groupSize,
-    groupsPerBatch,
-    keepConstant,
-    kl: kl === undefined ? undefined : { ...kl, discount: kl.discount ?? 0, center: kl.center ?? true },
-    mode,
-    seed,
-    shuffle,
-    steps,
-    temperature
-  }
-  const given: Partial<typeof rest> = Object.fromEntries(
-    Object.entries(rest).filter(([, value]) => value !== undefined)
-  )
-  return Trainer.validated("reinforce", () =>
-    new Config({
-      ...given,
-      maxTokens,
-      ...Trainer.common({ adam, learningRate, model }),
-      // Unclipped, samples of older weights destabilise training.
-      loss: options.loss ?? (mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),
-      advantage: typeof advantage === "function" ? "custom" : advantage ?? "center"
-    }))
+  const { advantage, kl, loss, mode } = options
+  return Trainer.configOf("reinforce", Config, {
+    ...options,
+    // Unclipped, samples of older weights destabilise training.
+    loss: loss ?? (mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),
+    advantage: typeof advantage === "function" ? "custom" : advantage ?? "center",
+    kl: kl === undefined ? undefined : { ...kl, discount: kl.discount ?? 0, center: kl.center ?? true }
+  })
 }
 
 // =============================================================================
@@ -328,15 +300,14 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   const first = Option.match(checkpoint, { onNone: () => 0, onSome: ({ step }) => step })
   const reference = config.kl === undefined
     ? Option.none<SamplingClient.Service>()
-    : Option.some(
-      yield* SamplingClient.make(
-        config.kl.reference === undefined
-          ? { baseModel: config.model.baseModel }
-          : { modelPath: config.kl.reference }
-      )
-    )
+    : Option.some(yield* supervise.samplerOf(config.kl.reference ?? config.model.baseModel))
 
-  const policies = yield* makePolicies(training, config, first)
+  const { contextWindow, maxTokens, temperature } = config
+  const policies = yield* Policies.make(training, {
+    sampling: { contextWindow, maxTokens, temperature },
+    first,
+    bound: config.mode._tag === "Async" ? config.mode.maxStepsOffPolicy : 0
+  })
   if (config.mode._tag === "Async") yield* policies.publish(first)
   const sampleGroup = (problem: Environment.Group<E, R>, step: number, index: number) =>
     Effect.gen(function*() {
@@ -353,10 +324,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
       return sampled
     })
 
-  const source = config.shuffle === undefined
-    ? options.problems
-    : Dataset.shuffle(options.problems, { seed: config.shuffle })
-  const batches = Dataset.batches(source, {
+  const batches = Dataset.batches(supervise.shuffled(options.problems, config.shuffle), {
     size: config.groupsPerBatch,
     epochs: config.epochs,
     from: Option.getOrUndefined(Option.map(checkpoint, ({ position }) => position))
@@ -370,9 +338,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
     trainer: "reinforce",
     log,
     training,
-    checkpoints: options.checkpoints ?? {},
-    evaluators: options.evaluate ?? [],
-    evaluateEvery: Math.max(1, options.evaluateEvery ?? 20),
+    ...supervise.loopOptions({ ...options, evaluateEvery: options.evaluateEvery ?? 20 }),
     submitAhead: 0,
     totalSteps: Option.fromNullable(config.steps),
     learningRate: (step: number) => LearningRate.at(config.learningRate, step, config.steps ?? step + 1)
@@ -383,7 +349,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   if (config.mode._tag === "Async") {
     const { maxStepsOffPolicy } = config.mode
     const limit = options.concurrency ?? config.groupsPerBatch * (maxStepsOffPolicy + 1)
-    const sampled = inOrder(
+    const sampled = Policies.inOrder(
       Option.isSome(common.totalSteps) ? Stream.take(batches, common.totalSteps.value - first) : batches,
       first,
       limit,
@@ -414,89 +380,6 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
       })
   })
 })
-
-// =============================================================================
-// policies
-// =============================================================================
-
-interface Version {
-  readonly version: number
-  readonly policy: Policy.Policy<TinkerError.TinkerError>
-}
-
-/** The newest policy, and a way to wait for one that is recent enough. */
-const makePolicies = Effect.fnUntraced(function*(training: TrainingClient.Service, config: Config, first: number) {
-  const owner = yield* Effect.scope
-  const bound = config.mode._tag === "Async" ? config.mode.maxStepsOffPolicy : 0
-  let newest: Version | undefined
-  let waiting: Array<{ readonly version: number; readonly ready: Deferred.Deferred<void> }> = []
-  let open: Array<{ readonly version: number; readonly scope: Scope.CloseableScope }> = []
-
-  const publish = Effect.fnUntraced(function*(version: number) {
-    if (newest?.version === version) return
-    const scope = yield* Scope.fork(owner, ExecutionStrategy.sequential)
-    const sampler = yield* Scope.extend(training.saveWeightsAndGetSamplingClient(), scope)
-    const { contextWindow, maxTokens, temperature } = config
-    newest = { version, policy: Policy.fromSampler(sampler, { contextWindow, maxTokens, temperature, version }) }
-    open.push({ version, scope })
-    const ready = waiting.filter((waiter) => waiter.version <= version)
-    waiting = waiting.filter((waiter) => waiter.version > version)
-    for (const waiter of ready) yield* Deferred.succeed(waiter.ready, void 0)
-    // A rollout keeps the policy it began with; by the bound on staleness, none has one of these any more.
-    const old = open.filter((other) => other.version < version - bound)
-    open = open.filter((other) => other.version >= version - bound)
-    for (const other of old) yield* Scope.close(other.scope, Exit.void)
-  })
-
-  return {
-    publish,
-    current: Effect.suspend(() =>
-      newest === undefined ? Effect.dieMessage("no policy has been published yet") : Effect.succeed(newest)
-    ),
-    /** Ends when the newest policy is of this version or a later one. */
-    atLeast: (version: number) =>
-      Effect.suspend(() => {
-        if (version <= first || (newest !== undefined && newest.version >= version)) return Effect.void
-        const ready = Deferred.unsafeMake<void>(FiberId.none)
-        waiting.push({ version, ready })
-        return Deferred.await(ready)
-      })
-  }
-})
-
-/**
- * The items of batches by an Effect, so many at once, across the bounds of batches and in their order: batches come out
- * as they went in.
- */
-const inOrder = <A, B, E, R, E2, R2>(
-  batches: Stream.Stream<Dataset.Batch<A>, E, R>,
-  first: number,
-  concurrency: number,
-  f: (item: A, step: number, index: number) => Effect.Effect<B, E2, R2>
-): Stream.Stream<Dataset.Batch<B>, E | E2, R | R2> =>
-  batches.pipe(
-    Stream.mapAccum(first, (step, batch) => [batch.items.length === 0 ? step : step + 1, { batch, step }] as const),
-    Stream.mapConcat(({ batch, step }) =>
-      batch.items.length === 0
-        ? [{ batch, step, index: 0, item: Option.none<A>() }]
-        : batch.items.map((item, index) => ({ batch, step, index, item: Option.some(item) }))
-    ),
-    Stream.mapEffect(({ batch, index, item, step }) =>
-      Effect.map(
-        Option.match(item, {
-          onNone: () => Effect.succeedNone,
-          onSome: (value) => Effect.asSome(f(value, step, index))
-        }),
-        (done) => ({ batch, index, done })
-      ), { concurrency }),
-    Stream.mapAccum([] as ReadonlyArray<B>, (held, { batch, done, index }) => {
-      const items = Option.isSome(done) ? [...held, done.value] : held
-      return index + 1 >= batch.items.length
-        ? [[], Option.some<Dataset.Batch<B>>({ ...batch, items })] as const
-        : [items, Option.none<Dataset.Batch<B>>()] as const
-    }),
-    Stream.filterMap((batch) => batch)
-  )
 
 // =============================================================================
 // learning
@@ -569,9 +452,8 @@ const makeLearner = (options: {
         description: `no rollout of step ${step + 1} has a token to train on`
       })
     }
-    const { beta1, beta2, clip, eps, weightDecay } = config.adam
     yield* commit
-    const update = yield* training.optimStep({ learningRate, beta1, beta2, eps, weightDecay, gradClipNorm: clip })
+    const update = yield* training.optimStep(supervise.adamParams(config.adam, learningRate))
     const accepted = yield* Clock.currentTimeMillis
     const staleness = sampled.map(({ version }) => step - version)
     const rows = parts.flatMap((part) => part.rows)
@@ -646,12 +528,13 @@ const record = (group: Trajectory.Group, trajectory: Trajectory.Trajectory, g: n
   tags: group.tags,
   reward: Trajectory.rewardsOf(group)[t],
   stop: trajectory.stop,
-  turns: trajectory.turns.map(({ action, masked, message, metrics, prompt, reward }) => ({
+  turns: trajectory.turns.map(({ action, fork, masked, message, metrics, prompt, reward }) => ({
     prompt: Array.from(prompt),
     tokens: Array.from(action.tokens),
     logprobs: Array.from(action.logprobs, (logprob) => Number(logprob.toFixed(4))),
     policyVersion: action.policyVersion,
     message,
+    fork,
     reward,
     masked,
     metrics

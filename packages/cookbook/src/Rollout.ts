@@ -82,7 +82,7 @@ export interface Options {
 }
 
 /**
- * Runs one episode.
+ * Runs one episode. Of an environment with several seats, this is the trajectory of the first.
  *
  * @since 0.1.0
  * @category constructors
@@ -92,38 +92,69 @@ export const run = <EP, RP, E, R>(
   environment: Environment.Environment<E, R>,
   options?: Options
 ): Effect.Effect<Trajectory.Trajectory, EP | E | ActionTimedOut, RP | R> =>
+  Effect.map(play(policy, environment, options), ([first]) => first)
+
+/**
+ * Runs one episode: a trajectory for each seat, by its own turns and rewards.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const play = <EP, RP, E, R>(
+  policy: Policy.Policy<EP, RP>,
+  environment: Environment.Environment<E, R>,
+  options?: Options
+): Effect.Effect<
+  readonly [Trajectory.Trajectory, ...ReadonlyArray<Trajectory.Trajectory>],
+  EP | E | ActionTimedOut,
+  RP | R
+> =>
   Effect.suspend(() => {
     const limits = options?.limits ?? {}
-    const turns: Array<Trajectory.Turn> = []
-    const end = (stop: Trajectory.StopReason, reward = 0): Trajectory.Trajectory => ({
-      turns,
-      stop,
-      reward,
-      metrics: {}
-    })
+    const turns: Array<SeatedTurn> = []
     const { timeout } = limits
-    const episode = loop(policy, environment, limits, options?.seed, turns, end)
+    const episode = loop(policy, environment, limits, options?.seed, turns)
     // The turns so far are kept: a rollout that ran out of time can still be graded.
-    return timeout === undefined
+    const within: Effect.Effect<End, EP | E | ActionTimedOut, RP | R> = timeout === undefined
       ? episode
       : Effect.map(
         Effect.timeoutOption(episode, timeout),
-        Option.getOrElse(() => end("rollout_timeout"))
+        Option.getOrElse((): End => ({ stop: "rollout_timeout", outcome: [] }))
       )
+    return Effect.map(within, ({ outcome, stop }) => {
+      const of = (seat: number): Trajectory.Trajectory => ({
+        turns: turns.flatMap(({ turn, ...by }) => by.seat === seat ? [turn] : []),
+        stop,
+        reward: outcome[seat] ?? 0,
+        metrics: {}
+      })
+      return [of(0), ...Array.from({ length: (environment.seats ?? 1) - 1 }, (_, n) => of(n + 1))] as const
+    })
   })
+
+interface SeatedTurn {
+  readonly seat: number
+  readonly turn: Trajectory.Turn
+}
+
+interface End {
+  readonly stop: Trajectory.StopReason
+  /** Rewards by seat that belong to no turn. */
+  readonly outcome: ReadonlyArray<number>
+}
 
 const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
   policy: Policy.Policy<EP, RP>,
   environment: Environment.Environment<E, R>,
   limits: Limits,
   seed: number | undefined,
-  turns: Array<Trajectory.Turn>,
-  end: (stop: Trajectory.StopReason, reward?: number) => Trajectory.Trajectory
+  turns: Array<SeatedTurn>
 ) {
+  const end = (stop: Trajectory.StopReason, outcome: ReadonlyArray<number> = []): End => ({ stop, outcome })
   const started = yield* Clock.currentTimeMillis
   const deadline = limits.timeout === undefined ? Infinity : started + Duration.toMillis(limits.timeout)
   const first = yield* environment.initial
-  if (first._tag === "Done") return end(first.reason, first.reward)
+  if (first._tag === "Done") return end(first.reason, [first.reward])
   let { observation } = first
   let sampled = 0
   for (;;) {
@@ -135,11 +166,12 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
     const left = (limits.maxSampledTokens ?? Infinity) - sampled
     if (left <= 1) return end("max_sampled_tokens")
     const budget = Math.min(room, left, limits.maxTurnTokens ?? Infinity)
-    const { prompt, stop } = observation
+    const { fork, prompt, seat = 0, stop } = observation
     const action = yield* withinTime(
       policy.act({
         prompt,
         stop,
+        seat,
         maxTokens: Number.isFinite(budget) ? budget : undefined,
         seed: seed === undefined ? undefined : random.seedOf(seed, turns.length)
       }),
@@ -148,15 +180,17 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
     )
     const step = yield* environment.step(action)
     sampled += action.tokens.length
-    turns.push({
+    const turn: Trajectory.Turn = {
       prompt,
       action,
       reward: step.reward,
       masked: step.masked ?? false,
       message: step.message,
+      fork,
       metrics: step.metrics ?? {}
-    })
-    if (step._tag === "Done") return end(step.reason)
+    }
+    turns.push({ seat, turn })
+    if (step._tag === "Done") return end(step.reason, step.outcome)
     observation = step.observation
   }
 })
@@ -229,7 +263,7 @@ export const minimumViable = <R = never>(options?: {
  * @category models
  */
 export interface GroupOptions<RS = never> extends Options {
-  /** Rollouts of the group. */
+  /** Rollouts of the group; an environment with several seats gives as many trajectories for each. */
   readonly size: number
   readonly settings: Environment.Settings
   /** Defaults to {@link failFast}. */
@@ -259,7 +293,7 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
   const single = (member: number) => {
     const once = Effect.scoped(
       Effect.flatMap(problem.make(options.settings), (environment) =>
-        run(policy, environment, {
+        play(policy, environment, {
           limits: options.limits,
           seed: options.seed === undefined ? undefined : random.seedOf(options.seed, member)
         }))
@@ -270,7 +304,7 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
   const members = Array.from({ length: options.size }, (_, member) => member)
   const concurrency = { concurrency: options.concurrency ?? "unbounded" } as const
 
-  const trajectories = strategy._tag !== "MinimumViable"
+  const episodes = strategy._tag !== "MinimumViable"
     ? yield* Effect.forEach(members, single, concurrency)
     : yield* Effect.gen(function*() {
       const exits = yield* Effect.forEach(members, (member) => Effect.exit(single(member)), concurrency)
@@ -280,6 +314,7 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
         ? succeeded
         : yield* new GroupFailed({ succeeded: succeeded.length, needed, errors })
     })
+  const trajectories = episodes.flat()
   const groupRewards = yield* problem.compare(trajectories)
   const result: Trajectory.Group = { trajectories, groupRewards, tags: problem.tags, errors }
   return result

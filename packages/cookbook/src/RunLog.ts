@@ -7,7 +7,7 @@
  * - Running again resumes: a `Resumed` entry names the checkpoint, and readers leave out what was recorded after it. The
  *   file itself only grows, so that others can follow it.
  * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `cache.jsonl` what need not be computed twice,
- *   `config.json` the configuration to read.
+ *   `config.json` the configuration to read, `.lock-*` names the process that writes.
  *
  * @since 0.1.0
  */
@@ -23,7 +23,9 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Dataset from "./Dataset.js"
+import * as AppendFile from "./internal/appendFile.js"
 import * as Lines from "./internal/lines.js"
+import * as Lock from "./internal/lock.js"
 import * as RunConfig from "./RunConfig.js"
 
 // =============================================================================
@@ -266,6 +268,21 @@ export class CheckpointsExpired
 }
 
 /**
+ * Another run, in this process or another one of this machine, is recorded in the directory.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class RunInUse extends Schema.TaggedError<RunInUse>("@effect-tinker/cookbook/RunLog/RunInUse")("RunInUse", {
+  directory: Schema.String,
+  pid: Schema.Int
+}) {
+  override get message(): string {
+    return `process ${this.pid} is recording a run in ${this.directory}: stop it, or use another directory`
+  }
+}
+
+/**
  * What may go wrong with a journal.
  *
  * @since 0.1.0
@@ -301,7 +318,6 @@ const rolloutsName = "rollouts.jsonl"
 const cacheName = "cache.jsonl"
 const maxLineBytes = 64 * 1024 * 1024
 const decoder = new TextDecoder()
-const encoder = new TextEncoder()
 const decodeEntry = Schema.decodeUnknownEither(Schema.parseJson(Entry))
 const encodeEntry = Schema.encodeSync(Schema.parseJson(Entry))
 
@@ -509,7 +525,7 @@ export interface Options {
  * @since 0.1.0
  * @category errors
  */
-export type OpenError = RunLogError | ConfigChanged | CheckpointsExpired
+export type OpenError = RunLogError | ConfigChanged | CheckpointsExpired | RunInUse
 
 /**
  * Where a run is recorded.
@@ -555,6 +571,13 @@ export const none: Target = {
 const CacheLine = Schema.parseJson(Schema.Struct({ key: Schema.String, value: Schema.Array(Schema.Number) }))
 const decodeCacheLine = Schema.decodeUnknownEither(CacheLine)
 
+/** What the file of a cache holds. A line that cannot be read is computed again. */
+const readCache = (path: string) =>
+  Lines.stream(path, { offset: 0, limit: maxLineBytes }).pipe(
+    Stream.filterMap(({ bytes }) => Either.getRight(decodeCacheLine(decoder.decode(bytes)))),
+    Stream.runFold(new Map<string, ReadonlyArray<number>>(), (known, { key, value }) => known.set(key, value))
+  )
+
 const makeCache = (
   known: Map<string, ReadonlyArray<number>>,
   write: (line: string) => Effect.Effect<void, PlatformError.PlatformError>
@@ -569,27 +592,6 @@ const makeCache = (
         return write(`${JSON.stringify({ key, value })}\n`)
       })
   })
-
-/** Removes what a killed writer left of its last line. */
-const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
-  if (!(yield* fs.exists(path))) return
-  const file = yield* fs.open(path, { flag: "r+" })
-  const size = Number((yield* file.stat).size)
-  const block = 64 * 1024
-  let from = size
-  while (from > 0) {
-    const begin = Math.max(0, from - block)
-    yield* file.seek(begin, "start")
-    const bytes = yield* Lines.readExactly(file, from - begin)
-    const end = bytes.lastIndexOf(10)
-    if (end >= 0) {
-      if (begin + end + 1 < size) yield* file.truncate(begin + end + 1)
-      return
-    }
-    from = begin
-  }
-  if (size > 0) yield* file.truncate(0)
-}, Effect.scoped)
 
 /**
  * Opens the journal of a run until the scope closes, which is recorded as its end. Where the directory holds the run
@@ -606,10 +608,12 @@ export const open: (
   function*(directory, { config, trainer }, options) {
     const fs = yield* FileSystem.FileSystem
     yield* fs.makeDirectory(directory, { recursive: true })
-    const journal = `${directory}/${journalName}`
-    const rollouts = `${directory}/${rolloutsName}`
-    yield* mend(fs, journal)
-    yield* mend(fs, rollouts)
+    const owner = yield* Lock.acquire(fs, directory)
+    if (Option.isSome(owner)) return yield* new RunInUse({ directory, pid: owner.value })
+    const openFile = (name: string) => AppendFile.open(fs, `${directory}/${name}`, options)
+    const journal = yield* openFile(journalName)
+    const rollouts = yield* openFile(rolloutsName)
+    const cache = yield* openFile(cacheName)
     const hash = yield* RunConfig.hash(config)
     const previous = yield* read(directory)
     const now = yield* Clock.currentTimeMillis
@@ -626,33 +630,9 @@ export const open: (
       })
     }
 
-    const cache = `${directory}/${cacheName}`
-    yield* mend(fs, cache)
-    const known = new Map<string, ReadonlyArray<number>>()
-    if (yield* fs.exists(cache)) {
-      yield* Stream.runForEach(
-        Lines.stream(cache, { offset: 0, limit: maxLineBytes }),
-        ({ bytes }) =>
-          Effect.sync(() => {
-            // A line that cannot be read is computed again.
-            const line = Option.getOrUndefined(Either.getRight(decodeCacheLine(decoder.decode(bytes))))
-            if (line !== undefined) known.set(line.key, line.value)
-          })
-      )
-    }
-
-    const files = {
-      cache: yield* fs.open(cache, { flag: "a" }),
-      journal: yield* fs.open(journal, { flag: "a" }),
-      rollouts: yield* fs.open(rollouts, { flag: "a" })
-    }
-    const one = yield* Effect.makeSemaphore(1)
-    const write = (file: FileSystem.File, text: string) =>
-      one.withPermits(1)(Effect.uninterruptible(
-        Effect.zipRight(file.writeAll(encoder.encode(text)), options?.sync === true ? file.sync : Effect.void)
-      ))
+    const known = yield* readCache(`${directory}/${cacheName}`)
     const record = (make: (time: number) => Entry) =>
-      Effect.flatMap(Clock.currentTimeMillis, (time) => write(files.journal, `${encodeEntry(make(time))}\n`))
+      Effect.flatMap(Clock.currentTimeMillis, (time) => journal.append(`${encodeEntry(make(time))}\n`))
 
     let last = 0
     let finished = complete
@@ -710,11 +690,10 @@ export const open: (
           }
         }),
       appendRollouts: (step, list) =>
-        list.length === 0 ? Effect.void : write(
-          files.rollouts,
+        list.length === 0 ? Effect.void : rollouts.append(
           list.map((rollout) => `${JSON.stringify({ step, attempt, rollout } satisfies RolloutLine)}\n`).join("")
         ),
-      cached: makeCache(known, (line) => write(files.cache, line)),
+      cached: makeCache(known, cache.append),
       finish: Effect.sync(() => {
         finished = true
       })

@@ -45,6 +45,12 @@ const answer = (text: string, rest?: Partial<Answer>): Answer => ({ text, stop: 
 const describe = (error: unknown): string =>
   error instanceof Error ? error.message : typeof error === "string" ? error : JSON.stringify(error)
 
+/** A failure is the tool's answer; interruptions and defects are not. */
+const asAnswer = (cause: Cause.Cause<unknown>): Effect.Effect<Answer> =>
+  Cause.isFailure(cause)
+    ? Effect.succeed(answer(`Error: ${describe(Cause.squash(cause))}`, { failed: true }))
+    : Effect.failCause(cause as Cause.Cause<never>)
+
 /**
  * A tool by its name.
  *
@@ -87,15 +93,70 @@ export const make = <A, I, E, R>(name: string, options: {
             Effect.map((result) =>
               typeof result === "string" ? answer(result) : answer(result.text, { stop: result.stop })
             ),
-            Effect.catchAllCause((cause): Effect.Effect<Answer> =>
-              Cause.isFailure(cause)
-                ? Effect.succeed(answer(`Error: ${describe(Cause.squash(cause))}`, { failed: true }))
-                : Effect.failCause(cause as Cause.Cause<never>)
-            )
+            Effect.catchAllCause(asAnswer)
           )
       })
   }
 }
+
+/**
+ * A toolkit with its handlers, as `yield* toolkit` gives it for a `Toolkit` of `@effect/ai`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Toolkit<E, R> {
+  readonly tools: Readonly<
+    Record<string, {
+      readonly name: string
+      readonly description?: string | undefined
+      readonly parametersSchema: Schema.Schema.Any
+    }>
+  >
+  readonly handle: (name: never, params: never) => Effect.Effect<
+    { readonly isFailure: boolean; readonly encodedResult: unknown },
+    E,
+    R
+  >
+}
+
+/**
+ * The tools of a toolkit of `@effect/ai`: its schemas check and declare the arguments, its handlers answer, and what they
+ * answer is written as JSON unless it is text. Failures are answers, as with {@link make}.
+ *
+ * @example
+ * ```ts
+ * import { Tool } from "@effect-tinker/cookbook"
+ * import { Tool as AiTool, Toolkit } from "@effect/ai"
+ * import { Effect, Schema } from "effect"
+ *
+ * const toolkit = Toolkit.make(
+ *   AiTool.make("add", { parameters: { a: Schema.Number, b: Schema.Number }, success: Schema.Number })
+ * )
+ *
+ * const tools = Effect.map(toolkit, Tool.fromToolkit).pipe(
+ *   Effect.provide(toolkit.toLayer({ add: ({ a, b }) => Effect.succeed(a + b) }))
+ * )
+ * ```
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromToolkit = <E, R>(toolkit: Toolkit<E, R>): ReadonlyArray<Tool<R>> =>
+  Object.values(toolkit.tools).map(({ description, name, parametersSchema }) => {
+    const { $schema: _, ...parameters } = JSONSchema.make(parametersSchema as Schema.Schema<unknown, unknown>)
+    return {
+      spec: { name, description: description ?? "", parameters: { ...parameters } },
+      parallel: true,
+      call: (json) =>
+        Effect.gen(function*() {
+          const params = yield* Effect.try((): unknown => JSON.parse(json))
+          const { encodedResult, isFailure } = yield* toolkit.handle(name as never, params as never)
+          const text = typeof encodedResult === "string" ? encodedResult : JSON.stringify(encodedResult)
+          return isFailure ? answer(`Error: ${text}`, { failed: true }) : answer(text)
+        }).pipe(Effect.catchAllCause(asAnswer))
+    }
+  })
 
 /**
  * The answers to the calls of one message, in their order: at once where all tools allow it, one after the other

@@ -89,22 +89,81 @@ export type RendererInput<E = never, R = never> =
   | Renderer.Renderer
   | ((training: TrainingClient.Service) => Effect.Effect<Renderer.Renderer, E, R>)
 
+const Count = Schema.Positive.pipe(Schema.int())
+
 /**
  * The fields every trainer's configuration has.
  *
  * @internal
  */
-export const common = (input: {
+export const fields = {
+  model: Model,
+  learningRate: LearningRate.LearningRate,
+  adam: Schema.optionalWith(Adam, { default: () => new Adam({}) })
+}
+
+/**
+ * The fields of a configuration that reads a dataset in batches.
+ *
+ * @internal
+ */
+export const dataFields = {
+  ...fields,
+  /** Rows of one step. Defaults to 32. */
+  batchSize: Schema.optionalWith(Count, { default: () => 32 }),
+  /** Times the data is read. Defaults to 1. */
+  epochs: Schema.optionalWith(Count, { default: () => 1 }),
+  /** Most steps to do. Defaults to all that the data has. */
+  steps: Schema.optional(Count),
+  /** What to do with fewer rows than a batch at the end of an epoch. Defaults to `drop`. */
+  partial: Schema.optionalWith(Schema.Literal("drop", "keep"), { default: () => "drop" as const }),
+  /** Most tokens of an example. Defaults to no limit. */
+  maxLength: Schema.optional(Count),
+  /** Shuffle the data by this seed and the epoch. Defaults to no shuffle. */
+  shuffle: Schema.optional(Schema.Int)
+}
+
+/**
+ * A trainer's configuration as people write it, from the arguments of its class.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type ConfigInput<Fields> = Omit<Fields, keyof typeof fields> & {
   readonly model: ModelInput
   readonly learningRate: LearningRateInput
   readonly adam?: AdamInput | undefined
-}): { readonly model: Model; readonly learningRate: LearningRate.LearningRate; readonly adam: Adam } => ({
+}
+
+/**
+ * The fields every trainer's configuration has, from what people write.
+ *
+ * @internal
+ */
+export const common = (
+  input: ConfigInput<unknown>
+): { readonly model: Model; readonly learningRate: LearningRate.LearningRate; readonly adam: Adam } => ({
   model: new Model(typeof input.model === "string" ? { baseModel: input.model } : input.model),
   learningRate: new LearningRate.LearningRate(
     typeof input.learningRate === "number" ? { peak: input.learningRate } : input.learningRate
   ),
   adam: new Adam(input.adam ?? {})
 })
+
+/**
+ * The configuration among all options of a trainer, or why it makes no sense.
+ *
+ * @internal
+ */
+export const configOf = <Fields, Config>(
+  trainer: string,
+  schema: { new(fields: Fields): Config; readonly fields: object },
+  options: ConfigInput<Fields>
+): Effect.Effect<Config, InvalidRun> =>
+  validated(trainer, () => {
+    const given = Object.entries(options).filter(([key, value]) => value !== undefined && key in schema.fields)
+    return new schema({ ...Object.fromEntries(given), ...common(options) } as Fields)
+  })
 
 /**
  * A configuration, or why it makes no sense.

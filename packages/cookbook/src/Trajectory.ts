@@ -47,6 +47,18 @@ export interface Action {
 }
 
 /**
+ * Why a prompt does not begin with the tokens of the turn before it: the renderer's reason, such as `HistoryRewritten`.
+ * The turns from a fork on are trained as a row of their own.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Fork {
+  readonly reason: string
+  readonly description: string
+}
+
+/**
  * One sample and what came of it.
  *
  * @since 0.1.0
@@ -60,6 +72,8 @@ export interface Turn {
   readonly masked: boolean
   /** What the tokens say, where they were read as a message. */
   readonly message?: Message.Message | undefined
+  /** Why its prompt does not continue the tokens of the turn before, where it does not. */
+  readonly fork?: Fork | undefined
   readonly metrics: Readonly<Record<string, number>>
 }
 

@@ -1,4 +1,15 @@
 /**
+ * A model measured on a set of problems, example by example: each result is recorded when it is there, a run that was cut
+ * short goes on with the examples that are missing, and two runs can be compared.
+ *
+ * Answers that were cut off and rollouts that failed are counted apart: they say something about limits and about the
+ * service, and only then about the model.
+ *
+ * @since 0.1.0
+ */
+export * as Benchmark from "./Benchmark.js"
+
+/**
  * When a run is saved, and for how long the checkpoints are kept.
  *
  * @since 0.1.0
@@ -19,6 +30,10 @@ export * as Dataset from "./Dataset.js"
 
 /**
  * Learning from a teacher.
+ *
+ * - {@link onPolicy}: the student answers, and the teacher says how likely it finds each token.
+ * - {@link offPolicy}: on given answers, the student learns the teacher's distribution over the likeliest tokens.
+ * - {@link self}: the teacher is the model itself, shown what the student is not: an example, or a long instruction.
  *
  * @since 0.1.0
  */
@@ -53,12 +68,29 @@ export * as Evaluator from "./Evaluator.js"
 export * as Example from "./Example.js"
 
 /**
+ * Games with several seats, each with a conversation of its own: for self-play, where one model sits on all of them, and
+ * for a model against a fixed opponent (`Policy.perSeat`). Every seat has a trajectory with its own rewards.
+ *
+ * @since 0.1.0
+ */
+export * as Game from "./Game.js"
+
+/**
  * Advice on learning rates and sizes of adapters, as the official cookbook gives it. A model nobody measured has none:
  * that is an `Option.none`, and a reason to sweep, never a failure.
  *
  * @since 0.1.0
  */
 export * as Hyperparameters from "./Hyperparameters.js"
+
+/**
+ * Answers judged by a model: compared in pairs and ranked by a tournament, or graded by a question about them.
+ *
+ * A judge is read from its probabilities, not from a sample: of a few answers it may give, how likely it finds each.
+ *
+ * @since 0.1.0
+ */
+export * as Judge from "./Judge.js"
 
 /**
  * Learning rates that change during a run: constant, linear or cosine decay, after a warm-up.
@@ -128,11 +160,19 @@ export * as RunConfig from "./RunConfig.js"
  * - Running again resumes: a `Resumed` entry names the checkpoint, and readers leave out what was recorded after it. The
  *   file itself only grows, so that others can follow it.
  * - `journal.jsonl` holds the entries, `rollouts.jsonl` what was sampled, `cache.jsonl` what need not be computed twice,
- *   `config.json` the configuration to read.
+ *   `config.json` the configuration to read, `.lock-*` names the process that writes.
  *
  * @since 0.1.0
  */
 export * as RunLog from "./RunLog.js"
+
+/**
+ * Scorers of the shape `({ input, output, expected }) => { score }` with a score of 0 to 1, such as those of `autoevals`:
+ * untouched, as rewards to train on and as measures to evaluate by.
+ *
+ * @since 0.1.0
+ */
+export * as Scorer from "./Scorer.js"
 
 /**
  * Supervised fine-tuning: from a dataset to a better model.

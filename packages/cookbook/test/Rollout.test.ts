@@ -1,9 +1,9 @@
-import type { Trajectory } from "@effect-tinker/cookbook"
-import { Environment, Policy, Rollout, Tool } from "@effect-tinker/cookbook"
-import { Message } from "@effect-tinker/tokenizer"
+import { Environment, Policy, Rollout, Tool, Trajectory } from "@effect-tinker/cookbook"
+import type { Renderer } from "@effect-tinker/tokenizer"
+import { Message, Renderers } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Chunk, Effect, Exit, Fiber, Option, Schedule, Schema, TestClock } from "effect"
-import { renderer } from "./utils/local.js"
+import { chatRenderer, chatTokenizer, renderer } from "./utils/local.js"
 
 /** An environment of tokens that goes on for so many turns, each of them a reward of 1. */
 const counting = (turns: number): Environment.Environment => {
@@ -169,6 +169,62 @@ describe("Environment.messages", () => {
         }))
       assert.deepStrictEqual(rewards, [1, 0.9, -0.1])
     }).pipe(Effect.scoped))
+})
+
+describe("turns in tokens", () => {
+  /** Two wrong answers in tokens that nobody would encode their text to, then the right one. */
+  const episode = (write: Renderer.Renderer) =>
+    Effect.gen(function*() {
+      const environment = Environment.messages({
+        start: [Message.user("2+3?")],
+        onMessage: (message) =>
+          Effect.succeed(Message.text(message) === "5" ? Environment.done(1) : Environment.reply("No. Again."))
+      }, { renderer: write })
+      const letters = (text: string) => Array.from(text).flatMap((letter) => [...write.tokenizer.encode(letter)])
+      const script = Policy.fromScript([
+        [...letters("forty two"), ...write.tokenizer.encode("<|im_end|>")],
+        [...letters("<think>\n"), ...letters("again"), ...write.tokenizer.encode("</think>\n\n6<|im_end|>")],
+        write.tokenizer.encode("5<|im_end|>")
+      ])
+      return yield* Rollout.run(script, environment)
+    })
+
+  it.effect("continue what was sampled, and make one row, where the format only appends", () =>
+    Effect.gen(function*() {
+      const write = yield* chatRenderer
+      assert.isTrue(write.extends)
+      const trajectory = yield* episode(write)
+      assert.deepStrictEqual(trajectory.turns.map(({ fork }) => fork), [undefined, undefined, undefined])
+      const rows = Trajectory.toRows(trajectory, 1)
+      assert.strictEqual(rows.length, 1)
+      const sampled = trajectory.turns.flatMap(({ action }) => [...action.tokens])
+      const [row] = rows
+      assert.deepStrictEqual([...row?.targets ?? []].filter((_, i) => row?.mask[i] === 1), sampled)
+      // the text of the sampled tokens encodes differently: rendering it again would not have continued them
+      const again = yield* write.generationPrompt([
+        Message.user("2+3?"),
+        Message.assistant("forty two"),
+        Message.user("No. Again.")
+      ])
+      assert.notDeepEqual([...again], [...trajectory.turns[1]?.prompt ?? []])
+    }))
+
+  it.effect("fork with the renderer's reason where the format rewrites history", () =>
+    Effect.gen(function*() {
+      const write = yield* Effect.flatMap(chatTokenizer, Renderers.qwen3)
+      const trajectory = yield* episode(write)
+      assert.deepStrictEqual(trajectory.turns.map(({ fork }) => fork?.reason), [
+        undefined,
+        undefined,
+        "HistoryRewritten"
+      ])
+      assert.deepStrictEqual(trajectory.turns.map(({ metrics }) => metrics["forked"]), [0, 1, undefined])
+      const rows = Trajectory.toRows(trajectory, 1)
+      assert.strictEqual(rows.length, 2)
+      const trained = rows.map(({ mask }) => mask.reduce((sum, one) => sum + one, 0))
+      const lengths = trajectory.turns.map(({ action }) => action.tokens.length)
+      assert.deepStrictEqual(trained, [(lengths[0] ?? 0) + (lengths[1] ?? 0), lengths[2]])
+    }))
 })
 
 describe("Rollout.group", () => {

@@ -2,7 +2,7 @@ import { Dataset, RunConfig, RunLog, Supervised, Trainer } from "@effect-tinker/
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Either, Option, Schema } from "effect"
+import { Clock, Effect, Either, Option, Schema } from "effect"
 
 const run = { trainer: "test", config: { rate: 1, model: { rank: 4 } } }
 
@@ -105,6 +105,58 @@ describe("RunLog", () => {
       yield* session(directory, (log) => log.appendRollouts(2, ["d"]))
       assert.deepStrictEqual(yield* RunLog.rollouts(directory, 1), ["a"])
       assert.deepStrictEqual(yield* RunLog.rollouts(directory, 2), ["d"])
+    }).pipe(Effect.provide(NodeContext.layer)))
+})
+
+describe("RunLog.open", () => {
+  it.scoped("gives a directory to one run at a time, and says who has it", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* temporary
+      const claims = Effect.map(
+        fs.readDirectory(directory),
+        (names) => names.filter((name) => name.startsWith(".lock"))
+      )
+      yield* session(directory, (log) =>
+        Effect.gen(function*() {
+          const error = yield* Effect.flip(session(directory, () => Effect.void))
+          assert.isTrue(error._tag === "RunInUse" && error.pid === process.pid)
+          assert.strictEqual((yield* claims).length, 1)
+          yield* log.append(step(1))
+        }))
+      assert.deepStrictEqual(yield* claims, [])
+      assert.strictEqual(Option.getOrThrow(yield* RunLog.read(directory)).steps.length, 1)
+      // another process that is there, and was there a moment ago
+      const now = yield* Clock.currentTimeMillis
+      yield* fs.writeFileString(`${directory}/.lock-${process.ppid}-1`, String(now))
+      const error = yield* Effect.flip(session(directory, () => Effect.void))
+      assert.isTrue(error._tag === "RunInUse" && error.pid === process.ppid)
+      // its id was given to somebody else since; a process that is gone; one before this that had the same id
+      yield* fs.writeFileString(`${directory}/.lock-${process.ppid}-1`, String(now - 200_000))
+      yield* fs.writeFileString(`${directory}/.lock-4194305-1`, String(now))
+      yield* fs.writeFileString(`${directory}/.lock-${process.pid}-999999`, String(now))
+      yield* session(directory, () => Effect.void)
+      assert.deepStrictEqual(yield* claims, [])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("of many that open at once, never two have it", () =>
+    Effect.gen(function*() {
+      const directory = yield* temporary
+      let holding = 0
+      const outcomes = yield* Effect.forEach(
+        Array.from({ length: 20 }, (_, n) => n),
+        () =>
+          session(directory, () =>
+            Effect.gen(function*() {
+              assert.strictEqual(++holding, 1)
+              yield* Effect.yieldNow()
+              holding--
+              return "held"
+            })).pipe(Effect.catchTag("RunInUse", () => Effect.succeed("refused"))),
+        { concurrency: "unbounded" }
+      )
+      assert.include(outcomes, "refused")
+      yield* session(directory, () => Effect.void)
     }).pipe(Effect.provide(NodeContext.layer)))
 })
 

@@ -2,7 +2,7 @@
  * Writes conversations as JSON lines for the training program: the skill, and the text cut where the model's own words
  * begin and end.
  *
- *     generate.ts OUT --seed N --count N [--side train|held-out] [--made-up SHARE] [--skill NAME]
+ *     generate.ts OUT --seed N --count N [--side train|held-out] [--made-up SHARE] [--stage N] [--skill NAME]
  */
 import { openSync, writeSync } from "node:fs"
 import { parseArgs } from "node:util"
@@ -16,6 +16,7 @@ const { positionals: [out], values } = parseArgs({
     count: { type: "string", default: "1000" },
     side: { type: "string", default: "train" },
     "made-up": { type: "string" },
+    stage: { type: "string" },
     skill: { type: "string" }
   }
 })
@@ -29,9 +30,8 @@ for (
     seed: Number(values.seed),
     side: values.side === "held-out" ? "held-out" : "train",
     madeUp: values["made-up"] === undefined ? undefined : Number(values["made-up"]),
-    weights: values.skill === undefined ? undefined : Object.fromEntries(
-      World.skills.map((skill) => [skill, skill === values.skill ? 1 : 0])
-    )
+    stage: values.stage === undefined ? undefined : Number(values.stage),
+    skill: values.skill
   })
 ) {
   if (left-- === 0) break

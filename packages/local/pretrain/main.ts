@@ -28,15 +28,25 @@ class StepFailed extends Data.TaggedError("StepFailed")<{ readonly step: string;
   }
 }
 
-const Text = Schema.Struct({ seed: Schema.Int, count: Schema.Int })
+const Text = Schema.Struct({
+  seed: Schema.Int,
+  count: Schema.Int,
+  /** How often a made-up word stands for a known one, if not as usual. */
+  madeUp: Schema.optional(Schema.Number)
+})
 
 /** What of the plan concerns the text; the rest is read by the training program. */
 const Plan = Schema.parseJson(Schema.Struct({
   vocabulary: Text,
-  text: Schema.Array(Text),
-  long: Text,
   dev: Text,
-  lengths: Schema.Record({ key: Schema.String, value: Schema.Int })
+  long: Text,
+  stages: Schema.Array(Schema.Struct({
+    text: Schema.Array(Text),
+    /** Rows of a length, in files `NAME-1.npz` and so on: one for each text, or one of long conversations. */
+    streams: Schema.Array(
+      Schema.Struct({ name: Schema.String, length: Schema.Int, long: Schema.optional(Schema.Boolean) })
+    )
+  }))
 }))
 
 /** Runs a program with its output shown; anything but success ends the run. */
@@ -102,23 +112,30 @@ const text = Effect.fnUntraced(function*(plan: typeof Plan.Type, work: string) {
   const path = yield* Path.Path
   yield* fs.makeDirectory(work, { recursive: true })
   const write = Effect.fnUntraced(
-    function*(name: string, { count, seed }: typeof Text.Type, ...args: ReadonlyArray<string>) {
+    function*(name: string, { count, madeUp, seed }: typeof Text.Type, ...args: ReadonlyArray<string>) {
       const file = path.join(work, `${name}.jsonl`)
       if (!(yield* fs.exists(file))) {
-        yield* generate(`${file}.new`, "--seed", String(seed), "--count", String(count), ...args)
+        const words = madeUp === undefined ? [] : ["--made-up", String(madeUp)]
+        yield* generate(`${file}.new`, "--seed", String(seed), "--count", String(count), ...words, ...args)
         yield* fs.rename(`${file}.new`, file)
       }
       return file
     }
   )
-  const vocabulary = yield* write("vocabulary", plan.vocabulary, "--made-up", "0")
+  // The vocabulary is that of the first stage: weights are trained on with the tokens they began with.
+  const vocabulary = yield* write("vocabulary", plan.vocabulary, "--stage", "1")
   const dev = yield* write("dev", plan.dev, "--side", "held-out")
-  const files = yield* Effect.forEach(plan.text, (entry, i) => write(`text-${i + 1}`, entry))
   const long = yield* write("long", plan.long, "--skill", "long")
-  const hashes = yield* Effect.forEach([vocabulary, ...files, long], sha256)
+  let written = 0
+  const stages = yield* Effect.forEach(plan.stages, ({ streams, text }, stage) =>
+    Effect.map(
+      Effect.forEach(text, (entry) => write(`text-${++written}`, entry, "--stage", String(stage + 1))),
+      (files) => ({ files, streams })
+    ))
+  const hashes = yield* Effect.forEach([vocabulary, ...stages.flatMap(({ files }) => files), long], sha256)
   const hash = createHash("sha256").update(hashes.join("\n")).digest("hex")
   yield* Console.log(`text: sha256 ${hash}`)
-  return { vocabulary, dev, files, long, hash }
+  return { vocabulary, dev, stages, long, hash }
 })
 
 const evaluate = (python: string, out: string) => run("evaluate", python, "evaluate.py", model, heldOut, out)
@@ -146,22 +163,36 @@ const program = Effect.gen(function*() {
     yield* fs.makeDirectory(work, { recursive: true })
     return yield* evaluate(yield* interpreter, inWork("evaluation.json"))
   }
-  const { dev, files, hash, long, vocabulary } = yield* text(plan, work)
+  const { dev, hash, long, stages, vocabulary } = yield* text(plan, work)
   if (values.data) return
   const python = yield* interpreter
   const tokenizer = path.join(model, "tokenizer.json")
   yield* run("tokenizer", python, "tokenizer.py", vocabulary, model)
-  for (const [i, file] of files.entries()) {
-    const targets = Object.entries(plan.lengths).map(([name, length]) => `${length}=${inWork(`${name}-${i + 1}.npz`)}`)
-    const missing = yield* Effect.exists(
-      Object.keys(plan.lengths),
-      (name) => Effect.negate(fs.exists(inWork(`${name}-${i + 1}.npz`)))
+  const prepare = Effect.fnUntraced(function*(source: string, rows: ReadonlyArray<readonly [number, string]>) {
+    const files = rows.map(([length, name]) => [length, inWork(`${name}.npz`)] as const)
+    const complete = yield* Effect.every(files, ([, file]) => fs.exists(file))
+    if (complete) return
+    yield* run(
+      "prepare",
+      python,
+      "prepare.py",
+      tokenizer,
+      source,
+      ...files.map(([length, file]) => `${length}=${file}`)
     )
-    if (missing) yield* run("prepare", python, "prepare.py", tokenizer, file, ...targets)
+  })
+  for (const { files, streams } of stages) {
+    for (const [i, file] of files.entries()) {
+      const rows = streams.filter(({ long }) => long !== true).map(({ length, name }) =>
+        [length, `${name}-${i + 1}`] as const
+      )
+      yield* prepare(file, rows)
+    }
+    for (const { length, name } of streams.filter(({ long }) => long === true)) {
+      yield* prepare(long, [[length, `${name}-1`]])
+    }
   }
-  yield* run("prepare", python, "prepare.py", tokenizer, long, `4096=${inWork("d-1.npz")}`)
-  const longest = Math.max(...Object.values(plan.lengths))
-  yield* run("prepare", python, "prepare.py", tokenizer, dev, `${longest}=${inWork("dev.npz")}`, "--last")
+  yield* run("prepare", python, "prepare.py", tokenizer, dev, `1024=${inWork("dev.npz")}`, "--last")
   const settings = values.steps === undefined
     ? source
     : JSON.stringify({

@@ -1,4 +1,5 @@
-"""Writes the record of a run beside the weights: how long, on what, how the loss fell, and what was measured.
+"""Writes the record of a run beside the weights: how long, on what, how the loss fell, and what was measured. The tables of
+both READMEs come from it.
 
     python record.py WORK_DIRECTORY MODEL_DIRECTORY TEXT_HASH
 """
@@ -23,21 +24,34 @@ TARGETS = {
 }
 
 
-def table(record: dict) -> str:
-    percent = lambda share: f"{100 * share:.1f} %"
-    measured = record["held_out"]
-    lines = [
-        f"{record['parameters']:,} parameters, {record['tokens'] / 1e6:.1f} million tokens, {record['steps']:,} steps.",
-        "",
+percent = lambda share: f"{100 * share:.1f} %"
+
+
+def targets(record: dict) -> str:
+    return "\n".join([
         "| target | wanted | measured |",
         "| --- | --- | --- |",
-        *(f"| {name} | {TARGETS[name]} | {percent(share)} |" for name, share in measured["targets"].items()),
+        *(f"| {name} | {TARGETS[name]} | {percent(share)} |" for name, share in record["held_out"]["targets"].items()),
+    ])
+
+
+def table(record: dict) -> str:
+    return "\n".join([
+        f"{record['parameters']:,} parameters, {record['tokens'] / 1e6:.1f} million tokens, {record['steps']:,} steps.",
+        "",
+        targets(record),
         "",
         "| skill | prompts | right |",
         "| --- | --- | --- |",
-        *(f"| {name} | {row['prompts']} | {percent(row['right'])} |" for name, row in measured["skills"].items()),
-    ]
-    return "\n".join(lines)
+        *(f"| {name} | {row['prompts']} | {percent(row['right'])} |" for name, row in record["held_out"]["skills"].items()),
+    ])
+
+
+def replace(readme: Path, name: str, text: str) -> None:
+    """Puts a text between the marks of a name."""
+    before, rest = readme.read_text().split(f"<!-- {name} -->")
+    after = rest.split(f"<!-- /{name} -->")[1]
+    readme.write_text(f"{before}<!-- {name} -->\n\n{text}\n\n<!-- /{name} -->{after}")
 
 
 def main() -> None:
@@ -67,10 +81,8 @@ def main() -> None:
         "held_out": json.loads((work / "evaluation.json").read_text())["report"],
     }
     (model / "record.json").write_text(json.dumps(record, indent=1) + "\n")
-    readme = model / "README.md"
-    before, rest = readme.read_text().split("<!-- measured -->")
-    after = rest.split("<!-- /measured -->")[1]
-    readme.write_text(f"{before}<!-- measured -->\n\n{table(record)}\n\n<!-- /measured -->{after}")
+    replace(model / "README.md", "measured", table(record))
+    replace(model / "../../README.md", "skills", targets(record))
 
 
 if __name__ == "__main__":

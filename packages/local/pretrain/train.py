@@ -2,9 +2,9 @@
 
 Processes that wait for each other only once a step lose far less to whatever else runs on the machine than threads that
 meet after every operation. Matrices are trained with Muon, the rest with Adam; the rate warms up, stays, and falls to
-zero over the last steps. A run continues from its last checkpoint; a file `decay` in its directory (a number of steps)
-makes it finish early. The state before the rate fell is kept as `stable.pt`: with more `stable_steps` in the plan than
-that state has, training goes on from there.
+zero over the last steps. The plan's stages begin at the steps they name, the last one where the rate begins to fall, each with
+its own text. A run continues from its last checkpoint; a file `decay` in its directory (a number of steps) makes it finish early. The state before the rate fell is
+kept as `stable.pt`: with more `stable_steps` in the plan than that state has, training goes on from there.
 
     python train.py DIRECTORY PLAN.json
 """
@@ -169,10 +169,19 @@ def run(rank: int, directory: Path, plan: dict):
         model.load_state_dict(saved["model"])
         optimizer.load(saved["optimizer"])
         state = saved["state"]
+        if rank == 0:
+            # What was logged after the state that is continued from belongs to another run.
+            kept = [line for line in log.read_text().splitlines() if json.loads(line)["step"] <= state["step"]]
+            log.write_text("".join(f"{line}\n" for line in kept))
     elif rank == 0:
         log.unlink(missing_ok=True)
     forward = torch.compile(model, dynamic=False) if plan.get("compile", True) else model
-    streams = {s["name"]: (Rows([str(directory / f) for f in s["files"]], plan["seed"]), s) for s in plan["streams"]}
+    stages = plan["stages"]
+    sources = {
+        s["name"]: Rows([str(directory / f"{s['name']}-{i + 1}.npz") for i in range(s["files"])], plan["seed"])
+        for stage in stages
+        for s in stage["streams"]
+    }
     dev = dict(np.load(directory / "dev.npz"))
     parameters = list(model.parameters())
     last, losses = time.time(), []
@@ -206,13 +215,13 @@ def run(rank: int, directory: Path, plan: dict):
             if progress >= 1:
                 break
             scale *= 1 - progress
-        # Rows of another length in their share of the steps, some of them only while the rate falls.
-        name = plan["streams"][0]["name"]
-        for stream in plan["streams"][1:]:
-            due = int((step + 1) * stream["share"]) > int(step * stream["share"])
-            if due and (state["decay_from"] is not None or not stream.get("late", False)):
-                name = stream["name"]
-        rows, stream = streams[name]
+        begun = [stage for stage in stages if (state["decay_from"] is not None if stage["from"] == "decay" else stage["from"] <= step)]
+        # Rows of another length in their share of the steps.
+        stream, *others = begun[-1]["streams"]
+        for other in others:
+            if int((step + 1) * other["share"]) > int(step * other["share"]):
+                stream = other
+        name, rows = stream["name"], sources[stream["name"]]
         at = state["rows"].get(name, 0)
         batch = rows.at(at + rank * stream["batch"], stream["batch"])
         loss = loss_of(forward if stream.get("compiled", True) else model, batch, stream.get("masked", True))
@@ -257,7 +266,8 @@ def run(rank: int, directory: Path, plan: dict):
 def main() -> None:
     directory, plan = Path(sys.argv[1]).resolve(), json.loads(Path(sys.argv[2]).read_text())
     (directory / "rendezvous").unlink(missing_ok=True)
-    mp.spawn(run, (directory, plan), WORLD)
+    # Forked, so that the processes keep the command line they can be recognised by.
+    mp.start_processes(run, (directory, plan), WORLD, start_method="fork")
 
 
 if __name__ == "__main__":

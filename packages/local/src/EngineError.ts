@@ -86,12 +86,31 @@ export class NotFinite extends Schema.TaggedError<NotFinite>("@effect-tinker/loc
 }
 
 /**
+ * A worker thread ended in the middle of the request: it crashed, ran out of memory or was terminated. Nothing was
+ * changed by the request, and the thread starts again with the next one.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ThreadLost extends Schema.TaggedError<ThreadLost>("@effect-tinker/local/EngineError/ThreadLost")(
+  "ThreadLost",
+  { model: Schema.String, cause: Schema.Defect }
+) {
+  override get message(): string {
+    return `a worker thread of the engine ended while it computed with ${this.model} (${
+      String(this.cause)
+    }); nothing was changed, and the request can be sent again: the thread restarts. If it happens again, use fewer` +
+      " threads, shorter sequences or a smaller activationBytes"
+  }
+}
+
+/**
  * Everything the engine fails with.
  *
  * @since 0.1.0
  * @category errors
  */
-export type EngineError = InvalidRequest | UnknownModel | Unsupported | ModelUnavailable | NotFinite
+export type EngineError = InvalidRequest | UnknownModel | Unsupported | ModelUnavailable | NotFinite | ThreadLost
 
 /**
  * The same as a schema.
@@ -100,5 +119,12 @@ export type EngineError = InvalidRequest | UnknownModel | Unsupported | ModelUna
  * @category schemas
  */
 export const EngineError: Schema.Union<
-  [typeof InvalidRequest, typeof UnknownModel, typeof Unsupported, typeof ModelUnavailable, typeof NotFinite]
-> = Schema.Union(InvalidRequest, UnknownModel, Unsupported, ModelUnavailable, NotFinite)
+  [
+    typeof InvalidRequest,
+    typeof UnknownModel,
+    typeof Unsupported,
+    typeof ModelUnavailable,
+    typeof NotFinite,
+    typeof ThreadLost
+  ]
+> = Schema.Union(InvalidRequest, UnknownModel, Unsupported, ModelUnavailable, NotFinite, ThreadLost)

@@ -132,5 +132,7 @@ export interface Sampler {
    * The same tokens while they are drawn. The effect ends when the prompt has been read; the stream, to be run once,
    * draws only what is asked of it.
    */
-  readonly stream: (request: Request) => Effect.Effect<Stream.Stream<Slice>, EngineError.EngineError>
+  readonly stream: (
+    request: Request
+  ) => Effect.Effect<Stream.Stream<Slice, EngineError.ThreadLost>, EngineError.EngineError>
 }

@@ -8,7 +8,8 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type * as Redacted from "effect/Redacted"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { Engine } from "./Engine.js"
 import { Faults } from "./Faults.js"
@@ -27,7 +28,7 @@ import { restRoutes } from "./internal/server/handlers/rest.js"
 import { samplingRoutes } from "./internal/server/handlers/sampling.js"
 import { sessionRoutes } from "./internal/server/handlers/session.js"
 import { trainingRoutes } from "./internal/server/handlers/training.js"
-import { weightRoutes } from "./internal/server/handlers/weights.js"
+import { checkpointName, weightRoutes } from "./internal/server/handlers/weights.js"
 import * as ledger from "./internal/server/ledger.js"
 import type { Dropped } from "./internal/server/message.js"
 import { concat } from "./internal/server/message.js"
@@ -39,6 +40,8 @@ import * as samplers from "./internal/server/samplers.js"
 import * as sessions from "./internal/server/sessions.js"
 import * as settings from "./internal/server/settings.js"
 import * as trace from "./internal/server/trace.js"
+import type * as LocalAdapter from "./LocalAdapter.js"
+import type { LocalModel } from "./LocalModel.js"
 import type { Storage, StorageFailed } from "./Storage.js"
 
 /**
@@ -121,6 +124,48 @@ export interface Options {
 }
 
 /**
+ * What a server has done since its start.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Activity {
+  readonly requests: number
+  /** Models in memory. */
+  readonly models: number
+  /** Tokens trained on, read and sampled. */
+  readonly tokens: number
+}
+
+/**
+ * The checkpoints of an imported adapter.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Imported {
+  /** For `TrainingClient.makeFromState`; it has no optimizer state. */
+  readonly training: string
+  /** For `SamplingClient.make`. */
+  readonly sampler: string
+}
+
+/**
+ * The adapter was not imported: its name cannot be one, the key is unknown, or the model is not served.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ImportRefused extends Schema.TaggedError<ImportRefused>("@effect-tinker/local/LocalServer/ImportRefused")(
+  "ImportRefused",
+  { description: Schema.String }
+) {
+  override get message(): string {
+    return this.description
+  }
+}
+
+/**
  * The server, and what a test may do to it.
  *
  * @since 0.1.0
@@ -130,6 +175,16 @@ export interface Service {
   readonly handle: (request: Request) => Effect.Effect<Response, ConnectionDropped>
   /** Lets the event loop turn if it is due: between a caller in the same process and the server no socket does. */
   readonly breathe: Effect.Effect<void>
+  /** The models it serves. */
+  readonly models: ReadonlyArray<LocalModel>
+  /**
+   * Makes checkpoints of an adapter that was trained elsewhere (`PeftAdapter.read`), to be trained further and to be
+   * sampled from. They belong to the user of `apiKey`, by default to the one of any key.
+   */
+  readonly importAdapter: (
+    snapshot: LocalAdapter.Snapshot,
+    options: { readonly name: string; readonly apiKey?: Redacted.Redacted | undefined }
+  ) => Effect.Effect<Imported, ImportRefused | StorageFailed>
   /** The names of the endpoints it serves. */
   readonly endpoints: ReadonlyArray<string>
   /** Stops working on what it accepted; polls say why. */
@@ -138,6 +193,8 @@ export interface Service {
     readonly reason?: string | undefined
   }) => Effect.Effect<void>
   readonly resume: Effect.Effect<void>
+  /** What it has done since its start. */
+  readonly activity: Effect.Effect<Activity>
   readonly setClientConfig: (flags: settings.ConfigFlags) => Effect.Effect<void>
   readonly setDynamicConfig: (flags: settings.DynamicFlags) => Effect.Effect<void>
 }
@@ -233,11 +290,44 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
       const { pause, resume } = yield* futures.Gate
       const { setConfig, setDynamic } = yield* settings.ServerInfo
       const { limits } = yield* settings.Settings
-      const { breathe } = yield* Engine
-      const handle = makeHandle({ routes, accounts: yield* accounts.Accounts, faults: yield* Faults, limits })
+      const engine = yield* Engine
+      const { tokens } = yield* ledger.Ledger
+      const { count } = yield* models.Models
+      let requests = 0
+      const owners = yield* accounts.Accounts
+      const saved = yield* checkpoints.Checkpoints
+      const trained = yield* runs.Runs
+      const importAdapter: Service["importAdapter"] = Effect.fnUntraced(function*(snapshot, options) {
+        const refuse = (description: string) => new ImportRefused({ description })
+        if (!checkpointName.test(options.name)) {
+          return yield* refuse(`${JSON.stringify(options.name)} cannot be the name of a checkpoint`)
+        }
+        const { apiKey = Redacted.make("tml-local"), name } = options
+        const { urn } = yield* Effect.mapError(
+          owners.authenticate(Redacted.value(apiKey)),
+          () => refuse("the API key is not one of this server")
+        )
+        // Nothing is saved that the engine would refuse to load.
+        const adapter = yield* Effect.mapError(engine.restoreAdapter(snapshot), (error) => refuse(error.message))
+        const { baseModel, rank, trainAttn, trainMlp, trainUnembed } = adapter
+        const id = yield* entropy.randomId
+        const userMetadata = { imported_as: name }
+        yield* trained.create({ id, owner: urn, baseModel, rank, trainAttn, trainMlp, trainUnembed, userMetadata })
+        const save = (kind: checkpoints.Kind) =>
+          Effect.map(saved.save(snapshot, { runId: id, kind, name, owner: urn, userMetadata }), ({ path }) => path)
+        return { training: yield* save("weights"), sampler: yield* save("sampler_weights") }
+      })
+      const handle = makeHandle({ routes, accounts: owners, faults: yield* Faults, limits })
       return LocalServer.of({
-        handle: (request) => Effect.provide(handle(request), context),
-        breathe,
+        handle: (request) =>
+          Effect.suspend(() => {
+            requests++
+            return Effect.provide(handle(request), context)
+          }),
+        activity: Effect.sync(() => ({ requests, models: count(), tokens: tokens() })),
+        breathe: engine.breathe,
+        models: engine.models,
+        importAdapter,
         endpoints: routes.map(({ name }) => name),
         pause,
         resume,

@@ -3,7 +3,10 @@
  *
  * @since 0.1.0
  */
+import * as Tokenizer from "@effect-tinker/tokenizer/Tokenizer"
+import type { TokenizerError } from "@effect-tinker/tokenizer/TokenizerError"
 import * as TextTokenizer from "effect-tinker/TextTokenizer"
+import type * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 
 /**
@@ -175,6 +178,18 @@ export const huggingFaceFiles: {
       "'<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
   }
 }
+
+const bytes = Tokenizer.fromHuggingFace(huggingFaceFiles)
+
+/**
+ * This tokenizer for the tokenizer package's `Tokenizers.layer`, under its own id and the names of the models that use it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const registry: Readonly<
+  Record<string, Effect.Effect<Tokenizer.Tokenizer, TokenizerError>>
+> = { [tokenizerId]: bytes, "local/tiny": bytes, "local/small": bytes }
 
 /**
  * This tokenizer for the SDK's `SamplingClient.sampleText`.

@@ -4,6 +4,10 @@
  *
  * @since 0.1.0
  */
+import type * as Tokenizer from "@effect-tinker/tokenizer/Tokenizer"
+import type { TokenizerError } from "@effect-tinker/tokenizer/TokenizerError"
+import * as TokenizerFiles from "@effect-tinker/tokenizer/TokenizerFiles"
+import * as Tokenizers from "@effect-tinker/tokenizer/Tokenizers"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientError from "@effect/platform/HttpClientError"
@@ -20,6 +24,7 @@ import * as Stream from "effect/Stream"
 import * as Engine from "./Engine.js"
 import { concat } from "./internal/server/message.js"
 import * as LocalServer from "./LocalServer.js"
+import * as LocalTokenizer from "./LocalTokenizer.js"
 import * as Storage from "./Storage.js"
 
 /**
@@ -52,7 +57,7 @@ export interface Options extends LocalServer.Options {
 }
 
 /**
- * The clients of the backend, what they stand on, and the server itself.
+ * The clients of the backend, the tokenizers of its models, what they stand on, and the server itself.
  *
  * @since 0.1.0
  * @category models
@@ -62,6 +67,7 @@ export type Provided =
   | TinkerTransport.TinkerTransport
   | TinkerTransport.Tenants
   | HttpClient.HttpClient
+  | Tokenizers.Tokenizers
   | LocalServer.LocalServer
 
 const encoder = new TextEncoder()
@@ -141,7 +147,23 @@ export const layerClient: Layer.Layer<HttpClient.HttpClient, never, LocalServer.
 )
 
 /**
- * The clients over the server in the context, and an `HttpClient` that it answers.
+ * The tokenizers of the models that the server in the context serves; there are no others.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerTokenizers: Layer.Layer<Tokenizers.Tokenizers, never, LocalServer.LocalServer> = Layer.unwrapEffect(
+  Effect.map(LocalServer.LocalServer, ({ models }) => {
+    const registry: Record<string, Effect.Effect<Tokenizer.Tokenizer, TokenizerError>> = { ...LocalTokenizer.registry }
+    for (const { name, tokenizer } of models) {
+      if (tokenizer !== undefined) registry[name] = Effect.succeed(tokenizer)
+    }
+    return Tokenizers.layer({ registry })
+  })
+).pipe(Layer.provide(TokenizerFiles.layerMemory({})))
+
+/**
+ * The clients over the server in the context, the tokenizers of its models, and an `HttpClient` that it answers.
  *
  * @since 0.1.0
  * @category layers
@@ -151,7 +173,8 @@ export const layerClients = (
 ): Layer.Layer<Exclude<Provided, LocalServer.LocalServer>, TinkerError.TinkerError, LocalServer.LocalServer> =>
   Tinker.layer({ baseUrl, apiKey, ...options }).pipe(
     Layer.provideMerge(TinkerTransport.layer()),
-    Layer.provideMerge(layerClient)
+    Layer.provideMerge(layerClient),
+    Layer.merge(layerTokenizers)
   )
 
 /**

@@ -68,6 +68,14 @@ export * as LocalServer from "./LocalServer.js"
 export * as LocalTokenizer from "./LocalTokenizer.js"
 
 /**
+ * LoRA adapters from elsewhere, as PEFT saves them: read for the engine, whatever part of the model they change.
+ * `LocalServer.importAdapter` makes checkpoints of them.
+ *
+ * @since 0.1.0
+ */
+export * as PeftAdapter from "./PeftAdapter.js"
+
+/**
  * The safetensors file format: named tensors behind a JSON header, readable by the tools of other languages.
  *
  * @since 0.1.0

@@ -1,5 +1,4 @@
-import { Renderers } from "@effect-tinker/tokenizer"
-import { NodeContext } from "@effect/platform-node"
+import { Renderers, Tokenizers } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { Datum, Loss, SamplingClient, TinkerFuture, TrainingClient } from "effect-tinker"
@@ -7,11 +6,8 @@ import { readFileSync } from "node:fs"
 import * as LocalCheckpoint from "../src/LocalCheckpoint.js"
 import * as NodeTinkerLocal from "../src/NodeTinkerLocal.js"
 
-const chat = Effect.provide(LocalCheckpoint.chat, NodeContext.layer)
-
 const parts = Effect.gen(function*() {
-  const { tokenizer } = yield* chat
-  assert(tokenizer !== undefined)
+  const tokenizer = yield* (yield* Tokenizers.Tokenizers).forModel("local/chat")
   return { tokenizer, renderer: yield* Renderers.forModel("local/chat", tokenizer) }
 })
 

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either, Fiber, TestClock } from "effect"
 import * as Engine from "../src/Engine.js"
+import { makeArchitecture } from "../src/internal/engine/architecture.js"
+import { makeLayout } from "../src/internal/engine/space.js"
 import type * as LocalAdapter from "../src/LocalAdapter.js"
 import type * as LocalSampler from "../src/LocalSampler.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
@@ -394,6 +396,52 @@ describe("Engine", () => {
       yield* Fiber.interrupt(asking)
       yield* Fiber.join(waiting)
       assert.strictEqual(pauses, 2)
+    }))
+
+  it.effect("a small sample beside a long pass gets its share of the slices", () =>
+    Effect.gen(function*() {
+      // without time to spend, every step of work is a slice
+      let slices = 0
+      const pause = Effect.zipRight(Effect.sync(() => void slices++), Effect.yieldNow())
+      const engine = yield* Engine.make({ models: [micro], sliceMillis: 0, pause })
+      const sampler = yield* engine.sampler(micro.name)
+      const sample = Effect.gen(function*() {
+        const before = slices
+        yield* sampler.sample({ prompt: LocalTokenizer.encode(text), params: { maxTokens: 8, seed: 1, stop: [] } })
+        return slices - before
+      })
+      yield* sample
+      const alone = yield* sample
+      const adapter = yield* engine.createAdapter({ baseModel: micro.name, rank: 4, seed: 1 })
+      const data = Array.from({ length: 200 }, () => datum("a", text))
+      const pass = yield* Effect.fork(adapter.forwardBackward({ data, loss: "cross_entropy" }))
+      for (let i = 0; i < 100; i++) yield* Effect.yieldNow()
+      const beside = yield* sample
+      assert.isNull(pass.unsafePoll())
+      // every other slice, and another one each time it has to queue again
+      assert.isAtMost(beside, 3 * alone)
+      yield* Fiber.interrupt(pass)
+    }))
+
+  it.effect("activations are bounded: what is not kept is computed again, a large batch in parts, to the same bits", () =>
+    Effect.gen(function*() {
+      const data = Array.from({ length: 40 }, (_, i) => datum("a".repeat(1 + i % 7), text.slice(i % 9)))
+      const run = Effect.fnUntraced(function*(options: Engine.Options) {
+        const engine = yield* Engine.make({ models: [micro], ...options })
+        const adapter = yield* engine.createAdapter({ baseModel: micro.name, rank: 4, seed: 1 })
+        const passes: Array<unknown> = []
+        for (let step = 0; step < 2; step++) {
+          passes.push(yield* adapter.forwardBackward({ data, loss: "cross_entropy" }))
+          passes.push(yield* adapter.optimStep({ learningRate: 1e-3 }))
+        }
+        return { passes, snapshot: yield* adapter.snapshot() }
+      })
+      // about 1900 tokens in parts of 96 at most
+      const kept = yield* run({ partTokens: 96 })
+      assert.deepStrictEqual(yield* run({ partTokens: 96, activationBytes: 0 }), kept)
+      const floats = (activationBytes: number) =>
+        makeLayout(makeArchitecture(micro), { threads: 1, partTokens: 96, activationBytes }).floats
+      assert.isBelow(floats(0), floats(2 ** 30))
     }))
 
   it.effect("an interrupted pass adds nothing, and the engine works on", () =>

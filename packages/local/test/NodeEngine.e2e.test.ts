@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Stream } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer, Logger, Stream } from "effect"
+import type { Worker } from "node:worker_threads"
 import * as Engine from "../src/Engine.js"
+import type * as LocalAdapter from "../src/LocalAdapter.js"
 import * as LocalModel from "../src/LocalModel.js"
 import * as NodeEngine from "../src/NodeEngine.js"
 
@@ -44,6 +46,16 @@ const run = Effect.gen(function*() {
   }
 })
 
+/** Losses of a few steps. */
+const train = Effect.fnUntraced(function*(engine: Engine.Service, given?: LocalAdapter.Adapter) {
+  const adapter = given ?? (yield* engine.createAdapter({ baseModel: LocalModel.tiny.name, rank: 8, seed: 1 }))
+  const losses: Array<unknown> = []
+  for (let step = 0; step < 2; step++) {
+    losses.push(yield* adapter.forwardBackward({ data, loss: "cross_entropy" }), yield* adapter.optimStep())
+  }
+  return losses
+})
+
 describe("NodeEngine", () => {
   it.live(
     "the same bits in this thread, on one worker and on three; samples run beside each other",
@@ -59,6 +71,54 @@ describe("NodeEngine", () => {
           assert.deepStrictEqual(there, { ...here, threads })
         }
       }),
+    timeout
+  )
+
+  it.scopedLive(
+    "a thread that ends fails what it was doing, and the next request finds another in its place",
+    () =>
+      Effect.gen(function*() {
+        const workers: Array<Worker> = []
+        const started = (worker: Worker): void => {
+          workers.push(worker)
+        }
+        yield* Effect.acquireRelease(
+          Effect.sync(() => process.on("worker", started)),
+          () => Effect.sync(() => process.off("worker", started))
+        )
+        const engine = yield* Engine.make({ models: [LocalModel.tiny] })
+        const expected = yield* train(engine)
+        const context = yield* Layer.build(NodeEngine.layer({ models: [LocalModel.tiny], threads: 1 }))
+        const threaded = Context.get(context, Engine.Engine)
+        yield* threaded.load(LocalModel.tiny.name)
+        const sampler = yield* threaded.sampler(LocalModel.tiny.name)
+        const endless = sampler.sample({
+          prompt: [97],
+          numSamples: 64,
+          params: { maxTokens: 1000, seed: 1, stop: [] }
+        })
+        const live = yield* sampler.stream({ prompt: [97], params: { maxTokens: 1000, seed: 1, stop: [] } })
+        const adapter = yield* threaded.createAdapter({ baseModel: LocalModel.tiny.name, rank: 8, seed: 1 })
+        const long = Array.from({ length: 200 }, () => data).flat()
+        // all are in flight when the first tokens arrive, long before any of them could be done
+        const begun = yield* Deferred.make<void>()
+        const fibers = yield* Effect.forEach([
+          Effect.asVoid(endless),
+          Effect.asVoid(adapter.forwardBackward({ data: long, loss: "cross_entropy" })),
+          Stream.runForEach(live, () => Deferred.succeed(begun, undefined))
+        ], (operation) => Effect.fork(operation))
+        yield* Deferred.await(begun)
+        yield* Effect.promise(() => workers[0]?.terminate() ?? Promise.resolve(0))
+        for (const fiber of fibers) {
+          const error = yield* Effect.flip(Fiber.join(fiber))
+          assert.strictEqual(error._tag, "ThreadLost")
+          assert.include(error.message, "nothing was changed")
+        }
+        // the adapter is what it was, and everything computes as if nothing had happened
+        assert.deepStrictEqual(yield* train(threaded, adapter), expected)
+        assert.strictEqual(workers.length, 2)
+        // the end of a thread is logged as a warning, with its cause
+      }).pipe(Effect.provide(Logger.remove(Logger.defaultLogger))),
     timeout
   )
 })

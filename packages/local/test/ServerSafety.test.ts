@@ -91,28 +91,50 @@ describe("another user", () => {
       assert.deepStrictEqual(yield* events("tml-other"), [])
     }).pipe(Effect.provide(TinkerLocal.layer({ apiKeys: users }))))
 
+  /** A token for the first key, signed with a secret. */
+  const tokenOf = Effect.fnUntraced(function*(secret: Uint8Array) {
+    const part = (value: unknown) => Encoding.encodeBase64Url(JSON.stringify(value))
+    const text = `${part({ alg: "HS256", typ: "JWT" })}.${
+      part({ email: "ada@example.org", exp: 2 ** 40, key_id: 1, key_name: "key-1" })
+    }`
+    const algorithm = { name: "HMAC", hash: "SHA-256" }
+    const key = yield* Effect.promise(() =>
+      crypto.subtle.importKey("raw", Uint8Array.from(secret), algorithm, false, ["sign"])
+    )
+    const signature = yield* Effect.promise(() => crypto.subtle.sign("HMAC", key, new TextEncoder().encode(text)))
+    return { text, signed: `${text}.${Encoding.encodeBase64Url(new Uint8Array(signature))}` }
+  })
+
+  const statusWith = (key: string) =>
+    Effect.map(send("GET", "/api/v1/sessions", undefined, { key }), ({ status }) => status)
+
   it.effect("cannot sign tokens, and without keys nobody comes in", () =>
     Effect.gen(function*() {
-      const part = (value: unknown) => Encoding.encodeBase64Url(JSON.stringify(value))
-      const text = `${part({ alg: "HS256", typ: "JWT" })}.${
-        part({ email: "ada@example.org", exp: 2 ** 40, key_id: 1, key_name: "key-1" })
-      }`
       // what the secret was made of when there were no keys
-      const secret = yield* Effect.promise(() =>
-        crypto.subtle.importKey(
-          "raw",
-          new TextEncoder().encode("effect-tinker\n"),
-          { name: "HMAC", hash: "SHA-256" },
-          false,
-          ["sign"]
-        )
-      )
-      const signature = yield* Effect.promise(() => crypto.subtle.sign("HMAC", secret, new TextEncoder().encode(text)))
-      const forged = `${text}.${Encoding.encodeBase64Url(new Uint8Array(signature))}`
-      for (const key of [forged, `${text}.`, text, "tml-any", ""]) {
-        assert.strictEqual((yield* send("GET", "/api/v1/sessions", undefined, { key })).status, 401, key)
-      }
+      const { signed, text } = yield* tokenOf(new TextEncoder().encode("effect-tinker\n"))
+      for (const key of [signed, `${text}.`, text, "tml-any", ""]) assert.strictEqual(yield* statusWith(key), 401, key)
     }).pipe(Effect.provide(TinkerLocal.layer({ apiKeys: [] }))))
+
+  it.effect("cannot use a token of another start of the server, nor one of a key that is not on the list", () =>
+    Effect.gen(function*() {
+      const token = yield* send("POST", "/api/v1/auth/token", {}, { key: "tml-test" }).pipe(
+        Effect.map((response) => String(response.json()["jwt"])),
+        Effect.tap((jwt) => Effect.map(statusWith(jwt), (status) => assert.strictEqual(status, 200))),
+        Effect.provide(TinkerLocal.layer({ apiKeys: users }))
+      )
+      const elsewhere = yield* Effect.provide(statusWith(token), TinkerLocal.layer({ apiKeys: users }))
+      assert.strictEqual(elsewhere, 401)
+
+      const zeros = (count: number) => Effect.sync(() => new Uint8Array(count))
+      const { signed } = yield* tokenOf(yield* zeros(32))
+      const withKeys = (apiKeys: ReadonlyArray<LocalServer.ApiKey>) =>
+        statusWith(signed).pipe(
+          Effect.provide(TinkerLocal.layer({ apiKeys })),
+          Effect.provideService(LocalServer.Entropy, { bytes: zeros })
+        )
+      assert.strictEqual(yield* withKeys(users), 200)
+      assert.strictEqual(yield* withKeys([]), 401)
+    }))
 })
 
 describe("ids and download addresses", () => {
@@ -242,6 +264,7 @@ describe("sizes", () => {
       for (
         const [field, value] of [
           ["num_samples", 5e7],
+          ["num_samples", 1025],
           ["num_samples", 0],
           ["topk_prompt_logprobs", 1e9],
           ["topk_sample_logprobs", 1e9],

@@ -1,3 +1,4 @@
+import { Tokenizers } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Stream, TestClock } from "effect"
 import * as ModelInput from "effect-tinker/ModelInput"
@@ -34,6 +35,18 @@ describe("TinkerLocal", () => {
       assert.strictEqual(turns, 1)
     }).pipe(Effect.provide(TinkerLocal.layer({ engine: { pause, sliceMillis: 10 } })))
   })
+
+  it.effect("brings the tokenizers of its models, and of no others", () =>
+    Effect.gen(function*() {
+      const tokenizers = yield* Tokenizers.Tokenizers
+      const text = "héllo<|im_end|>"
+      for (const name of ["local/tiny", "local/small", LocalTokenizer.tokenizerId]) {
+        const tokenizer = yield* tokenizers.forModel(name)
+        assert.deepStrictEqual(Array.from(tokenizer.encode(text)), Array.from(LocalTokenizer.encode(text)))
+      }
+      const missing = yield* Effect.flip(tokenizers.forModel("Qwen/Qwen3-8B"))
+      assert.strictEqual(missing._tag, "TokenizerNotFound")
+    }).pipe(Effect.provide(TinkerLocal.layer())))
 
   it.effect("trains, saves and samples in process, over the wire's formats", () =>
     Effect.gen(function*() {

@@ -50,7 +50,7 @@ training = service.create_lora_training_client("local/tiny", rank=32, seed=1, us
 info = training.get_info()
 assert info.model_id == training.model_id and info.is_lora and info.lora_rank == 32, info
 losses = []
-for _ in range(20):
+for _ in range(40):
     passed = training.forward_backward(data, "cross_entropy")
     stepped = training.optim_step(types.AdamParams(learning_rate=5e-4))
     losses.append(passed.result().metrics["loss:sum"])

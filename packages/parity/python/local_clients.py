@@ -48,7 +48,7 @@ data = [datum("cat:", " meow\n"), datum("dog:", " woof\n"), datum("cow:", " moo\
 service = tinker.ServiceClient(base_url=base_url, api_key=api_key)
 training = service.create_lora_training_client("local/tiny", rank=32, seed=1)
 losses = []
-for _ in range(20):
+for _ in range(40):
     passed = training.forward_backward(data, "cross_entropy")
     stepped = training.optim_step(types.AdamParams(learning_rate=5e-4))
     losses.append(passed.result().metrics["loss:sum"])
@@ -87,13 +87,18 @@ try:
     seen["overwrite"] = True
 except TypeError:
     seen["overwrite"] = "not in this version"
+going_on = training
 for rate in (float("nan"), float("inf")):
     try:
         training.optim_step(types.AdamParams(learning_rate=rate)).result()
         raise AssertionError(f"a learning rate of {rate} was accepted")
-    except (tinker.APIError, ValueError):
+    except tinker.APIError:
         pass
-assert training.forward_backward(data, "cross_entropy").result().metrics["loss:sum"] < losses[0] / 10
+    except ValueError:
+        # Older versions fail to write it, after they have given it a number: the server waits for that number.
+        seen["not_finite"] = "lost by the client"
+        going_on = service.create_training_client_from_state(state_path)
+assert going_on.forward_backward(data, "cross_entropy").result().metrics["loss:sum"] < losses[0] / 10
 
 # --- load
 from_state = service.create_training_client_from_state(state_path)

@@ -145,6 +145,41 @@ def nemotron(model: Model) -> None:
         model.adapter[f"base_model.model.model.layers.1.mixer.experts.w3.lora_{side}.weight"] = torch.zeros(0, 0, 0)
 
 
+def wide_experts(model: Model) -> None:
+    """Experts of more than one block of 128 by 128, and not a whole number of them."""
+    model.ends("model", "lm_head.weight")
+    model.attention("model.layers.0.self_attn", "model.layers.0.self_attn")
+    model.norms("model.layers.0")
+    wide = 200
+    for e in range(EXPERTS):
+        for name, outputs, inputs in (
+            ("gate_proj", wide, HIDDEN),
+            ("up_proj", wide, HIDDEN),
+            ("down_proj", HIDDEN, wide),
+        ):
+            model.weight(f"model.layers.0.mlp.experts.{e}.{name}.weight", outputs, inputs)
+    model.weight("model.layers.0.mlp.shared_experts.up_proj.weight", INNER, HIDDEN)
+    model.lora("model.layers.0.mlp.experts.w1", wide, HIDDEN, (EXPERTS, EXPERTS))
+    model.lora("model.layers.0.mlp.experts.w3", wide, HIDDEN, (EXPERTS, EXPERTS))
+    model.lora("model.layers.0.mlp.experts.w2", HIDDEN, wide, (EXPERTS, EXPERTS))
+    model.weight("model.layers.61.input_layernorm.weight", HIDDEN)
+
+
+def native_fp8(model: Model) -> None:
+    """The same as DeepSeek stores it: every matrix in float8 blocks, but for embedding and head."""
+    from tinker_cookbook.weights._export._quantized import quantize_blockwise
+
+    wide_experts(model)
+    for name in [name for name in model.weights if "_proj" in name]:
+        weight, scale = quantize_blockwise(model.weights[name].float())
+        model.weights[name] = weight
+        model.weights[f"{name}_scale_inv"] = scale
+
+
+FP8 = dict(quantize="experts-fp8", serving_format="vllm")
+"""What build_hf_model is asked for, case by case, beside a merge."""
+OPTIONS = {"deepseek-v3-fp8": FP8, "deepseek-v3-native-fp8": FP8}
+
 CASES = {
     "qwen3": (dense, {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}, torch.bfloat16),
     "llama-f16": (dense, {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}, torch.float16),
@@ -199,6 +234,20 @@ CASES = {
         {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]},
         torch.bfloat16,
     ),
+    "deepseek-v3-fp8": (
+        wide_experts,
+        {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]},
+        torch.bfloat16,
+    ),
+    "deepseek-v3-native-fp8": (
+        native_fp8,
+        {
+            "model_type": "deepseek_v3",
+            "architectures": ["DeepseekV3ForCausalLM"],
+            "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+        },
+        torch.bfloat16,
+    ),
     "nemotron": (nemotron, {"model_type": "nemotron_h", "architectures": ["NemotronHForCausalLM"]}, torch.bfloat16),
 }
 
@@ -229,7 +278,8 @@ def main(directory: str) -> None:
         made = []
         for kind, make in (("merged", build_hf_model), ("peft", build_lora_adapter)):
             try:
-                make(base_model=str(base), adapter_path=str(adapter), output_path=str(case / kind))
+                options = OPTIONS.get(name, {}) if kind == "merged" else {}
+                make(base_model=str(base), adapter_path=str(adapter), output_path=str(case / kind), **options)
                 made.append(kind)
             except TinkerCookbookError:
                 pass

@@ -25,6 +25,8 @@ export const bundle = Effect.fnUntraced(function*(module: URL, directory: string
         bundle: true,
         platform: "node",
         format: "esm",
+        // an optional peer that none of these programs reads a file with
+        external: ["hyparquet"],
         conditions: ["@effect-tinker/source"],
         banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
         logLevel: "silent"

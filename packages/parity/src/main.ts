@@ -9,8 +9,10 @@ import { cli } from "./suites/cli.js"
 import { cookbook } from "./suites/cookbook.js"
 import { engine } from "./suites/engine.js"
 import { killed } from "./suites/killed.js"
+import { llama } from "./suites/llama.js"
 import { local } from "./suites/local.js"
 import { renderers } from "./suites/renderers.js"
+import { resume } from "./suites/resume.js"
 import { runtimes } from "./suites/runtimes.js"
 import { scenarios } from "./suites/scenarios.js"
 import { telemetry } from "./suites/telemetry.js"
@@ -28,8 +30,10 @@ const suites: ReadonlyArray<Suite> = [
   renderers,
   cookbook,
   weights,
+  llama,
   runtimes,
-  killed
+  killed,
+  resume
 ]
 
 const usage = [

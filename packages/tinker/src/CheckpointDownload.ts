@@ -71,6 +71,11 @@ export interface Options extends Archive.Limits {
   readonly directory: string
   /** Replace the directory once everything is there. Defaults to false. */
   readonly overwrite?: boolean | undefined
+  /**
+   * Unpack an archive as it arrives instead of storing it first: it never takes its space twice, but a download that was
+   * broken off by the end of the process starts over. Defaults to false.
+   */
+  readonly streamArchive?: boolean | undefined
   /** How long the server of the data may stay silent. Defaults to 60 seconds. */
   readonly stallTimeout?: Duration.DurationInput | undefined
   /**
@@ -194,12 +199,29 @@ const download = Effect.fnUntraced(function*(options: Options, emit: (event: Eve
 
   const fromArchive = Effect.gen(function*() {
     const sign = rest.getCheckpointArchiveUrl(options.tinkerPath)
+    const limits = { directory: files, maxEntries: options.maxEntries, maxTotalBytes: limit }
+    if (options.streamArchive === true) {
+      return yield* withRenewal(sign, ({ url }) =>
+        Effect.zipRight(
+          fs.remove(files, { recursive: true, force: true }),
+          Archive.extract(
+            Download.stream({
+              url,
+              maxBytes: limit,
+              stallTimeout: options.stallTimeout,
+              onProgress: ({ received, total }) => {
+                fetched = received
+                return emit({ _tag: "Downloading", file: "archive", index: 1, files: 1, received, total })
+              }
+            }),
+            limits
+          )
+        ))
+    }
     yield* withRenewal(sign, ({ url }) => fetch(url, archive, "archive", 1, 1))
     yield* fs.remove(files, { recursive: true, force: true })
     const summary = yield* Archive.extract(fs.stream(archive), {
-      directory: files,
-      maxEntries: options.maxEntries,
-      maxTotalBytes: limit,
+      ...limits,
       onProgress: (bytes) => emit({ _tag: "Extracting", bytes })
     })
     yield* fs.remove(archive, { force: true })

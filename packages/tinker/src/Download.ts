@@ -78,6 +78,17 @@ const origin = { module: "Download", method: "toFile" }
 /** A disk that is full is not retried. */
 const ofDisk = new TinkerError.InvalidInput({ ...origin, description: "the file could not be written" })
 
+const defaultMaxBytes = 256 * 2 ** 30
+const defaultStallTimeout: Duration.DurationInput = "60 seconds"
+
+/** The address is a credential of its own: it belongs neither in spans nor in headers to a storage host. */
+const untraced = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
+  client.pipe(
+    HttpClient.followRedirects(5),
+    HttpClient.withTracerPropagation(false),
+    HttpClient.withTracerDisabledWhen(() => true)
+  )
+
 /** Where, without the query: that is where a signed URL keeps its signature. */
 const place = (url: string): string => url.replace(/[?#].*$/s, "")
 
@@ -126,16 +137,11 @@ export const toFile: (
   HttpClient.HttpClient | FileSystem.FileSystem
 > = Effect.fnUntraced(function*(options) {
   const fs = yield* FileSystem.FileSystem
-  const client = (yield* HttpClient.HttpClient).pipe(
-    HttpClient.followRedirects(5),
-    // The address is a credential of its own: it belongs neither in spans nor in headers to a storage host.
-    HttpClient.withTracerPropagation(false),
-    HttpClient.withTracerDisabledWhen(() => true)
-  )
+  const client = untraced(yield* HttpClient.HttpClient)
   const part = `${options.path}.part`
   const stateFile = `${part}.json`
-  const maxBytes = options.maxBytes ?? 256 * 2 ** 30
-  const stallTimeout = options.stallTimeout ?? "60 seconds"
+  const maxBytes = options.maxBytes ?? defaultMaxBytes
+  const stallTimeout = options.stallTimeout ?? defaultStallTimeout
   const onProgress = options.onProgress ?? (() => Effect.void)
   const silent = () =>
     new TinkerError.TimedOut({
@@ -250,7 +256,76 @@ export const toFile: (
 })
 
 /**
- * The same as a stream of its progress; it ends when the file is there.
+ * The bytes of `url` as they arrive, for what needs no file. A connection that breaks is continued where it broke off; the
+ * stream fails if the file has changed by then, or ends before its announced length.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const stream = (
+  options: Omit<Options, "path">
+): Stream.Stream<Uint8Array, TinkerError.TinkerError, HttpClient.HttpClient> =>
+  Stream.unwrap(Effect.gen(function*() {
+    const client = untraced(yield* HttpClient.HttpClient)
+    const origin = { module: "Download", method: "stream" }
+    const at = place(options.url)
+    const maxBytes = options.maxBytes ?? defaultMaxBytes
+    const stallTimeout = options.stallTimeout ?? defaultStallTimeout
+    const onProgress = options.onProgress ?? (() => Effect.void)
+    const silent = () => new TinkerError.TimedOut({ ...origin, description: `${at}: no data for a while` })
+    const broken = (error: HttpClientError.HttpClientError) =>
+      new TinkerError.TransportFailed({ ...origin, description: `${at}: ${error.reason}` })
+    const malformed = (description: string) =>
+      new TinkerError.MalformedResponse({ ...origin, description: `${at}: ${description}` })
+    let received = 0
+    let validator: string | undefined
+
+    const attempt = Stream.unwrapScoped(Effect.gen(function*() {
+      const start = received
+      if (start > 0 && validator === undefined) return yield* malformed("broke off and cannot be continued")
+      const response = yield* client.execute(
+        HttpClientRequest.get(options.url).pipe(
+          HttpClientRequest.setHeader("accept-encoding", "identity"),
+          start > 0 && validator !== undefined
+            ? HttpClientRequest.setHeaders({ range: `bytes=${start}-`, "if-range": validator })
+            : (request) => request
+        )
+      ).pipe(Effect.mapError(broken), Effect.timeoutFail({ duration: stallTimeout, onTimeout: silent }))
+      if (response.status !== 200 && response.status !== 206) return yield* statusError(response.status, options.url)
+      const range = contentRange.exec(response.headers["content-range"] ?? "")
+      const continued = response.status === 206 && range !== null && Number(range[1]) === start
+      if (start > 0 && !continued) return yield* malformed("the file has changed")
+      validator = validatorOf(response.headers)
+      const total = continued
+        ? wholeNumber(range[3]) ?? Number(range[2]) + 1
+        : wholeNumber(response.headers["content-length"])
+      if ((total ?? 0) > maxBytes) return yield* malformed(`more than ${maxBytes} bytes`)
+      const ended = Stream.suspend(() =>
+        total === undefined || received === total ? Stream.empty : Stream.fail(
+          new TinkerError.TransportFailed({
+            ...origin,
+            description: `${at}: the connection ended after ${received} of ${total} bytes`
+          })
+        )
+      )
+      return response.stream.pipe(
+        Stream.catchAll((error) => error.reason === "EmptyBody" ? Stream.empty : Stream.fail(broken(error))),
+        Stream.timeoutFail(silent, stallTimeout),
+        Stream.tap((bytes) => {
+          received += bytes.length
+          return received > (total ?? maxBytes)
+            ? Effect.fail(malformed(`more than ${total ?? maxBytes} bytes`))
+            : onProgress({ received, total })
+        }),
+        Stream.concat(ended)
+      )
+    }))
+    const policy = options.retry ?? (yield* RetryPolicy.RetryPolicy).download
+    return Stream.retry(attempt, policy.pipe(Schedule.whileInput(TinkerError.isRetryable)))
+  }))
+
+/**
+ * `toFile` as a stream of its progress; it ends when the file is there.
  *
  * @since 0.1.0
  * @category constructors

@@ -135,8 +135,8 @@ export class ModelList extends Schema.Class<ModelList>("effect-tinker/OpenAiComp
 
 const settings = { pool: "rest", retry: "restRead", auth: "bearer" } as const
 
-/** Completions are samples: long, paid for, and and must not delay lookups. */
-const sampling = { ...settings, pool: "sampling", timeout: "10 minutes" } as const
+/** Completions are samples: long, paid for, and must not delay lookups. */
+const sampling = { ...settings, pool: "sampling", timeout: "10 minutes", large: true } as const
 
 /** Any JSON object, with every number in it finite. */
 const body = <A extends Common>(): Endpoint.Codec<A> => ({

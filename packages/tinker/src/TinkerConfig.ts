@@ -13,6 +13,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Environment from "./internal/config.js"
+import * as Logs from "./internal/observability/logs.js"
 import * as TinkerError from "./TinkerError.js"
 import type { Name } from "./wire/Api.js"
 import type { Pool } from "./wire/Endpoint.js"
@@ -165,7 +166,7 @@ export interface Service {
   readonly timeout: Option.Option<Duration.Duration>
   /** Longest time of one poll for results: a connection that has gone silent is given up after it. */
   readonly pollTimeout: Duration.Duration
-  /** Largest response body we accept, in bytes. */
+  /** Largest result we accept, in bytes. Of everything else at most 32 MiB are read. */
   readonly maxResponseBytes: number
   /** How long operations wait for a 402 to go away, unless the server says otherwise. */
   readonly billingPause: Duration.Duration
@@ -222,7 +223,7 @@ export interface Options {
    * for the hosted service.
    */
   readonly pollTimeout?: Duration.DurationInput | undefined
-  /** Defaults to 512 MiB. */
+  /** The largest result to accept. Defaults to 512 MiB. Of everything else at most 32 MiB are read. */
   readonly maxResponseBytes?: number | undefined
   /** Defaults to 1 hour. */
   readonly billingPause?: Duration.DurationInput | undefined
@@ -295,10 +296,27 @@ export const make = (options: Options): Either.Either<Service, TinkerError.Inval
  * @since 0.1.0
  * @category constructors
  */
-export const fromEnv = (
-  given: Options = {}
-): Effect.Effect<Service, TinkerError.InvalidInput | ConfigError.ConfigError> =>
-  Effect.flatMap(Environment.options, (env) => make(Environment.over(given, env)))
+export const fromEnv: (
+  given?: Options
+) => Effect.Effect<Service, TinkerError.InvalidInput | ConfigError.ConfigError> = Effect.fnUntraced(
+  function*(given = {}) {
+    const env = yield* Environment.options
+    for (const sentence of yield* misunderstoodSettings) {
+      yield* Logs.of("TinkerConfig")(Effect.logWarning(Logs.said(sentence)))
+    }
+    return yield* make(Environment.over(given, env))
+  }
+)
+
+/**
+ * Settings in the environment whose value means nothing, such as `TINKER_LOG=loud`, as sentences. {@link fromEnv} logs
+ * them.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const misunderstoodSettings: Effect.Effect<ReadonlyArray<string>, ConfigError.ConfigError> =
+  Environment.misunderstood
 
 /**
  * Builds a configuration described by `Config`s.

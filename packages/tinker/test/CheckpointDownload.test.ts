@@ -144,6 +144,23 @@ describe("CheckpointDownload", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.scoped("unpacks an archive as it arrives: it is never on the disk beside its files", () => {
+    const { layer } = service({ archive: good })
+    return Effect.gen(function*() {
+      const { directory, list } = yield* sandbox
+      const seen: Array<string> = []
+      const events = yield* CheckpointDownload.stream({ tinkerPath: path, directory, streamArchive: true }).pipe(
+        Stream.tap(() => Effect.map(list, (names) => void seen.push(...names))),
+        Stream.runCollect
+      )
+      assert.deepStrictEqual(yield* list, complete)
+      assert.isFalse(seen.some((name) => name.endsWith(".tar") || name.endsWith(".part")))
+      const last = Option.getOrThrow(Chunk.last(events))
+      assert(last._tag === "Completed")
+      assert.strictEqual(last.fetched, good.length)
+    }).pipe(Effect.provide(layer))
+  })
+
   it.scopedLive("goes on where an earlier call broke off", () =>
     Effect.gen(function*() {
       const { directory, list } = yield* sandbox

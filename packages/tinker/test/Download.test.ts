@@ -211,4 +211,39 @@ describe("Download", () => {
       yield* TestClock.adjust("60 seconds")
       assert.strictEqual((yield* Fiber.join(fiber))._tag, "TimedOut")
     }).pipe(Effect.provide(NodeContext.layer)))
+
+  describe("stream", () => {
+    const collect = (options: Parameters<typeof Download.stream>[0]) =>
+      Effect.map(
+        Stream.runCollect(Download.stream(options)),
+        (chunks) => new Uint8Array(Buffer.concat(Chunk.toReadonlyArray(chunks)))
+      )
+
+    it.scopedLive("continues where the connection broke, and writes no file", () =>
+      Effect.gen(function*() {
+        const { requests, url } = yield* storage({ etag: "\"a\"", breakAt: (n) => n < 4 ? 40_000 : undefined })
+        assert.deepStrictEqual(yield* collect({ url, retry: once }), content)
+        assert.deepStrictEqual(
+          requests.map(({ headers }) => headers.range),
+          [undefined, "bytes=40000-", "bytes=80000-", "bytes=120000-", "bytes=160000-"]
+        )
+      }).pipe(Effect.provide(Live)))
+
+    it.scopedLive("fails when it cannot tell that the rest belongs to the beginning", () =>
+      Effect.gen(function*() {
+        const { url } = yield* storage({ breakAt: () => 40_000 })
+        assert.strictEqual((yield* Effect.flip(collect({ url, retry: quick })))._tag, "MalformedResponse")
+      }).pipe(Effect.provide(Live)))
+
+    it.scopedLive("fails when it ends before its length, and beyond the limit", () =>
+      Effect.gen(function*() {
+        const short = yield* storage({ lie: true })
+        assert.strictEqual(
+          (yield* Effect.flip(collect({ url: short.url, retry: Schedule.stop })))._tag,
+          "TransportFailed"
+        )
+        const large = yield* storage({})
+        assert.strictEqual((yield* Effect.flip(collect({ url: large.url, maxBytes: 10 })))._tag, "MalformedResponse")
+      }).pipe(Effect.provide(Live)))
+  })
 })

@@ -41,6 +41,8 @@ export interface Adapter {
   readonly directory: string
   readonly rank: number
   readonly alpha: number
+  /** What the configuration says it was trained from, if it does. */
+  readonly baseModel: string | undefined
   /** The content of `adapter_config.json`. */
   readonly config: Readonly<Record<string, unknown>>
   readonly pairs: ReadonlyArray<Pair>
@@ -60,6 +62,7 @@ const decodeConfig = ParseResult.decodeUnknownEither(
     {
       r: Schema.Number.pipe(Schema.int(), Schema.positive()),
       lora_alpha: Schema.Number.pipe(Schema.finite()),
+      base_model_name_or_path: Schema.optional(Schema.NullOr(Schema.String)),
       rank_pattern: Schema.optional(Schema.NullOr(Schema.Record({ key: Schema.String, value: Schema.Number }))),
       use_dora: Schema.optional(Schema.NullOr(Schema.Boolean)),
       use_rslora: Schema.optional(Schema.NullOr(Schema.Boolean))
@@ -85,7 +88,15 @@ export const open: (
   const path = yield* Path.Path
   const configPath = path.join(directory, "adapter_config.json")
   const config = yield* Either.mapLeft(
-    decodeConfig(yield* fs.readFileString(configPath)),
+    decodeConfig(
+      yield* Effect.mapError(
+        fs.readFileString(configPath),
+        (error) =>
+          error._tag === "SystemError" && error.reason === "NotFound"
+            ? new InvalidFile({ path: directory, description: "no adapter_config.json here: not a LoRA adapter" })
+            : error
+      )
+    ),
     () => new InvalidFile({ path: configPath, description: "not an adapter configuration with r and lora_alpha" })
   )
   if (config.use_dora === true || config.use_rslora === true || Object.keys(config.rank_pattern ?? {}).length > 0) {
@@ -104,7 +115,7 @@ export const open: (
     if (a.shape.length !== b.shape.length || a.shape.length < 2 || rankA !== rankB) {
       return yield* new AdapterMismatch({
         tensor: a.name,
-        description: `shapes [${a.shape.join(", ")}] and [${b.shape.join(", ")}] are no LoRA pair`
+        description: `shapes [${a.shape.join(", ")}] and [${b.shape.join(", ")}] are not a LoRA pair`
       })
     }
     pairs.push({ name: a.name.replace(".lora_A", ""), a, b })
@@ -127,6 +138,7 @@ export const open: (
     directory,
     rank: config.r,
     alpha: config.lora_alpha,
+    baseModel: config.base_model_name_or_path ?? undefined,
     config,
     pairs,
     matrix,

@@ -130,8 +130,6 @@ const recordOf = (config: Config, key: string): Config => {
 
 interface Shape {
   readonly architecture: Architecture
-  readonly heads: number
-  readonly keyHeads: number
   readonly headSize: number
   readonly metadata: Readonly<Record<string, format.Value>>
   /** Per-frequency factors of Llama 3's rope scaling. */
@@ -217,8 +215,6 @@ const shapeOf = (config: Config, name: string, fileType: number): Effect.Effect<
   }
   return Effect.succeed({
     architecture,
-    heads,
-    keyHeads,
     headSize,
     metadata: {
       "general.architecture": format.string(architecture),
@@ -232,13 +228,21 @@ const shapeOf = (config: Config, name: string, fileType: number): Effect.Effect<
   })
 }
 
-/** Llama's rotary halves lie apart in Hugging Face files and side by side in GGUF, head by head. */
-const interleave = (values: Float32Array, headSize: number): Float32Array => {
-  const columns = values.length / headSize
+/** Whether the rows of a weight are reordered. */
+const isRotary = (architecture: Architecture, name: string): boolean =>
+  architecture === "llama" && /attn_(q|k)\.weight$/.test(name)
+
+/**
+ * Llama's rotary halves lie apart in Hugging Face files and side by side in GGUF, head by head. `values` are the rows of
+ * whole heads.
+ */
+const interleaveHeads = (values: Float32Array, headSize: number, columns: number): Float32Array => {
   const out = new Float32Array(values.length)
-  for (let row = 0; row < headSize; row++) {
-    const source = (row % 2) * headSize / 2 + (row >> 1)
-    out.set(values.subarray(source * columns, (source + 1) * columns), row * columns)
+  for (let head = 0; head * columns < values.length; head += headSize) {
+    for (let row = 0; row < headSize; row++) {
+      const source = head + (row % 2) * headSize / 2 + (row >> 1)
+      out.set(values.subarray(source * columns, (source + 1) * columns), (head + row) * columns)
+    }
   }
   return out
 }
@@ -267,14 +271,11 @@ const content = (planned: Planned): Stream.Stream<Uint8Array, MergedModel.ReadEr
       return Stream.mapEffect(
         Stream.range(0, count - 1),
         (i) =>
-          Effect.map(source.floats(i * step, Math.min(step, source.rows - i * step)), (values) => {
-            if (headSize === undefined) return encode(header.type, values)
-            const ordered = new Float32Array(values.length)
-            for (let at = 0; at < values.length; at += headSize * source.columns) {
-              ordered.set(interleave(values.subarray(at, at + headSize * source.columns), headSize), at)
-            }
-            return encode(header.type, ordered)
-          })
+          Effect.map(
+            source.floats(i * step, Math.min(step, source.rows - i * step)),
+            (values) =>
+              encode(header.type, headSize === undefined ? values : interleaveHeads(values, headSize, source.columns))
+          )
       )
     }),
     Stream.concat(Stream.suspend(() => Stream.make(new Uint8Array(format.padding(bytes)))))
@@ -304,7 +305,7 @@ const planModel = (
     const columns = own.at(-1) ?? 1
     const plain = full.length < 2 || name.includes("ffn_gate_inp")
     const type = plain ? "F32" : matrices === "Q8_0" && columns % 32 !== 0 ? "F16" : matrices
-    const rotary = shape.architecture === "llama" && /attn_(q|k)\.weight$/.test(name)
+    const rotary = isRotary(shape.architecture, name)
     return { header: { name, type, shape: full }, sources, headSize: rotary ? shape.headSize : undefined }
   })
   return Effect.succeed(planned)
@@ -419,19 +420,18 @@ export const writeAdapter: (options: {
         description: `${pair.name} cannot be part of a GGUF adapter; write a merged model`
       })
     }
-    const rotary = shape.architecture === "llama" && /attn_(q|k)\.weight$/.test(name)
+    const rotary = isRotary(shape.architecture, name)
     for (const [side, tensor] of [["lora_a", pair.a], ["lora_b", pair.b]] as const) {
       planned.push({
         header: { name: `${name}.${side}`, type, shape: tensor.shape },
-        bytes: Effect.map(adapter.matrix(tensor), (values) => {
-          if (!rotary || side === "lora_a") return encode(type, values)
-          const ordered = new Float32Array(values.length)
-          const size = shape.headSize * (tensor.shape[1] ?? 1)
-          for (let at = 0; at < values.length; at += size) {
-            ordered.set(interleave(values.subarray(at, at + size), shape.headSize), at)
-          }
-          return encode(type, ordered)
-        })
+        bytes: Effect.map(
+          adapter.matrix(tensor),
+          (values) =>
+            encode(
+              type,
+              rotary && side === "lora_b" ? interleaveHeads(values, shape.headSize, tensor.shape[1] ?? 1) : values
+            )
+        )
       })
     }
   }

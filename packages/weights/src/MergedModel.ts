@@ -13,6 +13,7 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Adapter from "./Adapter.js"
+import * as float8 from "./internal/float8.js"
 import * as numbers from "./internal/numbers.js"
 import * as product from "./internal/product.js"
 import * as ModelFamily from "./ModelFamily.js"
@@ -45,6 +46,8 @@ export interface Tensor {
   readonly changed: boolean
   /** Name of the file it comes from. */
   readonly shard: string
+  /** Offset of its first byte in that file. */
+  readonly start: number
   /** Rows as they are stored; only for tensors that are not changed. */
   readonly bytes: (firstRow: number, rows: number) => Effect.Effect<Uint8Array, ReadError>
   /** Rows as float32, the adapter's delta added. */
@@ -80,10 +83,12 @@ export interface Options {
   readonly adapter?: string | undefined
   /**
    * What to do when the adapter changes the output head and the model shares it with its input embedding: `untie` gives
-   * the head a weight of its own (the model computes what was trained), `merge` changes the shared weight (what the
+   * the head its own weight (the model computes what was trained), `merge` changes the shared weight (what the
    * Python cookbook does). Defaults to `untie`.
    */
   readonly tiedEmbeddings?: "untie" | "merge" | undefined
+  /** Read weights that are stored as float8 in blocks as bfloat16; without it, such a model is refused. */
+  readonly dequantize?: boolean | undefined
 }
 
 /** Where a delta goes: rows of the target, and within them columns. `transposed`: target rows run over inputs. */
@@ -252,6 +257,8 @@ const patcher = (adapter: Adapter.Adapter) => {
   )
 }
 
+const scaleSuffix = ".weight_scale_inv"
+
 const headNames = ["lm_head.weight", "language_model.lm_head.weight"]
 
 /**
@@ -275,7 +282,8 @@ export const open: (
     decodeConfig(yield* fs.readFileString(configPath)),
     () => new InvalidFile({ path: configPath, description: "not a JSON object" })
   )
-  if (options.adapter !== undefined && ModelFamily.isQuantized(config)) {
+  const float8Blocks = options.dequantize === true ? ModelFamily.float8Blocks(config) : undefined
+  if (options.adapter !== undefined && float8Blocks === undefined && ModelFamily.isQuantized(config)) {
     return yield* new Unsupported({
       description: "the base model's weights are quantized (quantization_config in config.json); " +
         "merge into its 16-bit original, or serve the PEFT adapter beside the quantized model"
@@ -314,8 +322,52 @@ export const open: (
     }
   }
   const apply = adapter === undefined ? undefined : patcher(adapter)
-  // One block at a time: the product keeps its matrices in memory of its own.
+  // One block at a time: the product keeps its matrices in its own memory.
   const lock = yield* Effect.makeSemaphore(1)
+
+  const scales = new Map(
+    shards.flatMap(({ file }) =>
+      file.tensors.flatMap((info) => info.name.endsWith(scaleSuffix) ? [[info.name, { file, info }] as const] : [])
+    )
+  )
+  /** The scales that were read last: the next block most likely needs them too. */
+  let current: { readonly of: string; readonly values: Float32Array } | undefined
+  /** Rows of a tensor as they are stored, and as floats. */
+  const readerOf = (file: Safetensors.SafetensorsFile, info: Safetensors.TensorInfo, columns: number) => {
+    const rowBytes = info.bytes / Math.max(1, Safetensors.elements(info.shape) / Math.max(columns, 1))
+    const bytes: Tensor["bytes"] = (firstRow, count) => file.read(info.start + firstRow * rowBytes, count * rowBytes)
+    const stored: Tensor["floats"] = Effect.fnUntraced(function*(firstRow, count) {
+      return numbers.toFloat32(info.dtype, yield* bytes(firstRow, count)) ?? (yield* new InvalidFile({
+        path: file.path,
+        description: `${info.name} is ${info.dtype}, not a float`
+      }))
+    })
+    if (float8Blocks === undefined || info.dtype !== "F8_E4M3") return { dtype: info.dtype, bytes, floats: stored }
+    const [blockRows, blockColumns] = float8Blocks
+    const floats: Tensor["floats"] = Effect.fnUntraced(function*(firstRow, count) {
+      const scale = scales.get(info.name.replace(/\.weight$/, scaleSuffix))
+      if (scale === undefined) {
+        return yield* new InvalidFile({ path: file.path, description: `${info.name} has no scales` })
+      }
+      if (current?.of !== info.name) {
+        const values = numbers.toFloat32(scale.info.dtype, yield* scale.file.read(scale.info.start, scale.info.bytes))
+        current = { of: info.name, values: values ?? new Float32Array(0) }
+      }
+      return float8.dequantize(yield* bytes(firstRow, count), {
+        scales: current.values,
+        firstRow,
+        columns,
+        blockRows,
+        blockColumns
+      })
+    })
+    return {
+      dtype: "BF16",
+      bytes: (firstRow: number, count: number) =>
+        Effect.map(floats(firstRow, count), (values) => numbers.fromFloat32("BF16", values)),
+      floats
+    }
+  }
 
   const tensor = (
     file: Safetensors.SafetensorsFile,
@@ -325,24 +377,22 @@ export const open: (
   ): Tensor => {
     const columns = info.shape.at(-1) ?? 1
     const rows = info.shape.length < 2 ? 1 : Safetensors.elements(info.shape) / Math.max(columns, 1)
-    const rowBytes = rows === 0 ? 0 : info.bytes / rows
     const own = patches.get(name) ?? []
-    const bytes: Tensor["bytes"] = (firstRow, count) => file.read(info.start + firstRow * rowBytes, count * rowBytes)
-    const floats: Tensor["floats"] = Effect.fnUntraced(function*(firstRow, count) {
-      const values = numbers.toFloat32(info.dtype, yield* bytes(firstRow, count))
-      if (values === undefined) {
-        return yield* new InvalidFile({ path: file.path, description: `${name} is ${info.dtype}, not a float` })
-      }
-      if (apply !== undefined && own.length > 0) {
+    const { bytes, dtype, floats: unchanged } = readerOf(file, info, columns)
+    const floats: Tensor["floats"] = apply === undefined || own.length === 0
+      ? unchanged
+      : Effect.fnUntraced(function*(firstRow, count) {
+        const values = yield* unchanged(firstRow, count)
         yield* lock.withPermits(1)(apply(own, values, firstRow, count, columns))
-      }
-      return values
-    })
-    return { name, dtype: info.dtype, shape: info.shape, rows, columns, changed: own.length > 0, shard, bytes, floats }
+        return values
+      })
+    const { shape, start } = info
+    return { name, dtype, shape, rows, columns, changed: own.length > 0, shard, start, bytes, floats }
   }
 
   const tensors = shards.flatMap(({ file, name }) =>
     file.tensors.flatMap((info) => {
+      if (float8Blocks !== undefined && info.name.endsWith(scaleSuffix)) return []
       const own = tensor(file, name, info)
       return info.name === untieFrom ? [own, tensor(file, name, info, "lm_head.weight")] : [own]
     })

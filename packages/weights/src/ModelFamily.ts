@@ -47,6 +47,24 @@ export const isQuantized = (config: Readonly<Record<string, unknown>>): boolean 
   return of(config) || (typeof nested === "object" && nested !== null && of(nested))
 }
 
+/**
+ * Rows and columns of the blocks of a model whose weights are stored as float8 in blocks, as DeepSeek's are.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export const float8Blocks = (
+  config: Readonly<Record<string, unknown>>
+): readonly [rows: number, columns: number] | undefined => {
+  const settings = config["quantization_config"]
+  if (typeof settings !== "object" || settings === null) return undefined
+  if (!("quant_method" in settings) || settings.quant_method !== "fp8") return undefined
+  const size = "weight_block_size" in settings && Array.isArray(settings.weight_block_size)
+    ? settings.weight_block_size.map(Number)
+    : []
+  return [size[0] ?? 128, size[1] ?? 128]
+}
+
 const threeProjections: ReadonlyArray<Rule> = [
   [".w1.weight", ".gate_proj.weight"],
   [".w3.weight", ".up_proj.weight"],

@@ -29,6 +29,8 @@ export interface Options {
   readonly output: string
   /** What the configuration says the adapter belongs to. Defaults to `base`. */
   readonly baseModelName?: string | undefined
+  /** Text files to put beside the weights, such as a model card, by name. */
+  readonly files?: ((summary: Summary) => Readonly<Record<string, string>>) | undefined
 }
 
 /**
@@ -40,8 +42,10 @@ export interface Options {
 export interface Summary {
   readonly directory: string
   readonly tensors: number
+  /** The largest rank: projections that the served model fuses add up theirs. */
+  readonly rank: number
   readonly targetModules: ReadonlyArray<string>
-  /** What a server may trip over; empty for dense models. */
+  /** What a server may refuse; empty for dense models. */
   readonly warnings: ReadonlyArray<string>
 }
 
@@ -183,7 +187,8 @@ export const convert: (options: Options) => Effect.Effect<Summary, Failure, File
       matrices.push(...fuse(adapter, pairs, whole, outputs))
       ranks[target] = pairs.reduce((sum, { a }) => sum + (a.shape[0] ?? 0), 0)
     }
-    const duplicate = matrices.find(({ name }, i) => matrices.findIndex((other) => other.name === name) !== i)
+    const seen = new Set<string>()
+    const duplicate = matrices.find(({ name }) => seen.size === seen.add(name).size)
     if (duplicate !== undefined) {
       return yield* new AdapterMismatch({ tensor: duplicate.name, description: "two adapter weights map to it" })
     }
@@ -218,13 +223,12 @@ export const convert: (options: Options) => Effect.Effect<Summary, Failure, File
       target_modules: targetModules,
       task_type: "CAUSAL_LM"
     }
-    yield* fs.writeFileString(path.join(partial, "adapter_config.json"), `${JSON.stringify(peftConfig, null, 2)}\n`)
-    yield* fs.rename(partial, output)
     const experts = adapter.pairs.some(({ name }) => name.includes(".experts"))
     const tied = config["tie_word_embeddings"] === true && targetModules.includes("embed_tokens")
-    return {
+    const summary: Summary = {
       directory: output,
       tensors: matrices.length,
+      rank: Math.max(adapter.rank, ...Object.values(ranks)),
       targetModules,
       warnings: [
         ...(experts && family.name !== "gpt-oss"
@@ -235,4 +239,10 @@ export const convert: (options: Options) => Effect.Effect<Summary, Failure, File
           : [])
       ]
     }
+    yield* files.writeTexts(partial, {
+      "adapter_config.json": `${JSON.stringify(peftConfig, null, 2)}\n`,
+      ...options.files?.(summary)
+    })
+    yield* fs.rename(partial, output)
+    return summary
   }, Effect.scoped)

@@ -50,7 +50,7 @@ export class Unsupported extends Schema.TaggedError<Unsupported>("@effect-tinker
 }
 
 /**
- * Something already stands where the result should go.
+ * The output path is taken.
  *
  * @since 0.1.0
  * @category errors
@@ -65,9 +65,24 @@ export class OutputExists extends Schema.TaggedError<OutputExists>("@effect-tink
 }
 
 /**
+ * The base model is not on this machine.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ModelNotFound extends Schema.TaggedError<ModelNotFound>("@effect-tinker/weights/ModelNotFound")(
+  "ModelNotFound",
+  { model: Schema.String, description: Schema.String }
+) {
+  override get message(): string {
+    return `${this.model}: ${this.description}`
+  }
+}
+
+/**
  * Every error of this package.
  *
  * @since 0.1.0
  * @category errors
  */
-export type WeightsError = InvalidFile | AdapterMismatch | Unsupported | OutputExists
+export type WeightsError = InvalidFile | AdapterMismatch | Unsupported | OutputExists | ModelNotFound

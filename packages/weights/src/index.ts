@@ -17,11 +17,19 @@ export * as Adapter from "./Adapter.js"
 export * as Gguf from "./Gguf.js"
 
 /**
+ * Models that are on this machine already: in a directory, or in the cache that `hf download`, vLLM, transformers and
+ * every other user of the Hugging Face Hub share.
+ *
+ * @since 0.1.0
+ */
+export * as HubCache from "./HubCache.js"
+
+/**
  * A base model and an adapter written as one model, in the layout every Hugging Face compatible server loads.
  *
- * It streams: memory does not grow with the model. The result appears under its name only when it is complete; what is
- * there before lies in `OUTPUT.partial`, and a second call with the same input goes on with the first file that is
- * missing.
+ * Memory does not grow with the model: files are copied by the operating system and only the weights that change pass
+ * through this process, block by block. The result appears under its name only when it is complete; until then it lies in
+ * `OUTPUT.partial`, and a second call with the same input continues with the first file that is missing.
  *
  * @since 0.1.0
  */

@@ -90,7 +90,7 @@ describe("Gguf", () => {
       assert.include((yield* fails).message, "preTokenizer")
       yield* fs.writeFileString(
         `${model.base}/config.json`,
-        JSON.stringify({ ...fixtures.qwen3Config, model_type: "gemma" })
+        JSON.stringify({ ...fixtures.qwen3Config({}), model_type: "gemma" })
       )
       const unknown = yield* fails
       assert.strictEqual(unknown._tag, "Unsupported")

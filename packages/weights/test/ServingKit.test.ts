@@ -56,7 +56,7 @@ describe("ServingKit", () => {
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const model = yield* fixtures.qwen3(21)
-      const { command } = yield* make({ ...model, target: "vllm", output: model.at("kit"), merged: true })
+      const { command } = yield* make({ ...model, target: "vllm", output: model.at("kit"), form: "merged" })
       assert.isTrue(yield* fs.exists(`${model.at("kit")}/config.json`))
       assert.match(command, /^vllm serve \S+ --served-model-name kit$/)
     }).pipe(Effect.provide(NodeContext.layer)))

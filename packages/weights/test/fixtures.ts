@@ -52,8 +52,20 @@ export const vocabulary = 96
 export const rank = 4
 export const alpha = 8
 
-/** The weights of a dense model of two layers, and of an adapter for all of them. */
-export const dense = (seed: number, options: { readonly head: boolean }) => {
+/** What can differ from model to model. */
+export interface Shape {
+  /** Whether the output head is a weight of its own. Defaults to true. */
+  readonly head?: boolean
+  readonly layers?: number
+  readonly hidden?: number
+  readonly inner?: number
+  /** Number of files. */
+  readonly shards?: number
+}
+
+/** The weights of a dense model, and of an adapter for all of them. */
+export const dense = (seed: number, shape: Shape) => {
+  const { head = true, hidden = 32, inner = 64, layers = 2 } = shape
   const weights: Record<string, Tensor> = {}
   const adapter: Record<string, Tensor> = {}
   let next = seed * 1000
@@ -66,9 +78,9 @@ export const dense = (seed: number, options: { readonly head: boolean }) => {
   }
   weight("model.embed_tokens.weight", vocabulary, hidden)
   weight("model.norm.weight", hidden)
-  if (options.head) weight("lm_head.weight", vocabulary, hidden)
+  if (head) weight("lm_head.weight", vocabulary, hidden)
   lora("model.unembed_tokens", vocabulary, hidden)
-  for (const layer of [0, 1]) {
+  for (let layer = 0; layer < layers; layer++) {
     const at = `model.layers.${layer}`
     for (const name of ["input_layernorm", "post_attention_layernorm"]) weight(`${at}.${name}.weight`, hidden)
     for (const name of ["q_norm", "k_norm"]) weight(`${at}.self_attn.${name}.weight`, 16)
@@ -90,12 +102,12 @@ export const dense = (seed: number, options: { readonly head: boolean }) => {
   return { weights, adapter }
 }
 
-export const qwen3Config = {
+export const qwen3Config = (shape: Shape) => ({
   model_type: "qwen3",
   architectures: ["Qwen3ForCausalLM"],
-  hidden_size: hidden,
-  intermediate_size: inner,
-  num_hidden_layers: 2,
+  hidden_size: shape.hidden ?? hidden,
+  intermediate_size: shape.inner ?? inner,
+  num_hidden_layers: shape.layers ?? 2,
   num_attention_heads: 2,
   num_key_value_heads: 1,
   head_dim: 16,
@@ -103,7 +115,7 @@ export const qwen3Config = {
   rms_norm_eps: 1e-6,
   rope_theta: 10_000,
   vocab_size: vocabulary
-}
+})
 
 const alphabet = Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + i))
 
@@ -139,29 +151,34 @@ export interface Written {
   readonly at: (name: string) => string
 }
 
-/** A model in two files, and its adapter, in a temporary directory. */
+/** A model in two files or more, and its adapter, in a temporary directory. */
 export const qwen3: (
   seed: number,
-  options?: { readonly head: boolean }
+  shape?: Shape
 ) => Effect.Effect<
   Written,
   Effect.Effect.Error<ReturnType<typeof write>>,
   FileSystem.FileSystem | Path.Path | Scope.Scope
-> = Effect.fnUntraced(function*(seed, options = { head: true }) {
+> = Effect.fnUntraced(function*(seed, shape = {}) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const directory = yield* fs.makeTempDirectoryScoped()
   const at = (name: string) => path.join(directory, name)
-  const { adapter, weights } = dense(seed, options)
+  const { adapter, weights } = dense(seed, shape)
   const names = Object.keys(weights)
-  const shards = {
-    "model-00001-of-00002.safetensors": names.slice(0, 8),
-    "model-00002-of-00002.safetensors": names.slice(8)
-  }
+  const count = shape.shards ?? 2
+  const size = Math.ceil(names.length / count)
+  const number = (n: number) => String(n).padStart(5, "0")
+  const shards = Object.fromEntries(
+    Array.from({ length: count }, (_, i) => [
+      `model-${number(i + 1)}-of-${number(count)}.safetensors`,
+      names.slice(i * size, (i + 1) * size)
+    ])
+  )
   const pick = (own: ReadonlyArray<string>) =>
     Object.fromEntries(own.flatMap((name) => weights[name] === undefined ? [] : [[name, weights[name]]]))
   yield* write(at("base"), {
-    "config.json": JSON.stringify({ ...qwen3Config, tie_word_embeddings: !options.head }),
+    "config.json": JSON.stringify({ ...qwen3Config(shape), tie_word_embeddings: shape.head === false }),
     "tokenizer.json": tokenizerJson,
     "tokenizer_config.json": JSON.stringify({ eos_token: "<|im_end|>" }),
     "chat_template.jinja": "{{ messages }}",

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as float8 from "../src/internal/float8.js"
 import * as numbers from "../src/internal/numbers.js"
 
 const bits = (value: number): number => new Uint32Array(Float32Array.of(value).buffer)[0] ?? 0
@@ -44,5 +45,39 @@ describe("16-bit floats", () => {
         assert.closeTo(packed.getInt8(block * 34 + 2 + i) * scale, value, scale * 0.56)
       }
     }
+  })
+})
+
+describe("float8", () => {
+  it("every code survives the way to its value and back", () => {
+    float8.values.forEach((value, code) => {
+      if (!Number.isNaN(value)) assert.strictEqual(float8.encode(value), code)
+    })
+    assert.strictEqual(Math.max(...float8.values.filter((value) => !Number.isNaN(value))), 448)
+  })
+
+  it("rounds to nearest even, also into the next exponent", () => {
+    const between = (code: number, share: number) =>
+      (float8.values[code] ?? 0) * (1 - share) + (float8.values[code + 1] ?? 0) * share
+    for (const code of [0, 1, 7, 8, 15, 64, 119]) {
+      assert.strictEqual(float8.encode(between(code, 0.4)), code)
+      assert.strictEqual(float8.encode(between(code, 0.6)), code + 1)
+      assert.strictEqual(float8.encode(between(code, 0.5)), code % 2 === 0 ? code : code + 1)
+    }
+  })
+
+  it("blocks have their own scales, and come back within half a step", () => {
+    const columns = 200
+    const band = Float32Array.from(
+      { length: 3 * columns },
+      (_, i) => float8.brain(Math.sin(i) * (i % columns < 128 ? 1 : 100))
+    )
+    const { codes, scales } = float8.quantizeBand(band, columns)
+    assert.strictEqual(scales.length, 2)
+    const back = float8.dequantize(codes, { scales, firstRow: 0, columns, blockRows: 128, blockColumns: 128 })
+    band.forEach((value, i) => {
+      const scale = scales[i % columns < 128 ? 0 : 1] ?? 0
+      assert.closeTo(back[i] ?? NaN, value, Math.abs(value) * 0.08 + scale * 0.01)
+    })
   })
 })

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import type * as LocalServer from "@effect-tinker/local/LocalServer"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -11,7 +12,10 @@ import * as Redacted from "effect/Redacted"
 import { availableParallelism } from "node:os"
 import { CliFailure } from "../internal/CliFailure.js"
 import { Connection, readSecret } from "../internal/connection.js"
+import { texts } from "../internal/options.js"
 import { Output } from "../terminal/Output.js"
+import { Stdio } from "../terminal/Stdio.js"
+import * as text from "../terminal/text.js"
 
 /** Lines such as `tml-KEY ada@example.org`; without an e-mail all keys belong to one user. */
 const parseKeys = (text: string) => {
@@ -26,6 +30,41 @@ const parseKeys = (text: string) => {
       advice: "Write one key per line, which starts with `tml-` and may be followed by a space and an e-mail address."
     })
 }
+
+const interval = 1000
+
+/**
+ * What the server does, for a person who watches.
+ *
+ * @internal
+ */
+export const describeActivity = (now: LocalServer.Activity, before: LocalServer.Activity, millis: number): string => {
+  const rate = Math.round((now.tokens - before.tokens) / (millis / 1000))
+  return [
+    text.count(now.requests, "request"),
+    `${text.count(now.models, "model")} in memory`,
+    ...(rate > 0 ? [`${rate.toLocaleString("en-US")} tokens/s`] : ["idle"])
+  ].join(", ")
+}
+
+/** One quiet line at a terminal, which is written again when something has changed; elsewhere nothing. */
+const watch = Effect.fnUntraced(function*(activity: Effect.Effect<LocalServer.Activity>) {
+  const { stderr } = yield* Stdio
+  if (!stderr.isTTY) return yield* Effect.never
+  let before = yield* activity
+  let shown = ""
+  yield* Effect.addFinalizer(() => shown === "" ? Effect.void : stderr.write("\r\u001b[K"))
+  const dim = (line: string) => stderr.colour ? `\u001b[2m${line}\u001b[0m` : line
+  return yield* Effect.forever(Effect.gen(function*() {
+    yield* Effect.sleep(interval)
+    const now = yield* activity
+    const line = text.truncate(describeActivity(now, before, interval), stderr.columns - 1)
+    before = now
+    if (line === shown) return
+    shown = line
+    yield* stderr.write(`\r${dim(line)}\u001b[K`)
+  }))
+})
 
 const local = Effect.fnUntraced(function*(options: {
   readonly port: number
@@ -97,7 +136,7 @@ const local = Effect.fnUntraced(function*(options: {
     yield* output.note("Warning: with --open, anyone who reaches this port, web pages included, can do everything")
   }
   yield* output.note("Ctrl-C stops it")
-  return yield* Effect.never
+  return yield* watch(running.server.activity)
 }, Effect.scoped)
 
 /** @internal */
@@ -114,10 +153,7 @@ export const command = Command.make("local", {
     Options.withDescription("Where to keep checkpoints and records. Default: TINKER_LOCAL_DIR, then ~/.tinker/local."),
     Options.optional
   ),
-  models: Options.text("model").pipe(
-    Options.withDescription("Directory of a Hugging Face model (Llama or Qwen3) to serve too. May be repeated."),
-    Options.repeated
-  ),
+  models: texts("model", "Directory of a Hugging Face model (Llama or Qwen3) to serve too"),
   threads: Options.integer("threads").pipe(
     Options.withDescription("Threads that train and sample. Default: one for each core."),
     Options.optional
@@ -126,10 +162,7 @@ export const command = Command.make("local", {
   jwt: Options.boolean("jwt").pipe(
     Options.withDescription("Have clients exchange their API key for a token, as the hosted service does.")
   ),
-  allowHost: Options.text("allow-host").pipe(
-    Options.withDescription("A further name under which clients reach the server. May be repeated."),
-    Options.repeated
-  ),
+  allowHost: texts("allow-host", "A further name under which clients reach the server"),
   allowOrigin: Options.text("allow-origin").pipe(
     Options.withDescription("Web pages that may call: an origin such as https://example.org, or *. Default: none."),
     Options.optional

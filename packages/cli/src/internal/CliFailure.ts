@@ -153,11 +153,36 @@ const describe = (error: unknown): Report => {
       exitCode: 1
     }
   }
+  const advice = adviceFor(error)
+  if (advice !== undefined && error instanceof Error) {
+    // The rest of its message is for programs.
+    const [what = ""] = oneLine(error.message).split("; use another directory, or open it")
+    return { what, advice, exitCode: 1 }
+  }
   return {
     what: error instanceof Error ? oneLine(error.message) || error.name : oneLine(String(error)),
     advice: "This is unexpected: run it again with `--log-level debug` and report what it prints.",
     exitCode: 1
   }
+}
+
+/** What to do about failures of training runs and their data, by tag. */
+const advices: Readonly<Record<string, string>> = {
+  ChatTemplateFailed: "Choose another format with --renderer.",
+  CheckpointsExpired: "Remove the directory to begin again, or use another with --run-dir.",
+  ConfigChanged: "Use another directory with --run-dir, or the options the run began with: see config.json in it.",
+  GroupFailed: "The environment failed: see the message, correct it and run the same command again.",
+  InvalidRun: "`tinker data check FILE` says what would be trained on.",
+  MalformedEntry: "The journal was changed by hand or by a failing disk: restore it, or use another --run-dir.",
+  ParseError: "A .json file holds one array; a file with one object a line ends in .jsonl.",
+  RenderFailed: "Choose another format with --renderer."
+}
+
+const adviceFor = (error: unknown): string | undefined => {
+  if (!Predicate.hasProperty(error, "_tag") || typeof error._tag !== "string") return undefined
+  return error._tag.startsWith("Tokenizer")
+    ? "Check the name of the model (`tinker models`), or name its tokenizer with --tokenizer DIRECTORY."
+    : advices[error._tag]
 }
 
 const isDirectory = (error: SystemError): boolean => /\bEISDIR\b/.test(`${error.description} ${error.message}`)

@@ -131,7 +131,7 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
   const positionals: Array<string> = []
   let command = root
 
-  const inScope = () => [...command.options, ...root.options, ...builtIns]
+  const inScope = () => [...command.options, ...command.usual?.options ?? [], ...root.options, ...builtIns]
   const find = (name: string) => inScope().find(({ names }) => names.includes(name))
 
   const set = (option: OptionSpec, value: string): CliFailure | undefined => {
@@ -250,6 +250,7 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
   if (shell !== undefined) return Either.right({ _tag: "Completions", shell })
   if (values.has(version)) return Either.right({ _tag: "Version" })
   // A group alone does nothing but say what is in it.
+  if (!values.has(help)) command = command.usual ?? command
   if (values.has(help) || command.commands.size > 0) return Either.right({ _tag: "Help", command })
   const wrong = missingOrExtra()
   if (wrong !== undefined) return Either.left(wrong)

@@ -13,6 +13,8 @@ import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as RestClient from "effect-tinker/RestClient"
 import * as RetryPolicy from "effect-tinker/RetryPolicy"
+import type * as ServiceClient from "effect-tinker/ServiceClient"
+import * as Tinker from "effect-tinker/Tinker"
 import * as TinkerConfig from "effect-tinker/TinkerConfig"
 import * as TinkerError from "effect-tinker/TinkerError"
 import type * as TinkerTransport from "effect-tinker/TinkerTransport"
@@ -23,6 +25,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberRef from "effect/FiberRef"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import * as prompt from "../terminal/prompt.js"
@@ -82,31 +85,15 @@ export const readSecret = Effect.fnUntraced(function*(option: string, source: st
   )
 })
 
-const onOrOff = ["1", "true", "yes", "on", "0", "false", "no", "off"]
-
-/** Settings that take one of a few words, and what any other word means. */
-const wordSettings = [
-  { name: "TINKER_LOG", words: ["debug", "info"], otherwise: "nothing is logged" },
-  { name: "TINKER_TELEMETRY", words: onOrOff, otherwise: "telemetry is off" },
-  { name: "TINKER_ALLOW_INSECURE", words: onOrOff, otherwise: "insecure addresses are refused" }
-]
-
 /**
  * What the environment asks for in words that mean nothing.
  *
  * @internal
  */
-export const misunderstoodSettings: Effect.Effect<ReadonlyArray<string>> = Effect.forEach(
-  wordSettings,
-  ({ name, otherwise, words }) =>
-    Effect.map(
-      Effect.orElseSucceed(Config.string(name), () => ""),
-      (value) =>
-        value === "" || words.includes(value.toLowerCase())
-          ? []
-          : [`${name}=${value} is not understood, so ${otherwise}: write ${words.join(", ")}`]
-    )
-).pipe(Effect.map((found) => found.flat()))
+export const misunderstoodSettings: Effect.Effect<ReadonlyArray<string>> = Effect.orElseSucceed(
+  TinkerConfig.misunderstoodSettings,
+  () => []
+)
 
 const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection> = Effect.gen(function*() {
   const { baseUrl } = yield* Connection
@@ -130,30 +117,35 @@ const neighbourKey = Effect.gen(function*() {
   return Option.getOrUndefined(yield* (yield* embedded).keyOf(url))
 })
 
-const given = Effect.gen(function*() {
-  const flags = yield* Connection
-  const here = (yield* isLocal) ? yield* embedded : undefined
-  const level = yield* FiberRef.get(FiberRef.currentMinimumLogLevel)
-  const key = Option.isSome(flags.apiKey) ? yield* readSecret("--api-key", flags.apiKey.value) : undefined
-  return {
-    baseUrl: here === undefined ? Option.getOrUndefined(flags.baseUrl) : here.baseUrl,
-    apiKey: key ?? here?.apiKey ?? (yield* neighbourKey),
-    // Its requests never leave this process; elsewhere the environment says what is allowed.
-    allowInsecure: here === undefined ? undefined : true,
-    projectId: Option.getOrUndefined(flags.project),
-    timeout: Option.getOrElse(flags.timeout, () => defaultTimeout),
-    // `--log-level debug` asks what the command does, which is what it sends.
-    log: LogLevel.lessThanEqual(level, LogLevel.Debug) ? "debug" as const : undefined,
-    // A person is waiting: report an account without credit immediately.
-    billingPause: Duration.zero,
-    tags: ["tinker-cli"]
-  } satisfies TinkerConfig.Options
-})
+/** What the flags ask for; a request may take so long unless they say otherwise. */
+const given = (timeout: Duration.Duration | undefined) =>
+  Effect.gen(function*() {
+    const flags = yield* Connection
+    const here = (yield* isLocal) ? yield* embedded : undefined
+    const level = yield* FiberRef.get(FiberRef.currentMinimumLogLevel)
+    const key = Option.isSome(flags.apiKey) ? yield* readSecret("--api-key", flags.apiKey.value) : undefined
+    return {
+      baseUrl: here === undefined ? Option.getOrUndefined(flags.baseUrl) : here.baseUrl,
+      apiKey: key ?? here?.apiKey ?? (yield* neighbourKey),
+      // Its requests never leave this process; elsewhere the environment says what is allowed.
+      allowInsecure: here === undefined ? undefined : true,
+      projectId: Option.getOrUndefined(flags.project),
+      timeout: Option.getOrElse(flags.timeout, () => timeout),
+      // `--log-level debug` asks what the command does, which is what it sends.
+      log: LogLevel.lessThanEqual(level, LogLevel.Debug) ? "debug" as const : undefined,
+      // A person is waiting: report an account without credit immediately.
+      billingPause: Duration.zero,
+      tags: ["tinker-cli"]
+    } satisfies TinkerConfig.Options
+  })
+
+/** The command itself has warned of settings that are not understood. */
+const quietly = Logger.withMinimumLogLevel(LogLevel.None)
 
 /** @internal */
 export const config: Layer.Layer<TinkerConfig.TinkerConfig, Failure, Environment> = Layer.effect(
   TinkerConfig.TinkerConfig,
-  Effect.flatMap(given, TinkerConfig.fromEnv)
+  Effect.flatMap(given(defaultTimeout), (options) => quietly(TinkerConfig.fromEnv(options)))
 )
 
 /** The transport, and an `HttpClient` for what lies elsewhere: signed URLs, the hub. */
@@ -167,7 +159,7 @@ export const network: Layer.Layer<Network, Failure, Environment> = Layer.unwrapE
     Connection
   > {
     return (yield* isLocal)
-      ? (yield* embedded).layer
+      ? (yield* embedded).layer()
       : Layer.merge(NodeTinker.layerEnv(), FetchHttpClient.layer)
   })
 )
@@ -232,6 +224,27 @@ export const sampling: Layer.Layer<OpenAiCompat.OpenAiCompat | RestClient.RestCl
     Layer.provide(NodeCredentials.layer),
     Layer.provideMerge(rest)
   )
+
+/**
+ * Clients for work of hours: requests wait and are retried as the SDK has it, and the embedded backend uses all cores.
+ *
+ * @internal
+ */
+export const training: Layer.Layer<
+  ServiceClient.ServiceClient | RestClient.RestClient | TinkerConfig.TinkerConfig,
+  Failure,
+  Environment
+> = Layer.unwrapEffect(
+  Effect.gen(function*() {
+    // Without credit a run waits, visibly, instead of losing the steps since its last checkpoint.
+    const options = { ...yield* given(undefined), billingPause: undefined }
+    const transport: Layer.Layer<TinkerTransport.TinkerTransport, Failure, FileSystem.FileSystem | Path.Path> =
+      (yield* isLocal)
+        ? (yield* embedded).layer({ threads: true })
+        : NodeTinker.layerEnv()
+    return Tinker.layerEnv(options).pipe(Layer.provide(NodeCredentials.layer), Layer.provide(transport))
+  })
+)
 
 /**
  * A request that a person is waiting for: bounded by `--timeout`, whatever it waits for.

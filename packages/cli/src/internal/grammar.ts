@@ -43,6 +43,8 @@ export interface CommandSpec {
   readonly arguments: ReadonlyArray<ArgumentSpec>
   /** The commands of a group. */
   readonly commands: ReadonlyMap<string, CommandSpec>
+  /** The command of a group that its name alone stands for. */
+  readonly usual?: CommandSpec | undefined
 }
 
 const noBuiltIns = CliConfig.make({ showBuiltIns: false })
@@ -204,13 +206,15 @@ const readGroup = (
 export const readTree = (
   root: CommandDescriptor.Command<unknown>,
   description: string,
-  commands: ReadonlyArray<CommandDescriptor.Command<unknown>>
+  commands: ReadonlyArray<CommandDescriptor.Command<unknown>>,
+  /** The command that the name of a group alone stands for. */
+  usual: Readonly<Record<string, string>> = {}
 ): CommandSpec => {
   const inside = commands.flatMap((command) =>
-    Array.from(
-      CommandDescriptor.getNames(command),
-      (name) => [name, read(command, [name], readGroup(command, name))] as const
-    )
+    Array.from(CommandDescriptor.getNames(command), (name) => {
+      const group = readGroup(command, name)
+      return [name, { ...read(command, [name], group), usual: group.get(usual[name] ?? "") }] as const
+    })
   )
   return { ...read(root, [], new Map(inside)), description }
 }

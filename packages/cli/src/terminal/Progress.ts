@@ -29,7 +29,10 @@ export const drawBar = (
  * @category models
  */
 export interface Progress {
-  readonly update: (done: number, total?: number | undefined) => Effect.Effect<void>
+  /** Draws the bar; a label given here takes the place of the one before. */
+  readonly update: (done: number, total?: number | undefined, label?: string | undefined) => Effect.Effect<void>
+  /** Removes the bar until the next update, to make room for a line. */
+  readonly clear: Effect.Effect<void>
 }
 
 const interval = 100
@@ -67,17 +70,23 @@ export const make: (options: {
   readonly unit?: "bytes" | "items" | undefined
 }) => Effect.Effect<Progress, never, Scope.Scope | Stdio> = Effect.fnUntraced(function*(options) {
   const { stderr } = yield* Stdio
-  if (!stderr.isTTY) return { update: () => Effect.void }
+  if (!stderr.isTTY) return { update: () => Effect.void, clear: Effect.void }
   const started = yield* Clock.currentTimeMillis
   let drawn = Number.NEGATIVE_INFINITY
-  yield* Effect.addFinalizer(() => drawn === Number.NEGATIVE_INFINITY ? Effect.void : stderr.write("\r\u001b[K"))
+  const clear = Effect.suspend(() => {
+    if (drawn === Number.NEGATIVE_INFINITY) return Effect.void
+    drawn = Number.NEGATIVE_INFINITY
+    return stderr.write("\r\u001b[K")
+  })
+  yield* Effect.addFinalizer(() => clear)
   return {
-    update: Effect.fnUntraced(function*(done: number, total?: number | undefined) {
+    clear,
+    update: Effect.fnUntraced(function*(done: number, total?: number | undefined, label?: string | undefined) {
       const now = yield* Clock.currentTimeMillis
       if (now - drawn < interval && done !== total) return
       drawn = now
       const line = render({
-        label: options.label,
+        label: label ?? options.label,
         unit: options.unit ?? "items",
         done,
         total,

@@ -192,9 +192,9 @@ const facts = (skill: string, count: number, kind: "value" | "subject" | "whethe
 
 const decapitalize = (text: string): string => text.startsWith("The ") ? `t${text.slice(1)}` : text
 
-/** Questions about sentences in the prompt. */
-export const fact = (skill: string, count: number): Maker => (source) =>
-  facts(skill, count, source.chance(0.7) ? "value" : "subject")(source)
+/** Questions about sentences in the prompt: about the value of a subject or, the harder way, about whose value it is. */
+export const fact = (skill: string, count: number, back = 0.3): Maker => (source) =>
+  facts(skill, count, source.chance(1 - back) ? "value" : "subject")(source)
 
 export const unknown: Maker = (source) => facts("unknown", source.int(1, 3), "unknown")(source)
 
@@ -441,6 +441,12 @@ export const twoStep: Maker = (source) => {
       steps
     )
   }
+}
+
+/** Two operations, with the working in the answer. */
+export const worked: Maker = (source) => {
+  const task = twoStep(source)
+  return { ...task, answer: task.steps?.replace("\n", ", ") ?? task.answer }
 }
 
 export const compare: Maker = (source) => {

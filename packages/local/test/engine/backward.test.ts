@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { makeLora, namedPieces } from "../../src/internal/engine/architecture.js"
+import { makeTrainingInstaller } from "../../src/internal/engine/factors.js"
 import type { LossName } from "../../src/internal/engine/losses.js"
 import { lossDefaults } from "../../src/internal/engine/losses.js"
 import { makeRandom } from "../../src/internal/engine/numbers.js"
@@ -56,6 +57,9 @@ const makeSubject = (
     values.set(randomArray(settings.rank * part.inputs, random.next, 1 / Math.sqrt(part.inputs)), a)
     values.set(randomArray(settings.rank * part.outputs, random.next, 0.002), b)
   }
+  const installer = makeTrainingInstaller(space)
+  const none = new Float32Array(0)
+  let key = 1
   const run = (at: Float32Array, gradient: Float32Array | undefined, examples: ReadonlyArray<Example>) => {
     const task: Task = {
       examples,
@@ -63,7 +67,7 @@ const makeSubject = (
       config: new Map(Object.entries(lossDefaults[loss])),
       forwardOnly: gradient === undefined
     }
-    const results = drain(pass(space, { lora, values: at }, task, examples, gradient ?? new Float32Array(0)))
+    const results = drain(pass(space, installer, { key: key++, lora, values: at }, task, examples, gradient ?? none))
     assert.isDefined(results)
     return results ?? []
   }
@@ -155,15 +159,33 @@ describe("backward", () => {
 
   it("blocks computed again on the way back give the same bits as blocks that were kept", () => {
     const examples = makeExamples(microQwen.vocabularySize, "cross_entropy", 1, () => 0)
-    const [kept, again] = [{}, { activationBytes: 1 }].map((options) => {
+    const [kept, again] = [{}, { activationBytes: 0 }].map((options) => {
       const { lora, run, space, values } = makeSubject(microQwen, "wasm", "cross_entropy", options)
       const gradient = new Float32Array(lora.size)
-      return { recompute: space.training.recompute, results: run(values, gradient, examples), gradient }
+      return { kept: space.training.keptTokens, results: run(values, gradient, examples), gradient }
     })
-    assert.deepStrictEqual([kept?.recompute, again?.recompute], [false, true])
+    assert.deepStrictEqual([kept?.kept, again?.kept], [512, 0])
     assert.deepStrictEqual(again?.results, kept?.results)
     assert.deepStrictEqual(again?.gradient, kept?.gradient)
   })
+
+  for (const model of [micro, microQwen]) {
+    it(`${model.name}: factors beside the weights give what factors multiplied into them give`, () => {
+      const examples = makeExamples(model.vocabularySize, "cross_entropy", 1, () => 0)
+      const [merged, beside] = [{}, { mergedFloats: 0 }].map((options) => {
+        const { lora, run, space, values } = makeSubject(model, "wasm", "cross_entropy", options)
+        const gradient = new Float32Array(lora.size)
+        return { merges: space.layout.merges, results: run(values, gradient, examples), gradient }
+      })
+      assert.deepStrictEqual([merged?.merges, beside?.merges], [true, false])
+      if (merged === undefined || beside === undefined) return assert.fail()
+      merged.results.forEach(({ logprobs }, index) =>
+        logprobs.forEach((value, i) => assert.approximately(value, beside.results[index]?.logprobs[i] ?? NaN, 1e-4))
+      )
+      const difference = merged.gradient.map((value, i) => value - (beside.gradient[i] ?? 0))
+      assert.isBelow(dot(difference, difference) / dot(merged.gradient, merged.gradient), 1e-8)
+    })
+  }
 
   it("a batch gives what its sequences give one by one", () => {
     const examples = makeExamples(micro.vocabularySize, "cross_entropy", 1, () => 0)
@@ -172,7 +194,9 @@ describe("backward", () => {
     const results = run(values, together, examples)
     const apart = new Float32Array(lora.size)
     examples.forEach((example, index) => {
-      const [single] = run(values, apart, [example])
+      const own = new Float32Array(lora.size)
+      const [single] = run(values, own, [example])
+      own.forEach((value, i) => apart[i] = (apart[i] ?? 0) + value)
       single?.logprobs.forEach((value, i) => assert.approximately(value, results[index]?.logprobs[i] ?? NaN, 1e-5))
     })
     const difference = together.map((value, i) => value - (apart[i] ?? 0))

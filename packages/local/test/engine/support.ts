@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { makeArchitecture } from "../../src/internal/engine/architecture.js"
 import { makeKernels } from "../../src/internal/engine/kernels.js"
-import type { Space, Work } from "../../src/internal/engine/space.js"
+import type { LayoutOptions, Space, Work } from "../../src/internal/engine/space.js"
 import { defaultLayout, makeLayout, makeSpace } from "../../src/internal/engine/space.js"
 import { writeWeights } from "../../src/internal/engine/weights.js"
 import * as LocalModel from "../../src/LocalModel.js"
@@ -57,7 +57,7 @@ const sizeOf = (tensor: string): number => {
 export const makeTestSpace = (
   model: LocalModel.LocalModel,
   mode: "wasm" | "js",
-  options: Partial<typeof defaultLayout> | { readonly activationBytes: number } = {}
+  options: Partial<LayoutOptions> = {}
 ): Space => {
   const architecture = makeArchitecture(model)
   const layout = makeLayout(architecture, { ...defaultLayout, ...options, threads: 1 })

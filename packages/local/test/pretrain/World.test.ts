@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
+import { createHash } from "node:crypto"
 import type { Json, ToolSpec } from "../../pretrain/world/Conversation.js"
 import * as Conversation from "../../pretrain/world/Conversation.js"
 import * as HeldOut from "../../pretrain/world/HeldOut.js"
@@ -8,6 +9,7 @@ import { Source } from "../../pretrain/world/Source.js"
 import * as World from "../../pretrain/world/World.js"
 
 const seeds = FastCheck.integer({ min: 1, max: 2 ** 31 })
+const stages = FastCheck.integer({ min: 1, max: World.stages })
 
 const take = (options: World.Options, count: number): Array<Conversation.Conversation> => {
   const drawn: Array<Conversation.Conversation> = []
@@ -48,8 +50,8 @@ describe("World", () => {
     const items = new Set(Array.from(source.items, (item) => item.toLowerCase()))
     assert.isAbove(items.size, 2000)
     FastCheck.assert(
-      FastCheck.property(seeds, (seed) => {
-        for (const conversation of take({ seed, side: "train" }, 300)) {
+      FastCheck.property(seeds, stages, (seed, stage) => {
+        for (const conversation of take({ seed, side: "train", stage }, 300)) {
           const text = textOf(conversation)
           for (const word of wordsOf(text)) assert.isFalse(items.has(word), `${word} in ${text}`)
           for (const [a, b] of pairsOf(text)) assert.isTrue(HeldOut.pairAllowed("train", a, b), `${a}, ${b} in ${text}`)
@@ -101,6 +103,27 @@ describe("World", () => {
       }),
       { numRuns: 20 }
     )
+  })
+
+  it("draws the text of a stage that the weights were already trained on as it was then", () => {
+    const text = take({ seed: 101, side: "train", stage: 1 }, 2000).map(textOf).join("\n")
+    assert.strictEqual(
+      createHash("sha256").update(text).digest("hex"),
+      "52dbe3758db699a44857cd99959455aaca067584847ed0730041f9bf5101dba0"
+    )
+  })
+
+  it("shows the working of two steps, each with its right result", () => {
+    const source = new Source(9, "train")
+    for (let i = 0; i < 200; i++) {
+      const { answer } = Conversation.lastTurn(World.conversation(source, "two-step"))
+      const steps = Array.from(answer.matchAll(/(\d+) ([+-]) (\d+) = (\d+)/g))
+      assert.strictEqual(steps.length, 2, answer)
+      for (const [, a, sign, b, result] of steps) {
+        assert.strictEqual(sign === "+" ? Number(a) + Number(b) : Number(a) - Number(b), Number(result), answer)
+      }
+      assert.strictEqual(steps[0]?.[4], steps[1]?.[1], answer)
+    }
   })
 
   it("calls only tools that are there, with arguments that fit", () => {

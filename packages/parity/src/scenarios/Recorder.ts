@@ -91,9 +91,12 @@ export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Sco
   const front: LocalServer.Service = {
     handle,
     breathe: Effect.void,
+    models: [],
+    importAdapter: () => new LocalServer.ImportRefused({ description: "a recorder keeps no checkpoints" }),
     endpoints: [],
     pause: () => Effect.void,
     resume: Effect.void,
+    activity: Effect.succeed({ requests: 0, models: 0, tokens: 0 }),
     setClientConfig: () => Effect.void,
     setDynamicConfig: () => Effect.void
   }

@@ -234,6 +234,7 @@ export const engine: Suite = {
       UnknownModel: report,
       Unsupported: report,
       ModelUnavailable: report,
-      NotFinite: report
+      NotFinite: report,
+      ThreadLost: report
     })
 }

@@ -20,8 +20,11 @@ interface Tally {
   worst: number
 }
 
-const integers = (dtype: string, bytes: Uint8Array): Int32Array | Int16Array => {
+const widths: Readonly<Record<string, number>> = { F32: 32, F8_E4M3: 8 }
+
+const integers = (dtype: string, bytes: Uint8Array): Int32Array | Int16Array | Int8Array => {
   const copy = new Uint8Array(bytes)
+  if (dtype === "F8_E4M3") return new Int8Array(copy.buffer)
   return dtype === "F32" ? new Int32Array(copy.buffer) : new Int16Array(copy.buffer)
 }
 
@@ -78,14 +81,14 @@ const compare = Effect.fnUntraced(function*(label: string, ours: string, theirs:
     const x = integers(own.info.dtype, yield* own.file.read(own.info.start, own.info.bytes))
     const y = integers(other.info.dtype, yield* other.file.read(other.info.start, other.info.bytes))
     tally.values += x.length
-    const width = own.info.dtype === "F32" ? 32 : 16
+    const width = widths[own.info.dtype] ?? 16
     let worst = 0
     for (let i = 0; i < x.length; i++) {
       const [mine = 0, theirs = 0] = [x[i], y[i]]
       if (mine === theirs) continue
       tally.rounded++
       // A sum that nearly cancels has many units in its last place and is as close as any other.
-      if (Math.abs(valueOf(own.info.dtype, mine) - valueOf(own.info.dtype, theirs)) <= negligible) continue
+      if (width > 8 && Math.abs(valueOf(own.info.dtype, mine) - valueOf(own.info.dtype, theirs)) <= negligible) continue
       worst = Math.max(worst, distance(mine, theirs, width))
     }
     tally.worst = Math.max(tally.worst, worst)
@@ -93,6 +96,16 @@ const compare = Effect.fnUntraced(function*(label: string, ours: string, theirs:
   }
   return differences
 })
+
+/** JSON with its keys in order. */
+const canonical = (value: unknown): string =>
+  JSON.stringify(
+    value,
+    (_, inner) =>
+      typeof inner === "object" && inner !== null && !Array.isArray(inner)
+        ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => a < b ? -1 : 1))
+        : inner
+  )
 
 export const weights: Suite = {
   name,
@@ -112,7 +125,16 @@ export const weights: Suite = {
       for (const [family, theirs] of Object.entries(made)) {
         const at = (part: string) => path.join(directory, family, part)
         const inputs = { base: at("base"), adapter: at("adapter") }
-        yield* Merge.run({ ...inputs, output: at("our-merged"), tiedEmbeddings: "merge" })
+        const experts = family.endsWith("-fp8") ? "fp8" : undefined
+        yield* Merge.run({ ...inputs, output: at("our-merged"), tiedEmbeddings: "merge", experts })
+        if (experts !== undefined) {
+          const [own, other] = yield* Effect.forEach(["our-merged", "merged"], (kind) =>
+            Effect.map(
+              fs.readFileString(path.join(at(kind), "config.json")),
+              (text) => canonical(JSON.parse(text))
+            ))
+          if (own !== other) differences.push(`${family} merged: config.json\n${own}\n${other}`)
+        }
         differences.push(...yield* compare(`${family} merged`, at("our-merged"), at("merged"), merged, 1))
         const converted = yield* Effect.either(Peft.convert({ ...inputs, output: at("our-peft") }))
         if (converted._tag === "Right" !== theirs.includes("peft")) {

@@ -71,6 +71,31 @@ export const either = (name: string) =>
 /** Only these words switch something on; anything else, an empty value too, switches it off. */
 const isOn = (value: string): boolean => ["1", "true", "yes", "on"].includes(value.toLowerCase())
 
+const levels = ["debug", "info"] as const
+
+const switches = ["1", "true", "yes", "on", "0", "false", "no", "off"]
+
+/** Settings that take one of a few words, and what any other word means. */
+const wordSettings = [
+  { name: "TINKER_LOG", words: ["debug", "info"], otherwise: "nothing is logged" },
+  { name: "TINKER_TELEMETRY", words: switches, otherwise: "telemetry is off" },
+  { name: "TINKER_ALLOW_INSECURE", words: switches, otherwise: "insecure addresses are refused" }
+]
+
+/**
+ * What the environment asks for in words that mean nothing, as sentences.
+ *
+ * @internal
+ */
+export const misunderstood: Config.Config<ReadonlyArray<string>> = Config.all(
+  wordSettings.map(({ name, otherwise, words }) =>
+    Config.map(optional(name), (value) =>
+      value === "" || words.includes(value.toLowerCase())
+        ? []
+        : [`${name}=${value} is not understood, so ${otherwise}: write ${words.join(", ")}`])
+  )
+).pipe(Config.map((found) => found.flat()))
+
 /**
  * What the environment says.
  *
@@ -97,7 +122,7 @@ export const options: Config.Config<Options> = Config.all({
     ? []
     : Array.from(new Set(env.tags.split(",").map((tag) => tag.trim()).filter((tag) => tag !== ""))),
   telemetry: isOn(env.telemetry),
-  log: env.log === "debug" || env.log === "info" ? env.log : undefined,
+  log: levels.find((level) => level === env.log.toLowerCase()),
   headers: {
     ...(env.clientId === "" ? {} : { "cf-access-client-id": env.clientId }),
     ...(env.clientSecret === "" ? {} : { "cf-access-client-secret": env.clientSecret })

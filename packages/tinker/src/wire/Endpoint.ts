@@ -78,6 +78,8 @@ export interface Endpoint<in out Request, in out Response> {
   readonly auth: "key" | "bearer" | "none"
   /** Whether its bodies may be compressed when the server asks for it. */
   readonly compress: boolean
+  /** Whether responses may be as large as results are; others are refused above a few megabytes. */
+  readonly large: boolean
   /** Headers of every request to this endpoint, names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly encodeRequest: (request: Request) => Either.Either<Encoded, string>
@@ -115,6 +117,8 @@ export interface Settings {
   readonly auth?: "key" | "bearer" | "none" | undefined
   /** Defaults to false. */
   readonly compress?: boolean | undefined
+  /** Defaults to false. */
+  readonly large?: boolean | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
@@ -227,6 +231,7 @@ const build = <Request, Response>(
   redirects: settings.redirects ?? "refuse",
   auth: settings.auth ?? "key",
   compress: settings.compress ?? false,
+  large: settings.large ?? false,
   headers: settings.headers ?? {},
   response,
   ...codec

@@ -1,9 +1,11 @@
 import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
+import type { Clock } from "effect"
 import { Chunk, Effect, Fiber, Layer, Logger, Schedule, Schema, Stream, TestClock } from "effect"
 import { Credentials, RetryPolicy, TinkerConfig } from "effect-tinker"
 import { Api, ClientConfig, Endpoint } from "effect-tinker/wire"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
+import * as ApiRequest from "../../src/internal/transport/apiRequest.js"
 import { json, live, over, script, status } from "../utils/transport.js"
 
 const submit = Endpoint.make("submit", "POST", "/api/v1/things/{thing_id}", {
@@ -16,6 +18,22 @@ const submit = Endpoint.make("submit", "POST", "/api/v1/things/{thing_id}", {
 const request = { thing_id: "a:b/c d", n: 1 }
 
 describe("transport", () => {
+  it.effect("reads large answers only where results are large", () =>
+    Effect.gen(function*() {
+      const limits = (config: TinkerConfig.Service) => {
+        const prepare = ApiRequest.prepare(config)
+        const megabytes = <A, B>(endpoint: Endpoint.Endpoint<A, B>) =>
+          prepare(endpoint).request(
+            { params: {}, query: Endpoint.noQuery, body: undefined },
+            { attempt: 0, secret: undefined, idempotencyKey: undefined, headers: undefined, timeout: undefined }
+          ).maxBytes / 2 ** 20
+        return [megabytes(Api.capabilities), megabytes(Api.retrieveFuture), megabytes(Api.retrieveFutures)]
+      }
+      const key = { apiKey: "tml-key" }
+      assert.deepStrictEqual(limits(yield* TinkerConfig.make(key)), [32, 512, 512])
+      assert.deepStrictEqual(limits(yield* TinkerConfig.make({ ...key, maxResponseBytes: 2 ** 20 })), [1, 1, 1])
+    }))
+
   it.effect("sends what the endpoint says, with path, body, credential and names", () => {
     const { client, seen } = script([json({ ok: true, extra: 1 })])
     return Effect.gen(function*() {
@@ -38,6 +56,35 @@ describe("transport", () => {
       assert.deepStrictEqual(yield* Fiber.join(fiber), { ok: true })
       assert.strictEqual(new Set(seen.map(({ headers }) => headers["x-idempotency-key"])).size, 1)
       assert.deepStrictEqual(seen.map(({ headers }) => headers["x-stainless-retry-count"]), ["0", "1", "2"])
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("a wall clock that jumps, as after a machine has slept, does not use up the budget of retries", () => {
+    let hours = 0
+    const { client, seen } = script([
+      status(503),
+      () => {
+        hours = 5
+        return status(503)()
+      },
+      json({ ok: true })
+    ])
+    return Effect.gen(function*() {
+      const clock = yield* Effect.clock
+      const wall = (millis: number) => millis + hours * 3_600_000
+      const jumping: Clock.Clock = {
+        ...clock,
+        sleep: (duration) => clock.sleep(duration),
+        currentTimeNanos: clock.currentTimeNanos,
+        unsafeCurrentTimeNanos: () => clock.unsafeCurrentTimeNanos(),
+        unsafeCurrentTimeMillis: () => wall(clock.unsafeCurrentTimeMillis()),
+        currentTimeMillis: Effect.map(clock.currentTimeMillis, wall)
+      }
+      const { call } = yield* ApiClient.ApiClient
+      const fiber = yield* Effect.fork(Effect.withClock(call(submit, request), jumping))
+      yield* TestClock.adjust("3 seconds")
+      assert.deepStrictEqual(yield* Fiber.join(fiber), { ok: true })
+      assert.strictEqual(seen.length, 3)
     }).pipe(Effect.provide(live(client)))
   })
 

@@ -1,8 +1,86 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, HashMap, Layer, Logger, LogLevel, TestClock } from "effect"
-import { Progress, ServiceClient, TrainingClient } from "../../src/index.js"
+import { Cause, ConfigProvider, Effect, HashMap, Layer, Logger, LogLevel, TestClock } from "effect"
+import { Progress, ServiceClient, TinkerConfig, TrainingClient } from "../../src/index.js"
+import * as Logs from "../../src/internal/observability/logs.js"
 import * as Server from "../utils/recordingServer.js"
 import * as Training from "../utils/trainingServer.js"
+
+/** What is logged while an effect runs. */
+const logged = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    const lines: Array<string> = []
+    const logger = Logger.make(({ message }) => void lines.push(String(message)))
+    return effect.pipe(
+      Logger.withMinimumLogLevel(LogLevel.All),
+      Effect.provide(Logger.replace(Logger.defaultLogger, logger)),
+      Effect.as(lines)
+    )
+  })
+
+describe("what servers say", () => {
+  const key = "tml-s3cret-of-mine"
+  const forged = `${key}\n2026-01-01 INFO all is well \u001b[2J tml-abcdefgh\u2028 Bearer abcdefghijkl`
+
+  it.effect("is logged in one line, without control characters, our key, or anything that looks like one", () =>
+    Effect.gen(function*() {
+      let polls = 0
+      const server = Training.make({
+        result: (request) =>
+          request !== undefined && polls++ === 0
+            ? Server.json({ type: "try_again", queue_state: "paused_capacity", queue_state_reason: forged })
+            : undefined,
+        other: (seen) =>
+          seen.path === "/api/v1/create_session"
+            ? {
+              ...Server.json({ session_id: "session-1", info_message: forged, error_message: forged }),
+              headers: {
+                "content-type": "application/json",
+                "x-deprecation-note": `use ${key} \u0080 tml-abcdefgh`,
+                "x-deprecation-level": "error"
+              }
+            }
+            : undefined
+      })
+      const lines = yield* logged(
+        Effect.gen(function*() {
+          const training = yield* TrainingClient.makeLora({ baseModel: "base" })
+          const fiber = yield* Effect.fork(Effect.flatten(training.optimStep()))
+          for (let i = 0; i < 10; i++) yield* TestClock.adjust("5 seconds")
+          yield* fiber
+        }).pipe(
+          Effect.scoped,
+          Effect.provide(
+            ServiceClient.layer({ ...Server.options, apiKey: key }).pipe(Layer.provide(server.layer))
+          )
+        )
+      )
+      const said = lines.filter((line) => /redacted/.test(line))
+      assert.lengthOf(said, 4, lines.join("\n"))
+      for (const line of said) {
+        assert.notMatch(line, /s3cret|tml-\w|abcdefghijkl|[\p{Cc}\p{Zl}\u202e]/u)
+      }
+    }))
+
+  it("secrets are taken out whole, and long texts are cut", () => {
+    assert.strictEqual(Logs.said(`a ${key} b`, [key]), "a <redacted> b")
+    assert.strictEqual(Logs.said("Authorization: Bearer abcdefgh12345=="), "Authorization: Bearer <redacted>")
+    assert.strictEqual(Logs.said("a\r\nb\u0007"), "a  b\ufffd")
+    assert.isAtMost(Logs.said("x".repeat(10_000)).length, 2_001)
+    assert.strictEqual(Logs.saidLines("a\u001b[1m\nb"), "a\ufffd[1m\nb")
+  })
+
+  it.effect("settings that mean nothing are warned of", () =>
+    Effect.gen(function*() {
+      const environment = ConfigProvider.fromMap(new Map([["TINKER_LOG", "loud"], ["TINKER_TELEMETRY", "maybe"]]))
+      const lines = yield* logged(Effect.withConfigProvider(TinkerConfig.fromEnv({ apiKey: "tml-x" }), environment))
+      assert.deepStrictEqual(lines.map((line) => line.split(",", 1)[0]), [
+        "TINKER_LOG=loud is not understood",
+        "TINKER_TELEMETRY=maybe is not understood"
+      ])
+      const fine = ConfigProvider.fromMap(new Map([["TINKER_LOG", "DEBUG"], ["TINKER_TELEMETRY", "off"]]))
+      assert.deepStrictEqual(yield* logged(Effect.withConfigProvider(TinkerConfig.fromEnv(), fine)), [])
+    }))
+})
 
 describe("logs", () => {
   it.effect("every line of the SDK is marked as its own, with what is known as fields", () =>

@@ -92,10 +92,19 @@ describe("tracing", () => {
       yield* Effect.gen(function*() {
         const context = yield* service(server)
         const sampler = yield* Effect.provide(SamplingClient.make({ baseModel: "m" }), context)
-        yield* sampler.sample({ prompt: ModelInput.fromInts([1, 2, 3]), numSamples: 1 })
+        yield* sampler.sample({ prompt: ModelInput.fromInts([1, 2, 3]), numSamples: 1, maxTokens: 5, temperature: 0 })
       }).pipe(Effect.withTracer(tracer))
       const sample = named("SamplingClient.sample")[0]
       assert.deepStrictEqual(sample?.attributes, {
+        "gen_ai.operation.name": "text_completion",
+        "gen_ai.provider.name": "tinker",
+        "gen_ai.request.model": "m",
+        "gen_ai.request.max_tokens": 5,
+        "gen_ai.request.temperature": 0,
+        "gen_ai.request.choice.count": 1,
+        "gen_ai.usage.input_tokens": 3,
+        "gen_ai.usage.output_tokens": 1,
+        "gen_ai.response.finish_reasons": ["stop"],
         "tinker.sampling_session_id": "session-1:sample:0",
         "tinker.model": "m",
         "tinker.tokens": 3,

@@ -1,6 +1,6 @@
 /**
- * Output that is either complete or not there: a partial directory that knows what it is the beginning of, files that
- * get their name when their last byte is on disk.
+ * Output that is either complete or absent: a partial directory that records what it was started from, files that get
+ * their names when their last byte is written.
  */
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -43,7 +43,7 @@ export const fingerprint: (
   }
 )
 
-/** Makes the directory, or takes up the one an interrupted export of the same inputs left. @internal */
+/** Makes the directory, or continues in the one that an interrupted export of the same inputs left. @internal */
 export const claim: (
   directory: string,
   inputs: string
@@ -60,7 +60,10 @@ export const claim: (
   }
 )
 
-/** Writes a file under a temporary name, and renames it once it is on disk. @internal */
+/**
+ * Writes a file under a temporary name, and renames it when its last byte is written. It is not flushed to the disk: like
+ * a copied file it survives the end of the process, not a power cut in the seconds after it. @internal
+ */
 export const writeWhole = <E, R>(
   target: string,
   content: Stream.Stream<Uint8Array, E, R>
@@ -72,9 +75,75 @@ export const writeWhole = <E, R>(
         // The next block is read and computed while this one is written.
         yield* Stream.runForEach(Stream.buffer(content, { capacity: 1 }), (bytes) =>
           bytes.length === 0 ? Effect.void : file.writeAll(bytes))
-        yield* file.sync
       })
     ).pipe(Effect.zipRight(fs.rename(`${target}.tmp`, target))))
+
+/** Bytes with their place in a file. @internal */
+export interface Patch {
+  readonly start: number
+  readonly bytes: Uint8Array
+}
+
+/**
+ * Copies a file. A copy cannot be broken off: interrupted half-way it would continue to write to a file we no longer own.
+ * The copy of a read-only file is read-only, and could not be replaced by a second attempt. @internal
+ */
+export const copyWritable = (
+  fs: FileSystem.FileSystem,
+  source: string,
+  target: string
+): Effect.Effect<void, PlatformError.PlatformError> =>
+  fs.remove(target, { force: true }).pipe(
+    Effect.zipRight(fs.copyFile(source, target)),
+    Effect.zipRight(fs.chmod(target, 0o644)),
+    Effect.uninterruptible
+  )
+
+/**
+ * Copies a file and overwrites parts of the copy; like `writeWhole`, under a temporary name first. The operating system
+ * copies without passing the bytes through this process, and on some file systems without copying them at all. @internal
+ */
+export const copyPatched = <E, R>(
+  source: string,
+  target: string,
+  patches: Stream.Stream<Patch, E, R>
+): Effect.Effect<void, E | PlatformError.PlatformError, R | FileSystem.FileSystem> =>
+  Effect.flatMap(FileSystem.FileSystem, (fs) => {
+    const temporary = `${target}.tmp`
+    return Effect.scoped(
+      Effect.gen(function*() {
+        yield* copyWritable(fs, source, temporary)
+        const file = yield* fs.open(temporary, { flag: "r+" })
+        yield* Stream.runForEach(
+          Stream.buffer(patches, { capacity: 1 }),
+          ({ bytes, start }) => Effect.zipRight(file.seek(FileSystem.Size(start), "start"), file.writeAll(bytes))
+        )
+      })
+    ).pipe(Effect.zipRight(fs.rename(temporary, target)))
+  })
+
+/** Whether a file is there with all its bytes. @internal */
+export const isComplete = (
+  file: string,
+  bytes: number
+): Effect.Effect<boolean, never, FileSystem.FileSystem> =>
+  Effect.flatMap(FileSystem.FileSystem, (fs) =>
+    fs.stat(file).pipe(
+      Effect.map(({ size }) => Number(size) === bytes),
+      Effect.orElseSucceed(() => false)
+    ))
+
+/** Writes text files into a directory. @internal */
+export const writeTexts: (
+  directory: string,
+  texts: Readonly<Record<string, string>>
+) => Effect.Effect<void, PlatformError.PlatformError, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(
+  function*(directory, texts) {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    for (const [name, text] of Object.entries(texts)) yield* fs.writeFileString(path.join(directory, name), text)
+  }
+)
 
 /** Gives a complete directory its name. @internal */
 export const publish: (
@@ -84,8 +153,8 @@ export const publish: (
   function*(partial, output) {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
+    yield* fs.remove(path.join(partial, plan))
     yield* fs.rename(partial, output)
-    yield* fs.remove(path.join(output, plan))
   }
 )
 

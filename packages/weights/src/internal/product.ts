@@ -98,7 +98,7 @@ const module = (): Uint8Array<ArrayBuffer> => {
 
 const page = 65_536
 
-/** A function of two matrices, with memory of its own that it reuses. @internal */
+/** A function of two matrices, with its own memory, which it reuses. @internal */
 export interface Product {
   /** The right matrix, `[rank, columns]`, for the products that follow. */
   readonly use: (right: Float32Array, rank: number) => void

@@ -2,7 +2,9 @@
  * Adapters: their weights, gradient and optimizer state, and the operations on them.
  */
 import * as Effect from "effect/Effect"
+import { globalValue } from "effect/GlobalValue"
 import * as Random from "effect/Random"
+import * as Stream from "effect/Stream"
 import * as EngineError from "../../EngineError.js"
 import type { Adapter, Config, NamedTensor, PassResult, Snapshot, StepParams } from "../../LocalAdapter.js"
 import { adamStep, squares } from "./adamw.js"
@@ -109,6 +111,12 @@ function* inPieces(length: number, body: (from: number, to: number) => void): Wo
   }
 }
 
+function* addInto(target: Float32Array, source: Float32Array): Work<void> {
+  yield* inPieces(source.length, (from, to) => {
+    for (let i = from; i < to; i++) add(target, i, at(source, i))
+  })
+}
+
 /** The norm of a gradient. */
 function* norm(gradient: Float32Array): Work<number> {
   let sum = 0
@@ -116,13 +124,20 @@ function* norm(gradient: Float32Array): Work<number> {
   return Math.sqrt(sum)
 }
 
+// Threads keep prepared weights under the number of their values.
+const keys = globalValue("@effect-tinker/local/engine/keys", () => ({ next: 1 }))
+
+/** A number that stands for the values of an adapter as they are now. @internal */
+export const nextKey = (): number => keys.next++
+
 const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: Float32Array): Adapter => {
   const { architecture: { model }, layout } = machine
-  const { core } = executor
+  const { core, pool } = executor
   const { settings } = lora
   const { groups, rank } = settings
   const turn = Effect.unsafeMakeSemaphore(1)
   const values = initial
+  let key = nextKey()
   const gradient = new Float32Array(lora.size)
   const freshMoments = (): Moments => ({
     first: new Float32Array(lora.size),
@@ -137,43 +152,40 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
   }
 
   const runPass = Effect.fnUntraced(function*(task: Task) {
-    // The gradient of this call, added to the adapter's only when all of it went well. Its parts are computed side by
+    // The gradient of this call is added to the adapter's only when all of it went well. Its parts are computed side by
     // side and added in their order, so that the sum does not depend on how many threads there are.
     const { config, forwardOnly, loss } = task
     const size = forwardOnly ? 0 : lora.size
-    const fresh = new Float32Array(size)
-    const parts = planParts(task.examples.map(({ tokens }) => tokens.length), layout.partTokens)
+    let total: Float32Array | undefined
+    const adapter = { key, lora: settings, values }
     const results: Array<ExampleResult> = []
-    for (let from = 0; from < parts.length; from += executor.threads) {
-      const answers = yield* Effect.forEach(parts.slice(from, from + executor.threads), ({ from, to }) => {
-        const own = executor.floats(size)
+    const compute = ({ from, to }: { readonly from: number; readonly to: number }) =>
+      Effect.suspend(() => {
+        const own = pool.take(size)
+        const examples = task.examples.slice(from, to)
         return Effect.map(
-          machine.pass({
-            lora: settings,
-            values,
-            task: { config, forwardOnly, loss },
-            examples: task.examples.slice(from, to),
-            gradient: own
-          }),
+          machine.pass({ adapter, task: { config, forwardOnly, loss }, examples, gradient: own }),
           (done) => ({ done, own })
         )
-      }, { concurrency: "unbounded" })
-      for (const { done, own } of answers) {
-        if (done === undefined) return yield* notFinite("the loss")
-        results.push(...done)
-        yield* core.drive(() =>
-          inPieces(size, (from, to) => {
-            for (let i = from; i < to; i++) add(fresh, i, at(own, i))
-          })
-        )
-      }
-    }
-    if (!Number.isFinite(yield* core.drive(() => norm(fresh)))) return yield* notFinite("the gradient")
-    yield* Effect.uninterruptible(core.drive(() =>
-      inPieces(size, (from, to) => {
-        for (let i = from; i < to; i++) add(gradient, i, at(fresh, i))
       })
-    ))
+    const parts = planParts(task.examples.map(({ tokens }) => tokens.length), layout.partTokens)
+    yield* Stream.fromIterable(parts).pipe(
+      Stream.mapEffect(compute, { concurrency: executor.inFlight }),
+      Stream.runForEach(Effect.fnUntraced(function*({ done, own }) {
+        if (done === undefined) return yield* notFinite("the loss")
+        for (const result of done) results.push(result)
+        const sum = total ??= own
+        if (sum === own) return
+        yield* core.drive(() => addInto(sum, own))
+        pool.give(own)
+      }))
+    )
+    const sum = total
+    if (sum !== undefined) {
+      if (!Number.isFinite(yield* core.drive(() => norm(sum)))) return yield* notFinite("the gradient")
+      yield* Effect.uninterruptible(core.drive(() => addInto(gradient, sum)))
+      pool.give(sum)
+    }
     return result(task, results)
   })
 
@@ -182,6 +194,7 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     const size = yield* core.drive(() => norm(gradient))
     if (!Number.isFinite(size)) return yield* notFinite("the gradient")
     // a step is whole or did not happen
+    key = nextKey()
     yield* Effect.uninterruptible(core.drive(() => {
       const advance = adamStep(values, gradient, moments, settings, size)
       return inPieces(values.length, advance)
@@ -208,6 +221,7 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
       fresh.steps = snapshot.optimizer.steps
     }
     values.set(next)
+    key = nextKey()
     gradient.fill(0)
     moments = fresh
   })

@@ -195,6 +195,13 @@ export const makeLora = (architecture: Architecture, settings: LoraSettings): Lo
   return { settings, scale: alpha / (rankStabilized ? Math.sqrt(settings.rank) : settings.rank), factors, size }
 }
 
+/** Whether factors are packed for the products of the forward pass alone, or for those of the backward pass too. @internal */
+export type Ways = "forward" | "both"
+
+/** Floats that the packed factors of a projection take. @internal */
+export const packedSize = ({ inputs, outputs, parts }: Projection, rank: number, ways: Ways): number =>
+  (ways === "both" ? 2 : 1) * ceil8(rank) * (parts.length * inputs + outputs)
+
 /** A named piece of a flat array of factors. @internal */
 export interface NamedPiece {
   readonly name: string

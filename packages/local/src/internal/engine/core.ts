@@ -73,8 +73,8 @@ export const makeCore = (options: {
     let steps = 0
 
     const due = (): boolean => clock.unsafeCurrentTimeMillis() - turned >= options.sliceMillis || steps >= maxSteps
-    // Who comes while the loop is about to turn waits for the same turn, and looks again after it: fibers that each ran
-    // a slice after one turn would keep the loop from the next for as many slices.
+    // Who comes while the loop is about to turn waits for the same turn, and goes on after it. Looking again would
+    // starve it: work that is driven continues first, and is about to turn again before the others are resumed.
     let turning: Deferred.Deferred<void> | undefined
     const pause = Effect.uninterruptibleMask((restore) => {
       const turn = turning = Deferred.unsafeMake<void>(FiberId.none)
@@ -90,7 +90,7 @@ export const makeCore = (options: {
     })
     const breathe: Effect.Effect<void> = Effect.suspend(() => {
       if (!due()) return Effect.void
-      return turning === undefined ? pause : Effect.zipRight(Deferred.await(turning), breathe)
+      return turning === undefined ? pause : Deferred.await(turning)
     })
 
     const turns = makeTurns()

@@ -32,29 +32,34 @@ export const draw = (logprobs: Float32Array, settings: DrawSettings, random: Ran
   const best = mostLikely(logprobs, size)
   if (temperature === 0) return best
   const top = at(logprobs, best)
-  const weight = (token: number): number => Math.exp((at(logprobs, token) - top) / temperature)
   const limit = topK > 0 ? Math.min(topK, size) : size
   const cut = limit < size || topP < 1
   const order = cut ? ranked(logprobs) : undefined
   const tokenAt = (index: number): number => order === undefined ? index : intAt(order, index)
+  // the exponentials are most of the work: each is taken once
+  const weights = new Float64Array(limit)
   let total = 0
-  for (let index = 0; index < limit; index++) total += weight(tokenAt(index))
+  for (let index = 0; index < limit; index++) {
+    const weight = Math.exp((at(logprobs, tokenAt(index)) - top) / temperature)
+    weights[index] = weight
+    total += weight
+  }
   let kept = limit
   if (topP < 1) {
     // The shortest run of likely tokens that reaches the share; at least one.
     const enough = topP * total
     let sum = 0
     kept = 0
-    while (kept < limit && (kept === 0 || sum < enough)) sum += weight(tokenAt(kept++))
+    while (kept < limit && (kept === 0 || sum < enough)) sum += weights[kept++] ?? 0
     total = sum
   }
   let left = random.next() * total
   for (let index = 0; index < kept; index++) {
-    left -= weight(tokenAt(index))
+    left -= weights[index] ?? 0
     if (left < 0) return tokenAt(index)
   }
   // Rounding may leave a crumb; it belongs to the last token that can be drawn at all.
-  for (let index = kept - 1; index > 0; index--) if (weight(tokenAt(index)) > 0) return tokenAt(index)
+  for (let index = kept - 1; index > 0; index--) if ((weights[index] ?? 0) > 0) return tokenAt(index)
   return best
 }
 

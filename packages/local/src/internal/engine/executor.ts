@@ -6,6 +6,7 @@ import type * as PlatformWorker from "@effect/platform/Worker"
 import { WorkerManager } from "@effect/platform/Worker"
 import { WorkerError } from "@effect/platform/WorkerError"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as EngineError from "../../EngineError.js"
@@ -23,18 +24,44 @@ import { makeModelThread } from "./thread.js"
 import { tokenBytesOf, writeWeights } from "./weights.js"
 
 /** A model that is ready to compute. @internal */
-export interface Machine extends ModelThread {
+export interface Machine extends ModelThread<EngineError.ThreadLost> {
   readonly architecture: Architecture
   readonly layout: Layout
+}
+
+/** Floats to be used again: the gradient of a part lives only until it is added to the others. @internal */
+export interface Pool {
+  /** With whatever was in it before. */
+  readonly take: (length: number) => Float32Array
+  readonly give: (floats: Float32Array) => void
+}
+
+const makePool = (make: (length: number) => Float32Array, most: number): Pool => {
+  let free: ReadonlyArray<Float32Array> = []
+  return {
+    take: (length) => {
+      const found = free.find((floats) => floats.length === length)
+      if (found === undefined) return make(length)
+      free = free.filter((floats) => floats !== found)
+      return found
+    },
+    give: (floats) => {
+      free = [...free.slice(-most), floats]
+    }
+  }
 }
 
 /** @internal */
 export interface Executor {
   readonly mode: KernelMode
   readonly threads: number
+  /** Parts of a pass that are worth sending at a time: with one more than there are threads, none waits for the next. */
+  readonly inFlight: number
   readonly core: Core
   /** Floats that every thread can read and write. */
   readonly floats: (length: number) => Float32Array
+  /** The same for a short time. */
+  readonly pool: Pool
   /** Puts a model's weights in place; to be done once. */
   readonly open: (model: LocalModel) => Effect.Effect<Machine, EngineError.ModelUnavailable>
 }
@@ -53,8 +80,12 @@ export const checkedLayout = (
   options: ExecutorOptions & LayoutOptions
 ): Effect.Effect<{ readonly architecture: Architecture; readonly layout: Layout }, EngineError.ModelUnavailable> => {
   const architecture = makeArchitecture(model)
-  const layout = makeLayout(architecture, options)
   const limit = Math.min(maxFloats * 4, options.memoryBytes)
+  const preferred = makeLayout(architecture, options)
+  // what does not fit beside the weights can be computed again
+  const layout = preferred.floats * 4 <= limit
+    ? preferred
+    : makeLayout(architecture, { ...options, activationBytes: 0 })
   if (layout.floats * 4 <= limit) return Effect.succeed({ architecture, layout })
   return new EngineError.ModelUnavailable({
     model: model.name,
@@ -69,11 +100,14 @@ export const checkedLayout = (
 /** Computes in this thread. @internal */
 export const makeInProcess = (core: Core, wanted: KernelMode, options: ExecutorOptions): Executor => {
   const mode = wanted === "wasm" && wasmModule(false) !== undefined ? "wasm" : "js"
+  const floats = (length: number): Float32Array => new Float32Array(length)
   return {
     mode,
     threads: 1,
+    inFlight: 1,
     core,
-    floats: (length) => new Float32Array(length),
+    floats,
+    pool: makePool(floats, 1),
     open: Effect.fnUntraced(function*(model) {
       const { architecture, layout } = yield* checkedLayout(model, { ...options, threads: 1 })
       const kernels = yield* allocate(model, () => makeKernels(layout.floats, mode))
@@ -93,10 +127,11 @@ const allocate = <A>(model: LocalModel, make: () => A): Effect.Effect<A, EngineE
 
 /** Requests to a worker thread. @internal */
 export type Message =
-  /** Which of the threads it is. */
-  | { readonly _tag: "Thread"; readonly thread: number }
+  | { readonly _tag: "Hello" }
   | {
     readonly _tag: "Model"
+    /** Which of the threads it is. */
+    readonly thread: number
     /** Without what cannot be sent: the tokenizer and where the weights are from. */
     readonly model: LocalModel
     readonly layout: Layout
@@ -110,28 +145,29 @@ export type Message =
 /** What a worker thread answers, by the tag of the message. @internal */
 export type Answer =
   | { readonly _tag: "Ready" }
+  /** The thread is a new one: it has to be given the model first. */
+  | { readonly _tag: "Unprepared" }
   | { readonly _tag: "Passed"; readonly results: Effect.Effect.Success<ReturnType<ModelThread["pass"]>> }
   | { readonly _tag: "Reused"; readonly tokens: number }
   | SampleEvent
 
-type Worker = PlatformWorker.Worker<Message, Answer>
+const isSampleEvent = (answer: Answer): answer is SampleEvent =>
+  answer._tag === "Begun" || answer._tag === "Drawn" || answer._tag === "Done" || answer._tag === "Unhealthy"
 
 /** The worker's side of it. @internal */
 export const makeWorkerHandler = (core: Core): (message: Message) => Stream.Stream<Answer> => {
   const models = new Map<string, ModelThread>()
-  let thread = 0
-  const on = <A extends Answer>(name: string, use: (model: ModelThread) => Stream.Stream<A>): Stream.Stream<A> => {
+  const on = (name: string, use: (model: ModelThread) => Stream.Stream<Answer>): Stream.Stream<Answer> => {
     const model = models.get(name)
-    return model === undefined ? Stream.dieMessage(`the thread does not know ${name}`) : use(model)
+    return model === undefined ? Stream.succeed<Answer>({ _tag: "Unprepared" }) : use(model)
   }
   const ready: Answer = { _tag: "Ready" }
   return (message) => {
     switch (message._tag) {
-      case "Thread":
-        thread = message.thread
+      case "Hello":
         return Stream.succeed(ready)
       case "Model": {
-        const { layout, memory, model, tokenBytes } = message
+        const { layout, memory, model, thread, tokenBytes } = message
         const kernels: Kernels | undefined = kernelsOver(memory)
         const space = kernels === undefined
           ? undefined
@@ -160,7 +196,19 @@ export const makeWorkerHandler = (core: Core): (message: Message) => Stream.Stre
 // Loading the modules takes a second; much longer on a busy machine.
 const startTimeout = "60 seconds"
 
-/** Computes on `threads` workers for as long as the scope is open. @internal */
+interface Thread {
+  readonly index: number
+  readonly worker: PlatformWorker.Worker<Message, Answer>
+  passes: number
+  samples: number
+}
+
+/**
+ * Computes on `threads` workers for as long as the scope is open. A worker that ends fails what it was doing; the
+ * manager starts another in its place, which says that it is unprepared when it is first asked for something.
+ *
+ * @internal
+ */
 export const makeThreads: (
   core: Core,
   threads: number,
@@ -173,51 +221,36 @@ export const makeThreads: (
   const manager = yield* WorkerManager
   const scope = yield* Effect.scope
   const context = yield* Effect.context<PlatformWorker.Spawner>()
+  const startThread = Effect.fnUntraced(function*(index: number): Effect.fn.Return<
+    Thread,
+    WorkerError,
+    PlatformWorker.Spawner | Scope.Scope
+  > {
+    const worker = yield* manager.spawn<Message, Answer, never>({})
+    yield* worker.executeEffect({ _tag: "Hello" })
+    return { index, worker, passes: 0, samples: 0 }
+  })
   // started with the first model: a server that nobody uses has no threads
   const start = yield* Effect.cached(
-    Effect.forEach(
-      Array.from({ length: threads }, (_, thread) => thread),
-      (thread) =>
-        Effect.gen(function*() {
-          const worker = yield* manager.spawn<Message, Answer, never>({})
-          // a thread whose program cannot start is restarted endlessly, so the first answer has to come in time
-          yield* worker.executeEffect({ _tag: "Thread", thread }).pipe(
-            Effect.timeoutFail({
-              duration: startTimeout,
-              onTimeout: () => new WorkerError({ reason: "spawn", cause: "the engine's thread did not start in time" })
-            })
-          )
-          return { worker, passes: 0, samples: 0 }
+    Effect.forEach(Array.from({ length: threads }, (_, index) => index), startThread, { concurrency: "unbounded" })
+      .pipe(
+        // a thread whose program cannot start is restarted endlessly, so the first answer has to come in time
+        Effect.timeoutFail({
+          duration: startTimeout,
+          onTimeout: () => new WorkerError({ reason: "spawn", cause: "the engine's threads did not start in time" })
         }),
-      { concurrency: "unbounded" }
-    ).pipe(Scope.extend(scope), Effect.provide(context))
-  )
-  type Workers = Effect.Effect.Success<typeof start>
-  type Load = "passes" | "samples"
-  /** The thread with the least to do: passes weigh on passes, and samples on samples. */
-  const idlest = (workers: Workers, load: Load) =>
-    workers.reduce((best, worker) => worker[load] < best[load] ? worker : best)
-  /** Counts what a thread is busy with while the stream is read. */
-  const dispatch = (workers: Workers, load: Load, message: Message): Stream.Stream<Answer> =>
-    Stream.unwrapScoped(
-      Effect.map(
-        Effect.acquireRelease(
-          Effect.sync(() => {
-            const chosen = idlest(workers, load)
-            chosen[load]++
-            return chosen
-          }),
-          (chosen) => Effect.sync(() => chosen[load]--)
-        ),
-        ({ worker }) => Stream.orDie(worker.execute(message))
+        Scope.extend(scope),
+        Effect.provide(context)
       )
-    )
-  const ask = (worker: Worker, message: Message) => Effect.orDie(worker.executeEffect(message))
+  )
+  const floats = (length: number): Float32Array => new Float32Array(new SharedArrayBuffer(length * 4))
   return {
     mode: "wasm",
     threads,
+    inFlight: threads + 1,
     core,
-    floats: (length) => new Float32Array(new SharedArrayBuffer(length * 4)),
+    floats,
+    pool: makePool(floats, threads + 1),
     open: Effect.fnUntraced(function*(model) {
       const { architecture, layout } = yield* checkedLayout(model, { ...options, threads })
       const workers = yield* Effect.mapError(
@@ -228,33 +261,67 @@ export const makeThreads: (
       yield* writeWeights(architecture, layout, new Float32Array(memory.buffer), core.drive)
       const { tokenizer: _, weights: __, ...plain } = model
       const tokenBytes = tokenBytesOf(model)
-      yield* Effect.forEach(
-        workers,
-        ({ worker }) => ask(worker, { _tag: "Model", model: plain, layout, memory, tokenBytes }),
-        { concurrency: "unbounded", discard: true }
+      const lost = (error: WorkerError) => new EngineError.ThreadLost({ model: model.name, cause: error.cause })
+      const prepare = ({ index, worker }: Thread): Effect.Effect<void, EngineError.ThreadLost> =>
+        Effect.asVoid(Effect.mapError(
+          worker.executeEffect({ _tag: "Model", thread: index, model: plain, layout, memory, tokenBytes }),
+          lost
+        ))
+      const ask = (thread: Thread, message: Message): Stream.Stream<Answer, EngineError.ThreadLost> => {
+        const answers = Stream.mapError(thread.worker.execute(message), lost)
+        return Stream.flatMap(answers, (answer) =>
+          answer._tag === "Unprepared"
+            ? Stream.concat(Stream.drain(Stream.fromEffect(prepare(thread))), answers)
+            : Stream.succeed(answer))
+      }
+      /** Asks the thread that has the least to do: passes weigh on passes, and samples on samples. */
+      const dispatch = (load: "passes" | "samples", message: Message) =>
+        Stream.unwrapScoped(Effect.map(
+          Effect.acquireRelease(
+            Effect.sync(() => {
+              const chosen = workers.reduce((best, thread) => thread[load] < best[load] ? thread : best)
+              chosen[load]++
+              return chosen
+            }),
+            (chosen) => Effect.sync(() => chosen[load]--)
+          ),
+          (chosen) => ask(chosen, message)
+        ))
+      /** The single answer of a kind. A thread that ends without one is shutting down. */
+      const only = <A>(
+        answers: Stream.Stream<Answer, EngineError.ThreadLost>,
+        select: (answer: Answer) => Option.Option<A>
+      ): Effect.Effect<A, EngineError.ThreadLost> =>
+        Effect.flatMap(
+          Stream.runLast(Stream.filterMap(answers, select)),
+          Option.match({
+            onNone: () => new EngineError.ThreadLost({ model: model.name, cause: "it ended without an answer" }),
+            onSome: Effect.succeed
+          })
+        )
+      yield* Effect.forEach(workers, prepare, { concurrency: "unbounded", discard: true }).pipe(
+        Effect.mapError(({ message }) => new EngineError.ModelUnavailable({ model: model.name, description: message }))
       )
       return {
         architecture,
         layout,
         pass: (job) =>
-          Stream.runLast(dispatch(workers, "passes", { _tag: "Pass", model: model.name, job })).pipe(
-            Effect.flatMap((answer) =>
-              answer._tag === "Some" && answer.value._tag === "Passed"
-                ? Effect.succeed(answer.value.results)
-                : Effect.dieMessage("a thread ended without an answer")
-            )
+          only(
+            dispatch("passes", { _tag: "Pass", model: model.name, job }),
+            (answer) => answer._tag === "Passed" ? Option.some(answer.results) : Option.none()
           ),
         sample: (job) =>
-          Stream.mapEffect(
-            dispatch(workers, "samples", { _tag: "Sample", model: model.name, job }),
-            (answer): Effect.Effect<SampleEvent> =>
-              answer._tag === "Ready" || answer._tag === "Passed" || answer._tag === "Reused"
-                ? Effect.dieMessage("a thread gave an answer to something else")
-                : Effect.succeed(answer)
+          Stream.filterMap(
+            dispatch("samples", { _tag: "Sample", model: model.name, job }),
+            (answer) => isSampleEvent(answer) ? Option.some(answer) : Option.none()
           ),
         reused: Effect.map(
-          Effect.forEach(workers, ({ worker }) => ask(worker, { _tag: "Reused", model: model.name })),
-          (answers) => answers.reduce((sum, answer) => sum + (answer._tag === "Reused" ? answer.tokens : 0), 0)
+          Effect.forEach(workers, (thread) =>
+            only(
+              ask(thread, { _tag: "Reused", model: model.name }),
+              (answer) => answer._tag === "Reused" ? Option.some(answer.tokens) : Option.none()
+            )),
+          (counts) => counts.reduce((sum, tokens) => sum + tokens, 0)
         )
       }
     })

@@ -8,7 +8,7 @@ import { makeJsKernels } from "./jsKernels.js"
 import { assemble } from "./wasm/assembler.js"
 import { attentionKernels } from "./wasm/attention.js"
 import { gemm, pack, turn } from "./wasm/matrix.js"
-import { rowKernels } from "./wasm/rows.js"
+import { constants, rowKernels } from "./wasm/rows.js"
 
 /** @internal */
 export type KernelMode = "wasm" | "js"
@@ -92,7 +92,9 @@ export interface Kernels extends Operations {
   readonly memory: Float32Array
 }
 
-const assembled = [gemm, pack, turn, ...rowKernels, ...attentionKernels]
+const assembled = (fused: boolean) => [gemm(fused), pack, turn, ...rowKernels, ...attentionKernels]
+
+const names = assembled(false).map(({ name }) => name)
 
 const pageFloats = 16384
 
@@ -100,11 +102,16 @@ const pageFloats = 16384
 export const maxFloats = 65536 * pageFloats
 
 const isOperations = (exports: object): exports is Operations =>
-  assembled.every(({ name }) => typeof Reflect.get(exports, name) === "function")
+  names.every((name) => typeof Reflect.get(exports, name) === "function")
 
+/** The fastest kernels this runtime accepts. */
 const compile = (shared: boolean): WebAssembly.Module | undefined => {
-  const bytes = typeof WebAssembly === "undefined" ? undefined : assemble(assembled, shared)
-  return bytes !== undefined && WebAssembly.validate(bytes) ? new WebAssembly.Module(bytes) : undefined
+  if (typeof WebAssembly === "undefined") return undefined
+  for (const fused of [true, false]) {
+    const bytes = assemble(assembled(fused), constants, shared)
+    if (WebAssembly.validate(bytes)) return new WebAssembly.Module(bytes)
+  }
+  return undefined
 }
 
 const modules = globalValue(

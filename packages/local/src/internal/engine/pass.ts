@@ -2,22 +2,13 @@
  * One part of a batch through the model: logprobs of its targets, the loss, and unless only that was asked for, the
  * gradient of the adapter. Logits are made and used a few rows at a time, so that a large vocabulary costs no memory.
  */
+import type { Adapted, Installer } from "./factors.js"
+import { makeFactorGradients, project, projectBack } from "./factors.js"
 import { evaluateLoss } from "./losses.js"
 import { add, at, intAt } from "./numbers.js"
 import type { Example, Task } from "./requests.js"
 import type { Space, Work } from "./space.js"
-import type { Adapted } from "./transformer.js"
-import {
-  adaptedParts,
-  backward,
-  forward,
-  makeBatch,
-  makeFactorGradients,
-  project,
-  projectBack,
-  scaleB,
-  stackA
-} from "./transformer.js"
+import { backward, forward, makeBatch } from "./transformer.js"
 
 /** @internal */
 export interface ExampleResult {
@@ -26,11 +17,22 @@ export interface ExampleResult {
   readonly loss: number
 }
 
-/** Splits a list of inputs, in order, into runs that fill a part well. Every input fits a part by itself. @internal */
+// A batch is shared between this many threads, unless its parts would become too short to be worth it.
+const wantedParts = 8
+const shortestPart = 128
+
+/**
+ * Splits a list of inputs, in order, into runs of at most `limit` tokens; every input fits a part by itself. The plan
+ * decides the order in which gradients are added, so it depends on nothing but the batch and the limit.
+ *
+ * @internal
+ */
 export const planParts = (
   lengths: ReadonlyArray<number>,
-  most: number
+  limit: number
 ): ReadonlyArray<{ readonly from: number; readonly to: number }> => {
+  const all = lengths.reduce((sum, length) => sum + length, 0)
+  const most = Math.min(limit, Math.max(shortestPart, Math.ceil(all / wantedParts)))
   const runs: Array<{ from: number; to: number }> = []
   let from = 0
   let tokens = 0
@@ -84,9 +86,10 @@ const logitGradient = (space: Space, row: number, shift: number, slot: Slot, pos
   for (let j = 0; j < example.width; j++) add(memory, row + intAt(example.targets, from + j), at(derivative, from + j))
 }
 
-/** Undefined when the numbers are no longer finite. `gradient` is added to. @internal */
+/** Undefined when the numbers are no longer finite. All of `gradient` is written, unless only the loss is wanted. @internal */
 export function* pass(
   space: Space,
+  installer: Installer,
   adapted: Adapted,
   task: Pick<Task, "config" | "forwardOnly" | "loss">,
   examples: ReadonlyArray<Example>,
@@ -94,10 +97,11 @@ export function* pass(
 ): Work<ReadonlyArray<ExampleResult> | undefined> {
   const { architecture, kernels, layout, memory, training } = space
   const { logits: wide, model: { normEpsilon, width }, unembed } = architecture
-  const { logits, lora: scratch, normed } = training
+  const { logits, normed } = training
   const batch = makeBatch(examples.map(({ tokens }) => tokens))
   const count = batch.tokens.length
-  yield* forward(space, adapted, batch)
+  const installed = yield* installer.install(adapted)
+  yield* forward(space, installed, batch)
   const slots = examples.map((example): Slot => {
     const cells = example.targets.length
     return {
@@ -112,28 +116,15 @@ export function* pass(
   kernels.normalize(last, normed, layout.weights + architecture.finalNorm, width, count, normEpsilon)
   yield
 
-  const factors = adaptedParts(adapted.lora, unembed)[0]
-  const { rank } = adapted.lora.settings
-  const gradients = task.forwardOnly ? undefined : makeFactorGradients(space, adapted, unembed, gradient)
-  const padded = (rank + 7) & ~7
-  if (factors !== undefined) {
-    stackA(space, adapted, [factors], width, scratch.a)
-    kernels.pack(scratch.a, 1, width, width, padded, scratch.unembedA)
-    scaleB(space, adapted, factors, scratch.b)
-    kernels.pack(scratch.b, 1, rank, rank, factors.part.outputs, scratch.unembedB)
-    gradients?.begin()
-    yield
-  }
+  const gradients = task.forwardOnly
+    ? undefined
+    : makeFactorGradients(space, installed, adapted, unembed, gradient)
   let example = 0
   let position = 0
   for (let from = 0; from < count; from += layout.logitRows) {
     const rows = Math.min(layout.logitRows, count - from)
     const x = normed + from * width
-    project(space, layout.weights, unembed, x, logits, rows, 0)
-    if (factors !== undefined) {
-      kernels.gemm(x, width, 1, scratch.unembedA, width * 8, scratch.z, padded, rows, padded, width, 0)
-      kernels.gemm(scratch.z, padded, 1, scratch.unembedB, rank * 8, logits, wide, rows, wide, rank, 1)
-    }
+    yield* project(space, installed, unembed, x, logits, rows, 0)
     finishLogits(space, logits, batch.tokens, from, rows)
     yield
     for (let row = 0; row < rows; row++) {
@@ -168,9 +159,8 @@ export function* pass(
     yield
     if (!task.forwardOnly) {
       const dx = training.dNormed + from * width
-      projectBack(space, unembed, logits, dx, rows, 0)
-      yield
-      gradients?.slice(x, scratch.z, logits, dx, rows)
+      yield* projectBack(space, installed, unembed, logits, dx, rows)
+      gradients?.slice(x, logits, dx, rows)
       yield
     }
   }
@@ -188,7 +178,7 @@ export function* pass(
       1
     )
     yield
-    yield* backward(space, adapted, batch, gradient)
+    yield* backward(space, installed, adapted, batch, gradient)
   }
   return slots.map(({ elementwise, logprobs, loss }) => ({ logprobs, elementwise, loss }))
 }

@@ -2,21 +2,17 @@
  * Samplers: frozen weights and completions drawn from them, as the engine's callers see them.
  */
 import * as Effect from "effect/Effect"
-import { globalValue } from "effect/GlobalValue"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import * as EngineError from "../../EngineError.js"
 import type { Snapshot } from "../../LocalAdapter.js"
 import type { Request, Result, Sampler, Slice } from "../../LocalSampler.js"
-import { snapshotFactors } from "./adapters.js"
+import { nextKey, snapshotFactors } from "./adapters.js"
 import type { Executor, Machine } from "./executor.js"
 import type { Query } from "./requests.js"
 import { checkQuery } from "./requests.js"
-import type { TunedJob } from "./thread.js"
-
-// Every sampler's weights have a number of their own, so that threads know whether they are in place.
-const keys = globalValue("@effect-tinker/local/engine/samplerKeys", () => ({ next: 1 }))
+import type { AdapterJob } from "./thread.js"
 
 /** @internal */
 export const makeSampler = Effect.fnUntraced(function*(
@@ -26,9 +22,9 @@ export const makeSampler = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Sampler, EngineError.EngineError> {
   const { architecture: { model } } = machine
   const made = snapshot === undefined ? undefined : yield* snapshotFactors(executor, machine, snapshot)
-  const tuned: TunedJob | undefined = made === undefined
+  const adapter: AdapterJob | undefined = made === undefined
     ? undefined
-    : { key: keys.next++, lora: made.lora.settings, values: made.values }
+    : { key: nextKey(), lora: made.lora.settings, values: made.values }
 
   const prepare = Effect.fnUntraced(function*(request: Request) {
     const query = yield* checkQuery(model, request)
@@ -36,10 +32,13 @@ export const makeSampler = Effect.fnUntraced(function*(
   })
 
   /** Runs a request to its end. */
-  const complete = (query: Query, seed: number): Effect.Effect<Result, EngineError.NotFinite> =>
+  const complete = (
+    query: Query,
+    seed: number
+  ): Effect.Effect<Result, EngineError.NotFinite | EngineError.ThreadLost> =>
     Effect.flatMap(
       Stream.runLast(Stream.takeUntil(
-        machine.sample({ tuned, query, seed, live: false }),
+        machine.sample({ adapter, query, seed, live: false }),
         ({ _tag }) => _tag === "Unhealthy"
       )),
       Option.match({
@@ -63,7 +62,7 @@ export const makeSampler = Effect.fnUntraced(function*(
         // stream that nobody runs costs nothing.
         yield* complete({ ...query, samples: 1, maxTokens: 0 }, seed)
         return Stream.mapConcat(
-          machine.sample({ tuned, query, seed, live: true }),
+          machine.sample({ adapter, query, seed, live: true }),
           (event): ReadonlyArray<Slice> => event._tag === "Drawn" ? event.slices : []
         )
       })

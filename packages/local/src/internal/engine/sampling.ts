@@ -3,17 +3,17 @@
  * turns; between turns others may use the same buffers.
  */
 import type { Result, Sequence, Slice } from "../../LocalSampler.js"
-import type { Projection } from "./architecture.js"
 import type { Cache, Region } from "./cache.js"
 import { copyTokens, keysAt, makeCache, remember, valuesAt } from "./cache.js"
 import { draw, makeTopK, writeTopK } from "./draw.js"
+import type { Adapted, Installed, Installer } from "./factors.js"
+import { makeSamplingInstaller, project } from "./factors.js"
 import { at, ceil8, intAt, makeRandom } from "./numbers.js"
 import { finishLogits, normalizer } from "./pass.js"
 import type { Query, Stops } from "./requests.js"
 import type { Space, Work } from "./space.js"
 import { blockRows, sliceRows } from "./space.js"
-import type { Adapted } from "./transformer.js"
-import { adaptedParts, embed, place, project, scaleB, stackA } from "./transformer.js"
+import { embed, place } from "./transformer.js"
 
 /** The bytes of every token, one after the other: token t ends at `ends[t]`. @internal */
 export interface TokenBytes {
@@ -21,28 +21,12 @@ export interface TokenBytes {
   readonly ends: Int32Array
 }
 
-/** Weights to sample from: those of an adapter under a number of its own, or the frozen ones under 0. @internal */
-export interface Tuned {
-  readonly key: number
-  readonly adapted: Adapted | undefined
-}
-
 /** What a thread remembers about sampling from a model. @internal */
 export interface SamplingThread {
   readonly space: Space
   readonly cache: Cache
   readonly tokenBytes: TokenBytes
-  /** Whose weights are in place. */
-  resident: number
-  /** Where the packed factors of each projection are, when they are not multiplied in. */
-  factors: ReadonlyMap<Projection, PackedFactors>
-}
-
-interface PackedFactors {
-  readonly a: number
-  readonly stacked: number
-  readonly b: ReadonlyArray<{ readonly at: number; readonly shift: number; readonly outputs: number }>
-  readonly rank: number
+  readonly installer: Installer
 }
 
 /** @internal */
@@ -50,120 +34,8 @@ export const makeSamplingThread = (space: Space, tokenBytes: TokenBytes): Sampli
   space,
   tokenBytes,
   cache: makeCache(space),
-  resident: 0,
-  factors: new Map()
+  installer: makeSamplingInstaller(space)
 })
-
-/** Multiplies an adapter into a copy of the weights, panel by panel. */
-function* mergeWeights(space: Space, adapted: Adapted): Work<void> {
-  const { architecture, kernels, layout: { weights }, memory, sampling } = space
-  const { rank } = adapted.lora.settings
-  memory.copyWithin(sampling.adapted, weights, weights + architecture.projectionSize)
-  yield
-  for (const projection of architecture.projections) {
-    const { inputs, offset } = projection
-    for (const factors of adaptedParts(adapted.lora, projection)) {
-      const { part } = factors
-      memory.set(adapted.values.subarray(factors.a, factors.a + rank * inputs), sampling.a)
-      scaleB(space, adapted, factors, sampling.b)
-      kernels.pack(sampling.b, 1, rank, rank, part.outputs, sampling.bPacked)
-      for (let panel = 0; panel < ceil8(part.outputs) / 8; panel++) {
-        const target = sampling.adapted + offset + (part.shift + panel * 8) * inputs
-        kernels.gemm(
-          sampling.a,
-          1,
-          inputs,
-          sampling.bPacked + panel * rank * 8,
-          rank * 8,
-          target,
-          8,
-          inputs,
-          8,
-          rank,
-          1
-        )
-      }
-      yield
-    }
-  }
-}
-
-/** Packs the factors of an adapter once for many steps. */
-function* packFactors(space: Space, adapted: Adapted): Work<ReadonlyMap<Projection, PackedFactors>> {
-  const { architecture, kernels, sampling } = space
-  const { rank } = adapted.lora.settings
-  const packed = new Map<Projection, PackedFactors>()
-  let next = sampling.adapted
-  const take = (floats: number): number => {
-    next += floats
-    return next - floats
-  }
-  for (const projection of architecture.projections) {
-    const parts = adaptedParts(adapted.lora, projection)
-    if (parts.length === 0) continue
-    const { inputs } = projection
-    const stacked = stackA(space, adapted, parts, inputs, sampling.a)
-    const a = take(stacked * inputs)
-    kernels.pack(sampling.a, 1, inputs, inputs, stacked, a)
-    yield
-    const b: Array<PackedFactors["b"][number]> = []
-    for (const factors of parts) {
-      const outputs = ceil8(factors.part.outputs)
-      const at = take(rank * outputs)
-      scaleB(space, adapted, factors, sampling.b)
-      kernels.pack(sampling.b, 1, rank, rank, factors.part.outputs, at)
-      b.push({ at, shift: factors.part.shift, outputs })
-      yield
-    }
-    packed.set(projection, { a, stacked, b, rank })
-  }
-  return packed
-}
-
-/** Brings weights into place unless they are there already; says where the projections are. */
-function* install(thread: SamplingThread, tuned: Tuned): Work<number> {
-  const { layout, sampling } = thread.space
-  const { adapted, key } = tuned
-  if (adapted === undefined) return layout.weights
-  if (thread.resident !== key) {
-    thread.resident = 0
-    if (layout.merges) yield* mergeWeights(thread.space, adapted)
-    else thread.factors = yield* packFactors(thread.space, adapted)
-    thread.resident = key
-  }
-  return layout.merges ? sampling.adapted : layout.weights
-}
-
-/** The weights of a step: where the projections are, and which factors to add. */
-interface Installed {
-  readonly weights: number
-  readonly factors: ReadonlyMap<Projection, PackedFactors> | undefined
-}
-
-const apply = (
-  space: Space,
-  installed: Installed,
-  projection: Projection,
-  source: number,
-  target: number,
-  rows: number,
-  accumulate: 0 | 1
-): void => {
-  const { kernels, sampling: { z } } = space
-  project(space, installed.weights, projection, source, target, rows, accumulate)
-  const factors = installed.factors?.get(projection)
-  if (factors === undefined) return
-  const { a, b, rank, stacked } = factors
-  const { inputs, outputs } = projection
-  kernels.gemm(source, inputs, 1, a, inputs * 8, z, stacked, rows, stacked, inputs, 0)
-  for (const [index, part] of b.entries()) {
-    const from = z + index * ceil8(rank)
-    kernels.gemm(from, stacked, 1, part.at, rank * 8, target + part.shift, outputs, rows, part.outputs, rank, 1)
-  }
-}
-
-// A pause after so many multiplications: a millisecond or less.
-const pauseAfter = 8e6
 
 /** Rows through all blocks; `attendRows` attends for one layer. Leaves the rows, normalized, in `normed`. */
 function* readRows(
@@ -176,27 +48,16 @@ function* readRows(
   const { model: { activation, hidden, normEpsilon, width } } = architecture
   const { attended, normed, product, qkv, stream, up } = sampling
   const rows = tokens.length
-  let work = 0
-  const done = function*(projection: Projection): Work<void> {
-    work += rows * projection.inputs * projection.outputs
-    if (work < pauseAfter) return
-    work = 0
-    yield
-  }
   embed(space, tokens, stream)
   for (const [layer, block] of architecture.blocks.entries()) {
     kernels.normalize(stream, normed, layout.weights + block.inputNorm, width, rows, normEpsilon)
-    apply(space, installed, block.qkv, normed, qkv, rows, 0)
-    yield* done(block.qkv)
+    yield* project(space, installed, block.qkv, normed, qkv, rows, 0)
     yield* attendRows(layer)
-    apply(space, installed, block.out, attended, stream, rows, 1)
-    yield* done(block.out)
+    yield* project(space, installed, block.out, attended, stream, rows, 1)
     kernels.normalize(stream, normed, layout.weights + block.postNorm, width, rows, normEpsilon)
-    apply(space, installed, block.up, normed, up, rows, 0)
-    yield* done(block.up)
+    yield* project(space, installed, block.up, normed, up, rows, 0)
     kernels[activation](up, product, hidden, rows)
-    apply(space, installed, block.down, product, stream, rows, 1)
-    yield* done(block.down)
+    yield* project(space, installed, block.down, product, stream, rows, 1)
   }
   kernels.normalize(stream, normed, layout.weights + architecture.finalNorm, width, rows, normEpsilon)
 }
@@ -309,7 +170,7 @@ function* eachDistribution(
   const { logits, normed } = sampling
   for (let start = from; start < to; start += layout.logitRows) {
     const rows = Math.min(layout.logitRows, to - start)
-    apply(space, installed, unembed, normed + start * width, logits, rows, 0)
+    yield* project(space, installed, unembed, normed + start * width, logits, rows, 0)
     finishLogits(space, logits, tokens, start, rows)
     yield
     for (let row = 0; row < rows; row++) {
@@ -478,8 +339,15 @@ export interface SampleRun {
 }
 
 /** A request in progress. @internal */
-export const makeSampleRun = (thread: SamplingThread, tuned: Tuned, query: Query, seed: number): SampleRun => {
-  const { cache, space } = thread
+export const makeSampleRun = (
+  thread: SamplingThread,
+  adapted: Adapted | undefined,
+  query: Query,
+  seed: number
+): SampleRun => {
+  const { cache, installer, space } = thread
+  // the frozen weights have the number 0
+  const key = adapted?.key ?? 0
   const { prompt, samples } = query
   const { length } = prompt
   const scores = makeScores(query, seed)
@@ -545,15 +413,12 @@ export const makeSampleRun = (thread: SamplingThread, tuned: Tuned, query: Query
     *turn(tokens) {
       region ??= cache.allocate(single ? length + query.maxTokens : length)
       if (region === undefined) return "no room"
-      const installed: Installed = {
-        weights: yield* install(thread, tuned),
-        factors: tuned.adapted === undefined || space.layout.merges ? undefined : thread.factors
-      }
+      const installed = yield* installer.install(adapted)
       if (next === undefined) {
-        if (read === 0) read = cache.reuse(tuned.key, prompt, region, Math.min(scores.first, length - 1))
+        if (read === 0) read = cache.reuse(key, prompt, region, Math.min(scores.first, length - 1))
         yield* readPiece(installed, region)
         if (next === undefined) return "more"
-        cache.share(tuned.key, region, prompt, length)
+        cache.share(key, region, prompt, length)
         healthy = !Number.isNaN(at(next, 0))
         if (!healthy || query.maxTokens === 0) {
           waiting = []
@@ -593,7 +458,7 @@ export const makeSampleRun = (thread: SamplingThread, tuned: Tuned, query: Query
         const [only] = completions
         if (single && only !== undefined && only.tokens.length > 1) {
           const seen = Int32Array.from([...prompt, ...only.tokens.slice(0, -1)])
-          cache.share(tuned.key, region, seen, seen.length)
+          cache.share(key, region, seen, seen.length)
         }
         cache.release(region)
       }

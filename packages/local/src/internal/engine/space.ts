@@ -3,7 +3,8 @@
  * sampling and the keys and values of sequences being continued. It is laid out once, so that nothing moves while work
  * is in progress; pages that are never written to cost nothing.
  */
-import type { Architecture } from "./architecture.js"
+import type { Architecture, Ways } from "./architecture.js"
+import { packedSize } from "./architecture.js"
 import type { Kernels } from "./kernels.js"
 import { ceil8 } from "./numbers.js"
 
@@ -26,20 +27,17 @@ export interface Saved {
   readonly rotatedRow: number
   readonly attended: number
   readonly up: number
-  /** What the factors A made of the inputs of each projection. */
-  readonly zQkv: number
-  readonly zOut: number
-  readonly zUp: number
-  readonly zDown: number
 }
 
 /** @internal */
 export interface TrainingSpace {
   /** The residual stream before each block, and after the last. */
   readonly streams: ReadonlyArray<number>
-  /** One per block, or the same for all when blocks are computed again on the way back. */
+  /** One per block, with room for `keptTokens` rows. */
   readonly saved: ReadonlyArray<Saved>
-  readonly recompute: boolean
+  readonly keptTokens: number
+  /** For more rows than that: one for all blocks, which are computed again on the way back. */
+  readonly shared: Saved
   readonly normed: number
   readonly product: number
   readonly dStream: number
@@ -57,16 +55,17 @@ export interface TrainingSpace {
   readonly scores: number
   readonly dScores: number
   readonly logits: number
+  /** Weights with an adapter multiplied in; empty where those are too large. */
+  readonly adapted: number
   readonly lora: {
     readonly a: number
     readonly b: number
-    readonly aPacked: number
     readonly bPacked: number
+    /** Packed factors: of all projections where they are multiplied in, else of one block at a time. */
+    readonly factors: number
+    readonly factorFloats: number
     readonly gradientA: number
     readonly gradientB: number
-    /** The factors of the unembedding forwards, which are needed while those of its way back are in place. */
-    readonly unembedA: number
-    readonly unembedB: number
     readonly z: number
     readonly dz: number
   }
@@ -118,17 +117,22 @@ export interface LayoutOptions {
   readonly activationBytes: number
   /** Tokens of one part of a pass. */
   readonly partTokens: number
+  /** Weights of up to so many floats are multiplied with adapters. Defaults to 16 MiB, which take a few milliseconds. */
+  readonly mergedFloats?: number | undefined
 }
 
 /** @internal */
 export const defaultLayout = { activationBytes: 512 * 2 ** 20, partTokens: 512 } as const
 
-// Weights of up to 16 MiB are multiplied with an adapter in a few milliseconds.
-const mergeLimit = 4 * 2 ** 20
+const mergedFloats = 4 * 2 ** 20
 
 // Contexts of full length that one thread can continue at once, where memory allows.
 const cachedContexts = 8
 const cacheBytes = 256 * 2 ** 20
+
+const projectionsPerBlock = 4
+
+const sum = (sizes: ReadonlyArray<number>): number => sizes.reduce((total, size) => total + size, 0)
 
 /** @internal */
 export const makeLayout = (architecture: Architecture, options: LayoutOptions): Layout => {
@@ -141,11 +145,12 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
     size += (floats + 15) & ~15
     return offset
   }
-  const rows = (columns: number): number => region(Math.max(capacity, options.partTokens) * columns)
+  const most = Math.max(capacity, options.partTokens)
+  const rows = (columns: number): number => region(most * columns)
   const qkvRow = queryWidth + 2 * keyWidth
   const upRow = blocks[0]?.up.outputs ?? hidden
   const maxRank = projectionSize > 200e6 ? 64 : 128
-  const merges = projectionSize <= mergeLimit
+  const merges = projectionSize <= (options.mergedFloats ?? mergedFloats)
   const widestIn = Math.max(width, queryWidth, hidden)
   const widestOut = Math.max(qkvRow, upRow, logits, width)
   const logitRows = Math.max(8, Math.min(sliceRows, Math.floor(2 ** 20 / logits) & ~7))
@@ -155,36 +160,36 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
   const cacheTokens = contexts * perContext + cachedContexts * 64
   const rotatedRow = model.queryKeyNorms ? queryWidth + keyWidth : qkvRow
   const keptPerToken = layers * (width + qkvRow + (model.queryKeyNorms ? rotatedRow : 0) + queryWidth + upRow) * 4
-  const recompute = keptPerToken * Math.max(capacity, options.partTokens) > options.activationBytes
+  const keptTokens = Math.min(most, Math.floor(options.activationBytes / keptPerToken))
 
   const weights = region(architecture.size)
   const cosine = region(capacity * headSize / 2)
   const sine = region(capacity * headSize / 2)
   const prior = region(model.family === "local" ? vocabularySize * vocabularySize : 0)
 
-  const savedBlock = (): Saved => {
-    const qkv = rows(qkvRow)
+  const packedSizes = (ways: Ways) =>
+    architecture.projections.map((projection) => packedSize(projection, maxRank, ways))
+  const trained = packedSizes("both")
+  const factorFloats = merges ? sum(trained) : Math.max(sum(trained.slice(0, projectionsPerBlock)), ...trained)
+  const savedBlock = (tokens: number): Saved => {
+    const qkv = region(tokens * qkvRow)
     return {
-      middle: rows(width),
+      middle: region(tokens * width),
       qkv,
-      rotated: model.queryKeyNorms ? rows(rotatedRow) : qkv,
+      rotated: model.queryKeyNorms ? region(tokens * rotatedRow) : qkv,
       rotatedRow,
-      attended: rows(queryWidth),
-      up: rows(upRow),
-      zQkv: rows(3 * maxRank),
-      zOut: rows(maxRank),
-      zUp: rows(2 * maxRank),
-      zDown: rows(maxRank)
+      attended: region(tokens * queryWidth),
+      up: region(tokens * upRow)
     }
   }
   const training = (): TrainingSpace => {
-    const shared = recompute ? savedBlock() : undefined
     const head = (): number => region(ceil8(capacity) * headSize)
     const block = (): number => region(blockRows * ceil8(capacity))
     return {
       streams: Array.from({ length: layers + 1 }, () => rows(width)),
-      saved: blocks.map(() => shared ?? savedBlock()),
-      recompute,
+      saved: blocks.map(() => savedBlock(keptTokens)),
+      keptTokens,
+      shared: savedBlock(keptTokens < most ? most : 0),
       normed: rows(width),
       product: rows(hidden),
       dStream: rows(width),
@@ -192,7 +197,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
       dProduct: rows(hidden),
       dQkv: rows(qkvRow),
       dUp: rows(upRow),
-      packed: region(sliceRows * Math.max(widestIn, 3 * maxRank)),
+      packed: region(sliceRows * Math.max(widestIn, maxRank)),
       turned: region(blockOutputs * widestIn),
       keys: head(),
       keyRows: head(),
@@ -202,24 +207,20 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
       scores: block(),
       dScores: block(),
       logits: region(logitRows * logits),
+      adapted: region(merges ? projectionSize : 0),
       lora: {
         a: region(3 * maxRank * widestIn),
         b: region(maxRank * widestOut),
-        aPacked: region(3 * maxRank * widestIn),
-        bPacked: region(maxRank * widestOut),
+        bPacked: region(merges ? maxRank * widestOut : 0),
+        factors: region(factorFloats),
+        factorFloats,
         gradientA: region(3 * maxRank * widestIn),
         gradientB: region(maxRank * widestOut),
-        unembedA: region(maxRank * width),
-        unembedB: region(maxRank * logits),
-        z: region(sliceRows * maxRank),
+        z: region(sliceRows * 3 * maxRank),
         dz: region(sliceRows * 3 * maxRank)
       }
     }
   }
-  const factorFloats = architecture.projections.reduce(
-    (sum, { inputs, outputs, parts }) => sum + parts.length * maxRank * inputs + maxRank * outputs,
-    0
-  )
   const sampling = (): SamplingSpace => ({
     stream: region(sliceRows * width),
     normed: region(sliceRows * Math.max(width, queryWidth)),
@@ -230,7 +231,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
     z: region(sliceRows * 3 * maxRank),
     scores: region(Math.max(blockRows, architecture.group) * ceil8(capacity + 8)),
     logits: region(logitRows * logits),
-    adapted: region(merges ? projectionSize : factorFloats),
+    adapted: region(merges ? projectionSize : sum(packedSizes("forward"))),
     a: region(3 * maxRank * widestIn),
     b: region(maxRank * widestOut),
     bPacked: region(merges ? maxRank * widestOut : 0),

@@ -13,35 +13,35 @@ import type { LoraSettings } from "./architecture.js"
 import { makeLora } from "./architecture.js"
 import type { Core } from "./core.js"
 import { makeTurns } from "./core.js"
+import type { Adapted } from "./factors.js"
+import { makeTrainingInstaller } from "./factors.js"
 import type { ExampleResult } from "./pass.js"
 import { pass } from "./pass.js"
 import type { Example, Query, Task } from "./requests.js"
 import { makeSampleRun, makeSamplingThread } from "./sampling.js"
-import type { TokenBytes, Tuned } from "./sampling.js"
+import type { TokenBytes } from "./sampling.js"
 import type { Space } from "./space.js"
-import type { Adapted } from "./transformer.js"
 
-/** A part of a batch. All of it can be sent to another thread. @internal */
-export interface PassJob {
-  readonly lora: LoraSettings
-  readonly values: Float32Array
-  readonly task: Pick<Task, "config" | "forwardOnly" | "loss">
-  readonly examples: ReadonlyArray<Example>
-  /** Added to; empty when only the forward pass is asked for. */
-  readonly gradient: Float32Array
-}
-
-/** Weights to sample from: an adapter's under a number of their own. @internal */
-export interface TunedJob {
+/** An adapter's factors; `key` stands for these values and no others, so that a thread knows what it has in place. @internal */
+export interface AdapterJob {
   readonly key: number
   readonly lora: LoraSettings
   readonly values: Float32Array
 }
 
+/** A part of a batch. All of it can be sent to another thread. @internal */
+export interface PassJob {
+  readonly adapter: AdapterJob
+  readonly task: Pick<Task, "config" | "forwardOnly" | "loss">
+  readonly examples: ReadonlyArray<Example>
+  /** Written to, all of it; empty when only the forward pass is asked for. */
+  readonly gradient: Float32Array
+}
+
 /** @internal */
 export interface SampleJob {
   /** Absent: the frozen weights. */
-  readonly tuned: TunedJob | undefined
+  readonly adapter: AdapterJob | undefined
   readonly query: Query
   readonly seed: number
   /** Whether tokens are wanted while they are drawn. */
@@ -56,13 +56,13 @@ export type SampleEvent =
   | { readonly _tag: "Drawn"; readonly slices: ReadonlyArray<Slice> }
   | { readonly _tag: "Done"; readonly result: Result }
 
-/** @internal */
-export interface ModelThread {
+/** A model on a thread; `E` is how the way to the thread can fail. @internal */
+export interface ModelThread<out E = never> {
   /** Undefined when the numbers are no longer finite. */
-  readonly pass: (job: PassJob) => Effect.Effect<ReadonlyArray<ExampleResult> | undefined>
-  readonly sample: (job: SampleJob) => Stream.Stream<SampleEvent>
+  readonly pass: (job: PassJob) => Effect.Effect<ReadonlyArray<ExampleResult> | undefined, E>
+  readonly sample: (job: SampleJob) => Stream.Stream<SampleEvent, E>
   /** Prompt tokens that did not have to be read again. */
-  readonly reused: Effect.Effect<number>
+  readonly reused: Effect.Effect<number, E>
 }
 
 // Tokens per turn: enough to be worth bringing the weights into place, few enough that others wait only milliseconds.
@@ -76,6 +76,7 @@ export const makeModelThread = (core: Core, space: Space, tokenBytes: TokenBytes
   const { architecture } = space
   const training = makeTurns()
   const sampling = makeTurns()
+  const installer = makeTrainingInstaller(space)
   const samples = makeSamplingThread(space, tokenBytes)
   let roomier = Deferred.unsafeMake<void>(FiberId.none)
   const released = Effect.suspend(() => {
@@ -84,19 +85,19 @@ export const makeModelThread = (core: Core, space: Space, tokenBytes: TokenBytes
     return Deferred.succeed(before, undefined)
   })
   // the layout of an adapter is looked up for every part and sample
-  const adaptedOf = ({ lora, values }: { readonly lora: LoraSettings; readonly values: Float32Array }): Adapted => ({
+  const adaptedOf = ({ key, lora, values }: AdapterJob): Adapted => ({
+    key,
     lora: makeLora(architecture, lora),
     values
   })
   return {
-    pass: (job) => training.take(core.drive(() => pass(space, adaptedOf(job), job.task, job.examples, job.gradient))),
+    pass: ({ adapter, examples, gradient, task }) =>
+      training.take(core.drive(() => pass(space, installer, adaptedOf(adapter), task, examples, gradient))),
     sample: (job) =>
       Stream.unwrapScoped(Effect.gen(function*() {
-        const tuned: Tuned = job.tuned === undefined
-          ? { key: 0, adapted: undefined }
-          : { key: job.tuned.key, adapted: adaptedOf(job.tuned) }
+        const adapted = job.adapter === undefined ? undefined : adaptedOf(job.adapter)
         const run = yield* Effect.acquireRelease(
-          Effect.sync(() => makeSampleRun(samples, tuned, job.query, job.seed)),
+          Effect.sync(() => makeSampleRun(samples, adapted, job.query, job.seed)),
           (run) => Effect.zipRight(Effect.sync(run.release), released)
         )
         const turn: Effect.Effect<"more" | "done"> = Effect.suspend(() => {

@@ -2,11 +2,13 @@
  * The model itself: the blocks forwards over a packed batch, and backwards from the gradient of their result to that of
  * an adapter's factors. Both are generators that pause every few hundred microseconds of work.
  */
-import type { Architecture, Block, Factors, Lora, Part, Projection } from "./architecture.js"
+import type { Architecture, Block, Lora, Projection } from "./architecture.js"
 import { attend, attendBackward } from "./attention.js"
-import { add, at, ceil8, intAt } from "./numbers.js"
+import type { Adapted, Installed } from "./factors.js"
+import { adaptedParts, makeFactorGradients, project, projectBack } from "./factors.js"
+import { at, intAt } from "./numbers.js"
 import type { Saved, Space, TrainingSpace, Work } from "./space.js"
-import { blockOutputs, sliceRows } from "./space.js"
+import { sliceRows } from "./space.js"
 
 /** A sequence of a batch. @internal */
 export interface Sequence {
@@ -30,38 +32,6 @@ export const makeBatch = (inputs: ReadonlyArray<Int32Array>): Batch => {
     return { start: start - input.length, length: input.length }
   })
   return { tokens, sequences }
-}
-
-/** An adapter's factors. @internal */
-export interface Adapted {
-  readonly lora: Lora
-  readonly values: Float32Array
-}
-
-/** `target` = or += `source` · weights, for `rows` rows; `weights` is where the projections of a model begin. @internal */
-export const project = (
-  space: Space,
-  weights: number,
-  projection: Projection,
-  source: number,
-  target: number,
-  rows: number,
-  accumulate: 0 | 1
-): void => {
-  const { inputs, offset, outputs } = projection
-  space.kernels.gemm(
-    source,
-    inputs,
-    1,
-    weights + offset,
-    inputs * 8,
-    target,
-    outputs,
-    rows,
-    outputs,
-    inputs,
-    accumulate
-  )
 }
 
 /** Copies the embeddings of tokens into rows. @internal */
@@ -101,99 +71,31 @@ export const place = (space: Space, block: Block, source: number, target: number
   kernels.rotate(target, layout.cosine + angles, layout.sine + angles, heads + keyValueHeads, half, 1)
 }
 
-/** The factors of a projection that are trained, in the order of its parts. @internal */
-export const adaptedParts = (lora: Lora, projection: Projection): ReadonlyArray<Factors> =>
-  projection.parts.flatMap((part: Part) => {
-    const factors = lora.factors.get(part)
-    return factors === undefined ? [] : [factors]
-  })
-
-/** Puts the factors A of a projection below each other, each filled up to a multiple of eight rows. @internal */
-export const stackA = (
-  space: Space,
-  adapted: Adapted,
-  parts: ReadonlyArray<Factors>,
-  inputs: number,
-  target: number
-): number => {
-  const { memory } = space
-  const { rank } = adapted.lora.settings
-  const padded = ceil8(rank)
-  parts.forEach(({ a }, index) => {
-    const to = target + index * padded * inputs
-    memory.set(adapted.values.subarray(a, a + rank * inputs), to)
-    memory.fill(0, to + rank * inputs, to + padded * inputs)
-  })
-  return parts.length * padded
-}
-
-/** The factor B of a part, multiplied by the scale. @internal */
-export const scaleB = (space: Space, adapted: Adapted, { b, part }: Factors, target: number): void => {
-  const { memory } = space
-  const { lora: { scale, settings: { rank } }, values } = adapted
-  for (let i = 0; i < part.outputs * rank; i++) memory[target + i] = scale * at(values, b + i)
-}
-
-/** `target` += what the factors make of `source`; `z` keeps what A alone makes of it. */
-function* applyFactors(
-  space: Space,
-  adapted: Adapted,
-  projection: Projection,
-  source: number,
-  z: number,
-  target: number,
-  count: number
-): Work<void> {
-  const { kernels, training: { lora: scratch } } = space
-  const parts = adaptedParts(adapted.lora, projection)
-  if (parts.length === 0) return
-  const { inputs, outputs } = projection
-  const { rank } = adapted.lora.settings
-  const stacked = stackA(space, adapted, parts, inputs, scratch.a)
-  kernels.pack(scratch.a, 1, inputs, inputs, stacked, scratch.aPacked)
-  yield
-  for (let from = 0; from < count; from += sliceRows) {
-    const rows = Math.min(sliceRows, count - from)
-    const [x, to] = [source + from * inputs, z + from * stacked]
-    kernels.gemm(x, inputs, 1, scratch.aPacked, inputs * 8, to, stacked, rows, stacked, inputs, 0)
-    yield
-  }
-  for (const [index, factors] of parts.entries()) {
-    const { outputs: wide, shift } = factors.part
-    scaleB(space, adapted, factors, scratch.b)
-    kernels.pack(scratch.b, 1, rank, rank, wide, scratch.bPacked)
-    yield
-    const from = z + index * ceil8(rank)
-    for (let row = 0; row < count; row += sliceRows) {
-      const rows = Math.min(sliceRows, count - row)
-      const to = target + row * outputs + shift
-      kernels.gemm(
-        from + row * stacked,
-        stacked,
-        1,
-        scratch.bPacked,
-        rank * 8,
-        to,
-        outputs,
-        rows,
-        ceil8(wide),
-        rank,
-        1
-      )
-      yield
-    }
-  }
-}
-
 const activate = (space: Space, source: number, target: number, rows: number): void => {
   const { architecture: { model: { activation, hidden } }, kernels } = space
   kernels[activation](source, target, hidden, rows)
 }
 
-/** One block for all rows of a batch: reads its stream, writes the next one. */
+/** Calls `body` for the rows of a batch, a slice at a time. */
+function* eachSlice(count: number, body: (from: number, rows: number) => Work<void> | void): Work<void> {
+  for (let from = 0; from < count; from += sliceRows) {
+    const work = body(from, Math.min(sliceRows, count - from))
+    if (work !== undefined) yield* work
+    yield
+  }
+}
+
+/** Whether a batch is too large for everything to be kept until the way back. */
+const recomputes = ({ keptTokens }: TrainingSpace, { tokens }: Batch): boolean => tokens.length > keptTokens
+
+/** What a block keeps of a batch. */
+const savedOf = (training: TrainingSpace, batch: Batch, layer: number): Saved | undefined =>
+  recomputes(training, batch) ? training.shared : training.saved[layer]
+
+/** One block for all rows of a batch: reads its stream, writes the next one unless only what is saved is needed. */
 function* blockForward(
   space: Space,
-  adapted: Adapted,
+  installed: Installed,
   batch: Batch,
   positions: Int32Array,
   layer: number,
@@ -201,70 +103,40 @@ function* blockForward(
 ): Work<void> {
   const { architecture, kernels, layout: { weights }, memory, training } = space
   const block = architecture.blocks[layer]
-  const saved = training.saved[layer]
+  const saved = savedOf(training, batch, layer)
   const [stream, next] = [training.streams[layer], training.streams[layer + 1]]
   if (block === undefined || saved === undefined || stream === undefined || next === undefined) return
-  const { model: { hidden, normEpsilon, width }, queryWidth } = architecture
+  const { model: { hidden, normEpsilon, width } } = architecture
   const count = batch.tokens.length
-  const slices = function*(body: (from: number, rows: number) => void): Work<void> {
-    for (let from = 0; from < count; from += sliceRows) {
-      body(from, Math.min(sliceRows, count - from))
-      yield
-    }
-  }
   const { normed, product } = training
-  yield* slices((from, rows) => {
-    kernels.normalize(
-      stream + from * width,
-      normed + from * width,
-      weights + block.inputNorm,
-      width,
-      rows,
-      normEpsilon
-    )
-    project(space, weights, block.qkv, normed + from * width, saved.qkv + from * block.qkv.outputs, rows, 0)
-  })
-  yield* applyFactors(space, adapted, block.qkv, normed, saved.zQkv, saved.qkv, count)
-  yield* slices((from, rows) => {
+  const normalize = (source: number, gain: number, from: number, rows: number): void =>
+    kernels.normalize(source + from * width, normed + from * width, weights + gain, width, rows, normEpsilon)
+  /** Rows of one buffer through a projection into another; for all rows the distance is the projection's own. */
+  const through = (projection: Projection, source: number, target: number, from: number, rows: number, adds: 0 | 1) => {
+    const { inputs, outputs } = projection
+    return project(space, installed, projection, source + from * inputs, target + from * outputs, rows, adds)
+  }
+  const copyRows = (source: number, target: number, from: number, rows: number) =>
+    memory.copyWithin(target + from * width, source + from * width, source + (from + rows) * width)
+  yield* eachSlice(count, function*(from, rows) {
+    normalize(stream, block.inputNorm, from, rows)
+    yield* through(block.qkv, normed, saved.qkv, from, rows, 0)
     for (let row = from; row < from + rows; row++) {
       const [source, target] = [saved.qkv + row * block.qkv.outputs, saved.rotated + row * saved.rotatedRow]
       place(space, block, source, target, intAt(positions, row))
     }
   })
   for (const sequence of batch.sequences) yield* attend(space, saved, sequence)
-  yield* slices((from, rows) => {
-    memory.copyWithin(saved.middle + from * width, stream + from * width, stream + (from + rows) * width)
-    project(space, weights, block.out, saved.attended + from * queryWidth, saved.middle + from * width, rows, 1)
-  })
-  yield* applyFactors(space, adapted, block.out, saved.attended, saved.zOut, saved.middle, count)
-  yield* slices((from, rows) => {
-    kernels.normalize(
-      saved.middle + from * width,
-      normed + from * width,
-      weights + block.postNorm,
-      width,
-      rows,
-      normEpsilon
-    )
-    project(space, weights, block.up, normed + from * width, saved.up + from * block.up.outputs, rows, 0)
-  })
-  yield* applyFactors(space, adapted, block.up, normed, saved.zUp, saved.up, count)
-  yield* slices((from, rows) => {
-    activate(space, saved.up + from * block.up.outputs, product + from * hidden, rows)
+  yield* eachSlice(count, function*(from, rows) {
+    copyRows(stream, saved.middle, from, rows)
+    yield* through(block.out, saved.attended, saved.middle, from, rows, 1)
+    normalize(saved.middle, block.postNorm, from, rows)
+    yield* through(block.up, normed, saved.up, from, rows, 0)
     if (needed === "saved") return
-    memory.copyWithin(next + from * width, saved.middle + from * width, saved.middle + (from + rows) * width)
-    project(space, weights, block.down, product + from * hidden, next + from * width, rows, 1)
+    activate(space, saved.up + from * block.up.outputs, product + from * hidden, rows)
+    copyRows(saved.middle, next, from, rows)
+    yield* through(block.down, product, next, from, rows, 1)
   })
-  // computed again, the stream after the block is known; only what B needs is missing
-  yield* applyFactors(
-    space,
-    adapted,
-    block.down,
-    product,
-    saved.zDown,
-    needed === "all" ? next : training.dNormed,
-    count
-  )
 }
 
 /** The position of every row within its sequence. */
@@ -275,164 +147,32 @@ const positionsOf = (batch: Batch): Int32Array => {
 }
 
 /** Fills the stream after the last block. @internal */
-export function* forward(space: Space, adapted: Adapted, batch: Batch): Work<void> {
+export function* forward(space: Space, installed: Installed, batch: Batch): Work<void> {
   const { architecture: { blocks }, training } = space
   const positions = positionsOf(batch)
   embed(space, batch.tokens, training.streams[0] ?? 0)
-  for (const layer of blocks.keys()) yield* blockForward(space, adapted, batch, positions, layer, "all")
-}
-
-/** `target` = or += `source` · weightsᵀ. @internal */
-export const projectBack = (
-  space: Space,
-  projection: Projection,
-  source: number,
-  target: number,
-  rows: number,
-  accumulate: 0 | 1
-): void => {
-  const { kernels, layout: { weights }, training: { turned } } = space
-  const { inputs, offset, outputs } = projection
-  for (let from = 0; from < outputs; from += blockOutputs) {
-    const block = Math.min(blockOutputs, outputs - from)
-    kernels.turn(weights + offset + from * inputs, inputs, turned, block, block * 8)
-    kernels.gemm(
-      source + from,
-      outputs,
-      1,
-      turned,
-      block * 8,
-      target,
-      inputs,
-      rows,
-      inputs,
-      block,
-      from > 0 ? 1 : accumulate
-    )
-  }
-}
-
-/**
- * Adds the gradient of a projection's factors to `gradient`, and what flows through them to the gradient of the
- * projection's input. `begin`, `slice` and `end` let a caller walk over the rows piece by piece.
- *
- * @internal
- */
-export const makeFactorGradients = (
-  space: Space,
-  adapted: Adapted,
-  projection: Projection,
-  gradient: Float32Array
-): {
-  readonly begin: () => void
-  /** Rows of the input, of Z, of the gradient of the output, and of that of the input, which is added to. */
-  readonly slice: (x: number, z: number, dOutput: number, dInput: number | undefined, rows: number) => void
-  readonly end: () => void
-} | undefined => {
-  const { kernels, memory, training: { lora: scratch, packed } } = space
-  const parts = adaptedParts(adapted.lora, projection)
-  if (parts.length === 0) return undefined
-  const { inputs, outputs } = projection
-  const { rank } = adapted.lora.settings
-  const { scale } = adapted.lora
-  const padded = ceil8(rank)
-  const stacked = parts.length * padded
-  let first = true
-  // B of each part packed by rows of its outputs; gradients of all parts below each other
-  const bAt = (shift: number): number => shift * padded
-  return {
-    begin: () => {
-      first = true
-      stackA(space, adapted, parts, inputs, scratch.a)
-      kernels.pack(scratch.a, inputs, 1, stacked, inputs, scratch.aPacked)
-      for (const factors of parts) {
-        scaleB(space, adapted, factors, scratch.b)
-        kernels.pack(scratch.b, rank, 1, factors.part.outputs, rank, scratch.bPacked + bAt(factors.part.shift))
-      }
-    },
-    slice: (x, z, dOutput, dInput, rows) => {
-      const accumulate = first ? 0 : 1
-      first = false
-      for (const [index, { part }] of parts.entries()) {
-        const dy = dOutput + part.shift
-        const b = scratch.bPacked + bAt(part.shift)
-        // dZ = dY · sB
-        kernels.gemm(
-          dy,
-          outputs,
-          1,
-          b,
-          part.outputs * 8,
-          scratch.dz + index * padded,
-          stacked,
-          rows,
-          padded,
-          part.outputs,
-          0
-        )
-        // dB = dYᵀ · Z
-        kernels.pack(z + index * padded, stacked, 1, rows, padded, packed)
-        const target = scratch.gradientB + bAt(part.shift)
-        kernels.gemm(dy, 1, outputs, packed, rows * 8, target, padded, part.outputs, padded, rows, accumulate)
-      }
-      // dA = dZᵀ · X
-      kernels.pack(x, inputs, 1, rows, inputs, packed)
-      kernels.gemm(
-        scratch.dz,
-        1,
-        stacked,
-        packed,
-        rows * 8,
-        scratch.gradientA,
-        inputs,
-        stacked,
-        inputs,
-        rows,
-        accumulate
-      )
-      if (dInput === undefined) return
-      kernels.gemm(scratch.dz, stacked, 1, scratch.aPacked, stacked * 8, dInput, inputs, rows, inputs, stacked, 1)
-    },
-    end: () => {
-      for (const [index, { a, b, part }] of parts.entries()) {
-        const fromA = scratch.gradientA + index * padded * inputs
-        for (let i = 0; i < rank * inputs; i++) add(gradient, a + i, at(memory, fromA + i))
-        const fromB = scratch.gradientB + bAt(part.shift)
-        for (let i = 0; i < part.outputs; i++) {
-          for (let j = 0; j < rank; j++) add(gradient, b + i * rank + j, scale * at(memory, fromB + i * padded + j))
-        }
-      }
-    }
-  }
+  for (const layer of blocks.keys()) yield* blockForward(space, installed, batch, positions, layer, "all")
 }
 
 /** The gradient of a projection's factors and of its input, for all rows. */
 function* projectionBackward(
   space: Space,
+  installed: Installed,
   adapted: Adapted,
   projection: Projection,
   gradient: Float32Array,
-  rowsAt: { readonly x: number; readonly z: number; readonly dOutput: number; readonly dInput: number | undefined },
+  rowsAt: { readonly x: number; readonly dOutput: number; readonly dInput: number | undefined },
   count: number
 ): Work<void> {
-  const { dInput, dOutput, x, z } = rowsAt
-  const factors = makeFactorGradients(space, adapted, projection, gradient)
-  const stacked = adaptedParts(adapted.lora, projection).length * ceil8(adapted.lora.settings.rank)
-  factors?.begin()
-  yield
-  for (let from = 0; from < count; from += sliceRows) {
-    const rows = Math.min(sliceRows, count - from)
+  const { dInput, dOutput, x } = rowsAt
+  const factors = makeFactorGradients(space, installed, adapted, projection, gradient)
+  yield* eachSlice(count, function*(from, rows) {
     const dy = dOutput + from * projection.outputs
     const dx = dInput === undefined ? undefined : dInput + from * projection.inputs
-    if (dx !== undefined) {
-      projectBack(space, projection, dy, dx, rows, 0)
-      yield
-    }
-    factors?.slice(x + from * projection.inputs, z + from * stacked, dy, dx, rows)
-    yield
-  }
+    if (dx !== undefined) yield* projectBack(space, installed, projection, dy, dx, rows)
+    factors?.slice(x + from * projection.inputs, dy, dx, rows)
+  })
   factors?.end()
-  yield
 }
 
 const lastTrained = (architecture: Architecture, lora: Lora): number => {
@@ -498,34 +238,30 @@ const unplace = (space: Space, block: Block, saved: Saved, row: number, position
 }
 
 /** Runs backwards from the gradient of the last stream in `dStream`; uses what the last forward pass left. @internal */
-export function* backward(space: Space, adapted: Adapted, batch: Batch, gradient: Float32Array): Work<void> {
+export function* backward(
+  space: Space,
+  installed: Installed,
+  adapted: Adapted,
+  batch: Batch,
+  gradient: Float32Array
+): Work<void> {
   const { architecture, kernels, layout: { weights }, training } = space
   const { model: { activation, hidden, normEpsilon, width } } = architecture
   const { dNormed, dProduct, dQkv, dStream, dUp, normed, product } = training
   const count = batch.tokens.length
   const positions = positionsOf(batch)
-  const slices = function*(body: (from: number, rows: number) => void): Work<void> {
-    for (let from = 0; from < count; from += sliceRows) {
-      body(from, Math.min(sliceRows, count - from))
-      yield
-    }
-  }
-  const through = (
-    projection: Projection,
-    x: number,
-    z: number,
-    dOutput: number,
-    dInput: number | undefined
-  ) => projectionBackward(space, adapted, projection, gradient, { x, z, dOutput, dInput }, count)
+  const slices = (body: (from: number, rows: number) => void) => eachSlice(count, body)
+  const through = (projection: Projection, x: number, dOutput: number, dInput: number | undefined) =>
+    projectionBackward(space, installed, adapted, projection, gradient, { x, dOutput, dInput }, count)
   const lowest = lastTrained(architecture, adapted.lora)
   for (let layer = architecture.blocks.length - 1; layer >= lowest; layer--) {
     const block = architecture.blocks[layer]
-    const saved = training.saved[layer]
+    const saved = savedOf(training, batch, layer)
     const stream = training.streams[layer]
     if (block === undefined || saved === undefined || stream === undefined) return
-    if (training.recompute) yield* blockForward(space, adapted, batch, positions, layer, "saved")
+    if (recomputes(training, batch)) yield* blockForward(space, installed, batch, positions, layer, "saved")
     yield* slices((from, rows) => activate(space, saved.up + from * block.up.outputs, product + from * hidden, rows))
-    yield* through(block.down, product, saved.zDown, dStream, dProduct)
+    yield* through(block.down, product, dStream, dProduct)
     yield* slices((from, rows) => {
       kernels[activation === "swiglu" ? "swigluBackward" : "relu2Backward"](
         saved.up + from * block.up.outputs,
@@ -543,9 +279,9 @@ export function* backward(space: Space, adapted: Adapted, batch: Batch, gradient
         normEpsilon
       )
     })
-    yield* through(block.up, normed, saved.zUp, dUp, dNormed)
+    yield* through(block.up, normed, dUp, dNormed)
     yield* slices((from, rows) => intoStream(space, training, block.postNorm, saved.middle, from, rows))
-    yield* through(block.out, saved.attended, saved.zOut, dStream, dNormed)
+    yield* through(block.out, saved.attended, dStream, dNormed)
     for (const sequence of batch.sequences) yield* attendBackward(space, saved, sequence)
     yield* slices((from, rows) => {
       for (let row = from; row < from + rows; row++) unplace(space, block, saved, row, intAt(positions, row))
@@ -559,7 +295,7 @@ export function* backward(space: Space, adapted: Adapted, batch: Batch, gradient
       )
     })
     // Below the lowest trained block there are only frozen weights.
-    yield* through(block.qkv, normed, saved.zQkv, dQkv, layer === lowest ? undefined : dNormed)
+    yield* through(block.qkv, normed, dQkv, layer === lowest ? undefined : dNormed)
     if (layer === lowest) return
     yield* slices((from, rows) => intoStream(space, training, block.inputNorm, stream, from, rows))
   }

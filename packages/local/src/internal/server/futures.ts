@@ -96,6 +96,7 @@ const failed = (error: string, category: "user" | "server"): Outcome => ({ _tag:
 const outcomeOf = (error: OperationError): Outcome => {
   switch (error._tag) {
     case "StorageFailed":
+    case "ThreadLost":
       return failed(error.message, "server")
     case "HttpFailure":
       return failed(error.message, error.status < 500 ? "user" : "server")

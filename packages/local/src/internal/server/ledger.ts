@@ -38,6 +38,8 @@ export interface LedgerShape {
   readonly flush: Effect.Effect<void>
   /** The hours from `from` and before `to`. */
   readonly hours: (from: number, to: number) => ReadonlyArray<Hour>
+  /** Tokens trained on, read and sampled since the start. */
+  readonly tokens: () => number
 }
 
 /** @internal */
@@ -59,6 +61,7 @@ export const layer: Layer.Layer<Ledger, StorageFailed, Storage> = Layer.scoped(
     const codec = makeCodec(storage, Schema.Array(Usage))
     const hours = new Map<number, Map<string, Usage>>()
     const changed = new Set<number>()
+    let tokens = 0
     const keyOf = ({ count: _, ...rest }: Usage) => JSON.stringify(Object.entries(rest).sort())
 
     for (const file of yield* storage.list(directory)) {
@@ -92,6 +95,7 @@ export const layer: Layer.Layer<Ledger, StorageFailed, Storage> = Layer.scoped(
     return Ledger.of({
       charge: Effect.fnUntraced(function*(usage) {
         if (usage.count === 0) return
+        if (usage.kind !== "checkpoint") tokens += usage.count
         const start = Math.floor((yield* Clock.currentTimeMillis) / hourMillis) * hourMillis
         const hour = hours.get(start) ?? new Map<string, Usage>()
         hours.set(start, hour)
@@ -101,6 +105,7 @@ export const layer: Layer.Layer<Ledger, StorageFailed, Storage> = Layer.scoped(
         changed.add(start)
       }),
       flush,
+      tokens: () => tokens,
       hours: (from, to) =>
         Array.from(hours).filter(([start]) => start >= from && start < to).sort(([a], [b]) => a - b).map(
           ([start, usage]) => ({ start, usage: Array.from(usage.values()).sort((a, b) => b.count - a.count) })

@@ -124,6 +124,8 @@ interface Live extends Model {
 
 /** @internal */
 export interface ModelsShape {
+  /** How many are in memory. */
+  readonly count: () => number
   /** Registers a model and makes its adapter in the background. Repeating the request gives the same future. */
   readonly create: (options: {
     readonly id: string
@@ -243,6 +245,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
     }
 
     return Models.of({
+      count: () => models.size,
       create: Effect.fnUntraced(function*(options) {
         const existing = models.get(options.id)
         if (existing !== undefined) {

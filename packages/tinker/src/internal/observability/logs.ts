@@ -21,6 +21,39 @@ export const of = (module: string, fields: Readonly<Record<string, unknown>> = {
   Effect.annotateLogs({ ...fields, package: "effect-tinker", module })
 
 // -----------------------------------------------------------------------------
+// What servers say, before it is shown or logged.
+// -----------------------------------------------------------------------------
+
+/** What looks like a credential: keys of Tinker and of the Hugging Face hub, JSON web tokens, bearer headers. */
+const credentials = /\b(?:tml-|hf_)[\w-]{6,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\b(Bearer\s+)[\w.~+/-]{8,}=*/gi
+
+/** Line ends forge log lines, escapes move the cursor, and marks of direction reorder what is read. */
+const controls = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu
+
+const longest = 2_000
+
+/**
+ * A message of a server in one line: without the given secrets or anything that looks like one, without control
+ * characters, and not too long.
+ *
+ * @internal
+ */
+export const said = (text: string, secrets: ReadonlyArray<string> = []): string => {
+  const blanked = secrets.reduce((all, secret) => secret === "" ? all : all.replaceAll(secret, "<redacted>"), text)
+    .replace(credentials, (_, bearer: string | undefined) => `${bearer ?? ""}<redacted>`)
+    .replace(controls, (char) => /\s/.test(char) ? " " : "\ufffd")
+  return blanked.length > longest ? `${blanked.slice(0, longest)}…` : blanked
+}
+
+/**
+ * The same for text whose lines are kept.
+ *
+ * @internal
+ */
+export const saidLines = (text: string, secrets: ReadonlyArray<string> = []): string =>
+  text.split("\n").map((line) => said(line, secrets)).join("\n")
+
+// -----------------------------------------------------------------------------
 // HTTP traffic as log lines, if `log` (TINKER_LOG) is set: one for each response, and with `debug` one
 // for each request and each failure as well. Headers and bodies are never among it.
 // -----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import type * as TinkerTransport from "../../TinkerTransport.js"
 import * as Api from "../../wire/Api.js"
 import { parseJson } from "../../wire/Endpoint.js"
 import * as Future from "../../wire/Future.js"
+import { saidLines } from "../observability/logs.js"
 import * as Tracing from "../observability/tracing.js"
 import type * as Admission from "../transport/admission.js"
 import type * as ApiClient from "../transport/apiClient.js"
@@ -233,7 +234,13 @@ const waitFrom = <A>(
     const parsed = Failed(json)
     const { category, error } = Either.isRight(parsed) ? parsed.right : { category: "unknown" as const, error: "" }
     const user = category === "user"
-    const failure = new TinkerError.RequestFailed({ ...from, requestId, description: error, category, body: json })
+    const failure = new TinkerError.RequestFailed({
+      ...from,
+      requestId,
+      description: saidLines(error),
+      category,
+      body: json
+    })
     report.answer("application_error", user ? "WARNING" : "ERROR", failure, {
       error_category: category.charAt(0).toUpperCase() + category.slice(1),
       is_user_error: user
@@ -251,14 +258,16 @@ const waitFrom = <A>(
   const queued = (json: unknown, sent: number): Effect.Effect<typeof again> => {
     const parsed = TryAgain(isRecord(json) ? { ...json, type: "try_again" } : {})
     if (Either.isLeft(parsed)) return paced(sent)
-    const { queueState: state, queueStateReason: reason } = parsed.right
-    if (state === "unknown" && reason === undefined) return paced(sent)
-    const since = elapsed()
-    api.emit({ _tag: "QueueState", requestId, requestType, state, reason, elapsed: Duration.toMillis(since) })
-    return Effect.zipRight(
-      onEvent({ _tag: "Queued", requestId, requestType, state, reason, elapsed: since }),
-      Effect.suspend(() => paced(sent))
-    )
+    const { queueState: state, queueStateReason: given } = parsed.right
+    if (state === "unknown" && given === undefined) return paced(sent)
+    return Effect.flatMap(given === undefined ? Effect.succeed(given) : api.said(given), (reason) => {
+      const since = elapsed()
+      api.emit({ _tag: "QueueState", requestId, requestType, state, reason, elapsed: Duration.toMillis(since) })
+      return Effect.zipRight(
+        onEvent({ _tag: "Queued", requestId, requestType, state, reason, elapsed: since }),
+        Effect.suspend(() => paced(sent))
+      )
+    })
   }
 
   const answered = (

@@ -163,6 +163,28 @@ interface Sampling {
   readonly events: Stream.Stream<QueueState.Event>
 }
 
+/** What is asked for, by OpenTelemetry's conventions for generative models: those a backend knows how to show. */
+const generation = (options: SampleOptions, model: string | undefined, tokens: number) => {
+  const asked = {
+    "gen_ai.operation.name": "text_completion",
+    "gen_ai.provider.name": "tinker",
+    "gen_ai.request.model": model,
+    "gen_ai.request.max_tokens": options.maxTokens,
+    "gen_ai.request.temperature": options.temperature,
+    "gen_ai.request.top_k": options.topK,
+    "gen_ai.request.top_p": options.topP,
+    "gen_ai.request.seed": options.seed,
+    "gen_ai.request.choice.count": options.numSamples,
+    "gen_ai.usage.input_tokens": tokens
+  }
+  return Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== undefined))
+}
+
+const generated = (sequences: Sample.SampleResponse["sequences"]) => ({
+  "gen_ai.usage.output_tokens": sequences.reduce((sum, { tokens }) => sum + tokens.length, 0),
+  "gen_ai.response.finish_reasons": sequences.map(({ stopReason }) => stopReason)
+})
+
 /** @internal */
 export const make: (
   service: ServiceContext,
@@ -418,8 +440,9 @@ export const make: (
           "tinker.sampling_session_id": samplingSessionId,
           "tinker.model": model,
           "tinker.tokens": tokens,
-          "tinker.num_samples": options.numSamples ?? 1
-        }, work)
+          "tinker.num_samples": options.numSamples ?? 1,
+          ...generation(options, model, tokens)
+        }, Effect.tap(work, ({ sequences }) => Tracing.annotate(generated(sequences))))
       })
 
     return { run, events: Stream.fromPubSub(events) }

@@ -226,9 +226,9 @@ export const make: (
     }
     telemetry.sessionStarted(session)
     yield* Effect.gen(function*() {
-      if (answer.infoMessage !== undefined) yield* Effect.logInfo(answer.infoMessage)
-      if (answer.warningMessage !== undefined) yield* Effect.logWarning(answer.warningMessage)
-      if (answer.errorMessage !== undefined) yield* Effect.logError(answer.errorMessage)
+      if (answer.infoMessage !== undefined) yield* Effect.logInfo(yield* api.said(answer.infoMessage))
+      if (answer.warningMessage !== undefined) yield* Effect.logWarning(yield* api.said(answer.warningMessage))
+      if (answer.errorMessage !== undefined) yield* Effect.logError(yield* api.said(answer.errorMessage))
     }).pipe(Logs.of("ServiceClient", { sessionId: session }))
     yield* SubscriptionRef.set(health, { _tag: "Alive" })
     yield* Effect.forkIn(runHeartbeat(api, session, health), background)

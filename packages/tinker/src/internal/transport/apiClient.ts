@@ -26,7 +26,7 @@ import * as TinkerError from "../../TinkerError.js"
 import * as TinkerTransport from "../../TinkerTransport.js"
 import * as Api from "../../wire/Api.js"
 import type * as Endpoint from "../../wire/Endpoint.js"
-import { logging } from "../observability/logs.js"
+import { logging, said } from "../observability/logs.js"
 import * as Observer from "../observability/observer.js"
 import * as Tracing from "../observability/tracing.js"
 import * as ApiRequest from "./apiRequest.js"
@@ -84,6 +84,8 @@ export interface Service {
   readonly configure: (flags: Flags) => Effect.Effect<void>
   /** The token we hold, where tokens are exchanged: it carries the caller's identity. */
   readonly identityToken: Effect.Effect<Option.Option<Redacted.Redacted>, TinkerError.TinkerError>
+  /** A message of the server as it may be shown or logged: one line, without our secrets. */
+  readonly said: (text: string) => Effect.Effect<string>
   readonly tenant: Tenants.Tenant
   readonly tracing: Tracing.Tracing
   /** Listens until the scope closes. */
@@ -322,6 +324,12 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
     stream,
     again: retry.again,
     policies: retry.policies,
+    said: (text) =>
+      Effect.map(Effect.option(credentials.current), (held) =>
+        said(text, [
+          ...fixedSecrets,
+          ...Option.match(Option.flatten(held), { onNone: () => [], onSome: (key) => [Redacted.value(key)] })
+        ])),
     tenant,
     tracing,
     emit: observers.emit,

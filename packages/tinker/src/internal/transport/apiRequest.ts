@@ -59,6 +59,9 @@ const queryOf = (query: Readonly<Record<string, string>>): string => {
   return text === "" ? "" : `?${text}`
 }
 
+/** The most an endpoint may answer that gives no results of training or sampling. */
+const smallAnswer = 32 * 1024 * 1024
+
 /**
  * @internal
  */
@@ -75,6 +78,7 @@ export const prepare = (
     const stated = config.paths[endpoint.name] ?? endpoint.path
     const template = stated.startsWith("/api/v1/") ? `${config.apiPrefix}${stated.slice(7)}` : stated
     const timeout = Duration.toMillis(timeoutOf(endpoint, config))
+    const maxBytes = endpoint.large ? config.maxResponseBytes : Math.min(smallAnswer, config.maxResponseBytes)
     const fixed: Readonly<Record<string, string>> = {
       accept: endpoint.response.contentType ?? "application/json",
       "user-agent": userAgent,
@@ -132,7 +136,7 @@ export const prepare = (
           body: encoded.body,
           pool: endpoint.pool,
           timeout: limit,
-          maxBytes: config.maxResponseBytes
+          maxBytes
         }
       }
     }

@@ -136,17 +136,21 @@ const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
       return Effect.fail(Errors.fromResponse(endpoint, call.origin, response, now, scrub, config.compatibility))
     })
 
-  const succeeded = (call: Call, response: TinkerTransport.Response): Effect.Effect<TinkerTransport.Response> => {
+  const succeeded = (
+    call: Call,
+    response: TinkerTransport.Response,
+    secret: string | undefined
+  ): Effect.Effect<TinkerTransport.Response> => {
     Tenants.refill(tenant.pools[call.endpoint.endpoint.pool])
-    const note = response.headers["x-deprecation-note"]
-    return note === undefined
-      ? Effect.succeed(response)
-      : (response.headers["x-deprecation-level"]?.trim().toLowerCase() === "error"
-        ? Effect.logError(`Deprecation notice: ${note}`)
-        : Effect.logWarning(`Deprecation notice: ${note}`)).pipe(
-          Logs.of("ApiClient", { endpoint: call.endpoint.endpoint.name }),
-          Effect.as(response)
-        )
+    const given = response.headers["x-deprecation-note"]
+    if (given === undefined) return Effect.succeed(response)
+    const note = Logs.said(given, secret === undefined ? fixedSecrets : [secret, ...fixedSecrets])
+    return (response.headers["x-deprecation-level"]?.trim().toLowerCase() === "error"
+      ? Effect.logError(`Deprecation notice: ${note}`)
+      : Effect.logWarning(`Deprecation notice: ${note}`)).pipe(
+        Logs.of("ApiClient", { endpoint: call.endpoint.endpoint.name }),
+        Effect.as(response)
+      )
   }
 
   const settle = (
@@ -157,16 +161,16 @@ const makeResponses = ({ config, fixedSecrets, tenant, transport }: {
   ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
     const { status } = response
     Observer.received(call.endpoint.endpoint.name, response.body.length)
-    if (status >= 200 && status < 300) return succeeded(call, response)
+    if (status >= 200 && status < 300) return succeeded(call, response, secret)
     const { redirects } = call.endpoint.endpoint
     if (status < 300 || status >= 400 || redirects === "refuse") return fail(call, response, secret)
-    if (redirects === "return") return succeeded(call, response)
+    if (redirects === "return") return succeeded(call, response, secret)
     return Effect.flatMap(
       Effect.mapError(
         followRedirect(transport, request, response),
         (error) => Errors.fromTransport(call.origin, error)
       ),
-      (last) => last.status >= 200 && last.status < 300 ? succeeded(call, last) : fail(call, last, secret)
+      (last) => last.status >= 200 && last.status < 300 ? succeeded(call, last, secret) : fail(call, last, secret)
     )
   }
 

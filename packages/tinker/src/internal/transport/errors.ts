@@ -10,6 +10,7 @@ import type { Compatibility } from "../../TinkerConfig.js"
 import * as TinkerError from "../../TinkerError.js"
 import type { Response, ResponseHead, TransportError } from "../../TinkerTransport.js"
 import type { Plain } from "../../wire/Endpoint.js"
+import { saidLines } from "../observability/logs.js"
 
 // -----------------------------------------------------------------------------
 // From every error the transport's type allows to those an operation can really fail with. What an operation cannot fail
@@ -123,7 +124,7 @@ const conflictPasses = new Set<string>(["submit", "sample", "startup"])
 
 const maxText = 2_000
 
-const clip = (text: string): string => text.length > maxText ? `${text.slice(0, maxText)}…` : text
+const clip = (text: string): string => saidLines(text.length > maxText ? `${text.slice(0, maxText)}…` : text)
 
 /** Nesting beyond what a logger can walk without overflowing the stack. */
 const isDeep = (text: string): boolean => {

@@ -77,6 +77,14 @@ export interface Retry {
   readonly again: <A>(options: Options<A>) => Effect.Effect<A, TinkerError.TinkerError>
 }
 
+/**
+ * Milliseconds that only grow: a wall clock that is set, or goes on while the machine sleeps, would use up a budget in
+ * which nothing was tried.
+ */
+const monotonicMillis: Effect.Effect<number> = Effect.clockWith((clock) =>
+  Effect.sync(() => Number(clock.unsafeCurrentTimeNanos()) / 1e6)
+)
+
 /** Milliseconds to wait, and the state to go on with. */
 const step = (policy: RetryPolicy.Policy, state: unknown, now: number, error: TinkerError.TinkerError) =>
   Effect.map(policy.step(now, error, state), ([next, , decision]) => ({
@@ -105,20 +113,18 @@ export const make = (options: {
   )
 
   /** Whether the tenant's billing incident still allows waiting. */
-  const mayPause = (name: string, error: TinkerError.TinkerError, now: number): Effect.Effect<boolean> => {
-    const { announce, pause, since, until } = billing.blocked(now)
+  const mayPause = Effect.fnUntraced(function*(name: string, error: TinkerError.TinkerError) {
+    const { announce, pause, since, until } = billing.blocked(yield* Clock.currentTimeMillis)
     observers.emit({ _tag: "BillingPaused", endpoint: name, since, until, description: error.description })
-    return Effect.as(
-      pause && announce
-        ? Effect.logWarning(
-          `Paused by billing until ${new Date(until).toISOString()} at the latest: ${
-            error.description ?? "the server responded with 402"
-          }`
-        ).pipe(Logs.of("ApiClient", { endpoint: name, status: error.status, requestId: error.requestId }))
-        : Effect.void,
-      pause
-    )
-  }
+    if (pause && announce) {
+      yield* Effect.logWarning(
+        `Paused by billing until ${new Date(until).toISOString()} at the latest: ${
+          error.description ?? "the server responded with 402"
+        }`
+      ).pipe(Logs.of("ApiClient", { endpoint: name, status: error.status, requestId: error.requestId }))
+    }
+    return pause
+  })
 
   const logWait = (name: string, operation: RetryPolicy.Class, decision: Decision, now: number) => {
     const { delay = 0, error, failures } = decision
@@ -140,14 +146,14 @@ export const make = (options: {
 
   const again: Retry["again"] = Effect.fnUntraced(function*({ name, onDecision, run, ...given }) {
     const inForce = given.policies ?? (yield* policies)
-    const started = yield* Clock.currentTimeMillis
+    const started = yield* monotonicMillis
     const states = new Map<RetryPolicy.Class, unknown>()
     let { error } = given
     for (let attempt = 0;; attempt++) {
-      const now = yield* Clock.currentTimeMillis
+      const now = yield* monotonicMillis
       const decider = classOf(given.class, error)
       const policy = given.policy ?? inForce[decider]
-      const next = decider === "billing" && !(yield* mayPause(name, error, now))
+      const next = decider === "billing" && !(yield* mayPause(name, error))
         ? { state: undefined, delay: undefined }
         : yield* step(policy, states.has(decider) ? states.get(decider) : policy.initial, now, error)
       states.set(decider, next.state)

@@ -62,7 +62,14 @@ export const retrieveFuture: Endpoint.Endpoint<PollRequest, unknown> = Endpoint.
   "retrieveFuture",
   "POST",
   "/api/v1/retrieve_future",
-  { pool: "futures", retry: "poll", timeout: "45 seconds", request: PollJson, response: Endpoint.json(Schema.Unknown) }
+  {
+    pool: "futures",
+    retry: "poll",
+    timeout: "45 seconds",
+    large: true,
+    request: PollJson,
+    response: Endpoint.json(Schema.Unknown)
+  }
 )
 
 /**
@@ -76,6 +83,7 @@ export const retrieveFutures: Endpoint.Endpoint<Future.FuturesRetrieveRequest, F
     pool: "completions",
     retry: "poll",
     timeout: "45 seconds",
+    large: true,
     request: Future.FuturesRetrieveRequest,
     response: Endpoint.json(Future.FuturesRetrieveResponse)
   })

@@ -91,6 +91,14 @@ export const whileBelow = (counter: number, limit: Code, step: Code, ...body: Re
   ...[0x0c, 0x00, 0x0b, 0x0b]
 ]
 
+/** Runs `body`, which advances `counter`, at least once and until `counter` is no longer below `limit`. @internal */
+export const repeatBelow = (counter: number, limit: Code, ...body: ReadonlyArray<Code>): Code => [
+  ...[0x03, 0x40],
+  ...body.flat(),
+  ...less(get(counter), limit),
+  ...[0x0d, 0x00, 0x0b]
+]
+
 /** Runs `body` for counter = 0, 1, 2, ... below `limit`. @internal */
 export const times = (counter: number, limit: Code, ...body: ReadonlyArray<Code>): Code =>
   seq(set(counter, int(0)), whileBelow(counter, limit, int(1), ...body))
@@ -143,8 +151,8 @@ export const store4 = (address: Code, value: Code, offset = 0): Code => [
 const constant4 = (bytes: ReadonlyArray<number>): Code => [...simd(0x0c), ...bytes, ...bytes, ...bytes, ...bytes]
 /** The same constant in all four lanes. @internal */
 export const float4 = (value: number): Code => constant4(floatBytes(value))
-/** @internal */
-export const int4 = (value: number): Code => constant4(Array.from(new Uint8Array(new Int32Array([value]).buffer)))
+/** A constant of the module, by index: one load, instead of materializing the constant in every iteration. @internal */
+export const kept4 = (index: number): Code => [0x23, ...unsigned(index)]
 /** @internal */
 export const splat4 = unary(simd(0x13))
 /** @internal */
@@ -153,12 +161,14 @@ export const add4 = binary(simd(0xe4))
 export const subtract4 = binary(simd(0xe5))
 /** @internal */
 export const mul4 = binary(simd(0xe6))
+/** left * right + sum, rounded once where the processor can; relaxed SIMD, which not every runtime has. @internal */
+export const fused4 = (left: Code, right: Code, sum: Code): Code => [...left, ...right, ...sum, ...simd(0x105)]
 /** @internal */
 export const divide4 = binary(simd(0xe7))
-/** @internal */
-export const min4 = binary(simd(0xe8))
-/** @internal */
-export const max4 = binary(simd(0xe9))
+/** The lesser lanes as the processor has it: one instruction; where either is no number, the left one. @internal */
+export const min4 = binary(simd(0xea))
+/** The greater lanes, likewise. @internal */
+export const max4 = binary(simd(0xeb))
 /** The lanes of two vectors in any order; 0 to 3 are the left's, 4 to 7 the right's. @internal */
 export const shuffle4 = (left: Code, right: Code, lanes: readonly [number, number, number, number]): Code => [
   ...left,
@@ -166,10 +176,6 @@ export const shuffle4 = (left: Code, right: Code, lanes: readonly [number, numbe
   ...simd(0x0d),
   ...lanes.flatMap((lane) => [0, 1, 2, 3].map((byte) => lane * 4 + byte))
 ]
-/** @internal */
-export const nearest4 = unary(simd(0x6a))
-/** @internal */
-export const truncate4 = unary(simd(0xf8))
 /** @internal */
 export const addInt4 = binary(simd(0xae))
 /** @internal */
@@ -221,8 +227,17 @@ export const kernel = <Params extends Readonly<Record<string, ParameterType>>>(
   return { name, params: types, locals, result, body: seq(...toBytes, body) }
 }
 
-/** A module that imports one memory, shared between threads if asked for, and exports the kernels. @internal */
-export const assemble = (kernels: ReadonlyArray<Kernel>, shared: boolean): Uint8Array<ArrayBuffer> =>
+/**
+ * A module that imports one memory, shared between threads if asked for, and exports the kernels. `kept` are its
+ * constants, each in all four lanes.
+ *
+ * @internal
+ */
+export const assemble = (
+  kernels: ReadonlyArray<Kernel>,
+  kept: ReadonlyArray<number>,
+  shared: boolean
+): Uint8Array<ArrayBuffer> =>
   Uint8Array.from([
     ...[0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00],
     ...section(
@@ -241,6 +256,8 @@ export const assemble = (kernels: ReadonlyArray<Kernel>, shared: boolean): Uint8
       ...(shared ? [0x03, 0x01, ...unsigned(65536)] : [0x00, 0x01])
     ]]),
     ...section(3, kernels.map((_, index) => unsigned(index))),
+    // Said to change, which keeps the compiler from making them again in every loop.
+    ...section(6, kept.map((value) => [typeCodes.vector, 0x01, ...float4(value), 0x0b])),
     ...section(7, kernels.map((kernel, index) => [...name(kernel.name), 0x00, ...unsigned(index)])),
     ...section(
       10,

@@ -13,7 +13,7 @@ import {
   float4,
   get,
   int,
-  int4,
+  kept4,
   kernel,
   load4,
   max4,
@@ -21,7 +21,6 @@ import {
   min4,
   mul,
   mul4,
-  nearest4,
   seq,
   set,
   shiftInt4,
@@ -33,7 +32,6 @@ import {
   sumLanes,
   times,
   toFloat,
-  truncate4,
   whileBelow
 } from "./assembler.js"
 import type { Code, Kernel } from "./assembler.js"
@@ -51,6 +49,17 @@ const terms = [1, 2, 3, 4, 5, 6, 7].reduce<ReadonlyArray<number>>(
   [1]
 )
 
+// Adding it leaves a number rounded to an integer, and that integer in the lowest bits.
+const rounder = 1.5 * 2 ** 23
+const smallest = -126
+// The float with the bits of the integer 127.
+const bias = 127 * 2 ** -149
+
+/** The constants of the module. @internal */
+export const constants: ReadonlyArray<number> = [...terms, Math.LOG2E, smallest, rounder, bias]
+
+const constant = (value: number): Code => kept4(constants.indexOf(value))
+
 /**
  * e^x of a local, in place; `scratch` is a vector to work with. Below the smallest float the result is as good as
  * zero. The relative error is a few units in the last place.
@@ -59,14 +68,15 @@ const terms = [1, 2, 3, 4, 5, 6, 7].reduce<ReadonlyArray<number>>(
  */
 export const exponential = (x: number, scratch: number): Code => {
   const polynomial = terms.reduceRight<Code>(
-    (sum, term) => sum.length === 0 ? float4(term) : add4(mul4(sum, get(x)), float4(term)),
+    (sum, term) => sum.length === 0 ? constant(term) : add4(mul4(sum, get(x)), constant(term)),
     []
   )
   return seq(
-    set(x, max4(mul4(get(x), float4(Math.LOG2E)), float4(-126))),
-    set(scratch, nearest4(get(x))),
-    set(x, subtract4(get(x), get(scratch))),
-    set(x, mul4(polynomial, shiftInt4(addInt4(truncate4(get(scratch)), int4(127)), 23)))
+    set(x, max4(mul4(get(x), constant(Math.LOG2E)), constant(smallest))),
+    set(scratch, add4(get(x), constant(rounder))),
+    set(x, subtract4(get(x), subtract4(get(scratch), constant(rounder)))),
+    // what is above the lowest bits falls off
+    set(x, mul4(polynomial, shiftInt4(addInt4(get(scratch), constant(bias)), 23)))
   )
 }
 

@@ -34,7 +34,10 @@ const decodeChat = decode(openai.ChatRequest)
 const toFailure = (error: OperationError): HttpFailure =>
   error._tag === "HttpFailure"
     ? error
-    : new HttpFailure({ status: error._tag === "StorageFailed" ? 500 : 400, detail: error.message })
+    : new HttpFailure({
+      status: error._tag === "StorageFailed" || error._tag === "ThreadLost" ? 500 : 400,
+      detail: error.message
+    })
 
 /** The sampler a request names, and what it asks of it, in the tokens of its model. */
 const open = Effect.fnUntraced(function*(
@@ -118,15 +121,19 @@ const respond = Effect.fnUntraced(function*(
     sampled += tokens.length
     return charge("sampling_sample", tokens.length)
   })
+  const text = Stream.mapConcat(counted, (slice) => deltas(slice).map((delta) => event(JSON.stringify(chunk([delta])))))
   const usage = Stream.sync(() => event(JSON.stringify({ ...chunk([]), usage: usageOf(prompt, sampled) })))
   return new Reply({
     status: 200,
     headers: { "content-type": "text/event-stream", "cache-control": "no-cache" },
-    body: Stream.mapConcat(counted, (slice) => deltas(slice).map((delta) => event(JSON.stringify(chunk([delta])))))
-      .pipe(
-        Stream.concat(request.stream_options?.include_usage === true ? usage : Stream.empty),
-        Stream.concat(done)
-      )
+    body: text.pipe(
+      Stream.concat(request.stream_options?.include_usage === true ? usage : Stream.empty),
+      // the status has left long ago
+      Stream.catchAll(({ message }) =>
+        Stream.succeed(event(JSON.stringify({ error: { message, type: "server_error" } })))
+      ),
+      Stream.concat(done)
+    )
   })
 }, (effect) => Effect.mapError(effect, toFailure))
 

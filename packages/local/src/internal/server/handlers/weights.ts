@@ -26,8 +26,8 @@ import { Runs } from "../runs.js"
 import { Samplers } from "../samplers.js"
 import { Sessions } from "../sessions.js"
 
-// File systems take 255 bytes, of which replacing a directory needs some for itself.
-const namePattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/
+/** File systems take 255 bytes, of which replacing a directory needs some for itself. @internal */
+export const checkpointName = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/
 
 const tenYears = 10 * 365 * 24 * 3600
 
@@ -53,7 +53,7 @@ const prepareSave = Effect.fnUntraced(function*(target: Target, call: Call, seqI
   const ledger = yield* Ledger
   const runs = yield* Runs
   const name = save.name ?? String(seqId ?? 0).padStart(6, "0")
-  if (!namePattern.test(name)) {
+  if (!checkpointName.test(name)) {
     return yield* badRequest(
       `Invalid checkpoint name ${JSON.stringify(name)}: letters, digits, "_", "-" and "." only (not first), at most 200`
     )

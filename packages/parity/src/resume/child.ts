@@ -1,9 +1,21 @@
-/** A run in a process of its own, to be killed. Arguments: trainer, run directory, backend's directory, submit-ahead, background. */
-import { Dataset, Environment, Example, Preference, Reinforce, RunLog, Supervised } from "@effect-tinker/cookbook"
-import { Message } from "@effect-tinker/tokenizer"
+/**
+ * A run in a process of its own, to be killed. Arguments: trainer, run directory, backend's directory, submit-ahead,
+ * whether saves run in the background.
+ */
+import {
+  Dataset,
+  Distill,
+  Environment,
+  Example,
+  Preference,
+  Reinforce,
+  RunLog,
+  Supervised
+} from "@effect-tinker/cookbook"
+import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
+import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { NodeContext } from "@effect/platform-node"
 import { Effect, Layer, Logger, LogLevel, Stream } from "effect"
-import { localIn, renderer } from "./local.js"
 
 const [trainer = "", directory = "", backend = "", submitAhead = "0", background = "false"] = process.argv.slice(2)
 
@@ -32,8 +44,13 @@ const small = (n: number) =>
     )
   )
 
+const chats = Dataset.fromIterable(
+  rows.map((n) => Example.conversation([Message.user(`${n}?`), Message.assistant(["cat", "dog", "cow"][n % 3] ?? "")]))
+)
+
 const program = Effect.gen(function*() {
-  const write = yield* renderer
+  const tokenizer = yield* Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles)
+  const write = yield* Renderers.qwen3Instruct(tokenizer)
   if (trainer === "reinforce") {
     return yield* Stream.runDrain(Reinforce.train({
       ...common,
@@ -43,6 +60,31 @@ const program = Effect.gen(function*() {
       maxTokens: 4,
       groupSize: 4,
       groupsPerBatch: 2
+    }))
+  }
+  if (trainer === "off-policy") {
+    return yield* Stream.runDrain(Distill.offPolicy({
+      ...common,
+      data: chats,
+      teacher: "local/small",
+      topK: 4,
+      renderer: write,
+      learningRate: 1e-3,
+      batchSize: 2,
+      submitAhead: Number(submitAhead)
+    }))
+  }
+  if (trainer === "self") {
+    return yield* Stream.runDrain(Distill.self({
+      ...common,
+      data: Dataset.fromIterable(rows),
+      prompt: (n) => [Message.user(`${n}?`)],
+      teacherPrompt: (n) => [Message.system("Be brief."), Message.user(`${n}?`)],
+      topK: 4,
+      maxTokens: 4,
+      renderer: write,
+      learningRate: 1e-3,
+      batchSize: 2
     }))
   }
   if (trainer === "preference") {
@@ -60,11 +102,7 @@ const program = Effect.gen(function*() {
   }
   yield* Stream.runDrain(Supervised.train({
     ...common,
-    data: Dataset.fromIterable(
-      rows.map((n) =>
-        Example.conversation([Message.user(`${n}?`), Message.assistant(["cat", "dog", "cow"][n % 3] ?? "")])
-      )
-    ),
+    data: chats,
     renderer: write,
     learningRate: { peak: 1e-3, decay: "cosine", warmUp: 2 },
     batchSize: 2,
@@ -73,7 +111,7 @@ const program = Effect.gen(function*() {
 })
 
 program.pipe(
-  Effect.provide(Layer.provideMerge(localIn(backend), NodeContext.layer)),
+  Effect.provide(Layer.merge(NodeContext.layer, Layer.provide(TinkerLocal.layerDirectory(backend), NodeContext.layer))),
   Logger.withMinimumLogLevel(LogLevel.Error),
   Effect.runPromise
 ).then(() => process.exit(0), (error: unknown) => {

@@ -1,0 +1,127 @@
+/**
+ * Reinforcement learning: the CPU the client takes for a sampled token, beside the official cookbook's RL loop, and how much
+ * faster steps follow each other when rollouts that wait overlap with training.
+ */
+import { Dataset, Environment, Reinforce } from "@effect-tinker/cookbook"
+import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
+import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
+import { FileSystem, Path } from "@effect/platform"
+import { Clock, Duration, Effect, Schema, Stream } from "effect"
+import type { Bench } from "./Bench.js"
+import { BenchFailed, median, round } from "./Bench.js"
+import { group, maxTokens, problems } from "./cookbook/rollouts.js"
+import * as Program from "./Program.js"
+import * as Python from "./Python.js"
+
+const Figures = Schema.parseJson(Schema.Struct({ cpu: Schema.Number, tokens: Schema.Number }))
+
+const steps = 4
+const rounds = 3
+
+/** How long a tool of the environment takes: what an asynchronous run does not wait for. */
+const latency = Duration.millis(150)
+
+/** Seconds a step takes in a mode, with environments that wait for something. */
+const paced = (mode: Reinforce.Mode) =>
+  Effect.gen(function*() {
+    const renderer = yield* Effect.flatMap(
+      Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles),
+      Renderers.qwen3Instruct
+    )
+    const waiting = Environment.group(() =>
+      Effect.succeed(
+        {
+          initial: Effect.succeed({
+            _tag: "Continue",
+            observation: { prompt: Int32Array.from({ length: 16 }, (_, i) => 65 + i), stop: [] }
+          }),
+          step: ({ tokens }) =>
+            Effect.delay(Effect.succeed({ _tag: "Done", reason: "completed", reward: (tokens[0] ?? 0) % 2 }), latency)
+        } satisfies Environment.Environment
+      )
+    )
+    const started = yield* Clock.currentTimeMillis
+    const count = 12
+    yield* Stream.runDrain(Reinforce.train({
+      model: { baseModel: "local/tiny", rank: 16, seed: 1 },
+      problems: Dataset.fromIterable(Array.from({ length: 4 * count }, () => waiting)),
+      renderer,
+      learningRate: 1e-4,
+      maxTokens: 4,
+      groupSize: 8,
+      groupsPerBatch: 4,
+      mode
+    }))
+    return ((yield* Clock.currentTimeMillis) - started) / 1000 / count
+  }).pipe(
+    Effect.provide(TinkerLocal.layer()),
+    Effect.mapError((error) => new BenchFailed({ reason: error.message }))
+  )
+
+export const bench: Bench = {
+  summary: `RL steps of ${problems} problems, ${group} rollouts each, ${maxTokens} tokens; environments that wait ${
+    Duration.toMillis(latency)
+  } ms`,
+  run: Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const tokenizer = yield* fs.makeTempDirectoryScoped()
+    yield* fs.writeFileString(
+      path.join(tokenizer, "tokenizer.json"),
+      JSON.stringify(LocalTokenizer.huggingFaceFiles.tokenizerJson)
+    )
+    yield* fs.writeFileString(
+      path.join(tokenizer, "tokenizer_config.json"),
+      JSON.stringify(LocalTokenizer.huggingFaceFiles.tokenizerConfig)
+    )
+    const server = yield* Program.startModule("./cookbook/server.js")
+    const [baseUrl = "", apiKey = ""] = (yield* server.ask("")).split(" ")
+    const ours = yield* Program.startModule("./cookbook/ours.js", baseUrl, apiKey)
+    const python = yield* Python.start(
+      "cookbook.py",
+      baseUrl,
+      apiKey,
+      tokenizer,
+      String(problems),
+      String(group),
+      String(maxTokens)
+    )
+    const ask = (program: Program.Program) =>
+      Effect.map(
+        Effect.flatMap(program.ask(String(steps)), Schema.decode(Figures)),
+        ({ cpu, tokens }) => 1e6 * cpu / tokens
+      )
+    const cpu: Array<readonly [ours: number, theirs: number]> = []
+    const pace: Array<readonly [sync: number, async: number]> = []
+    for (let turn = -1; turn < rounds; turn++) {
+      const both = [yield* ask(ours), yield* ask(python)] as const
+      const modes = [yield* paced(Reinforce.sync), yield* paced(Reinforce.async({ maxStepsOffPolicy: 2 }))] as const
+      if (turn >= 0) {
+        cpu.push(both)
+        pace.push(modes)
+      }
+    }
+    const of = (list: ReadonlyArray<readonly [number, number]>, side: 0 | 1) => median(list.map((pair) => pair[side]))
+    return {
+      table: [
+        ["variant", "CPU per token (µs)", "steps/s"],
+        ["ours", of(cpu, 0).toFixed(0), ""],
+        ["Python cookbook", of(cpu, 1).toFixed(0), ""],
+        ["sync", "", (1 / of(pace, 0)).toFixed(2)],
+        ["async", "", (1 / of(pace, 1)).toFixed(2)]
+      ],
+      ratios: {
+        cpu_to_python: round(median(cpu.map(([own, theirs]) => own / theirs))),
+        async_to_sync: round(median(pace.map(([sync, async]) => sync / async)))
+      },
+      notes: [
+        `Medians of ${rounds} rounds in turns. \`cpu_to_python\`: CPU of the client per sampled token, of Python's, lower is better.`,
+        "`async_to_sync`: steps per second, higher is better."
+      ]
+    }
+  }).pipe(Effect.catchTags({
+    ParseError: (error) => new BenchFailed({ reason: error.message }),
+    BadArgument: (error) => new BenchFailed({ reason: error.message }),
+    SystemError: (error) => new BenchFailed({ reason: error.message })
+  }))
+}

@@ -1,0 +1,29 @@
+/**
+ * The work of both sides: the prompts and the reward of the official cookbook's RL loop, with problems made up.
+ */
+
+/** Problems of a step. */
+export const problems = 4
+
+/** Rollouts of a problem. */
+export const group = 8
+
+/** Tokens of a rollout. */
+export const maxTokens = 32
+
+const suffix = " Provide a numerical answer without units, written inside \\boxed{}."
+
+/** What stands before every question. */
+export const shown = [
+  { role: "user", content: `How many r's are in strawberry?${suffix}` },
+  {
+    role: "assistant",
+    content:
+      "Let's spell the word out and number all the letters: 1) s 2) t 3) r 4) a 5) w 6) b 7) e 8) r 9) r 10) y. We have r's at positions 3, 8, and 9. \\boxed{3}"
+  }
+] as const
+
+export const question = (n: number) => `What is ${n} plus ${n + 1}?${suffix}`
+
+/** Nothing to learn: only that some are better than others. */
+export const reward = (answer: string): number => answer.length % 2

@@ -1,0 +1,216 @@
+/**
+ * `tinker eval`: what a model or a checkpoint is worth, on held-out data, by a scorer, or in an environment.
+ *
+ * @since 0.1.0
+ */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import type * as SamplingClient from "effect-tinker/SamplingClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { CliFailure, usage } from "../internal/CliFailure.js"
+import * as live from "../internal/connection.js"
+import * as userModule from "../internal/userModule.js"
+import { Output } from "../terminal/Output.js"
+import * as text from "../terminal/text.js"
+import * as dataFile from "../training/dataFile.js"
+import { figure } from "../training/drive.js"
+import * as measure from "../training/measure.js"
+import * as setup from "../training/setup.js"
+import type * as TrainModule from "../TrainModule.js"
+import { environments } from "./train.js"
+
+const isScorer = (u: unknown): u is TrainModule.Scorer => typeof u === "function"
+
+const scorerOf = Effect.fnUntraced(function*(path: string) {
+  const found = yield* userModule.defaultExport(path)
+  return isScorer(found) ? found : yield* new CliFailure({
+    what: `The default export of ${path} is not a function`,
+    advice: "Export ({ input, output, expected }) => a number from 0 to 1."
+  })
+})
+
+interface Flags {
+  readonly target: string
+  readonly compare: Option.Option<string>
+  readonly on: Option.Option<string>
+  readonly scorer: Option.Option<string>
+  readonly env: Option.Option<string>
+  readonly limit: Option.Option<number>
+  readonly groupSize: number
+  readonly maxTokens: number
+  readonly temperature: number
+  readonly seed: number
+  readonly renderer: Option.Option<string>
+  readonly tokenizer: Option.Option<string>
+}
+
+/** How to measure, by what the flags name; the modules are loaded once. */
+const measureBy = Effect.fnUntraced(function*(flags: Flags) {
+  const { limit } = flags
+  const drawing = { maxTokens: flags.maxTokens, temperature: flags.temperature, seed: flags.seed }
+  const rendererOf = (sampler: SamplingClient.Service) =>
+    Effect.flatMap(sampler.baseModel, (model) => setup.rendererFor(model, flags))
+  if (Option.isSome(flags.env)) {
+    if (Option.isSome(flags.on) || Option.isSome(flags.scorer)) {
+      return yield* usage("--env needs no --on and no --scorer", "An environment has its problems and rewards.")
+    }
+    const loaded = yield* environments(flags.env.value)
+    return (sampler: SamplingClient.Service) =>
+      Effect.flatMap(
+        rendererOf(sampler),
+        (renderer) =>
+          measure.rollouts(sampler, { environments: loaded, renderer, limit, groupSize: flags.groupSize, drawing })
+      )
+  }
+  if (Option.isNone(flags.on)) {
+    return yield* usage("There is nothing to evaluate on", "Name a file with --on, or an environment with --env.")
+  }
+  const file = flags.on.value
+  if (Option.isSome(flags.scorer)) {
+    yield* dataFile.requireFile(file)
+    const score = yield* scorerOf(flags.scorer.value)
+    return (sampler: SamplingClient.Service) =>
+      Effect.flatMap(
+        rendererOf(sampler),
+        (renderer) => measure.scores(sampler, { file, renderer, limit, score, drawing })
+      )
+  }
+  const kind = yield* dataFile.detect(file)
+  return (sampler: SamplingClient.Service) =>
+    Effect.flatMap(rendererOf(sampler), (renderer) =>
+      kind === "preferences"
+        ? measure.preferences(sampler, { file, renderer, limit })
+        : measure.nll(sampler, { file, kind, renderer, limit }))
+})
+
+/** Of two models, how often each is the better one. Of likelihoods the smaller value is better, of all else the larger. */
+const compared = (first: measure.Measured, second: measure.Measured) => {
+  const sign = "nll" in first.metrics ? -1 : 1
+  const others = new Map(second.examples.map(({ row, value }) => [row, value]))
+  let [better, worse, same] = [0, 0, 0]
+  for (const { row, value } of first.examples) {
+    const other = others.get(row)
+    if (value === null || other === null || other === undefined) continue
+    const difference = sign * (value - other)
+    if (Math.abs(difference) <= 1e-9) same++
+    else if (difference > 0) better++
+    else worse++
+  }
+  return { better, worse, same }
+}
+
+const evaluate = Effect.fnUntraced(
+  function*(flags: Flags) {
+    const output = yield* Output
+    const by = yield* measureBy(flags)
+    const of = (target: string) => Effect.scoped(Effect.flatMap(measure.open(target), by))
+    const first = yield* of(flags.target)
+    const second = Option.isNone(flags.compare)
+      ? Option.none<measure.Measured>()
+      : Option.some(yield* of(flags.compare.value))
+    if (first.skipped.length > 0) {
+      const [skipped] = first.skipped
+      yield* output.warn(
+        `${text.count(first.skipped.length, "row")} skipped; the first is row ${
+          (skipped?.origin.row ?? 0) + 1
+        }: ${skipped?.detail}`
+      )
+    }
+    const versus = Option.map(second, (other) => compared(first, other))
+    const names = Object.keys(first.metrics)
+    yield* output.print({
+      title: `${flags.target}${
+        Option.match(flags.compare, { onNone: () => "", onSome: (other) => `, compared with ${other}` })
+      }, ${text.count(first.examples.length, "example")}${
+        Option.match(versus, {
+          onNone: () => "",
+          onSome: ({ better, same, worse }) => `: better on ${better}, worse on ${worse}, the same on ${same}`
+        })
+      }`,
+      columns: [
+        { header: "Metric", keep: true },
+        { header: "Value", align: "right" },
+        ...(Option.isSome(flags.compare) ? [{ header: "Compared", align: "right" as const }] : [])
+      ],
+      rows: names.map((name) => [
+        name,
+        figure(first.metrics[name] ?? NaN),
+        ...(Option.isSome(second) ? [figure(second.value.metrics[name] ?? NaN)] : [])
+      ]),
+      json: {
+        target: flags.target,
+        metrics: first.metrics,
+        total: first.examples.length,
+        skipped: first.skipped.length,
+        ...(Option.isSome(second)
+          ? {
+            compare: Option.getOrNull(flags.compare),
+            compare_metrics: second.value.metrics,
+            ...Option.getOrElse(versus, () => ({}))
+          }
+          : {}),
+        examples: first.examples
+      },
+      items: first.examples
+    })
+  },
+  Effect.provide(Layer.mergeAll(live.training, setup.tokenizers, FetchHttpClient.layer))
+)
+
+/** @internal */
+export const command = Command.make("eval", {
+  target: Args.text({ name: "target" }).pipe(
+    Args.withDescription("A run directory, a checkpoint (tinker://RUN/sampler_weights/NAME), or a base model.")
+  ),
+  on: Options.text("on").pipe(
+    Options.withDescription(
+      "A file of chats or completions (by their likelihood), or of preferences (by which answer is likelier)."
+    ),
+    Options.optional
+  ),
+  scorer: Options.text("scorer").pipe(
+    Options.withDescription("A module whose default export scores answers to the prompts of --on, 0 to 1."),
+    Options.optional
+  ),
+  env: Options.text("env").pipe(
+    Options.withDescription("A module whose default export is an environment, as for `train rl`."),
+    Options.optional
+  ),
+  compare: Options.text("compare").pipe(
+    Options.withDescription("Another target, compared with example by example."),
+    Options.optional
+  ),
+  limit: Options.integer("limit").pipe(Options.withDescription("Most rows to evaluate on."), Options.optional),
+  groupSize: Options.integer("group-size").pipe(
+    Options.withDefault(1),
+    Options.withDescription("Answers to each problem of --env. Default: 1.")
+  ),
+  maxTokens: Options.integer("max-tokens").pipe(
+    Options.withDefault(256),
+    Options.withDescription("Longest answer, in tokens. Default: 256.")
+  ),
+  temperature: Options.float("temperature").pipe(
+    Options.withDefault(0),
+    Options.withDescription("Of the answers. Default: 0, the likeliest tokens.")
+  ),
+  seed: Options.integer("seed").pipe(
+    Options.withDefault(0),
+    Options.withDescription("The same seed gives the same answers. Default: 0.")
+  ),
+  renderer: Options.text("renderer").pipe(
+    Options.withDescription("How conversations are written. Default: as the model wants it."),
+    Options.optional
+  ),
+  tokenizer: Options.text("tokenizer").pipe(
+    Options.withDescription("A directory or a repository of the hub. Default: that of the model."),
+    Options.optional
+  )
+}, evaluate).pipe(
+  Command.withDescription(
+    "Measure a model or a checkpoint: the likelihood of held-out data, a scorer's mean, or rewards in an environment."
+  )
+)

@@ -1,0 +1,166 @@
+/**
+ * Files of training data: what kind of rows one has, and its rows as a dataset. JSON lines, a JSON array, or Parquet, by
+ * the name's ending.
+ *
+ * @since 0.1.0
+ */
+import * as Dataset from "@effect-tinker/cookbook/Dataset"
+import * as Example from "@effect-tinker/cookbook/Example"
+import * as Message from "@effect-tinker/tokenizer/Message"
+import type { PlatformError } from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Arr from "effect/Array"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { CliFailure } from "../internal/CliFailure.js"
+
+type File<A> = Dataset.Dataset<A, PlatformError | ParseResult.ParseError, FileSystem.FileSystem>
+
+/** @internal */
+export type Kind = "chats" | "completions" | "preferences"
+
+/** @internal */
+export const kinds: readonly [Kind, ...ReadonlyArray<Kind>] = ["chats", "completions", "preferences"]
+
+const rowsOf = <A, I>(path: string, schema: Schema.Schema<A, I>): File<A> =>
+  path.endsWith(".parquet")
+    ? Dataset.parquet(path, schema)
+    : path.endsWith(".json")
+    ? Dataset.json(path, schema)
+    : Dataset.jsonl(path, schema)
+
+const kindOf = (row: unknown): Option.Option<Kind> => {
+  const has = (name: string) => Predicate.hasProperty(row, name)
+  return has("messages") || has("conversations")
+    ? Option.some("chats")
+    : has("chosen") && has("rejected")
+    ? Option.some("preferences")
+    : has("prompt") && has("completion")
+    ? Option.some("completions")
+    : Option.none()
+}
+
+/** Rows that are looked at to see what a file has. */
+const looked = 100
+
+/**
+ * Fails unless it is a file.
+ *
+ * @internal
+ */
+export const requireFile = Effect.fnUntraced(function*(path: string) {
+  const fs = yield* FileSystem.FileSystem
+  const info = yield* fs.stat(path)
+  return info.type === "Directory"
+    ? yield* new CliFailure({ what: `${path} is a directory`, advice: "Name the file in it: JSON lines or Parquet." })
+    : undefined
+})
+
+/**
+ * The kind of a file's rows, by the first that has one.
+ *
+ * @internal
+ */
+export const detect: (
+  path: string
+) => Effect.Effect<Kind, CliFailure | PlatformError | ParseResult.ParseError, FileSystem.FileSystem> = Effect
+  .fnUntraced(
+    function*(path) {
+      yield* requireFile(path)
+      const found = yield* Dataset.values(rowsOf(path, Schema.Unknown)).pipe(
+        Stream.take(looked),
+        Stream.filterMap(kindOf),
+        Stream.runHead
+      )
+      return yield* Option.match(found, {
+        onSome: Effect.succeed,
+        onNone: () =>
+          new CliFailure({
+            what: `${path} has no rows to train on`,
+            advice: "A row is a JSON object with messages, with prompt and completion, or with chosen and rejected."
+          })
+      })
+    }
+  )
+
+/**
+ * The examples of a file for supervised training.
+ *
+ * @internal
+ */
+export const examples = (path: string, kind: "chats" | "completions"): File<Example.Example> =>
+  kind === "chats" ? rowsOf(path, Example.ConversationFromJson) : rowsOf(path, Example.CompletionFromJson)
+
+/** @internal */
+export const preferences = (path: string): File<Example.Preference> => rowsOf(path, Example.PreferenceFromJson)
+
+const PromptRow = Schema.Union(
+  Schema.String,
+  Schema.Struct({ prompt: Schema.Union(Schema.String, Schema.Array(Example.MessageFromJson)) }),
+  Schema.Struct({ messages: Schema.Array(Example.MessageFromJson) })
+)
+
+/** A prompt, and the answer that follows it in the file, if there is one. @internal */
+export interface Prompt {
+  readonly messages: ReadonlyArray<Message.Message>
+  readonly expected: Option.Option<string>
+}
+
+/** A conversation up to its last answer. */
+const untilAnswer = (messages: ReadonlyArray<Message.Message>): Prompt => {
+  const last = Arr.findLastIndex(messages, ({ role }) => role === "assistant")
+  return {
+    messages: Option.match(last, { onNone: () => messages, onSome: (at) => messages.slice(0, at) }),
+    expected: Option.map(Option.flatMap(last, (at) => Arr.get(messages, at)), Message.text)
+  }
+}
+
+const PromptFromJson = Schema.transformOrFail(
+  PromptRow,
+  Schema.declare((u): u is Prompt => Predicate.hasProperty(u, "messages"), { identifier: "Prompt" }),
+  {
+    strict: true,
+    decode: (row, _, ast): Either.Either<Prompt, ParseResult.ParseIssue> => {
+      const given = typeof row === "string" ? row : "prompt" in row ? row.prompt : row.messages
+      const prompt = typeof given === "string"
+        ? { messages: [Message.user(given)], expected: Option.none<string>() }
+        : untilAnswer(given)
+      return prompt.messages.length === 0
+        ? Either.left(new ParseResult.Type(ast, row, "a prompt needs a message before the answer"))
+        : Either.right(prompt)
+    },
+    encode: (prompt, _, ast) => Either.left(new ParseResult.Forbidden(ast, prompt, "rows are read, not written"))
+  }
+)
+
+/**
+ * The prompts of a file: texts, `prompt`s, or conversations up to their last answer.
+ *
+ * @internal
+ */
+export const prompts = (path: string): File<Prompt> => rowsOf(path, PromptFromJson)
+
+/**
+ * The batch size to use where none was asked for: that many, or as many rows as there are.
+ *
+ * @internal
+ */
+export const sizeFor = <A, E, R>(
+  data: Dataset.Dataset<A, E, R>,
+  given: Option.Option<number>,
+  usual: number
+): Effect.Effect<number, E, R> =>
+  Option.match(given, {
+    onSome: Effect.succeed,
+    onNone: () =>
+      Dataset.values(data).pipe(
+        Stream.take(usual),
+        Stream.runCount,
+        Effect.map((count) => Math.max(1, count))
+      )
+  })

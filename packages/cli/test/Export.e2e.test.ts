@@ -1,0 +1,150 @@
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
+import { Datum, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
+import * as NodeTinker from "effect-tinker/NodeTinker"
+import { spawnSync } from "node:child_process"
+import { key, layer as server, Server, tinker } from "./fixtures/server.js"
+
+class Trained extends Context.Tag("Trained")<Trained, { readonly sampler: string; readonly state: string }>() {}
+
+/** A few steps on `local/chat`, saved to sample from and to train further. */
+const trained = Layer.effect(
+  Trained,
+  Effect.gen(function*() {
+    const { baseUrl } = yield* Server
+    return yield* Effect.gen(function*() {
+      const training = yield* TrainingClient.makeLora({ baseModel: "local/chat", rank: 4, seed: 1 })
+      const datum = yield* Datum.fromTokens(Array.from({ length: 24 }, (_, i) => 20 + i * 7))
+      for (let step = 0; step < 4; step++) {
+        yield* training.trainStep([datum], "cross_entropy", { learningRate: 1e-3 }).pipe(TinkerFuture.await)
+      }
+      const { path: state } = yield* training.saveState("last").pipe(TinkerFuture.await)
+      const { path: sampler } = yield* training.saveWeightsForSampler("final").pipe(TinkerFuture.await)
+      return { sampler, state }
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(
+        ServiceClient.layer({ baseUrl, apiKey: key, allowInsecure: true }).pipe(Layer.provide(NodeTinker.layer()))
+      )
+    )
+  })
+)
+
+const sandbox = Effect.gen(function*() {
+  const fs = yield* FileSystem.FileSystem
+  return { fs, root: yield* fs.makeTempDirectoryScoped() }
+}).pipe(Effect.provide(NodeContext.layer))
+
+const run = (...line: ReadonlyArray<string>) => tinker(["export", ...line])
+
+const json = (...line: ReadonlyArray<string>) =>
+  Effect.map(run(...line, "-f", "json"), ({ code, stderr, stdout }) => {
+    assert.strictEqual(code, 0, stderr)
+    return JSON.parse(stdout)
+  })
+
+layer(Layer.provideMerge(trained, server), { excludeTestServices: true, timeout: "2 minutes" })(
+  "tinker export",
+  (it) => {
+    it.scoped("writes a model for transformers that computes what the server computes", () =>
+      Effect.gen(function*() {
+        const { sampler } = yield* Trained
+        const { fs, root } = yield* sandbox
+        const output = `${root}/model`
+        const note = "Trained on=a row of numbers"
+        const made = yield* json(sampler, "--for", "transformers", "-o", output, "--verify", "--note", note)
+        assert.strictEqual(made.form, "merged")
+        assert.strictEqual(made.verified.reference, "server")
+        assert.isAbove(made.verified.tokens, 20)
+        assert.isBelow(made.verified.mean, 0.01)
+        const card = yield* fs.readFileString(`${output}/README.md`)
+        assert.include(card, sampler)
+        assert.include(card, "| Trained on | a row of numbers |")
+        assert.include(card, made.command)
+        // neither the download nor anything unfinished is left
+        assert.deepStrictEqual(yield* fs.readDirectory(root), ["model"])
+      }), { timeout: 120_000 })
+
+    it.scoped(
+      "writes an adapter for vLLM from a training checkpoint, checked on this machine",
+      () =>
+        Effect.gen(function*() {
+          const { state } = yield* Trained
+          const { fs, root } = yield* sandbox
+          const made = yield* json(state, "--for", "vllm", "-o", `${root}/kit`, "--name", "support", "--verify")
+          assert.strictEqual(made.form, "adapter")
+          assert.strictEqual(made.verified.reference, "engine")
+          assert.isBelow(made.verified.max, 1e-4)
+          assert.match(made.command, /^vllm serve local\/chat --enable-lora --max-lora-rank 8 --lora-modules support=/)
+          assert.sameMembers(yield* fs.readDirectory(`${root}/kit`), [
+            "README.md",
+            "adapter_config.json",
+            "adapter_model.safetensors"
+          ])
+        }),
+      { timeout: 120_000 }
+    )
+
+    it.scoped("takes a directory or an archive as well, without a server", () =>
+      Effect.gen(function*() {
+        const { sampler } = yield* Trained
+        const { fs, root } = yield* sandbox
+        const downloaded = yield* tinker(["checkpoint", "download", sampler, "-o", root, "-f", "json"])
+        const { destination } = JSON.parse(downloaded.stdout)
+        const packed = spawnSync("tar", ["-czf", `${root}/adapter.tar.gz`, "-C", destination, "."])
+        assert.strictEqual(packed.status, 0, String(packed.stderr))
+        for (const [source, output] of [[destination, "a"], [`${root}/adapter.tar.gz`, "b"]] as const) {
+          const { code, stderr, stdout } = yield* tinker(
+            ["export", source, "--for", "ollama", "-o", `${root}/${output}`, "--dtype", "q8_0", "--name", "chat"],
+            { env: { TINKER_BASE_URL: "http://127.0.0.1:9", TINKER_API_KEY: "" } }
+          )
+          assert.strictEqual(code, 0, stderr)
+          assert.include(stdout, "ollama create chat")
+        }
+        const [a, b] = yield* Effect.forEach(["a", "b"], (name) => fs.readFile(`${root}/${name}/model.gguf`))
+        assert.deepStrictEqual(a, b)
+      }), { timeout: 120_000 })
+
+    it.scoped("says in two lines what is wrong, and leaves nothing behind", () =>
+      Effect.gen(function*() {
+        const { sampler } = yield* Trained
+        const { fs, root } = yield* sandbox
+        yield* fs.makeDirectory(`${root}/taken`)
+        const cases: ReadonlyArray<readonly [code: number, what: RegExp, line: ReadonlyArray<string>]> = [
+          [2, /either --merged or --adapter/, [sampler, "--for", "vllm", "--merged", "--adapter"]],
+          [2, /exists already/, [sampler, "--for", "vllm", "-o", `${root}/taken`]],
+          [2, /There is no .*nowhere/, [`${root}/nowhere`, "--for", "vllm"]],
+          [2, /does not say what it was trained from/, [root, "--for", "vllm", "-o", `${root}/x`]],
+          [1, /nobody\/nothing: .*hf download/, [sampler, "--for", "vllm", "--base", "nobody/nothing"]],
+          [1, /no adapter_config.json/, [root, "--for", "vllm", "--base", "local/chat", "-o", `${root}/x`]],
+          [1, /GGUF files only/, [sampler, "--for", "vllm", "--merged", "--dtype", "q8_0", "-o", `${root}/x`]],
+          [2, /is not a note/, [sampler, "--for", "vllm", "--note", "hello", "-o", `${root}/x`]]
+        ]
+        for (const [code, what, line] of cases) {
+          const result = yield* tinker(["export", ...line], { env: { HF_HUB_CACHE: root } })
+          assert.strictEqual(result.code, code, result.stderr)
+          assert.match(result.stderr.replaceAll(/\s+/g, " "), what)
+        }
+        assert.isFalse(yield* fs.exists(`${root}/x`))
+      }), { timeout: 120_000 })
+
+    it.scoped("finds the base model in the hub's cache", () =>
+      Effect.gen(function*() {
+        const { sampler } = yield* Trained
+        const { fs, root } = yield* sandbox
+        const snapshot = `${root}/cache/models--acme--chat/snapshots/abc`
+        const { LocalCheckpoint } = yield* Effect.promise(() => import("@effect-tinker/local"))
+        yield* fs.copy(decodeURIComponent(LocalCheckpoint.chatDirectory.pathname), snapshot)
+        yield* fs.makeDirectory(`${root}/cache/models--acme--chat/refs`)
+        yield* fs.writeFileString(`${root}/cache/models--acme--chat/refs/main`, "abc\n")
+        const { code, stderr } = yield* tinker(
+          ["export", sampler, "--for", "llama.cpp", "--base", "acme/chat", "-o", `${root}/kit`],
+          { env: { HF_HUB_CACHE: `${root}/cache` } }
+        )
+        assert.strictEqual(code, 0, stderr)
+        assert.isTrue(yield* fs.exists(`${root}/kit/model.gguf`))
+      }), { timeout: 120_000 })
+  }
+)

@@ -1,0 +1,121 @@
+/**
+ * What trainers over a dataset have in common: how it is read in batches and epochs, and a step on data with targets.
+ */
+import type * as Datum from "effect-tinker/Datum"
+import * as SamplingClient from "effect-tinker/SamplingClient"
+import * as TensorData from "effect-tinker/TensorData"
+import type * as TrainingClient from "effect-tinker/TrainingClient"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import type * as CheckpointPolicy from "../CheckpointPolicy.js"
+import * as Dataset from "../Dataset.js"
+import type * as Evaluator from "../Evaluator.js"
+import * as LearningRate from "../LearningRate.js"
+import type * as RunLog from "../RunLog.js"
+import type * as Trainer from "../Trainer.js"
+import type * as Loop from "./loop.js"
+
+/** The fields of a configuration that say how a dataset is read. @internal */
+export interface Reading {
+  readonly learningRate: LearningRate.LearningRate
+  readonly batchSize: number
+  readonly epochs: number
+  readonly steps?: number | undefined
+  readonly partial: "drop" | "keep"
+}
+
+/** Shuffled by the seed of the configuration, where it has one. @internal */
+export const shuffled = <A, E, R>(
+  data: Dataset.Dataset<A, E, R>,
+  seed: number | undefined
+): Dataset.Dataset<A, E, R> => seed === undefined ? data : Dataset.shuffle(data, { seed })
+
+/** The part of the loop's options that follows from the data. @internal */
+export const read = Effect.fnUntraced(function*<A, E, R>(
+  data: Dataset.Dataset<A, E, R>,
+  config: Reading,
+  checkpoint: Option.Option<RunLog.Checkpoint>
+) {
+  const reading = { size: config.batchSize, epochs: config.epochs, partial: config.partial }
+  // A decay has to know where it ends.
+  const counted = config.learningRate.decay === "constant"
+    ? Option.none<number>()
+    : Option.some(
+      yield* Dataset.batches(data, reading).pipe(Stream.filter(({ items }) => items.length > 0), Stream.runCount)
+    )
+  const totalSteps = Option.match(counted, {
+    onNone: () => Option.fromNullable(config.steps),
+    onSome: (count) => Option.some(Math.min(count, config.steps ?? count))
+  })
+  return {
+    totalSteps,
+    learningRate: (step: number) =>
+      LearningRate.at(config.learningRate, step, Option.getOrElse(totalSteps, () => step + 1)),
+    batches: Dataset.batches(data, {
+      ...reading,
+      from: Option.getOrUndefined(Option.map(checkpoint, ({ position }) => position))
+    })
+  }
+})
+
+/** The part of the loop's options that every trainer has among its own. @internal */
+export const loopOptions = <EV, RV>(options: {
+  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
+  readonly evaluateEvery?: number | undefined
+  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+}) => ({
+  checkpoints: options.checkpoints ?? {},
+  evaluators: options.evaluate ?? [],
+  evaluateEvery: Math.max(1, options.evaluateEvery ?? 10)
+})
+
+/** The optimizer's settings for a step. @internal */
+export const adamParams = ({ beta1, beta2, clip, eps, weightDecay }: Trainer.Adam, learningRate: number) => ({
+  learningRate,
+  beta1,
+  beta2,
+  eps,
+  weightDecay,
+  gradClipNorm: clip
+})
+
+/** Tokens data hold, images and audio included where they say how many. @internal */
+export const lengthOf = (data: ReadonlyArray<Datum.Datum>): number =>
+  data.reduce((sum, datum) => sum + datum.modelInput.chunks.reduce((of, chunk) => of + (chunk.length ?? 0), 0), 0)
+
+/** The weight of data: what a summed loss is divided by. @internal */
+export const weightOf = (data: ReadonlyArray<Datum.Datum>): number => {
+  let sum = 0
+  for (const datum of data) {
+    const weights = datum.lossFnInputs["weights"]
+    if (weights !== undefined) { for (const weight of TensorData.toFloat32Array(weights)) sum += weight }
+  }
+  return sum
+}
+
+/** A step of cross-entropy. @internal */
+export const submit = Effect.fnUntraced(function*(
+  training: TrainingClient.Service,
+  batch: ReadonlyArray<Datum.Datum>,
+  adam: Trainer.Adam,
+  learningRate: number
+) {
+  const future = yield* training.trainStep(batch, "cross_entropy", adamParams(adam, learningRate))
+  const weight = weightOf(batch)
+  return {
+    tokens: lengthOf(batch),
+    result: Effect.map(
+      future,
+      ({ pass, step }): Loop.Outcome<undefined> => ({
+        loss: (pass.metrics["loss:sum"] ?? NaN) / weight,
+        metrics: { ...pass.metrics, ...step.metrics, weight },
+        detail: undefined
+      })
+    )
+  }
+})
+
+/** The sampler of a `tinker://` path, or of a base model by its name. @internal */
+export const samplerOf = (name: string) =>
+  SamplingClient.make(name.startsWith("tinker://") ? { modelPath: name } : { baseModel: name })

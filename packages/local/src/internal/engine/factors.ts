@@ -1,0 +1,329 @@
+/**
+ * An adapter's factors as the kernels use them. In small models they are multiplied into a copy of the weights once per
+ * optimizer step, so that passes and samples read a single matrix; in large ones they are applied beside the frozen
+ * weights.
+ */
+import type { Factors, Lora, Part, Projection, Ways } from "./architecture.js"
+import { packedSize } from "./architecture.js"
+import { at, ceil8 } from "./numbers.js"
+import type { Space, Work } from "./space.js"
+import { blockOutputs } from "./space.js"
+
+/** An adapter's factors; `key` stands for these values and no others. @internal */
+export interface Adapted {
+  readonly key: number
+  readonly lora: Lora
+  readonly values: Float32Array
+}
+
+/** Weights as a thread computes with them. @internal */
+export interface Installed {
+  /** Where the projections begin: the frozen ones, or a copy with the adapter multiplied in. */
+  readonly weights: number
+  /** Whether the factors still have to be applied beside the weights. */
+  readonly beside: boolean
+  /** The packed factors of a projection; undefined where it has none. */
+  readonly factors: (projection: Projection) => PackedFactors | undefined
+  /** Room for what the factors A make of a slice of rows. */
+  readonly z: number
+}
+
+/** The factors of one projection; the A of its parts lie below each other, each filled up to a multiple of eight rows. */
+interface PackedFactors {
+  readonly parts: ReadonlyArray<Factors>
+  readonly rank: number
+  readonly padded: number
+  readonly stacked: number
+  /** For X · Aᵀ, and for Z · Bᵀ. */
+  readonly a: number
+  readonly b: number
+  /** For dZ · A, and for dY · B. */
+  readonly aBack: number
+  readonly bBack: number
+}
+
+/** The factors of a projection that are trained, in the order of its parts. @internal */
+export const adaptedParts = (lora: Lora, projection: Projection): ReadonlyArray<Factors> =>
+  projection.parts.flatMap((part: Part) => {
+    const factors = lora.factors.get(part)
+    return factors === undefined ? [] : [factors]
+  })
+
+/** The factor B of a part, multiplied by the scale. */
+const scaleB = (space: Space, { lora, values }: Adapted, { b, part }: Factors, target: number): void => {
+  const { memory } = space
+  const { scale, settings: { rank } } = lora
+  for (let i = 0; i < part.outputs * rank; i++) memory[target + i] = scale * at(values, b + i)
+}
+
+interface Scratch {
+  readonly a: number
+  readonly b: number
+  readonly bPacked: number
+}
+
+const packFactors = (
+  space: Space,
+  adapted: Adapted,
+  projection: Projection,
+  scratch: Pick<Scratch, "a" | "b">,
+  target: number,
+  ways: Ways
+): PackedFactors | undefined => {
+  const { kernels, memory } = space
+  const { lora, values } = adapted
+  const parts = adaptedParts(lora, projection)
+  if (parts.length === 0) return undefined
+  const { inputs, outputs } = projection
+  const { rank } = lora.settings
+  const padded = ceil8(rank)
+  const stacked = parts.length * padded
+  const [a, b] = [target, target + stacked * inputs]
+  const aBack = b + padded * outputs
+  const bBack = aBack + stacked * inputs
+  parts.forEach((factors, index) => {
+    const to = scratch.a + index * padded * inputs
+    memory.set(values.subarray(factors.a, factors.a + rank * inputs), to)
+    memory.fill(0, to + rank * inputs, to + padded * inputs)
+  })
+  kernels.pack(scratch.a, 1, inputs, inputs, stacked, a)
+  if (ways === "both") kernels.pack(scratch.a, inputs, 1, stacked, inputs, aBack)
+  for (const factors of parts) {
+    const { part: { outputs, shift } } = factors
+    scaleB(space, adapted, factors, scratch.b)
+    kernels.pack(scratch.b, 1, rank, rank, outputs, b + shift * rank)
+    if (ways === "both") kernels.pack(scratch.b, rank, 1, outputs, rank, bBack + shift * padded)
+  }
+  return { parts, rank, padded, stacked, a, b, aBack, bBack }
+}
+
+/** Multiplies an adapter into a copy of the weights, panel by panel. */
+function* mergeWeights(space: Space, adapted: Adapted, target: number, scratch: Scratch): Work<void> {
+  const { architecture, kernels, layout: { weights }, memory } = space
+  const { rank } = adapted.lora.settings
+  memory.copyWithin(target, weights, weights + architecture.projectionSize)
+  yield
+  for (const projection of architecture.projections) {
+    const { inputs, offset } = projection
+    for (const factors of adaptedParts(adapted.lora, projection)) {
+      const { part } = factors
+      memory.set(adapted.values.subarray(factors.a, factors.a + rank * inputs), scratch.a)
+      scaleB(space, adapted, factors, scratch.b)
+      kernels.pack(scratch.b, 1, rank, rank, part.outputs, scratch.bPacked)
+      for (let panel = 0; panel < ceil8(part.outputs) / 8; panel++) {
+        const to = target + offset + (part.shift + panel * 8) * inputs
+        kernels.gemm(scratch.a, 1, inputs, scratch.bPacked + panel * rank * 8, rank * 8, to, 8, inputs, 8, rank, 1)
+      }
+      yield
+    }
+  }
+}
+
+/** Packs the factors of all projections one after the other. */
+function* packAll(
+  space: Space,
+  adapted: Adapted,
+  scratch: Pick<Scratch, "a" | "b">,
+  target: number,
+  ways: Ways
+): Work<ReadonlyMap<Projection, PackedFactors>> {
+  const packed = new Map<Projection, PackedFactors>()
+  let next = target
+  for (const projection of space.architecture.projections) {
+    const factors = packFactors(space, adapted, projection, scratch, next, ways)
+    if (factors === undefined) continue
+    packed.set(projection, factors)
+    next += packedSize(projection, factors.rank, ways)
+    yield
+  }
+  return packed
+}
+
+/** Brings adapters into place, and knows which one is there. @internal */
+export interface Installer {
+  readonly install: (adapted: Adapted | undefined) => Work<Installed>
+}
+
+/** For samples, which only go forwards: what is in place stays until other weights are sampled from. @internal */
+export const makeSamplingInstaller = (space: Space): Installer => {
+  const { layout, sampling } = space
+  const frozen: Installed = { weights: layout.weights, beside: false, factors: () => undefined, z: sampling.z }
+  let resident: { readonly key: number; readonly installed: Installed } | undefined
+  return {
+    *install(adapted) {
+      if (adapted === undefined) return frozen
+      if (resident?.key === adapted.key) return resident.installed
+      resident = undefined
+      let installed: Installed
+      if (layout.merges) {
+        yield* mergeWeights(space, adapted, sampling.adapted, sampling)
+        installed = { ...frozen, weights: sampling.adapted }
+      } else {
+        const packed = yield* packAll(space, adapted, sampling, sampling.adapted, "forward")
+        installed = { ...frozen, beside: true, factors: (projection) => packed.get(projection) }
+      }
+      resident = { key: adapted.key, installed }
+      return installed
+    }
+  }
+}
+
+/**
+ * For passes. Where the factors are applied beside the weights they are packed when a projection needs them, into room
+ * for those of one block.
+ *
+ * @internal
+ */
+export const makeTrainingInstaller = (space: Space): Installer => {
+  const { layout, training: { adapted: merged, lora: scratch } } = space
+  const frozen: Installed = { weights: layout.weights, beside: false, factors: () => undefined, z: scratch.z }
+  let resident: { readonly key: number; readonly installed: Installed } | undefined
+  return {
+    *install(adapted) {
+      if (adapted === undefined) return frozen
+      if (resident?.key === adapted.key) return resident.installed
+      resident = undefined
+      if (layout.merges) {
+        yield* mergeWeights(space, adapted, merged, scratch)
+        const packed = yield* packAll(space, adapted, scratch, scratch.factors, "both")
+        const installed: Installed = { ...frozen, weights: merged, factors: (projection) => packed.get(projection) }
+        resident = { key: adapted.key, installed }
+        return installed
+      }
+      const packed = new Map<Projection, PackedFactors>()
+      let next = scratch.factors
+      return {
+        ...frozen,
+        beside: true,
+        factors: (projection) => {
+          const known = packed.get(projection)
+          if (known !== undefined) return known
+          const size = packedSize(projection, adapted.lora.settings.rank, "both")
+          if (next + size > scratch.factors + scratch.factorFloats) {
+            packed.clear()
+            next = scratch.factors
+          }
+          const made = packFactors(space, adapted, projection, scratch, next, "both")
+          if (made === undefined) return undefined
+          packed.set(projection, made)
+          next += size
+          return made
+        }
+      }
+    }
+  }
+}
+
+// A pause after so many multiplications: less than a millisecond.
+const pauseAfter = 8e6
+
+/** Columns to compute at a time so that no product takes long. */
+const columnsAtATime = (rows: number, inputs: number): number => Math.max(64, (pauseAfter / (rows * inputs)) & ~7)
+
+/** `target` = or += `source` · weights, for `rows` rows. @internal */
+export function* project(
+  space: Space,
+  installed: Installed,
+  projection: Projection,
+  source: number,
+  target: number,
+  rows: number,
+  accumulate: 0 | 1
+): Work<void> {
+  const { gemm } = space.kernels
+  const { inputs, offset, outputs } = projection
+  const { weights, z } = installed
+  const columns = columnsAtATime(rows, inputs)
+  for (let from = 0; from < outputs; from += columns) {
+    const b = weights + offset + from * inputs
+    const wide = Math.min(columns, outputs - from)
+    gemm(source, inputs, 1, b, inputs * 8, target + from, outputs, rows, wide, inputs, accumulate)
+    if (rows * inputs * wide > pauseAfter / 4) yield
+  }
+  const factors = installed.beside ? installed.factors(projection) : undefined
+  if (factors === undefined) return
+  const { a, b, padded, parts, rank, stacked } = factors
+  gemm(source, inputs, 1, a, inputs * 8, z, stacked, rows, stacked, inputs, 0)
+  for (const [index, { part }] of parts.entries()) {
+    const to = target + part.shift
+    const from = z + index * padded
+    gemm(from, stacked, 1, b + part.shift * rank, rank * 8, to, outputs, rows, ceil8(part.outputs), rank, 1)
+  }
+  yield
+}
+
+/** `target` = `source` · weightsᵀ. @internal */
+export function* projectBack(
+  space: Space,
+  installed: Installed,
+  projection: Projection,
+  source: number,
+  target: number,
+  rows: number
+): Work<void> {
+  const { kernels, training: { turned } } = space
+  const { inputs, offset, outputs } = projection
+  for (let from = 0; from < outputs; from += blockOutputs) {
+    const block = Math.min(blockOutputs, outputs - from)
+    const accumulate = from > 0 ? 1 : 0
+    kernels.turn(installed.weights + offset + from * inputs, inputs, turned, block, block * 8)
+    kernels.gemm(source + from, outputs, 1, turned, block * 8, target, inputs, rows, inputs, block, accumulate)
+    if (rows * inputs * block > pauseAfter / 4) yield
+  }
+}
+
+/** Gradients of the factors of a projection, summed over slices of rows. @internal */
+export interface FactorGradients {
+  /** Rows of the input, of the gradient of the output, and of that of the input, which is added to. */
+  readonly slice: (x: number, dOutput: number, dInput: number | undefined, rows: number) => void
+  /** Writes the sums into the gradient. */
+  readonly end: () => void
+}
+
+/** @internal */
+export const makeFactorGradients = (
+  space: Space,
+  installed: Installed,
+  { lora }: Adapted,
+  projection: Projection,
+  gradient: Float32Array
+): FactorGradients | undefined => {
+  const { kernels: { gemm, pack }, memory, training: { lora: scratch, packed } } = space
+  const factors = installed.factors(projection)
+  if (factors === undefined) return undefined
+  const { a, aBack, bBack, padded, parts, rank, stacked } = factors
+  const { inputs, outputs } = projection
+  let accumulate: 0 | 1 = 0
+  return {
+    slice: (x, dOutput, dInput, rows) => {
+      // Z = X · Aᵀ, again: it is cheaper than to keep it
+      gemm(x, inputs, 1, a, inputs * 8, scratch.z, stacked, rows, stacked, inputs, 0)
+      for (const [index, { part }] of parts.entries()) {
+        const dy = dOutput + part.shift
+        // dZ = dY · sB
+        const dz = scratch.dz + index * padded
+        gemm(dy, outputs, 1, bBack + part.shift * padded, part.outputs * 8, dz, stacked, rows, padded, part.outputs, 0)
+        // dB = dYᵀ · Z
+        pack(scratch.z + index * padded, stacked, 1, rows, padded, packed)
+        const dB = scratch.gradientB + part.shift * padded
+        gemm(dy, 1, outputs, packed, rows * 8, dB, padded, part.outputs, padded, rows, accumulate)
+      }
+      // dA = dZᵀ · X
+      pack(x, inputs, 1, rows, inputs, packed)
+      gemm(scratch.dz, 1, stacked, packed, rows * 8, scratch.gradientA, inputs, stacked, inputs, rows, accumulate)
+      accumulate = 1
+      if (dInput === undefined || !installed.beside) return
+      gemm(scratch.dz, stacked, 1, aBack, stacked * 8, dInput, inputs, rows, inputs, stacked, 1)
+    },
+    end: () => {
+      for (const [index, { a, b, part }] of parts.entries()) {
+        const fromA = scratch.gradientA + index * padded * inputs
+        gradient.set(memory.subarray(fromA, fromA + rank * inputs), a)
+        const fromB = scratch.gradientB + part.shift * padded
+        for (let i = 0; i < part.outputs; i++) {
+          for (let j = 0; j < rank; j++) gradient[b + i * rank + j] = lora.scale * at(memory, fromB + i * padded + j)
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,29 @@
+/**
+ * `--resume`: every trainer of the cookbook killed with SIGKILL at random moments, and started again. A number after the
+ * flag says how often (20).
+ */
+import { Console, Effect } from "effect"
+import { cases, rounds } from "../resume/rounds.js"
+import type { Suite } from "../Suite.js"
+import { Differs } from "../Suite.js"
+
+const name = "resume"
+
+export const resume: Suite = {
+  name,
+  summary: "kill -9 during training runs: the series of losses is that of an undisturbed run, bit for bit",
+  run: (args) =>
+    Effect.gen(function*() {
+      const kills = args.map(Number).find((n) => Number.isInteger(n) && n > 0) ?? 20
+      for (const one of cases) {
+        const { differences, resumes } = yield* rounds(one, kills)
+        if (differences.length > 0) return yield* new Differs({ suite: name, differences })
+        const background = one.background ? "background" : "blocking"
+        yield* Console.log(
+          `${one.trainer}, ${one.submitAhead} steps ahead, ${background} saves: killed ${kills} times, resumed ${resumes} times, the same`
+        )
+      }
+    }).pipe(
+      Effect.catchTag("ResumeFailed", ({ reason }) => new Differs({ suite: name, differences: [reason] }))
+    )
+}

@@ -1,0 +1,133 @@
+/**
+ * `npm run recipe -- NAME`: runs a recipe on the embedded backend, or on the service with `--model`.
+ */
+import { NodeContext, NodeRuntime } from "@effect/platform-node"
+import { Clock, Console, Effect, Layer, Logger } from "effect"
+import { fileURLToPath } from "node:url"
+import { parseArgs } from "node:util"
+import type { Recipe } from "./recipe.js"
+import { layerClients, Narrator, rendererOf } from "./recipe.js"
+
+/** Add a recipe here: its module does the rest. */
+const recipes = new Map<string, () => Promise<{ readonly default: Recipe }>>([
+  ["chat-sl", () => import("../chat-sl/main.js")],
+  ["code-rl", () => import("../code-rl/main.js")],
+  ["dpo", () => import("../dpo/main.js")],
+  ["guess-number", () => import("../guess-number/main.js")],
+  ["math-rl", () => import("../math-rl/main.js")],
+  ["off-policy", () => import("../off-policy/main.js")],
+  ["on-policy", () => import("../on-policy/main.js")],
+  ["prompt-distillation", () => import("../prompt-distillation/main.js")],
+  ["rl-loop", () => import("../rl-loop/main.js")],
+  ["rlhf", () => import("../rlhf/main.js")],
+  ["rubric", () => import("../rubric/main.js")],
+  ["self-distillation", () => import("../self-distillation/main.js")],
+  ["sl-loop", () => import("../sl-loop/main.js")],
+  ["sweep", () => import("../sweep/main.js")],
+  ["tic-tac-toe", () => import("../tic-tac-toe/main.js")],
+  ["tool-use", () => import("../tool-use/main.js")],
+  ["twenty-questions", () => import("../twenty-questions/main.js")]
+])
+
+/** The recipes by name. */
+export const names: ReadonlyArray<string> = Array.from(recipes.keys())
+
+/** A recipe by its name. */
+export const find = (name: string): Effect.Effect<Recipe> => {
+  const load = recipes.get(name)
+  return load === undefined
+    ? Effect.dieMessage(`there is no recipe ${name}`)
+    : Effect.map(Effect.promise(load), (module) => module.default)
+}
+
+const usage = [
+  "usage: npm run recipe -- NAME [--seed N] [--json] [--model MODEL] [--learning-rate RATE]",
+  "       npm run recipe -- --all [--seed N] [--json]",
+  "",
+  `  NAME              ${names.join(", ")}`,
+  "  --seed N          everything that is drawn follows from it (1)",
+  "  --json            only the last line",
+  "  --model MODEL     another model than the recipe's, e.g. Qwen/Qwen3-8B; needs TINKER_API_KEY unless it is local",
+  "  --learning-rate R another rate than the recipe's, which is one for small local models"
+].join("\n")
+
+/** The line a recipe ends with. */
+export interface Report {
+  readonly recipe: string
+  readonly seed: number
+  readonly before: number
+  readonly after: number
+  readonly passed: boolean
+}
+
+const round = (value: number) => Math.round(value * 1e4) / 1e4
+
+/** Runs a recipe. */
+export const run = Effect.fnUntraced(function*(name: string, options: {
+  readonly seed: number
+  readonly model?: string | undefined
+  readonly learningRate?: number | undefined
+}) {
+  const recipe = yield* find(name)
+  const model = options.model ?? recipe.model
+  const { after, before } = yield* recipe.run({
+    seed: options.seed,
+    model,
+    learningRate: options.learningRate ?? recipe.learningRate,
+    renderer: yield* rendererOf(model)
+  }).pipe(Effect.provide(Layer.merge(layerClients(model), NodeContext.layer)))
+  const report: Report = {
+    recipe: name,
+    seed: options.seed,
+    before: round(before),
+    after: round(after),
+    passed: recipe.passes({ before, after })
+  }
+  return { report, measure: recipe.measure }
+})
+
+const readArguments = () => {
+  try {
+    const { positionals, values } = parseArgs({
+      allowPositionals: true,
+      options: {
+        all: { type: "boolean", default: false },
+        json: { type: "boolean", default: false },
+        seed: { type: "string", default: "1" },
+        model: { type: "string" },
+        "learning-rate": { type: "string" }
+      }
+    })
+    const chosen = values.all ? names : positionals
+    const seed = Number(values.seed)
+    const learningRate = values["learning-rate"] === undefined ? undefined : Number(values["learning-rate"])
+    const sensible = chosen.length > 0 && chosen.every((name) => names.includes(name)) && Number.isSafeInteger(seed) &&
+      (learningRate === undefined || learningRate > 0)
+    return sensible ? { chosen, json: values.json, seed, model: values.model, learningRate } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const main = Effect.gen(function*() {
+  const options = readArguments()
+  if (options === undefined) {
+    yield* Console.error(usage)
+    return yield* Effect.sync(() => process.exitCode = 2)
+  }
+  for (const name of options.chosen) {
+    const started = yield* Clock.currentTimeMillis
+    const { measure, report } = yield* run(name, options)
+    const seconds = ((yield* Clock.currentTimeMillis) - started) / 1000
+    if (!options.json) {
+      yield* Console.log(`${measure}: ${report.before} before, ${report.after} after, in ${seconds.toFixed(0)} s`)
+    }
+    yield* Console.log(JSON.stringify(report))
+    if (!report.passed) process.exitCode = 1
+  }
+}).pipe(
+  Effect.provideService(Narrator, { say: process.argv.includes("--json") ? () => Effect.void : Console.log }),
+  Effect.provide(Logger.replace(Logger.defaultLogger, Logger.prettyLogger({ stderr: true })))
+)
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) NodeRuntime.runMain(main, { disablePrettyLogger: true })

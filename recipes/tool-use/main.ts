@@ -1,0 +1,66 @@
+/**
+ * A tool from a Schema: the model learns to call it with the right arguments, and to say what it answered.
+ */
+import { Dataset, Environment, Evaluator, Loss, Reinforce, Tool } from "@effect-tinker/cookbook"
+import { Message } from "@effect-tinker/tokenizer"
+import { Array, Effect, Schema } from "effect"
+import { define, measured } from "../shared/recipe.js"
+
+const calculator = Tool.make("calculator", {
+  description: "Compute an expression.",
+  input: Schema.Struct({ expression: Schema.String }),
+  run: ({ expression }) => {
+    const [, a, sign, b] = /^(\d+) ([+*-]) (\d+)$/.exec(expression) ?? []
+    if (a === undefined || b === undefined) return Effect.fail(new Error(`cannot compute ${expression}`))
+    const [x, y] = [parseInt(a), parseInt(b)]
+    return Effect.succeed(String(sign === "+" ? x + y : sign === "-" ? x - y : x * y))
+  }
+})
+
+const tasks = (from: number, to: number) =>
+  Dataset.fromIterable(
+    Array.range(from, to).map((n) => ({ a: 100 + 37 * n % 900, b: 10 + 53 * n % 90, sign: ["+", "*", "-"][n % 3] }))
+  ).pipe(Dataset.map(({ a, b, sign }) =>
+    Environment.group((settings) => {
+      const right = String(sign === "+" ? a + b : sign === "-" ? a - b : a * b)
+      return Effect.succeed(Environment.messages({
+        start: [Message.user(`What is ${a} ${sign} ${b}?`)],
+        tools: [calculator],
+        onMessage: (message) =>
+          Effect.succeed(Environment.done(Message.text(message).match(/\d+/g)?.includes(right) === true ? 1 : 0))
+      }, settings))
+    })
+  ))
+
+export default define({
+  measure: "right answers to new questions",
+  model: "local/chat",
+  learningRate: 5e-4,
+  passes: ({ after, before }) => after >= 0.8 && after >= before + 0.1,
+  run: ({ learningRate, model, renderer, seed }) =>
+    Reinforce.train({
+      model: { baseModel: model, rank: 16, seed },
+      problems: tasks(1, 12),
+      renderer,
+      learningRate,
+      adam: { clip: 1 },
+      maxTokens: 40,
+      groupSize: 8,
+      groupsPerBatch: 6,
+      epochs: 4,
+      seed,
+      loss: Loss.ppo(),
+      limits: { maxTurns: 3 },
+      settings: { maxToolCalls: 2, overflowReward: 0, parseErrors: { maxConsecutive: 0, reward: 0 } },
+      evaluate: [
+        Evaluator.rollouts(tasks(101, 120), {
+          settings: { renderer, maxToolCalls: 2, overflowReward: 0, parseErrors: { maxConsecutive: 0, reward: 0 } },
+          maxTokens: 40,
+          groupSize: 2,
+          limits: { maxTurns: 3 },
+          seed
+        })
+      ],
+      evaluateEvery: 1000
+    }).pipe(measured("rollouts", "env/all/reward"))
+})
