@@ -460,7 +460,9 @@ export const deepseekV41 = (
       version: "4.1",
       effort: efforts[effort] === undefined
         ? undefined
-        : `Reasoning Effort: ${efforts[effort]} (range 1-100, the higher the value, the more thorough the reasoning)\n\n`,
+        : `Reasoning Effort: ${
+          efforts[effort]
+        } (range 1-100, the higher the value, the more thorough the reasoning)\n\n`,
       keepThinking
     }),
     tokenizer

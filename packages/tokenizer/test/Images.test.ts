@@ -83,7 +83,10 @@ describe("images", () => {
       const turn = { messages: shown, prompt, completion: tokens.slice(prompt.length) }
       const fresh = [Message.user([png(4, 4)])]
       const next = Either.getOrThrow(renderer.continue(turn, fresh))
-      assert.deepStrictEqual(Array.from(next), Array.from(yield* renderer.generationPrompt([...shown, answer, ...fresh])))
+      assert.deepStrictEqual(
+        Array.from(next),
+        Array.from(yield* renderer.generationPrompt([...shown, answer, ...fresh]))
+      )
       assert.strictEqual((yield* Renderer.chunks([...shown, answer, ...fresh], next)).length, 7)
     }))
 

@@ -185,7 +185,9 @@ export const explained: ReadonlyArray<Explained> = [
     checks: written,
     renderers: /^gpt_oss/,
     when: (facts) => facts.reasoned && facts.answers > 1,
-    edit: without(/<\|start\|>assistant<\|channel\|>analysis<\|message\|>(?:(?!<\|end\|>)[^])*<\|end\|>(?=[^]*<\|start\|>(?:user|functions\.))/g),
+    edit: without(
+      /<\|start\|>assistant<\|channel\|>analysis<\|message\|>(?:(?!<\|end\|>)[^])*<\|end\|>(?=[^]*<\|start\|>(?:user|functions\.))/g
+    ),
     why: "the cookbook keeps the analysis of earlier answers, the template drops it after the next one"
   },
   {
@@ -335,7 +337,8 @@ export const explained: ReadonlyArray<Explained> = [
     checks: ["only we continue"],
     renderers: /^deepseekv4/,
     when: (facts) => facts.toolAnswers > 1,
-    why: "`renderers` does not continue with several answers of tools, whose order it does not know; ours takes the given"
+    why:
+      "`renderers` does not continue with several answers of tools, whose order it does not know; ours takes the given"
   },
   {
     kind: "decision",
@@ -360,7 +363,8 @@ export const explained: ReadonlyArray<Explained> = [
     checks: ["only they continue"],
     renderers: /^gemma4_preserve_thinking$/,
     when: (facts, detail) => facts.reasoned && facts.followedByUser && detail.startsWith("HistoryRewritten"),
-    why: "the template keeps the reasoning of turns that call tools, and drops that of final answers; `renderers` keeps it"
+    why:
+      "the template keeps the reasoning of turns that call tools, and drops that of final answers; `renderers` keeps it"
   },
   {
     kind: "decision",
@@ -397,7 +401,9 @@ export const explained: ReadonlyArray<Explained> = [
     checks: ["prompt"],
     renderers: /^kimi_k25/,
     when: (facts) => !facts.hasSystem,
-    edit: without(/<\|im_system\|>system<\|im_middle\|>You are Kimi, an AI assistant created by Moonshot AI\.<\|im_end\|>/),
+    edit: without(
+      /<\|im_system\|>system<\|im_middle\|>You are Kimi, an AI assistant created by Moonshot AI\.<\|im_end\|>/
+    ),
     why: "the cookbook, which ours follows, writes the default system message that K2.5's template has dropped"
   },
   {

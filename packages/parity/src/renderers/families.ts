@@ -163,8 +163,7 @@ export const families: ReadonlyArray<Family> = [
     images: "qwen",
     template: true
   },
-  { name: "qwen3_5_preserve_thinking", tokenizer: "qwen", ...both, images: "qwen",
-    template: true },
+  { name: "qwen3_5_preserve_thinking", tokenizer: "qwen", ...both, images: "qwen", template: true },
   {
     name: "qwen3_6",
     tokenizer: "qwen",

@@ -419,8 +419,9 @@ export const renderers: Suite = {
               ? "error" in theirs ? undefined : `${what}we refuse: ${ours}`
               : `${what}they refuse: ${"error" in theirs ? theirs.error : ""}`
             compare(one, oracle, detail?.includes("NotImplementedError") === true ? "mode" : check, detail)
-          } else if (same(ours, theirs)) compare(one, oracle, check, undefined)
-          else {
+          } else if (same(ours, theirs)) {
+            compare(one, oracle, check, undefined)
+          } else {
             compare(one, oracle, check, what + parting(tokenizer, ours, theirs), [
               shownText(tokenizer, ours),
               shownText(tokenizer, theirs)
@@ -452,8 +453,12 @@ export const renderers: Suite = {
             }
             const tokens = typeof ours === "string" ? ours : ours.tokens
             compareIds("cookbook", "example", tokens, "error" in theirs ? theirs : theirs.tokens, `${mode}: `)
-            if (typeof ours === "string" || "error" in theirs || !same(ours.tokens, theirs.tokens)) continue
-            const differing = Array.from(ours.weights.keys()).filter((at) => ours.weights[at] !== theirs.weights[at])
+            if (typeof ours === "string" || "error" in theirs || !same(ours.tokens, theirs.tokens)) {
+              continue
+            }
+            const differing = Array.from(ours.weights.keys()).filter((at) =>
+              ours.weights[at] !== theirs.weights[at]
+            )
             const [first] = differing
             const inPrompt = typeof one.prompt !== "string" && (differing.at(-1) ?? 0) < one.prompt.length &&
               differing.every((at) => ours.weights[at] === 0)
@@ -511,7 +516,9 @@ export const renderers: Suite = {
             if (next === null) {
               compare(one, "renderers", "only we continue", `they refuse: ${JSON.stringify(one.facts)}`)
               const continued = oneSpelling(shownText(tokenizer, ours.right))
-              if (!one.facts.isTruncated && whole !== undefined && equalAfter(continued, whole, prompts) === undefined) {
+              if (
+                !one.facts.isTruncated && whole !== undefined && equalAfter(continued, whole, prompts) === undefined
+              ) {
                 differences.push(
                   `${one.family.name} renderers: ours goes on to what is not their whole render: ${
                     remaining(continued, whole, prompts)
@@ -550,12 +557,16 @@ export const renderers: Suite = {
 
       for (const [reason, times] of reasons) {
         yield* Console.log(
-          `${String(times).padStart(5)}  ${reason.oracle}, ${reason.checks.join(" and ")}, ${reason.renderers.source}: ${reason.why}`
+          `${String(times).padStart(5)}  ${reason.oracle}, ${
+            reason.checks.join(" and ")
+          }, ${reason.renderers.source}: ${reason.why}`
         )
       }
       if (word === undefined && count >= 60) {
         for (const entry of explained) {
-          if (!reasons.has(entry)) differences.push(`explains nothing: ${entry.oracle}, ${entry.checks.join(" and ")}: ${entry.why}`)
+          if (!reasons.has(entry)) {
+            differences.push(`explains nothing: ${entry.oracle}, ${entry.checks.join(" and ")}: ${entry.why}`)
+          }
         }
       }
       yield* Console.log(JSON.stringify({

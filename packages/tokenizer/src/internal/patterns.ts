@@ -161,9 +161,11 @@ const flatten = (sequence: Sequence): ReadonlyArray<ReadonlyArray<Atom | Asserti
         const inner = flatten(branch)
         if (inner === undefined) return undefined
         // what may be left out altogether fails nothing
-        next.push(...(item.least > 0 ? inner : inner.map((way) =>
-          way.flatMap((one) => one._tag === "atom" ? [{ ...one, least: 0 }] : [])
-        )))
+        next.push(
+          ...(item.least > 0 ?
+            inner :
+            inner.map((way) => way.flatMap((one) => one._tag === "atom" ? [{ ...one, least: 0 }] : [])))
+        )
       }
     }
     ways = ways.flatMap((way) => next.map((rest) => [...way, ...rest]))
@@ -227,7 +229,9 @@ export const patternProblem = (pattern: string): string | undefined => {
           item._tag === "atom" && item.most <= fewTimes ? product * (item.most - item.least + 1) : product,
         1
       )
-      if (choices > mostChoices) return `the pattern leaves open how often too many things occur: ${pattern.slice(0, 80)}`
+      if (choices > mostChoices) {
+        return `the pattern leaves open how often too many things occur: ${pattern.slice(0, 80)}`
+      }
       for (const [start, first] of way.entries()) {
         if (first._tag !== "atom" || first.most <= fewTimes) continue
         let last = first
@@ -237,12 +241,16 @@ export const patternProblem = (pattern: string): string | undefined => {
           if (isLong && overlap(last, item)) {
             chain++
             last = item
-            if (chain > 2) return `the pattern repeats the same characters ${chain} times in a row: ${pattern.slice(0, 80)}`
+            if (chain > 2) {
+              return `the pattern repeats the same characters ${chain} times in a row: ${pattern.slice(0, 80)}`
+            }
             continue
           }
           const mayFail = item._tag === "assertion" || item.least > 0
           if (mayFail && chain > 1) {
-            return `the pattern repeats the same characters twice before something that may fail: ${pattern.slice(0, 80)}`
+            return `the pattern repeats the same characters twice before something that may fail: ${
+              pattern.slice(0, 80)
+            }`
           }
           // a character that ends the run: the next repetition is about another text
           if (item._tag === "atom" && item.least > 0 && !overlap(last, item)) break

@@ -86,7 +86,9 @@ const readArguments = (source: string): string | undefined => {
     if (part.mark !== undefined) return part.mark === "," || part.mark === ":" ? `${part.mark} ` : part.mark
     const written = part.text ?? ""
     const isKey = parts[i + 1]?.mark === ":"
-    return !written.startsWith("\"") && (isKey || jsonProblem(written) !== undefined) ? JSON.stringify(written) : written
+    return !written.startsWith("\"") && (isKey || jsonProblem(written) !== undefined)
+      ? JSON.stringify(written)
+      : written
   }).join("")
   return jsonProblem(json) === undefined ? json : undefined
 }
@@ -128,7 +130,11 @@ const declareItems = (items: Readonly<Record<string, unknown>>): string =>
     if (key === "properties") return [`properties:{${isRecord(value) ? declareProperties(value) : ""}}`]
     if (key === "required") return [`required:[${Array.isArray(value) ? value.map(quoted).join(",") : ""}]`]
     if (key !== "type") return [`${key}:${plain(value)}`]
-    return [`type:${plain(Array.isArray(value) ? value.map((one) => String(one).toUpperCase()) : String(value).toUpperCase())}`]
+    return [
+      `type:${
+        plain(Array.isArray(value) ? value.map((one) => String(one).toUpperCase()) : String(value).toUpperCase())
+      }`
+    ]
   }).join(",")
 
 /** What a schema says besides its own words is its properties, where it names none. */
@@ -281,8 +287,11 @@ export const gemma4 = (options: Gemma4Options): Format => ({
         return {
           header: start(context, message.role),
           output: [
-            ...content(message, seen, (parts) =>
-              parts.map((part) => part.type === "text" ? { type: "text", text: trim(part.text) } : part)),
+            ...content(
+              message,
+              seen,
+              (parts) => parts.map((part) => part.type === "text" ? { type: "text", text: trim(part.text) } : part)
+            ),
             ...end
           ]
         }

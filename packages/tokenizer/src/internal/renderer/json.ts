@@ -9,7 +9,8 @@ import { jsonProblem } from "./format.js"
  *
  * @internal
  */
-export const lexemes = (json: string): ReadonlyArray<string> => json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/g) ?? []
+export const lexemes = (json: string): ReadonlyArray<string> =>
+  json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/g) ?? []
 
 const join = (parts: ReadonlyArray<string>): string =>
   parts.map((part) =>
