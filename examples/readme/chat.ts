@@ -1,7 +1,7 @@
 import type { Message, Tokenizer } from "@effect-tinker/tokenizer"
 import { Chat, Renderers } from "@effect-tinker/tokenizer"
 import { Effect } from "effect"
-import type { SamplingClient, TinkerError } from "effect-tinker"
+import type { SamplingClient } from "effect-tinker"
 
 export const conversation = Effect.fnUntraced(function*(
   client: SamplingClient.Service,
@@ -13,10 +13,8 @@ export const conversation = Effect.fnUntraced(function*(
     system: "Be brief.",
     tools: [calculator]
   })
-  const sample: Chat.Sample<TinkerError.SamplingError> = (prompt, params) => client.sample({ prompt, ...params })
-
-  const first = yield* chat.ask(sample, "What is 17 * 23?", { maxTokens: 512 })
-  const second = yield* chat.reply(sample, first, { role: "tool", name: "calculator", content: "391" })
+  const first = yield* chat.ask(client, "What is 17 * 23?", { maxTokens: 512 })
+  const second = yield* chat.reply(client, first, { role: "tool", name: "calculator", content: "391" })
   return {
     ids: second.turn.prompt, // begins with first.turn.prompt and first.turn.completion, id for id
     logprobs: second.logprobs, // of second.turn.completion

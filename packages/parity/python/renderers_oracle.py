@@ -3,7 +3,8 @@
     python -m renderers_oracle JOB ANSWERS
 
 The job is JSON: tokenizer files by name, and cases. Each case names a renderer of tinker-cookbook, one of `renderers`, or
-both. The answers are JSON lines, one a case, in order; what a package refuses is an answer too.
+both. The answers are JSON lines: the renderers that tinker-cookbook recommends for its models, then one line a case, in
+order; what a package refuses is an answer too.
 """
 
 import json
@@ -36,11 +37,39 @@ def tokenizer_of(name, files):
     return tokenizers[name]
 
 
-def cookbook_renderer(name, tokenizer_name, files):
+class GivenTokens:
+    """Stands for a processor that is a program in a model's repository: the other side counts in the same way."""
+
+    def get_resize_config(self, image_data):
+        width, height = image_data["image"].size
+        return {"num_tokens": 1 + (3 * width + height) % 7}
+
+
+def image_processor(kind):
+    if kind == "qwen":
+        from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+        # as the preprocessor_config.json of Qwen3-VL and Qwen3.5 has it
+        return Qwen2VLImageProcessorPil(
+            patch_size=16, merge_size=2, size={"shortest_edge": 65536, "longest_edge": 16777216}
+        )
+    return GivenTokens() if kind == "given" else None
+
+
+def cookbook_renderer(name, tokenizer_name, images, files):
     key = ("cookbook", name, tokenizer_name)
     if key not in made:
-        made[key] = get_renderer(name, tokenizer_of(tokenizer_name, files))
+        made[key] = get_renderer(name, tokenizer_of(tokenizer_name, files), image_processor(images))
     return made[key]
+
+
+def ids_of(model_input):
+    """Tokens, and -1 for each position of an image."""
+    return [
+        token
+        for chunk in model_input.chunks
+        for token in (chunk.tokens if chunk.type == "encoded_text" else [-1] * chunk.expected_tokens)
+    ]
 
 
 def bridge_renderer(given, tokenizer_name, files):
@@ -54,7 +83,9 @@ def bridge_renderer(given, tokenizer_name, files):
 def to_cookbook(message):
     out = {"role": message["role"]}
     content = message.get("content") or ""
-    if message.get("reasoning_content"):
+    if isinstance(content, list):
+        out["content"] = content
+    elif message.get("reasoning_content"):
         out["content"] = [
             {"type": "thinking", "thinking": message["reasoning_content"]},
             {"type": "text", "text": content},
@@ -99,7 +130,7 @@ def attempt(make):
 
 
 def cookbook(case, files):
-    renderer = cookbook_renderer(case["cookbook"], case["tokenizer"], files)
+    renderer = cookbook_renderer(case["cookbook"], case["tokenizer"], case.get("images"), files)
     messages = [to_cookbook(message) for message in case["messages"]]
     if case.get("tools"):
         system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else ""
@@ -111,7 +142,7 @@ def cookbook(case, files):
         if mode == "customized":
             given = [{**message, "trainable": at % 2 == 0} for at, message in enumerate(messages)]
         tokens, weights = renderer.build_supervised_example(given, TrainOnWhat(mode))
-        return {"tokens": tokens.to_ints(), "weights": [float(weight) for weight in weights]}
+        return {"tokens": ids_of(tokens), "weights": [float(weight) for weight in weights]}
 
     def parsed(ids):
         message, termination = renderer.parse_response(ids)
@@ -119,7 +150,7 @@ def cookbook(case, files):
 
     prompted = messages[:-1] if messages[-1]["role"] == "assistant" else messages
     return {
-        "prompt": attempt(lambda: renderer.build_generation_prompt(prompted).to_ints()),
+        "prompt": attempt(lambda: ids_of(renderer.build_generation_prompt(prompted))),
         "supervised": {mode: attempt(lambda mode=mode: supervised(mode)) for mode in case.get("modes", [])},
         "stop": attempt(renderer.get_stop_sequences),
         "extends": renderer.has_extension_property,
@@ -133,6 +164,11 @@ def bridge(case, files):
 
     def prompt():
         return renderer.render_ids(case["bridged"]["messages"], tools=tools, add_generation_prompt=True)
+
+    def rendered():
+        given = case["bridged"]
+        messages = [*given["messages"], given["answer"], *given["fresh"]]
+        return renderer.render_ids(messages, tools=tools, add_generation_prompt=True)
 
     def go():
         given = case["bridged"]
@@ -153,9 +189,22 @@ def bridge(case, files):
     return {
         "prompt": attempt(prompt),
         "next": attempt(go),
+        "rendered": attempt(rendered),
         "parsed": attempt(parsed),
         "stop": attempt(renderer.get_stop_token_ids),
         "stable": attempt(lambda: renderer.is_prefix_stable),
+    }
+
+
+def recommended():
+    """The renderers of every model that tinker-cookbook knows."""
+    from tinker_cookbook import model_info
+
+    makers = [getattr(model_info, name) for name in dir(model_info) if name.startswith("get_") and name.endswith("_info")]
+    return {
+        f"{attributes.organization}/{model}": list(attributes.recommended_renderers)
+        for maker in makers
+        for model, attributes in maker().items()
     }
 
 
@@ -163,6 +212,7 @@ def main():
     job = json.loads(open(sys.argv[1]).read())
     files = job["tokenizers"]
     with open(sys.argv[2], "w") as out:
+        out.write(json.dumps(recommended()) + "\n")
         for case in job["cases"]:
             answer = {}
             if case.get("cookbook"):

@@ -11,7 +11,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as Message from "./Message.js"
-import type * as Renderer from "./Renderer.js"
+import * as Renderer from "./Renderer.js"
 import * as Renderers from "./Renderers.js"
 import type { CannotContinue, ChatTemplateFailed, TokenizerError } from "./TokenizerError.js"
 import { RenderFailed } from "./TokenizerError.js"
@@ -45,26 +45,50 @@ export interface Sequence {
 }
 
 /**
- * What draws tokens after a prompt. With the SDK's `SamplingClient` it is one line:
- * `(prompt, params) => client.sample({ prompt: ModelInput.fromInts(prompt), ...params })`.
+ * Where an answer ends.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Stop {
+  readonly stop: ReadonlyArray<number> | ReadonlyArray<string>
+}
+
+/**
+ * Draws tokens after a prompt. The chunks are the prompt with its images in their places; for text alone the ids are all
+ * there is.
  *
  * @since 0.1.0
  * @category models
  */
 export type Sample<E = never, R = never> = (
   prompt: Int32Array,
-  params: Params & { readonly stop: ReadonlyArray<number> | ReadonlyArray<string> }
+  params: Params & Stop,
+  chunks: ReadonlyArray<Renderer.Chunk>
 ) => Effect.Effect<{ readonly sequences: ReadonlyArray<Sequence> }, E, R>
 
 /**
- * What draws tokens after a prompt and hands them over as they come, for servers that stream.
+ * A client that draws tokens after a prompt of text, such as the SDK's `SamplingClient`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Sampler<E = never, R = never> {
+  readonly sample: (
+    options: Params & Stop & { readonly prompt: Int32Array }
+  ) => Effect.Effect<{ readonly sequences: ReadonlyArray<Sequence> }, E, R>
+}
+
+/**
+ * Draws tokens after a prompt and gives them out as they come, for servers that stream.
  *
  * @since 0.1.0
  * @category models
  */
 export type SampleStream<E = never, R = never> = (
   prompt: Int32Array,
-  params: Params & { readonly stop: ReadonlyArray<number> | ReadonlyArray<string> }
+  params: Params & Stop,
+  chunks: ReadonlyArray<Renderer.Chunk>
 ) => Stream.Stream<Sequence, E, R>
 
 /**
@@ -136,7 +160,7 @@ export interface Chat {
   ) => Effect.Effect<ReadonlyArray<Renderer.Supervised>, RenderFailed>
   /** Asks a question. */
   readonly ask: <E, R>(
-    sample: Sample<E, R>,
+    sample: Sample<E, R> | Sampler<E, R>,
     input: Input,
     params?: Params
   ) => Effect.Effect<Answer, E | RenderFailed | ChatTemplateFailed, R>
@@ -153,7 +177,7 @@ export interface Chat {
    * the answer's turn, unless the format rewrites history: `fork` says why.
    */
   readonly reply: <E, R>(
-    sample: Sample<E, R>,
+    sample: Sample<E, R> | Sampler<E, R>,
     answer: Answer,
     input: Input,
     params?: Params & Renderer.ContinueOptions
@@ -250,9 +274,21 @@ export const make: (
     fork: prompt.fork
   })
 
-  const draw = <E, R>(sample: Sample<E, R>, params: (Params & Renderer.ContinueOptions) | undefined) =>
+  const draw = <E, R>(
+    sample: Sample<E, R> | Sampler<E, R>,
+    params: (Params & Renderer.ContinueOptions) | undefined
+  ) =>
     Effect.fnUntraced(function*(prompt: Prompt) {
-      const { sequences: [sequence] } = yield* sample(prompt.ids, drawing(params, renderer))
+      const chunks = yield* Renderer.chunks(prompt.messages, prompt.ids)
+      if (typeof sample !== "function" && chunks.some(({ type }) => type === "image")) {
+        return yield* new RenderFailed({
+          renderer: renderer.name,
+          description: "a prompt with images is more than ids: give a function that samples from chunks"
+        })
+      }
+      const { sequences: [sequence] } = yield* typeof sample === "function"
+        ? sample(prompt.ids, drawing(params, renderer), chunks)
+        : sample.sample({ ...drawing(params, renderer), prompt: prompt.ids })
       if (sequence === undefined) {
         return yield* new RenderFailed({ renderer: renderer.name, description: "the sampler drew no sequence" })
       }
@@ -268,13 +304,13 @@ export const make: (
 
   const drawStream =
     <E, R>(sample: SampleStream<E, R>, params: (Params & Renderer.ContinueOptions) | undefined) =>
-    (prompt: Prompt): Stream.Stream<Part, E, R> =>
-      Stream.suspend(() => {
+    (prompt: Prompt): Stream.Stream<Part, E | RenderFailed, R> =>
+      Stream.unwrap(Effect.map(Renderer.chunks(prompt.messages, prompt.ids), (chunks) => {
         const parser = renderer.parser()
         const tokens: Array<number> = []
         const logprobs: Array<number> = []
         let stopReason: string | undefined
-        return sample(prompt.ids, drawing(params, renderer)).pipe(
+        return sample(prompt.ids, drawing(params, renderer), chunks).pipe(
           Stream.mapConcat((piece): ReadonlyArray<Part> => {
             const ids = Array.from(piece.tokens)
             for (const id of ids) tokens.push(id)
@@ -289,7 +325,7 @@ export const make: (
             return Stream.fromIterable<Part>([...deltas, { _tag: "Answer", answer }])
           }))
         )
-      })
+      }))
 
   return {
     renderer,
@@ -317,22 +353,35 @@ export const make: (
 })
 
 /**
- * A chat in the format recommended for a model, with its tokenizer. The model is a name, or an Effect of one such as a
- * sampling client's `baseModel`.
+ * Settings of {@link forModel}.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ModelOptions extends Options, Renderers.ImageOptions {
+  /** The renderer by name. Defaults to the one recommended for the model. */
+  readonly renderer?: string | undefined
+  /** The tokenizer that the server names, such as a training client's `tokenizerId`. Defaults to the model's. */
+  readonly tokenizerId?: string | undefined
+}
+
+/**
+ * A chat in the format recommended for a model, with its tokenizer. The model is a name, or a client that knows it, such as
+ * the SDK's `SamplingClient`.
  *
  * @since 0.1.0
  * @category constructors
  */
 export const forModel: <E = never, R = never>(
-  model: string | Effect.Effect<string, E, R>,
-  options?: Options & { readonly renderer?: string | undefined }
+  model: string | { readonly baseModel: Effect.Effect<string, E, R> },
+  options?: ModelOptions
 ) => Effect.Effect<Chat, E | TokenizerError | RenderFailed | ChatTemplateFailed, R | Tokenizers> = Effect.fnUntraced(
   function*(model, options) {
-    const name = typeof model === "string" ? model : yield* model
-    const tokenizer = yield* (yield* Tokenizers).forModel(name)
+    const name = typeof model === "string" ? model : yield* model.baseModel
+    const tokenizer = yield* (yield* Tokenizers).forModel(name, { tokenizerId: options?.tokenizerId })
     const renderer = options?.renderer === undefined
-      ? yield* Renderers.forModel(name, tokenizer)
-      : yield* Renderers.byName(options.renderer, tokenizer)
+      ? yield* Renderers.forModel(name, tokenizer, options)
+      : yield* Renderers.byName(options.renderer, tokenizer, options)
     return yield* make(renderer, options)
   }
 )

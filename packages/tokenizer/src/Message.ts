@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Either from "effect/Either"
+import * as Encoding from "effect/Encoding"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 
@@ -24,15 +25,31 @@ export const TextPart = Schema.Struct({ type: Schema.Literal("text"), text: Sche
 export const ThinkingPart = Schema.Struct({ type: Schema.Literal("thinking"), thinking: Schema.String })
 
 /**
- * A part of a message: text or reasoning.
+ * An image for models that see: a `data:` URI of a PNG or a JPEG (see {@link image}).
  *
  * @since 0.1.0
  * @category schemas
  */
-export const ContentPart = Schema.Union(TextPart, ThinkingPart)
+export const ImagePart = Schema.Struct({ type: Schema.Literal("image"), image: Schema.String })
 
 /**
- * A part of a message: text or reasoning.
+ * An image for models that see.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type ImagePart = typeof ImagePart.Type
+
+/**
+ * A part of a message: text, reasoning or an image.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const ContentPart = Schema.Union(TextPart, ThinkingPart, ImagePart)
+
+/**
+ * A part of a message: text, reasoning or an image.
  *
  * @since 0.1.0
  * @category models
@@ -76,7 +93,7 @@ export const UnparsedToolCall = Schema.Struct({ rawText: Schema.String, error: S
 export type UnparsedToolCall = typeof UnparsedToolCall.Type
 
 /**
- * One message. `content` is text, or parts when it holds reasoning.
+ * One message. `content` is text, or parts when it holds reasoning or images.
  *
  * @since 0.1.0
  * @category schemas
@@ -138,12 +155,23 @@ export type ToolSpec = typeof ToolSpec.Type
 export const system = (content: string): Message => ({ role: "system", content })
 
 /**
- * What the user says.
+ * What the user says, or shows.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const user = (content: string): Message => ({ role: "user", content })
+export const user = (content: Message["content"]): Message => ({ role: "user", content })
+
+/**
+ * The bytes of a PNG or a JPEG as a part of a message.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const image = (data: Uint8Array, format: "png" | "jpeg"): ImagePart => ({
+  type: "image",
+  image: `data:image/${format};base64,${Encoding.encodeBase64(data)}`
+})
 
 /**
  * An answer, with the reasoning before it where there is some.
@@ -182,6 +210,15 @@ export const text = (message: Message): string =>
  */
 export const thinking = (message: Message): string =>
   parts(message).map((part) => part.type === "thinking" ? part.thinking : "").join("")
+
+/**
+ * The images of a message, in order.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const images = (message: Message): ReadonlyArray<ImagePart> =>
+  typeof message.content === "string" ? [] : message.content.filter((part) => part.type === "image")
 
 /**
  * A message as chat templates (and the OpenAI API) spell it. Arguments of tool calls that are JSON become values, because
@@ -227,10 +264,10 @@ const sameValue = (left: unknown, right: unknown): boolean => {
   return left === right
 }
 
-const shown = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
+const quoted = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
 
 const differs = (field: string, before: string, now: string): Option.Option<string> =>
-  Option.some(`${field}: ${shown(before)} became ${shown(now)}`)
+  Option.some(`${field}: ${quoted(before)} became ${quoted(now)}`)
 
 /**
  * How a message that was sent back differs in meaning from the one it stands for, named by field; `None` when it says the
@@ -244,6 +281,10 @@ export const difference = (original: Message, echoed: Message): Option.Option<st
   if (original.role !== echoed.role) return differs("role", original.role, echoed.role)
   const [said, says] = [text(original), text(echoed)]
   if (said !== says) return differs("content", said, says)
+  const [shown, shows] = [images(original), images(echoed)]
+  if (shown.length !== shows.length || shown.some(({ image }, i) => image !== shows[i]?.image)) {
+    return differs("images", `${shown.length} images`, `${shows.length} images or others`)
+  }
   const [thought, thinks] = [thinking(original), thinking(echoed)]
   if (thinks !== "" && thought !== thinks) return differs("reasoning", thought, thinks)
   for (const field of ["name", "toolCallId"] as const) {

@@ -9,10 +9,12 @@
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
+import { Refusal } from "./internal/renderer/format.js"
+import { imageFile } from "./internal/renderer/images.js"
 import * as Message from "./Message.js"
 import type { Tokenizer } from "./Tokenizer.js"
-import type { ChatTemplateFailed, RenderFailed } from "./TokenizerError.js"
-import { CannotContinue } from "./TokenizerError.js"
+import type { ChatTemplateFailed } from "./TokenizerError.js"
+import { CannotContinue, RenderFailed } from "./TokenizerError.js"
 
 /**
  * Which tokens of a conversation are trained on.
@@ -131,6 +133,64 @@ export interface ContinueOptions {
 }
 
 /**
+ * What stands in ids at each position an image takes. It is no token: a server refuses it, so ids with images cannot be
+ * sent as text by mistake. {@link chunks} puts the images in their places.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const imageSlot = -1
+
+/**
+ * A piece of a model's input, as the wire has it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Chunk =
+  | { readonly type: "encoded_text"; readonly tokens: Int32Array }
+  | {
+    readonly type: "image"
+    readonly data: Uint8Array
+    readonly format: "png" | "jpeg"
+    readonly expectedTokens: number
+  }
+
+/**
+ * The ids of rendered messages as chunks: text, and the messages' images where they stand. Ids without images are one
+ * chunk, and may go to the server as they are.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const chunks = (
+  messages: ReadonlyArray<Message.Message>,
+  ids: Int32Array
+): Either.Either<ReadonlyArray<Chunk>, RenderFailed> => {
+  const refuse = (description: string) => Either.left(new RenderFailed({ renderer: "chunks", description }))
+  const images = messages.flatMap(Message.images)
+  const out: Array<Chunk> = []
+  let found = 0
+  for (let at = 0; at < ids.length;) {
+    const isImage = ids[at] === imageSlot
+    let end = at + 1
+    while (end < ids.length && (ids[end] === imageSlot) === isImage) end++
+    if (!isImage) out.push({ type: "encoded_text", tokens: ids.subarray(at, end) })
+    else {
+      const part = images[found++]
+      if (part === undefined) return refuse(`the ids hold more images than the ${images.length} of the messages`)
+      const file = imageFile(part)
+      if (file instanceof Refusal) return refuse(file.description)
+      out.push({ type: "image", data: file.data, format: file.format, expectedTokens: end - at })
+    }
+    at = end
+  }
+  return found === images.length
+    ? Either.right(out)
+    : refuse(`the ids hold ${found} images, the messages ${images.length}`)
+}
+
+/**
  * A chat format with a tokenizer.
  *
  * @since 0.1.0
@@ -147,6 +207,8 @@ export interface Renderer {
    * can hold all its turns.
    */
   readonly extends: boolean
+  /** Whether messages of people and tools may show images: see {@link chunks}. */
+  readonly images: boolean
   /** The tokens after which the model answers. */
   readonly generationPrompt: (
     messages: ReadonlyArray<Message.Message>,

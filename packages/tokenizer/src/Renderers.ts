@@ -10,9 +10,11 @@ import * as Option from "effect/Option"
 import * as ChatTemplate from "./ChatTemplate.js"
 import * as python from "./internal/python.js"
 import { deepseekV3 as deepseekV3Format } from "./internal/renderer/deepseekV3.js"
-import { deepseekV4 as deepseekV4Format } from "./internal/renderer/deepseekV4.js"
+import { deepseekV4 as deepseekV4Format, deepseekV4Efforts } from "./internal/renderer/deepseekV4.js"
+import { gemma4 as gemma4Format } from "./internal/renderer/gemma4.js"
 import { glm5 as glm5Format } from "./internal/renderer/glm5.js"
 import { gptOss as gptOssFormat } from "./internal/renderer/gptOss.js"
+import { inklingImageTokens, kimiImageTokens, qwenImageTokens, unknownImageTokens } from "./internal/renderer/images.js"
 import { kimiK2 as kimiK2Format } from "./internal/renderer/kimiK2.js"
 import { localChat as localChatFormat } from "./internal/renderer/localChat.js"
 import { fromFormat } from "./internal/renderer/make.js"
@@ -54,6 +56,20 @@ export interface ThinkingOptions {
 export interface ReasoningOptions extends ThinkingOptions {
   /** Whether the prompt lets the model reason. Defaults to `true`. */
   readonly thinking?: boolean | undefined
+}
+
+/**
+ * Settings of formats with images.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ImageOptions {
+  /**
+   * How many tokens an image takes. Defaults to what the model's image processor computes; for models whose processor is a
+   * program in their repository (Nemotron 3.5 Super, Gemma 4) it must be given.
+   */
+  readonly imageTokens?: ((size: { readonly width: number; readonly height: number }) => number) | undefined
 }
 
 const reasoning = (options: ReasoningOptions | undefined) => {
@@ -118,14 +134,14 @@ export const qwen3Instruct = (tokenizer: Tokenizer): Effect.Effect<Renderer.Rend
   fromFormat(qwen3Format({ name: "qwen3_instruct", mode: "instruct", keepThinking: false }), tokenizer)
 
 /**
- * Qwen3-VL, whose texts are written as Qwen3 Instruct's.
+ * Qwen3-VL, which sees images and whose texts are written as Qwen3 Instruct's.
  *
  * @since 0.1.0
  * @category constructors
  */
 export const qwen3Vl = (
   tokenizer: Tokenizer,
-  options?: {
+  options?: ImageOptions & {
     /** Whether the model is an Instruct one; only the name tells. Defaults to `true`. */
     readonly instruct?: boolean | undefined
   }
@@ -134,7 +150,8 @@ export const qwen3Vl = (
     qwen3Format({
       name: options?.instruct === false ? "qwen3_vl" : "qwen3_vl_instruct",
       mode: "instruct",
-      keepThinking: false
+      keepThinking: false,
+      images: options?.imageTokens ?? qwenImageTokens
     }),
     tokenizer
   )
@@ -147,14 +164,15 @@ export const qwen3Vl = (
  */
 export const qwen35 = (
   tokenizer: Tokenizer,
-  options?: ThinkingOptions
+  options?: ThinkingOptions & ImageOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed> =>
   fromFormat(
     qwen35Format({
       name: options?.keepThinking === true ? "qwen3_5_preserve_thinking" : "qwen3_5",
       version: "3.5",
       thinking: true,
-      keepThinking: options?.keepThinking ?? false
+      keepThinking: options?.keepThinking ?? false,
+      images: options?.imageTokens ?? qwenImageTokens
     }),
     tokenizer
   )
@@ -167,14 +185,15 @@ export const qwen35 = (
  */
 export const qwen35DisableThinking = (
   tokenizer: Tokenizer,
-  options?: ThinkingOptions
+  options?: ThinkingOptions & ImageOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed> =>
   fromFormat(
     qwen35Format({
       name: "qwen3_5_disable_thinking",
       version: "3.5",
       thinking: false,
-      keepThinking: options?.keepThinking ?? false
+      keepThinking: options?.keepThinking ?? false,
+      images: options?.imageTokens ?? qwenImageTokens
     }),
     tokenizer
   )
@@ -188,10 +207,14 @@ export const qwen35DisableThinking = (
  */
 export const qwen36 = (
   tokenizer: Tokenizer,
-  options?: ReasoningOptions
+  options?: ReasoningOptions & ImageOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed> => {
   const { keepThinking, suffix, thinking } = reasoning(options)
-  return fromFormat(qwen35Format({ name: `qwen3_6${suffix}`, version: "3.6", thinking, keepThinking }), tokenizer)
+  const images = options?.imageTokens ?? qwenImageTokens
+  return fromFormat(
+    qwen35Format({ name: `qwen3_6${suffix}`, version: "3.6", thinking, keepThinking, images }),
+    tokenizer
+  )
 }
 
 /**
@@ -203,7 +226,7 @@ export const qwen36 = (
  */
 export const qwen38 = (
   tokenizer: Tokenizer,
-  options?: {
+  options?: ImageOptions & {
     /** Defaults to `"xhigh"`, as the template does; `"medium"` says nothing to the model. */
     readonly effort?: "low" | "medium" | "xhigh" | undefined
   }
@@ -215,7 +238,8 @@ export const qwen38 = (
       version: "3.8",
       thinking: true,
       keepThinking: true,
-      effort
+      effort,
+      images: options?.imageTokens ?? qwenImageTokens
     }),
     tokenizer
   )
@@ -227,13 +251,17 @@ export const qwen38 = (
  * @since 0.1.0
  * @category constructors
  */
-export const qwen38DisableThinking = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
+export const qwen38DisableThinking = (
+  tokenizer: Tokenizer,
+  options?: ImageOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> =>
   fromFormat(
     qwen35Format({
       name: "qwen3_8_disable_thinking",
       version: "3.8",
       thinking: false,
-      keepThinking: true
+      keepThinking: true,
+      images: options?.imageTokens ?? qwenImageTokens
     }),
     tokenizer
   )
@@ -322,14 +350,15 @@ export const kimiK2 = (
  */
 export const kimiK25 = (
   tokenizer: Tokenizer,
-  options?: Pick<ReasoningOptions, "thinking">
+  options?: Pick<ReasoningOptions, "thinking"> & ImageOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed> => {
   const thinking = options?.thinking ?? true
   return fromFormat(
     kimiK2Format({
       name: thinking ? "kimi_k25" : "kimi_k25_disable_thinking",
       keepThinking: false,
-      opens: thinking ? "reasoning" : "answer"
+      opens: thinking ? "reasoning" : "answer",
+      images: options?.imageTokens ?? kimiImageTokens
     }),
     tokenizer
   )
@@ -343,11 +372,16 @@ export const kimiK25 = (
  */
 export const kimiK26 = (
   tokenizer: Tokenizer,
-  options?: ReasoningOptions
+  options?: ReasoningOptions & ImageOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed> => {
   const { keepThinking, suffix, thinking } = reasoning(options)
   return fromFormat(
-    kimiK2Format({ name: `kimi_k26${suffix}`, keepThinking, opens: thinking ? "reasoning" : "answer" }),
+    kimiK2Format({
+      name: `kimi_k26${suffix}`,
+      keepThinking,
+      opens: thinking ? "reasoning" : "answer",
+      images: options?.imageTokens ?? kimiImageTokens
+    }),
     tokenizer
   )
 }
@@ -385,7 +419,7 @@ export const nemotron3 = (
  */
 export const nemotron3Ultra = (
   tokenizer: Tokenizer,
-  options?: ReasoningOptions & { readonly effort?: "medium" | "full" | undefined }
+  options?: ReasoningOptions & ImageOptions & { readonly effort?: "medium" | "full" | undefined }
 ): Effect.Effect<Renderer.Renderer, RenderFailed> => {
   const { keepThinking, suffix, thinking } = reasoning(options)
   const isMedium = options?.effort === "medium"
@@ -395,7 +429,8 @@ export const nemotron3Ultra = (
       ultra: true,
       thinking,
       keepThinking,
-      effort: isMedium ? "efficient" : undefined
+      effort: isMedium ? "efficient" : undefined,
+      images: options?.imageTokens ?? unknownImageTokens
     }),
     tokenizer
   )
@@ -422,7 +457,40 @@ export const deepseekV41 = (
   return fromFormat(
     deepseekV4Format({
       name: `deepseekv4_1${effort === "high" && keepThinking ? "_preserve_thinking" : suffixes[effort]}`,
-      effort: efforts[effort],
+      version: "4.1",
+      effort: efforts[effort] === undefined
+        ? undefined
+        : `Reasoning Effort: ${
+          efforts[effort]
+        } (range 1-100, the higher the value, the more thorough the reasoning)\n\n`,
+      keepThinking
+    }),
+    tokenizer
+  )
+}
+
+/**
+ * DeepSeek V4, as the encoder in its repository writes it: in chat mode unless it is told how hard to think. Reasoning of
+ * earlier answers is dropped unless tools are declared.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const deepseekV4 = (
+  tokenizer: Tokenizer,
+  options?: ThinkingOptions & {
+    /** Defaults to `"none"`, as the encoder does; `"low"` says nothing to the model. */
+    readonly effort?: "none" | "low" | "high" | "max" | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const effort = options?.effort ?? "none"
+  const keepThinking = options?.keepThinking ?? false
+  const suffixes = { none: "_disable_thinking", low: "", high: "_high_reasoning", max: "_max_reasoning" }
+  return fromFormat(
+    deepseekV4Format({
+      name: `deepseekv4${effort === "low" && keepThinking ? "_preserve_thinking" : suffixes[effort]}`,
+      version: "4",
+      effort: deepseekV4Efforts[effort],
       keepThinking
     }),
     tokenizer
@@ -449,11 +517,42 @@ export const glm53 = (
   return fromFormat(
     glm5Format({
       name: `glm5_3_${effort}_reasoning`,
+      version: "5.3",
       effort: names[effort],
+      thinking: true,
       keepThinking: options?.keepThinking ?? true
     }),
     tokenizer
   )
+}
+
+/**
+ * GLM 5 and 4.7 Flash. Reasoning of earlier turns is dropped, unless it is kept as their template does with
+ * `clear_thinking=False`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const glm5 = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  return fromFormat(glm5Format({ name: `glm5${suffix}`, version: "5", thinking, keepThinking }), tokenizer)
+}
+
+/**
+ * GLM 5.1: as GLM 5, with an empty block of reasoning in a turn that has none.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const glm51 = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  return fromFormat(glm5Format({ name: `glm5_1${suffix}`, version: "5.1", thinking, keepThinking }), tokenizer)
 }
 
 /**
@@ -469,6 +568,33 @@ export const minimaxM2 = (
   fromFormat(minimaxM2Format({ name: "minimax_m2", keepThinking: options?.keepThinking ?? false }), tokenizer)
 
 /**
+ * Gemma 4. A round of tools is one turn of the model, and what a message that calls tools says comes after their answers.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const gemma4 = (
+  tokenizer: Tokenizer,
+  options?: ReasoningOptions & ImageOptions & {
+    /** Whether the model is 26B or 31B, whose template says differently that it shall not reason. Defaults to `false`. */
+    readonly large?: boolean | undefined
+  }
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+  const { keepThinking, suffix, thinking } = reasoning(options)
+  const closesChannel = options?.large === true && !thinking
+  return fromFormat(
+    gemma4Format({
+      name: `gemma4${closesChannel ? "_large" : ""}${suffix}`,
+      thinking,
+      keepThinking,
+      closesChannel,
+      images: options?.imageTokens ?? unknownImageTokens
+    }),
+    tokenizer
+  )
+}
+
+/**
  * Inkling, whose history is never written differently. Its vocabulary is o200k with `Tokenizer.inklingTokens`.
  *
  * @since 0.1.0
@@ -476,14 +602,14 @@ export const minimaxM2 = (
  */
 export const tmlV0 = (
   tokenizer: Tokenizer,
-  options?: {
+  options?: ImageOptions & {
     /** How hard to think, from 0 up to but not including 1. Defaults to 0.9. */
     readonly effort?: number | undefined
   }
 ): Effect.Effect<Renderer.Renderer, RenderFailed> => {
   const effort = options?.effort ?? 0.9
   return effort >= 0 && effort < 1
-    ? fromFormat(tmlV0Format({ effort }), tokenizer)
+    ? fromFormat(tmlV0Format({ effort, images: options?.imageTokens ?? inklingImageTokens }), tokenizer)
     : Effect.fail(new RenderFailed({ renderer: "tml_v0", description: `the effort ${effort} is not in [0, 1)` }))
 }
 
@@ -513,7 +639,7 @@ export const fromTemplate = (
   }
 ): Renderer.Renderer => templateRenderer(template, tokenizer, options)
 
-type Make = (tokenizer: Tokenizer) => Effect.Effect<Renderer.Renderer, RenderFailed>
+type Make = (tokenizer: Tokenizer, options: ImageOptions) => Effect.Effect<Renderer.Renderer, RenderFailed>
 
 const makers: Readonly<Record<string, Make>> = {
   role_colon: roleColon,
@@ -521,17 +647,17 @@ const makers: Readonly<Record<string, Make>> = {
   qwen3: (tokenizer) => qwen3(tokenizer),
   qwen3_disable_thinking: (tokenizer) => qwen3DisableThinking(tokenizer),
   qwen3_instruct: qwen3Instruct,
-  qwen3_vl: (tokenizer) => qwen3Vl(tokenizer, { instruct: false }),
-  qwen3_vl_instruct: (tokenizer) => qwen3Vl(tokenizer),
-  qwen3_5: (tokenizer) => qwen35(tokenizer),
-  qwen3_5_disable_thinking: (tokenizer) => qwen35DisableThinking(tokenizer),
-  qwen3_5_preserve_thinking: (tokenizer) => qwen35(tokenizer, { keepThinking: true }),
-  qwen3_6: (tokenizer) => qwen36(tokenizer),
-  qwen3_6_disable_thinking: (tokenizer) => qwen36(tokenizer, { thinking: false }),
-  qwen3_6_preserve_thinking: (tokenizer) => qwen36(tokenizer, { keepThinking: true }),
-  qwen3_8_xhigh_reasoning: (tokenizer) => qwen38(tokenizer),
-  qwen3_8_medium_reasoning: (tokenizer) => qwen38(tokenizer, { effort: "medium" }),
-  qwen3_8_low_reasoning: (tokenizer) => qwen38(tokenizer, { effort: "low" }),
+  qwen3_vl: (tokenizer, options) => qwen3Vl(tokenizer, { ...options, instruct: false }),
+  qwen3_vl_instruct: qwen3Vl,
+  qwen3_5: qwen35,
+  qwen3_5_disable_thinking: qwen35DisableThinking,
+  qwen3_5_preserve_thinking: (tokenizer, options) => qwen35(tokenizer, { ...options, keepThinking: true }),
+  qwen3_6: qwen36,
+  qwen3_6_disable_thinking: (tokenizer, options) => qwen36(tokenizer, { ...options, thinking: false }),
+  qwen3_6_preserve_thinking: (tokenizer, options) => qwen36(tokenizer, { ...options, keepThinking: true }),
+  qwen3_8_xhigh_reasoning: qwen38,
+  qwen3_8_medium_reasoning: (tokenizer, options) => qwen38(tokenizer, { ...options, effort: "medium" }),
+  qwen3_8_low_reasoning: (tokenizer, options) => qwen38(tokenizer, { ...options, effort: "low" }),
   qwen3_8_disable_thinking: qwen38DisableThinking,
   deepseekv3: deepseekV3,
   deepseekv3_disable_thinking: deepseekV3,
@@ -541,28 +667,45 @@ const makers: Readonly<Record<string, Make>> = {
   gpt_oss_medium_reasoning: (tokenizer) => gptOss(tokenizer, { effort: "medium" }),
   gpt_oss_high_reasoning: (tokenizer) => gptOss(tokenizer, { effort: "high" }),
   kimi_k2: (tokenizer) => kimiK2(tokenizer),
-  kimi_k25: (tokenizer) => kimiK25(tokenizer),
-  kimi_k25_disable_thinking: (tokenizer) => kimiK25(tokenizer, { thinking: false }),
-  kimi_k26: (tokenizer) => kimiK26(tokenizer),
-  kimi_k26_disable_thinking: (tokenizer) => kimiK26(tokenizer, { thinking: false }),
-  kimi_k26_preserve_thinking: (tokenizer) => kimiK26(tokenizer, { keepThinking: true }),
+  kimi_k25: kimiK25,
+  kimi_k25_disable_thinking: (tokenizer, options) => kimiK25(tokenizer, { ...options, thinking: false }),
+  kimi_k26: kimiK26,
+  kimi_k26_disable_thinking: (tokenizer, options) => kimiK26(tokenizer, { ...options, thinking: false }),
+  kimi_k26_preserve_thinking: (tokenizer, options) => kimiK26(tokenizer, { ...options, keepThinking: true }),
   nemotron3: (tokenizer) => nemotron3(tokenizer),
   nemotron3_low_thinking: (tokenizer) => nemotron3(tokenizer, { effort: "low" }),
   nemotron3_disable_thinking: (tokenizer) => nemotron3(tokenizer, { thinking: false }),
   nemotron3_preserve_thinking: (tokenizer) => nemotron3(tokenizer, { keepThinking: true }),
-  nemotron3_ultra: (tokenizer) => nemotron3Ultra(tokenizer),
-  nemotron3_ultra_disable_thinking: (tokenizer) => nemotron3Ultra(tokenizer, { thinking: false }),
-  nemotron3_ultra_medium_thinking: (tokenizer) => nemotron3Ultra(tokenizer, { effort: "medium" }),
-  nemotron3_ultra_preserve_thinking: (tokenizer) => nemotron3Ultra(tokenizer, { keepThinking: true }),
+  nemotron3_ultra: nemotron3Ultra,
+  nemotron3_ultra_disable_thinking: (tokenizer, options) => nemotron3Ultra(tokenizer, { ...options, thinking: false }),
+  nemotron3_ultra_medium_thinking: (tokenizer, options) => nemotron3Ultra(tokenizer, { ...options, effort: "medium" }),
+  nemotron3_ultra_preserve_thinking: (tokenizer, options) =>
+    nemotron3Ultra(tokenizer, { ...options, keepThinking: true }),
   deepseekv4_1: (tokenizer) => deepseekV41(tokenizer),
   deepseekv4_1_low_reasoning: (tokenizer) => deepseekV41(tokenizer, { effort: "low" }),
   deepseekv4_1_max_reasoning: (tokenizer) => deepseekV41(tokenizer, { effort: "max" }),
   deepseekv4_1_disable_thinking: (tokenizer) => deepseekV41(tokenizer, { effort: "none" }),
   deepseekv4_1_preserve_thinking: (tokenizer) => deepseekV41(tokenizer, { keepThinking: true }),
+  deepseekv4: (tokenizer) => deepseekV4(tokenizer, { effort: "low" }),
+  deepseekv4_high_reasoning: (tokenizer) => deepseekV4(tokenizer, { effort: "high" }),
+  deepseekv4_max_reasoning: (tokenizer) => deepseekV4(tokenizer, { effort: "max" }),
+  deepseekv4_disable_thinking: (tokenizer) => deepseekV4(tokenizer),
+  deepseekv4_preserve_thinking: (tokenizer) => deepseekV4(tokenizer, { effort: "low", keepThinking: true }),
+  glm5: (tokenizer) => glm5(tokenizer),
+  glm5_disable_thinking: (tokenizer) => glm5(tokenizer, { thinking: false }),
+  glm5_preserve_thinking: (tokenizer) => glm5(tokenizer, { keepThinking: true }),
+  glm5_1: (tokenizer) => glm51(tokenizer),
+  glm5_1_disable_thinking: (tokenizer) => glm51(tokenizer, { thinking: false }),
+  glm5_1_preserve_thinking: (tokenizer) => glm51(tokenizer, { keepThinking: true }),
   glm5_3_max_reasoning: (tokenizer) => glm53(tokenizer),
   glm5_3_low_reasoning: (tokenizer) => glm53(tokenizer, { effort: "low" }),
   glm5_3_high_reasoning: (tokenizer) => glm53(tokenizer, { effort: "high" }),
-  tml_v0: (tokenizer) => tmlV0(tokenizer),
+  tml_v0: tmlV0,
+  gemma4,
+  gemma4_disable_thinking: (tokenizer, options) => gemma4(tokenizer, { ...options, thinking: false }),
+  gemma4_large_disable_thinking: (tokenizer, options) =>
+    gemma4(tokenizer, { ...options, thinking: false, large: true }),
+  gemma4_preserve_thinking: (tokenizer, options) => gemma4(tokenizer, { ...options, keepThinking: true }),
   minimax_m2: (tokenizer) => minimaxM2(tokenizer),
   local_chat: localChat
 }
@@ -581,13 +724,17 @@ export const names: ReadonlyArray<string> = Object.keys(makers)
  * @since 0.1.0
  * @category constructors
  */
-export const byName = (name: string, tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> => {
+export const byName = (
+  name: string,
+  tokenizer: Tokenizer,
+  options?: ImageOptions
+): Effect.Effect<Renderer.Renderer, RenderFailed> => {
   const make = makers[name]
   return make === undefined
     ? Effect.fail(
       new RenderFailed({ renderer: name, description: `there is no such renderer; known: ${names.join(", ")}` })
     )
-    : make(tokenizer)
+    : make(tokenizer, options ?? {})
 }
 
 /**
@@ -608,10 +755,11 @@ export const recommended = (model: string): ReadonlyArray<string> =>
  */
 export const forModel = (
   model: string,
-  tokenizer: Tokenizer
+  tokenizer: Tokenizer,
+  options?: ImageOptions
 ): Effect.Effect<Renderer.Renderer, RenderFailed | ChatTemplateFailed> => {
   const [name] = recommended(model)
-  if (name !== undefined) return byName(name, tokenizer)
+  if (name !== undefined) return byName(name, tokenizer, options)
   if (tokenizer.chatTemplates["default"] === undefined) {
     return Effect.fail(
       new RenderFailed({

@@ -105,9 +105,9 @@ describe("Chat", () => {
       assert.strictEqual(trained(two), "d<|im_end|>")
     }))
 
-  it.effect("finds tokenizer and renderer of a model, given its name or an Effect of it", () =>
+  it.effect("finds tokenizer and renderer of a model, given its name or a client that knows it", () =>
     Effect.gen(function*() {
-      const chat = yield* Chat.forModel(Effect.succeed("local/tiny"))
+      const chat = yield* Chat.forModel({ baseModel: Effect.succeed("local/tiny") })
       assert.strictEqual(chat.renderer.name, "role_colon")
       assert.strictEqual((yield* Chat.forModel("local/tiny", { renderer: "role_colon" })).renderer.name, "role_colon")
       const unknown = yield* Effect.flip(Chat.forModel("nobody/nothing"))

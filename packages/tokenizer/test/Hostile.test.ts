@@ -4,8 +4,8 @@
 import { ChatTemplate, Message, Tokenizer } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either, Exit } from "effect"
-import { patternProblem } from "../src/internal/hostile.js"
 import { kimiPattern } from "../src/internal/load.js"
+import { patternProblem } from "../src/internal/patterns.js"
 import { renders } from "./support/golden.js"
 import { families, file } from "./support/models.js"
 import * as tiny from "./support/tiny.js"
@@ -59,6 +59,31 @@ describe("tokenizer files", () => {
       assert.include((yield* refusal({ ...tiny.tokenizerJson, pre_tokenizer: deep })).message, "nested")
     }))
 
+  it("refuses patterns that take a power of the text's length", () => {
+    const slow = [
+      "a*a*b",
+      "a*a*a*",
+      "\\s*\\s*\\s*x",
+      "(a*)(a*)b",
+      "\\w*\\d*$",
+      "a{0,1000}a{0,1000}b",
+      "x*(?:x*|y)x*",
+      "[^b]*c?[a-z]+(?=!)",
+      "(?:ab)+(?:ab)+c",
+      "(",
+      ")",
+      "(".repeat(100) + ")".repeat(100),
+      "(a|b)".repeat(30),
+      "a?".repeat(25) + "a".repeat(25),
+      "a?".repeat(9_000)
+    ]
+    for (const pattern of slow) assert.isDefined(patternProblem(pattern), pattern)
+    // what is left is at worst quadratic in a run of the same characters
+    for (const pattern of ["\\s+$", "a+b", "a*ba*c", "\\s*[\\r\\n]+", "[a-z]*[A-Z]+!"]) {
+      assert.isUndefined(patternProblem(pattern), pattern)
+    }
+  })
+
   it("takes the patterns of real tokenizers", () => {
     for (const family of ["gpt2", "qwen3", "llama3", "deepseek"] as const) {
       assert.isDefined(families[family])
@@ -68,6 +93,7 @@ describe("tokenizer files", () => {
       }
     }
     assert.isUndefined(patternProblem(kimiPattern))
+    assert.isUndefined(patternProblem(Tokenizer.o200kPattern))
     assert.isUndefined(patternProblem("(?:ab)+|(?i:'s|'t)?|\\(\\)+|[(a+)+]+"))
   })
 })
@@ -138,6 +164,7 @@ const odd: ReadonlyArray<unknown> = [
   "a",
   "(a+)+$",
   "(a|a)*b",
+  "a*a*a*a*a*b",
   "\\p{L}+",
   "[",
   "Ġ",
@@ -149,7 +176,8 @@ const odd: ReadonlyArray<unknown> = [
   { type: "Unigram", vocab: [["", 0]], unk_id: 0 },
   { type: "WordPiece", vocab: { "": 0 } },
   { type: "Replace", pattern: { Regex: "a*" }, content: "aa" },
-  { Regex: "(?:x*)*y" }
+  { Regex: "(?:x*)*y" },
+  { Regex: "[^x]*a*\\w*a*\\S*$" }
 ]
 
 /** One place of a JSON value changed: replaced, left out, doubled, or exchanged with another. */

@@ -18,6 +18,7 @@ import {
   chatml,
   deepseekLike,
   deepseekV4Like,
+  gemma,
   glm,
   harmony,
   inkling,
@@ -328,6 +329,14 @@ describe("every renderer", () => {
     deepseekv4_1: Renderers.deepseekV41(deepseekV4Like),
     deepseekv4_1_disable: Renderers.deepseekV41(deepseekV4Like, { effort: "none" }),
     "deepseekv4_1, kept": Renderers.deepseekV41(deepseekV4Like, { keepThinking: true }),
+    deepseekv4: Renderers.deepseekV4(deepseekV4Like, { effort: "low" }),
+    deepseekv4_disable: Renderers.deepseekV4(deepseekV4Like),
+    glm5_disable_thinking: Renderers.glm5(glm, { thinking: false }),
+    glm5_1: Renderers.glm51(glm),
+    glm5_1_disable_thinking: Renderers.glm51(glm, { thinking: false }),
+    gemma4: Renderers.gemma4(gemma),
+    gemma4_disable_thinking: Renderers.gemma4(gemma, { thinking: false }),
+    gemma4_large_disable_thinking: Renderers.gemma4(gemma, { thinking: false, large: true }),
     glm5_3: Renderers.glm53(glm),
     "glm5_3, dropped": Renderers.glm53(glm, { keepThinking: false }),
     nemotron3_disable_thinking: Renderers.nemotron3(chatml, { thinking: false }),
@@ -339,7 +348,7 @@ describe("every renderer", () => {
   })
 
   const reasons = (name: string) =>
-    /qwen3$|qwen3, kept|qwen3_[568]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi|deepseekv4|glm|local|tml/.test(
+    /qwen3$|qwen3, kept|qwen3_[568]$|qwen3_5, kept|thinking(, kept)?$|gpt_oss|kimi|deepseekv4|glm|gemma|local|tml/.test(
       name
     ) &&
     !/disable/.test(name)
@@ -352,7 +361,7 @@ describe("every renderer", () => {
       Message.user("the cat?"),
       Message.assistant("sat."),
       Message.user("the mat?"),
-      Message.assistant(/^qwen3_[568]|glm|nemotron/.test(name) ? "was\n\nsat on" : "  was\n\nsat on")
+      Message.assistant(/^qwen3_[568]|glm|gemma|nemotron/.test(name) ? "was\n\nsat on" : "  was\n\nsat on")
     ],
     ...(reasons(name) ? [[Message.user("the cat?"), Message.assistant("sat.", "it had\n a mat")]] : []),
     ...(callsTools(name)
@@ -735,6 +744,13 @@ describe("choosing", () => {
       ["thinkingmachines/Inkling-Small", "tml_v0"],
       ["local/chat", "local_chat"],
       ["local/tiny", "role_colon"],
+      ["deepseek-ai/DeepSeek-V4-Flash-0731", "deepseekv4"],
+      ["zai-org/GLM-5", "glm5"],
+      ["zai-org/GLM-4.7-Flash", "glm5"],
+      ["zai-org/GLM-5.1", "glm5_1"],
+      ["google/gemma-4-E4B-it", "gemma4"],
+      ["google/gemma-4-31B-it", "gemma4"],
+      ["MiniMaxAI/MiniMax-M2.5", "minimax_m2"],
       ["somebody/else", undefined]
     ]
     for (const [model, name] of table) assert.strictEqual(Renderers.recommended(model)[0], name, model)

@@ -1,7 +1,8 @@
 /**
  * Random conversations: several turns, tools, reasoning, from a seed.
  */
-import type { Message } from "@effect-tinker/tokenizer"
+import { Message } from "@effect-tinker/tokenizer"
+import { crc32, deflateSync } from "node:zlib"
 import type { Family } from "./families.js"
 
 /** A generator of numbers from 0 to 1, the same for the same seed (mulberry32). */
@@ -61,6 +62,28 @@ export const tools: ReadonlyArray<Message.ToolSpec> = [
   }
 ]
 
+/** A black PNG of a size. */
+const png = (width: number, height: number): Uint8Array => {
+  const chunk = (type: string, data: Uint8Array): Buffer => {
+    const body = Buffer.concat([Buffer.from(type, "latin1"), data])
+    const [length, checksum] = [Buffer.alloc(4), Buffer.alloc(4)]
+    length.writeUInt32BE(data.length)
+    checksum.writeUInt32BE(crc32(body))
+    return Buffer.concat([length, body, checksum])
+  }
+  const header = Buffer.alloc(13)
+  header.writeUInt32BE(width, 0)
+  header.writeUInt32BE(height, 4)
+  // eight bits for each of red, green and blue
+  header.set([8, 2, 0, 0, 0], 8)
+  return Buffer.concat([
+    Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]),
+    chunk("IHDR", header),
+    chunk("IDAT", deflateSync(Buffer.alloc(height * (1 + 3 * width)))),
+    chunk("IEND", Buffer.alloc(0))
+  ])
+}
+
 export interface Conversation {
   readonly tools: ReadonlyArray<Message.ToolSpec>
   readonly messages: ReadonlyArray<Message.Message>
@@ -89,13 +112,23 @@ export const conversation = (random: () => number, family: Family): Conversation
     }
   }
   const turns = 1 + Math.floor(random() * 3)
+  const length = () => 1 + Math.floor(random() * (random() < 0.1 ? 900 : 200))
+  /** What people and tools say, with images where the model sees. */
+  const shown = (): Message.Message["content"] => {
+    if (family.images === undefined || random() < 0.6) return text()
+    const parts = Array.from({ length: 1 + Math.floor(random() * 3) }, (): ReadonlyArray<Message.ContentPart> => [
+      ...(random() < 0.5 ? [{ type: "text" as const, text: random() < 0.3 ? ` ${text()}\n` : text() }] : []),
+      Message.image(png(length(), length()), "png")
+    ])
+    return [...parts.flat(), ...(random() < 0.5 ? [{ type: "text" as const, text: text() }] : [])]
+  }
   for (let turn = 0; turn < turns; turn++) {
-    messages.push({ role: "user", content: text() })
+    messages.push({ role: "user", content: shown() })
     for (let round = 0; usesTools && round < 2 && random() < 0.5; round++) {
       const calls = Array.from({ length: random() < 0.7 ? 1 : 2 }, (_, i) => call(i))
       messages.push({ role: "assistant", content: say(random() < 0.5 ? "" : text()), toolCalls: calls })
       for (const { id, name } of calls) {
-        messages.push({ role: "tool", content: text(), name, ...(id === undefined ? {} : { toolCallId: id }) })
+        messages.push({ role: "tool", content: shown(), name, ...(id === undefined ? {} : { toolCallId: id }) })
       }
     }
     messages.push({ role: "assistant", content: say(text()) })

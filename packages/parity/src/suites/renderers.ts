@@ -3,16 +3,15 @@
  * weights, stops and parsing, and the package `renderers` for prompts and for continuing from sampled tokens.
  * A number after the flag says how many conversations a renderer gets (60), a word chooses renderers by name.
  */
-import type { Renderer } from "@effect-tinker/tokenizer"
-import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
+import { Message, Renderer, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { FileSystem, Path } from "@effect/platform"
 import { Console, Effect, Either, Schema } from "effect"
 import { createRequire } from "node:module"
 import * as Python from "../Python.js"
 import type { Conversation } from "../renderers/conversations.js"
 import { conversation, generator } from "../renderers/conversations.js"
-import type { Explained, Facts } from "../renderers/differences.js"
-import { explained } from "../renderers/differences.js"
+import type { Check, Decided, Explained, Facts } from "../renderers/differences.js"
+import { equalAfter, explained, remaining } from "../renderers/differences.js"
 import type { Family, Vocabulary } from "../renderers/families.js"
 import { families, vocabularies } from "../renderers/families.js"
 import type { Suite } from "../Suite.js"
@@ -61,12 +60,18 @@ const Answer = Schema.Struct({
     Schema.Struct({
       prompt: Ids,
       next: Schema.NullOr(Ids),
+      rendered: Ids,
       parsed: Schema.Union(Said, Refused),
       stop: Ids
     }),
     Refused
   ))
 })
+
+/** The renderers that the cookbook recommends for each model it knows. */
+const decodeModels = Schema.decode(
+  Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Array(Schema.String) }))
+)
 
 const decodeAnswer = Schema.decode(Schema.parseJson(Answer))
 
@@ -96,7 +101,7 @@ const tokenizerJson = Effect.fnUntraced(function*(vocabulary: Vocabulary) {
 
 const wire = (message: Message.Message): Readonly<Record<string, unknown>> => ({
   role: message.role,
-  content: Message.text(message),
+  content: Message.images(message).length === 0 ? Message.text(message) : message.content,
   ...(Message.thinking(message) === "" ? {} : { reasoning_content: Message.thinking(message) }),
   ...(message.toolCalls === undefined ? {} : {
     tool_calls: message.toolCalls.map((call, i) => ({
@@ -124,9 +129,24 @@ interface Case {
 const orRefused = <A, E extends { readonly message: string }>(effect: Effect.Effect<A, E>) =>
   Effect.catchAll(effect, (error) => Effect.succeed(error.message))
 
-const stopOf = (renderer: Renderer.Renderer): string => {
-  const [stop] = renderer.stop
-  return typeof stop === "number" ? renderer.tokenizer.decode([stop]) : stop ?? ""
+/** Where a model's own rule cannot be had, both sides count images by this one. */
+const givenTokens = ({ height, width }: { readonly width: number; readonly height: number }): number =>
+  1 + (3 * width + height) % 7
+
+/** A silent answer that a template writes differently from how it is asked for: the reasoning is closed, then it answers. */
+const closingFirst = (
+  tokenizer: Tokenizer.Tokenizer,
+  family: Family,
+  prompt: Int32Array,
+  example: Int32Array
+): Int32Array => {
+  const close = family.tokenizer.startsWith("gemma") ? "<channel|>" : "</think>"
+  let at = 0
+  while (at < prompt.length && prompt[at] === example[at]) at++
+  const answer = example.slice(at)
+  return tokenizer.decode(answer).includes(close)
+    ? answer
+    : Int32Array.of(...tokenizer.encode(close, { addSpecialTokens: false }), ...answer)
 }
 
 const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Renderer.Renderer, random: () => number) {
@@ -164,11 +184,7 @@ const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Render
     ? new Int32Array()
     : same(example.tokens.subarray(0, turnPrompt.length), turnPrompt)
     ? example.tokens.slice(turnPrompt.length)
-    // a template that writes a silent answer differently from how it is asked for: close the reasoning and answer
-    : renderer.tokenizer.encode(
-      `</think>${Message.text(declared[at] ?? Message.user(""))}${stopOf(renderer)}`,
-      { addSpecialTokens: false }
-    )
+    : closingFirst(renderer.tokenizer, family, turnPrompt, example.tokens)
   const isTruncated = random() < 0.25
   const completion = isTruncated ? sampled.slice(0, Math.floor(random() * sampled.length)) : sampled
   const turn = {
@@ -182,24 +198,17 @@ const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Render
   const facts: Facts = {
     hasTools: talk.tools.length > 0,
     hasSystem: system !== "",
+    hasImages: talk.messages.some((message) => Message.images(message).length > 0),
     calledTools: talk.messages.some((message) => message.toolCalls !== undefined),
     toolRuns: talk.messages.some((message, i) => message.role === "tool" && talk.messages[i + 1]?.role === "tool"),
-    rounds: talk.messages.filter(({ role }) => role === "user").length,
     answers: talk.messages.filter(({ role }) => role === "assistant").length,
     reasoned: talk.messages.some((message) => Message.thinking(message) !== ""),
     silentAnswer: talk.messages.some((message) => message.role === "assistant" && Message.thinking(message) === ""),
-    lastIsSilent: Message.thinking(talk.messages.at(-1) ?? Message.user("")) === "",
-    constants: talk.messages.some((message) =>
-      message.toolCalls?.some((call) => /\b(true|false|null)\b/.test(call.arguments)) === true
-    ),
-    nonAscii: talk.messages.some((message) =>
-      message.toolCalls?.some((call) => /[^\x20-\x7e]/.test(call.arguments)) === true
-    ),
     isTruncated,
     followedByUser: fresh.some(({ role }) => role === "user"),
+    toolAnswers: fresh.filter(({ role }) => role === "tool").length,
     turnReasoned: Message.thinking(declared[at] ?? Message.user("")) !== "",
-    turnCalls: (declared[at]?.toolCalls?.length ?? 0) > 0,
-    historyReasoned: history.some((message) => Message.thinking(message) !== "")
+    turnCalls: (declared[at]?.toolCalls?.length ?? 0) > 0
   }
   const completions = [answer, answer.slice(0, cut), [...answer, ...answer.slice(-1)]]
   return {
@@ -214,7 +223,9 @@ const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Render
     job: {
       tokenizer: family.tokenizer,
       cookbook: family.cookbook === false ? undefined : family.name,
-      renderers: family.renderers,
+      // its images need the models' processors, and are written as one token
+      renderers: talk.messages.some((message) => Message.images(message).length > 0) ? undefined : family.renderers,
+      images: family.images,
       messages: talk.messages.map((message) => family.tokenizer === "kimi" ? wire(message) : withoutIds(wire(message))),
       tools: talk.tools.length === 0 ? undefined : talk.tools,
       modes,
@@ -226,6 +237,7 @@ const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Render
         ]).map(wire),
         prompt: Array.from(turn.prompt),
         completion: Array.from(completion),
+        answer: wire(declared[at] ?? Message.user("")),
         fresh: fresh.map(wire)
       }
     }
@@ -246,12 +258,28 @@ const same = (left: ArrayLike<number>, right: ArrayLike<number>): boolean => {
   return true
 }
 
+/** A model that closes an empty block of reasoning may spell it with more line breaks than the template does. */
+const oneSpelling = (text: string): string => text.replace(/<think>\s*<\/think>\s*/g, "<think></think>")
+
+/** The text of ids, with a mark for each position of an image. */
+const shownText = (tokenizer: Tokenizer.Tokenizer, ids: ArrayLike<number>): string => {
+  let out = ""
+  let from = 0
+  const all = Array.from(ids)
+  for (let at = 0; at <= all.length; at++) {
+    if (at < all.length && all[at] !== Renderer.imageSlot) continue
+    out += tokenizer.decode(all.slice(from, at)) + (at < all.length ? "▣" : "")
+    from = at + 1
+  }
+  return out
+}
+
 /** Where two lists of tokens part, in words. */
 const parting = (tokenizer: Tokenizer.Tokenizer, ours: ArrayLike<number>, theirs: ArrayLike<number>): string => {
   let at = 0
   while (at < ours.length && at < theirs.length && ours[at] === theirs[at]) at++
   const around = (ids: ArrayLike<number>) =>
-    JSON.stringify(tokenizer.decode(Array.from(ids).slice(Math.max(0, at - 4), at + 12)))
+    JSON.stringify(shownText(tokenizer, Array.from(ids).slice(Math.max(0, at - 4), at + 12)))
   return `from token ${at}: ours ${around(ours)}, theirs ${around(theirs)}`
 }
 
@@ -272,8 +300,6 @@ const sorted = (value: unknown): unknown =>
     : value
 
 const text = (value: unknown): string => JSON.stringify(sorted(value))
-
-type Check = Explained["check"]
 
 export const renderers: Suite = {
   name,
@@ -319,7 +345,9 @@ export const renderers: Suite = {
       for (const family of chosen) {
         const tokenizer = tokenizers.get(family.tokenizer)
         if (tokenizer === undefined) continue
-        const renderer = yield* Effect.orDie(Renderers.byName(family.name, tokenizer))
+        const renderer = yield* Effect.orDie(
+          Renderers.byName(family.name, tokenizer, family.images === "given" ? { imageTokens: givenTokens } : {})
+        )
         const random = generator(1000 + families.indexOf(family))
         for (let i = 0; i < count; i++) {
           cases.push({ ...(yield* Effect.orDie(prepareCase(family, renderer, random))), renderer })
@@ -331,26 +359,47 @@ export const renderers: Suite = {
         fs.writeFileString(job, JSON.stringify({ tokenizers: files, cases: cases.map((one) => one.job) }))
       )
       yield* python.right.run("renderers_oracle", job, answers)
-      const lines = (yield* Effect.orDie(fs.readFileString(answers))).split("\n").filter((line) => line !== "")
+      const [first = "", ...lines] = (yield* Effect.orDie(fs.readFileString(answers))).split("\n")
 
       const differences: Array<string> = []
+      const models = yield* Effect.orDie(decodeModels(first))
+      for (const [model, theirs] of Object.entries(models)) {
+        const ours = Renderers.recommended(model)
+        if (text(ours) !== text(theirs)) differences.push(`${model}: ours ${text(ours)}, theirs ${text(theirs)}`)
+      }
       const reasons = new Map<Explained, number>()
       const counts = { compared: 0, same: 0, explained: 0, continued: 0, refused: 0 }
-      const compare = (one: Case, oracle: Explained["oracle"], check: Check, detail: string | undefined) => {
+      const compare = (
+        one: Case,
+        oracle: Explained["oracle"],
+        check: Check,
+        detail: string | undefined,
+        texts?: readonly [ours: string, theirs: string]
+      ): Decided | undefined => {
         counts.compared++
         if (detail === undefined) {
           counts.same++
-          return
+          return undefined
         }
-        const reason = explained.find((entry) =>
-          entry.oracle === oracle && entry.check === check && entry.renderers.test(one.family.name) &&
-          entry.when(one.facts)
+        const entries = explained.filter((entry) =>
+          entry.oracle === oracle && entry.checks.some((name) => name === check) &&
+          entry.renderers.test(one.family.name) && entry.when(one.facts, detail)
         )
-        if (reason === undefined) differences.push(`${one.family.name} ${oracle} ${check}: ${detail}`)
-        else {
-          counts.explained++
-          reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+        const decided = entries.find((entry) => entry.kind === "decision")
+        const edits = entries.flatMap((entry) => entry.kind === "text" ? [entry] : [])
+        const found = decided !== undefined
+          ? [decided]
+          : texts === undefined || edits.length === 0
+          ? undefined
+          : equalAfter(...texts, edits)
+        if (found === undefined) {
+          const rest = texts === undefined || edits.length === 0 ? "" : `; ${remaining(...texts, edits)}`
+          differences.push(`${one.family.name} ${oracle} ${check}: ${detail}${rest}`)
+          return undefined
         }
+        counts.explained++
+        for (const reason of found) reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+        return decided
       }
 
       for (const [i, one] of cases.entries()) {
@@ -358,20 +407,33 @@ export const renderers: Suite = {
           new Differs({ suite: name, differences: [`their answer ${i}: ${error.message}`] }))
         const { renderer } = one
         const { tokenizer } = renderer
-        const tokensDiffer = (ours: Int32Array | string, theirs: ReadonlyArray<number> | { readonly error: string }) =>
-          typeof ours === "string"
-            ? "error" in theirs ? undefined : `we refuse: ${ours}`
-            : "error" in theirs
-            ? `they refuse: ${theirs.error}`
-            : same(ours, theirs)
-            ? undefined
-            : parting(tokenizer, ours, theirs)
+        const compareIds = (
+          oracle: Explained["oracle"],
+          check: Check,
+          ours: Int32Array | string,
+          theirs: ReadonlyArray<number> | { readonly error: string },
+          what = ""
+        ): void => {
+          if (typeof ours === "string" || "error" in theirs) {
+            const detail = typeof ours === "string"
+              ? "error" in theirs ? undefined : `${what}we refuse: ${ours}`
+              : `${what}they refuse: ${"error" in theirs ? theirs.error : ""}`
+            compare(one, oracle, detail?.includes("NotImplementedError") === true ? "mode" : check, detail)
+          } else if (same(ours, theirs)) {
+            compare(one, oracle, check, undefined)
+          } else {
+            compare(one, oracle, check, what + parting(tokenizer, ours, theirs), [
+              shownText(tokenizer, ours),
+              shownText(tokenizer, theirs)
+            ])
+          }
+        }
 
         const { cookbook, renderers: bridge } = answer
         if (cookbook !== undefined && "error" in cookbook) {
           differences.push(`${one.family.name} cookbook: ${cookbook.error}`)
         } else if (cookbook !== undefined) {
-          compare(one, "cookbook", "prompt", tokensDiffer(one.prompt, cookbook.prompt))
+          compareIds("cookbook", "prompt", one.prompt, cookbook.prompt)
           compare(
             one,
             "cookbook",
@@ -389,23 +451,25 @@ export const renderers: Suite = {
             if (ours === undefined || theirs === undefined) {
               continue
             }
-            const detail = typeof ours === "string"
-              ? "error" in theirs ? undefined : `${mode}: we refuse: ${ours}`
-              : "error" in theirs
-              ? `${mode}: they refuse: ${theirs.error}`
-              : !same(ours.tokens, theirs.tokens)
-              ? `${mode}: ${parting(tokenizer, ours.tokens, theirs.tokens)}`
-              : same(ours.weights, theirs.weights)
-              ? undefined
-              : `${mode}: weights from token ${
-                ours.weights.findIndex((weight, at) => weight !== theirs.weights[at])
-              }`
-            const check = detail?.includes("NotImplementedError") === true
-              ? "mode"
-              : detail?.includes("weights from") === true
-              ? "weights"
-              : "example"
-            compare(one, "cookbook", check, detail)
+            const tokens = typeof ours === "string" ? ours : ours.tokens
+            compareIds("cookbook", "example", tokens, "error" in theirs ? theirs : theirs.tokens, `${mode}: `)
+            if (typeof ours === "string" || "error" in theirs || !same(ours.tokens, theirs.tokens)) {
+              continue
+            }
+            const differing = Array.from(ours.weights.keys()).filter((at) =>
+              ours.weights[at] !== theirs.weights[at]
+            )
+            const [first] = differing
+            const inPrompt = typeof one.prompt !== "string" && (differing.at(-1) ?? 0) < one.prompt.length &&
+              differing.every((at) => ours.weights[at] === 0)
+            compare(
+              one,
+              "cookbook",
+              "weights",
+              first === undefined
+                ? undefined
+                : `${mode}: weights from token ${first}, ${inPrompt ? "only the prompt's" : "and the answer's"}`
+            )
           }
           for (const [at, ids] of one.completions.entries()) {
             const theirs = cookbook.parsed[at]
@@ -420,43 +484,61 @@ export const renderers: Suite = {
               : theirs.termination === "malformed" || text({ ...theirs, unparsed: undefined }) === text(ours)
               ? undefined
               : `ours ${text(ours)}, theirs ${text(theirs)}`
-            compare(one, "cookbook", "parsed", detail)
+            compare(
+              one,
+              "cookbook",
+              "parsed",
+              detail,
+              "error" in theirs ? undefined : [text(ours), text({ ...theirs, unparsed: undefined })]
+            )
           }
         }
         if (bridge !== undefined && "error" in bridge) {
           differences.push(`${one.family.name} renderers: ${bridge.error}`)
         } else if (bridge !== undefined) {
-          compare(one, "renderers", "prompt", tokensDiffer(one.turn.prompt, bridge.prompt))
+          compareIds("renderers", "prompt", one.turn.prompt, bridge.prompt)
           const ours = renderer.continue(one.turn, one.fresh, { closeTruncated: true })
           if (Either.isRight(ours)) counts.continued++
           else counts.refused++
-          const { next } = bridge
+          const { next, rendered } = bridge
+          /** A whole render of the conversation, for decisions that only one side takes. */
+          const whole = "error" in rendered ? undefined : oneSpelling(shownText(tokenizer, rendered))
+          const sampled = oneSpelling(shownText(tokenizer, one.turn.prompt) + tokenizer.decode(one.turn.completion))
+          const prompts = explained.flatMap((entry) =>
+            entry.kind === "text" && entry.oracle === "renderers" && entry.checks.includes("prompt") &&
+              entry.renderers.test(one.family.name)
+              ? [entry]
+              : []
+          )
           if (next !== null && "error" in next) {
             compare(one, "renderers", "next", `they fail: ${next.error}`)
           } else if (Either.isRight(ours)) {
             if (next === null) {
               compare(one, "renderers", "only we continue", `they refuse: ${JSON.stringify(one.facts)}`)
-            } else {
-              compare(
-                one,
-                "renderers",
-                "next",
-                same(ours.right, next) ? undefined : parting(tokenizer, ours.right, next)
-              )
-            }
+              const continued = oneSpelling(shownText(tokenizer, ours.right))
+              if (
+                !one.facts.isTruncated && whole !== undefined && equalAfter(continued, whole, prompts) === undefined
+              ) {
+                differences.push(
+                  `${one.family.name} renderers: ours goes on to what is not their whole render: ${
+                    remaining(continued, whole, prompts)
+                  }`
+                )
+              }
+            } else compareIds("renderers", "next", ours.right, next)
           } else if (next === null) compare(one, "renderers", "next", undefined)
           else {
-            compare(one, "renderers", "only they continue", `${ours.left.message}: ${JSON.stringify(one.facts)}`)
+            const detail = `${ours.left.reason}: ${JSON.stringify(one.facts)}`
+            const decided = compare(one, "renderers", "only they continue", detail)
+            if (
+              ours.left.reason === "HistoryRewritten" && decided?.rendersSo !== true && !one.facts.isTruncated &&
+              whole?.startsWith(sampled) === true
+            ) {
+              differences.push(`${one.family.name} renderers: ours refuses what their whole render goes on from`)
+            }
             // where the template is what stops us, keeping what was sampled gives their ids
             const kept = renderer.continue(one.turn, one.fresh, { closeTruncated: true, history: "sampled" })
-            if (Either.isRight(kept)) {
-              compare(
-                one,
-                "renderers",
-                "next",
-                same(kept.right, next) ? undefined : parting(tokenizer, kept.right, next)
-              )
-            }
+            if (Either.isRight(kept)) compareIds("renderers", "next", kept.right, next)
           }
           if (!one.facts.isTruncated && !("error" in bridge.parsed)) {
             const parsed = said(renderer.parse(one.turn.completion).message)
@@ -466,7 +548,8 @@ export const renderers: Suite = {
               "parsed",
               text({ ...bridge.parsed, termination: undefined }) === text(parsed)
                 ? undefined
-                : `ours ${text(parsed)}, theirs ${text(bridge.parsed)}`
+                : `ours ${text(parsed)}, theirs ${text(bridge.parsed)}`,
+              [text(parsed), text({ ...bridge.parsed, termination: undefined })]
             )
           }
         }
@@ -474,17 +557,22 @@ export const renderers: Suite = {
 
       for (const [reason, times] of reasons) {
         yield* Console.log(
-          `${String(times).padStart(5)}  ${reason.oracle}, ${reason.check}, ${reason.renderers.source}: ${reason.why}`
+          `${String(times).padStart(5)}  ${reason.oracle}, ${
+            reason.checks.join(" and ")
+          }, ${reason.renderers.source}: ${reason.why}`
         )
       }
       if (word === undefined && count >= 60) {
         for (const entry of explained) {
-          if (!reasons.has(entry)) differences.push(`explains nothing: ${entry.oracle}, ${entry.check}: ${entry.why}`)
+          if (!reasons.has(entry)) {
+            differences.push(`explains nothing: ${entry.oracle}, ${entry.checks.join(" and ")}: ${entry.why}`)
+          }
         }
       }
       yield* Console.log(JSON.stringify({
         suite: name,
         renderers: chosen.length,
+        models: Object.keys(models).length,
         withBridge: chosen.filter((family) => family.renderers !== undefined).length,
         conversations: cases.length,
         ...counts,

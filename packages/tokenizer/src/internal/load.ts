@@ -16,6 +16,7 @@ import type { Affixes, Engine } from "./engine.js"
 import * as engine from "./engine.js"
 import * as hostile from "./hostile.js"
 import * as Library from "./library.js"
+import { patternProblem } from "./patterns.js"
 import * as tiktokenFile from "./tiktoken.js"
 import * as json from "./tokenizerJson.js"
 
@@ -278,7 +279,7 @@ export const tiktoken: (
     ...Object.values(files.specialTokens ?? {}),
     ...Object.keys(config.added_tokens_decoder ?? {}).map(Number)
   ]
-  const problem = hostile.patternProblem(files.pattern) ??
+  const problem = patternProblem(files.pattern) ??
     hostile.idProblem(named, files.ranks.split("\n").length + named.length)
   if (problem !== undefined) return yield* malformed(files, "tiktoken.model", problem)
   const built = yield* Effect.try({

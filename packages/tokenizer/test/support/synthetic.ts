@@ -95,6 +95,20 @@ export const glm = withTokens([
   "<arg_value>",
   "</arg_value>"
 ])
+export const gemma = withTokens([
+  "<bos>",
+  "<eos>",
+  "<|turn>",
+  "<turn|>",
+  "<|channel>",
+  "<channel|>",
+  "<|think|>",
+  "<|tool_call>",
+  "<tool_call|>",
+  "<|tool_response>",
+  "<tool_response|>",
+  "<|\"|>"
+])
 export const minimax = withTokens(["]~!b[", "]~b]", "[e~[", "<minimax:tool_call>", "</minimax:tool_call>"])
 export const localLike = withTokens([
   "<|endoftext|>",

@@ -3,10 +3,12 @@
  */
 import type { Message } from "../../Message.js"
 import type { Supervised, TrainOnWhat } from "../../Renderer.js"
+import { imageSlot } from "../../Renderer.js"
 import type { Tokenizer } from "../../Tokenizer.js"
 import { IntBuffer } from "../bytes.js"
-import type { Format, MessageContext, Parsing, Piece } from "./format.js"
+import type { Format, MessageContext, Parsing, Piece, Rendered } from "./format.js"
 import { lastIndex, Refusal } from "./format.js"
+import { imageLength } from "./images.js"
 
 /** @internal */
 export interface Assembler {
@@ -45,7 +47,22 @@ const reasoningMarks = (parsing: Parsing): (text: string) => string => {
 }
 
 const textOf = (pieces: ReadonlyArray<Piece>): string =>
-  pieces.map((piece) => piece._tag === "text" ? piece.text : piece._tag === "cut" ? "" : piece.token).join("")
+  pieces.map((piece) => piece._tag === "text" ? piece.text : "token" in piece ? piece.token : "").join("")
+
+const noImages = new Refusal("the format has no images")
+
+/**
+ * What a message is made of. A family without images never looks at them, so they are refused before they are lost; those
+ * that have images show them where people and tools speak.
+ */
+const lostImages = (format: Format, message: Message): Refusal | undefined =>
+  typeof message.content === "string" || !message.content.some(({ type }) => type === "image")
+    ? undefined
+    : format.images === undefined
+    ? noImages
+    : message.role === "user" || message.role === "tool"
+    ? undefined
+    : new Refusal(`the format has no images in a message of "${message.role}"`)
 
 const isUser = (message: Message): boolean => message.role === "user"
 
@@ -68,7 +85,12 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
     for (const piece of pieces) {
       if (piece._tag === "text") pending += piece.text
       else if (piece._tag === "cut") flush()
-      else {
+      else if (piece._tag === "image") {
+        const length = format.images === undefined ? noImages : imageLength(piece.part, format.images)
+        if (length instanceof Refusal) return length
+        flush()
+        for (let i = 0; i < length; i++) out.push(imageSlot)
+      } else {
         const id = controls.get(piece.token)
         if (id !== undefined) {
           flush()
@@ -80,6 +102,9 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
     flush()
     return undefined
   }
+
+  const written = (message: Message, context: MessageContext): Rendered | Refusal =>
+    lostImages(format, message) ?? format.message(message, context)
 
   const contextOf = (messages: ReadonlyArray<Message>, index: number, start: number, generating: boolean) => ({
     index,
@@ -98,7 +123,7 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
     for (let i = 0; i < messages.length && refusal === undefined; i++) {
       const message = messages[i]
       if (message === undefined) continue
-      const rendered = format.message(message, contextOf(messages, i, start, true))
+      const rendered = written(message, contextOf(messages, i, start, true))
       if (rendered instanceof Refusal) return rendered
       refusal = encode(rendered.header, out, false) ?? encode(rendered.output, out, message.markup === true)
     }
@@ -124,7 +149,7 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
       const message = messages[i]
       if (message === undefined) continue
       const context = contextOf(messages, i, start, false)
-      const rendered = format.message(message, context)
+      const rendered = written(message, context)
       if (rendered instanceof Refusal) return rendered
       const weight = isTrained(message, context, mode) ? 1 : 0
       refusal = add(rendered.header, mode === "all_tokens" ? 1 : 0, false) ??
@@ -166,11 +191,11 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
   const marksOf = (messages: ReadonlyArray<Message>, index: number, start: number): string | Refusal => {
     const message = messages[index]
     if (message === undefined) return marks("")
-    const rendered = format.message(message, contextOf(messages, index, start, true))
+    const rendered = written(message, contextOf(messages, index, start, true))
     if (rendered instanceof Refusal) return rendered
-    const written = textOf([...rendered.header, ...rendered.output])
+    const all = textOf([...rendered.header, ...rendered.output])
     // what the model wrote may be spelled in another way; everything else is the format's
-    return isAssistant(message) ? marks(written) : written
+    return isAssistant(message) ? marks(all) : all
   }
 
   /** The first message whose reasoning is written differently once `after` is the conversation. */
@@ -207,7 +232,7 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
     },
     extension: (messages, answer, fresh, sampled, headed) => {
       const before = prepare(messages)
-      const after = prepare([...messages, answer, ...fresh])
+      const after = prepare([...messages, format.continued?.(answer) ?? answer, ...fresh])
       const rewritten = firstRewritten(before, after, sampled)
       if (rewritten instanceof Refusal) return rewritten
       const out = new IntBuffer(64)
@@ -215,7 +240,7 @@ export const assemble = (format: Format, tokenizer: Tokenizer): Assembler => {
       for (let i = before.length + 1; i < after.length; i++) {
         const message = after[i]
         if (message === undefined) continue
-        const rendered = format.message(message, contextOf(after, i, start, true))
+        const rendered = written(message, contextOf(after, i, start, true))
         if (rendered instanceof Refusal) return rendered
         // a stop string can hold the header of the message after it
         const header = headed && i === before.length + 1 ? [] : rendered.header

@@ -1,6 +1,7 @@
 /**
- * DeepSeek V4.1: `<｜User｜>…<｜Assistant｜><think>…</think>…<｜end▁of▁sentence｜>`, an effort line before everything, and calls
- * in blocks of DSML. Answers of tools and the questions around them are one turn of the user.
+ * DeepSeek V4 and V4.1: `<｜User｜>…<｜Assistant｜><think>…</think>…<｜end▁of▁sentence｜>`, how hard to think before everything,
+ * and calls in blocks of DSML. Answers of tools and the questions around them are one turn of the user. V4.1 writes a token
+ * before what the system says, and a space after the token of DSML.
  */
 import type { Message, ToolCall, UnparsedToolCall } from "../../Message.js"
 import * as Messages from "../../Message.js"
@@ -11,8 +12,9 @@ import { fields } from "./json.js"
 /** @internal */
 export interface DeepSeekV4Options {
   readonly name: string
-  /** How hard to think, from 1 to 100; without it the model does not reason. */
-  readonly effort: number | undefined
+  readonly version: "4" | "4.1"
+  /** What is said about how hard to think, before everything else; without it the model does not reason. */
+  readonly effort: string | undefined
   readonly keepThinking: boolean
 }
 
@@ -22,25 +24,36 @@ const end = control("<｜end▁of▁sentence｜>")
 const dsml = (content: string): ReadonlyArray<Piece> =>
   content.split("｜DSML｜").flatMap((part, i) => i === 0 ? [text(part)] : [tag("｜DSML｜"), text(part)])
 
-const writeCall = (call: ToolCall): string => {
+/** How a version spells its tags and the block of calls. */
+interface Spelling {
+  readonly mark: string
+  readonly block: string
+}
+
+const spellings: Readonly<Record<DeepSeekV4Options["version"], Spelling>> = {
+  "4": { mark: "｜DSML｜", block: "｜DSML｜tool_calls" },
+  "4.1": { mark: "｜DSML｜ ", block: "｜DSML｜ calls" }
+}
+
+const writeCall = (call: ToolCall, mark: string): string => {
   const list = fields(call.arguments) ?? [{ name: "arguments", text: call.arguments, json: "" }]
   return [
-    `<｜DSML｜ invoke name="${call.name}">`,
+    `<${mark}invoke name="${call.name}">`,
     list.map(({ json, name, text }) =>
-      `<｜DSML｜ parameter name="${name}" string="${text !== undefined}">${text ?? json}</｜DSML｜ parameter>`
+      `<${mark}parameter name="${name}" string="${text !== undefined}">${text ?? json}</${mark}parameter>`
     ).join("\n"),
-    "</｜DSML｜ invoke>"
+    `</${mark}invoke>`
   ].join("\n")
 }
 
-const calls = (message: Message): ReadonlyArray<Piece> =>
+const calls = (message: Message, { block, mark }: Spelling): ReadonlyArray<Piece> =>
   message.toolCalls === undefined || message.toolCalls.length === 0
     ? []
-    : dsml(`\n\n<｜DSML｜ calls>\n${message.toolCalls.map(writeCall).join("\n")}\n</｜DSML｜ calls>`)
+    : dsml(`\n\n<${block}>\n${message.toolCalls.map((call) => writeCall(call, mark)).join("\n")}\n</${block}>`)
 
 const readInvoke = (rawText: string, name: string, body: string): ToolCall | UnparsedToolCall => {
   const found = new Map<string, string>()
-  const parameter = /<｜DSML｜ parameter name="([\s\S]*?)" string="(true|false)">([\s\S]*?)<\/｜DSML｜ parameter>/g
+  const parameter = /<｜DSML｜ ?parameter name="([\s\S]*?)" string="(true|false)">([\s\S]*?)<\/｜DSML｜ ?parameter>/g
   if (name.trim() === "") return { rawText, error: "the call has no name" }
   for (const [, key = "", isText, value = ""] of body.matchAll(parameter)) {
     const problem = isText === "true" ? undefined : jsonProblem(value)
@@ -55,12 +68,12 @@ const readInvoke = (rawText: string, name: string, body: string): ToolCall | Unp
 }
 
 const readCalls = (block: string): ToolCalls => {
-  const invoke = /<｜DSML｜ invoke name="([\s\S]*?)">\n([\s\S]*?)<\/｜DSML｜ invoke>/g
+  const invoke = /<｜DSML｜ ?invoke name="([\s\S]*?)">\n([\s\S]*?)<\/｜DSML｜ ?invoke>/g
   const found = Array.from(block.matchAll(invoke), ([raw, name = "", body = ""]) => readInvoke(raw, name, body))
   if (found.length === 0 || block.replace(invoke, "").trim() !== "") {
     return {
       calls: [],
-      unparsed: [{ rawText: `<｜DSML｜ calls>${block}</｜DSML｜ calls>`, error: "the block is not a list of calls" }]
+      unparsed: [{ rawText: block, error: "the block is not a list of calls" }]
     }
   }
   return {
@@ -127,23 +140,17 @@ const hasTools = (messages: ReadonlyArray<Message>): boolean =>
 /** @internal */
 export const deepseekV4 = (options: DeepSeekV4Options): Format => {
   const thinking = options.effort !== undefined
+  const spelling = spellings[options.version]
+  const system: ReadonlyArray<Piece> = options.version === "4" ? [] : [control("<｜System｜>")]
   const opening = (role: string): ReadonlyArray<Piece> =>
-    options.effort !== undefined
-      ? [
-        control("<｜System｜>"),
-        text(
-          `Reasoning Effort: ${options.effort} (range 1-100, the higher the value, the more thorough the reasoning)\n\n`
-        )
-      ]
-      : role === "system"
-      ? [control("<｜System｜>")]
-      : []
-  const endsTurn = (message: Message, index: number): boolean =>
-    isUserTurn(message) || (message.role === "system" && index > 0)
+    options.effort !== undefined ? [...system, text(options.effort)] : role === "system" ? system : []
+  // a system message in the middle asks for an answer in V4.1
+  const asks = (message: Message | undefined, index: number): boolean =>
+    isUserTurn(message) || (options.version === "4.1" && message?.role === "system" && index > 0)
   const lastTurn = (messages: ReadonlyArray<Message>): number => {
     for (let i = messages.length - 1; i >= 0; i--) {
       const message = messages[i]
-      if (message !== undefined && endsTurn(message, i)) return i
+      if (asks(message, i)) return i
     }
     return -1
   }
@@ -151,7 +158,7 @@ export const deepseekV4 = (options: DeepSeekV4Options): Format => {
     thinking && (options.keepThinking || hasTools(context.messages) || context.index > lastTurn(context.messages))
   const header = (context: MessageContext): ReadonlyArray<Piece> => {
     const { index, previous } = context
-    const follows = previous !== undefined && (isUserTurn(previous) || (previous.role === "system" && index > 1))
+    const follows = asks(previous, index - 1)
     return [
       ...(index === 0 ? opening("assistant") : []),
       ...(follows ? [control("<｜Assistant｜>"), tag(keeps(context) ? "<think>" : "</think>")] : [])
@@ -169,7 +176,7 @@ export const deepseekV4 = (options: DeepSeekV4Options): Format => {
           // line breaks at its beginning are one token with those of the effort line
           const breaks = thinking && context.index === 0 ? /^[\r\n]*/.exec(content)?.[0] ?? "" : ""
           return {
-            header: [...(context.index === 0 ? before : [control("<｜System｜>")]), text(breaks)],
+            header: [...(context.index === 0 ? before : system), text(breaks)],
             output: dsml(content.slice(breaks.length))
           }
         }
@@ -188,7 +195,7 @@ export const deepseekV4 = (options: DeepSeekV4Options): Format => {
             output: [
               ...(keeps(context) ? [text(Messages.thinking(message)), tag("</think>")] : []),
               text(content),
-              ...calls(message),
+              ...calls(message, spelling),
               end
             ]
           }
@@ -200,7 +207,9 @@ export const deepseekV4 = (options: DeepSeekV4Options): Format => {
     turnStart: (messages) =>
       Math.max(
         lastIndex(messages, ({ role }) => role === "user"),
-        lastIndex(messages.slice(1), ({ role }) => role === "system") + (messages.length > 1 ? 1 : 0)
+        options.version === "4"
+          ? -1
+          : lastIndex(messages.slice(1), ({ role }) => role === "system") + (messages.length > 1 ? 1 : 0)
       ) + 1,
     stops: ["<｜end▁of▁sentence｜>"],
     parsing: {
@@ -208,8 +217,8 @@ export const deepseekV4 = (options: DeepSeekV4Options): Format => {
       markers: {
         thinkOpen: "<think>",
         thinkClose: "</think>",
-        toolsOpen: "<｜DSML｜ calls>",
-        toolsClose: "</｜DSML｜ calls>",
+        toolsOpen: `<${spelling.block}>`,
+        toolsClose: `</${spelling.block}>`,
         framed: false,
         separator: "\n\n"
       },
@@ -220,18 +229,18 @@ export const deepseekV4 = (options: DeepSeekV4Options): Format => {
     disablesThinking: false,
     tools: (tools, system) => [
       ...(system === "" ? [] : [Messages.system(system)]),
-      ...(tools.length === 0 ? [] : [{ role: declares, markup: true, content: toolText(tools.map(toJson)) }])
+      ...(tools.length === 0 ? [] : [{ role: declares, markup: true, content: toolText(tools.map(toJson), spelling) }])
     ]
   }
 }
 
-const toolText = (schemas: ReadonlyArray<string>): string =>
+const toolText = (schemas: ReadonlyArray<string>, { block, mark }: Spelling): string =>
   [
     "## Tools\n\nYou have access to a set of tools to help answer the user's question. ",
-    "You can invoke tools by writing a \"<｜DSML｜ calls>\" block like the following:\n\n",
-    "<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"$TOOL_NAME\">\n",
-    "<｜DSML｜ parameter name=\"$PARAMETER_NAME\" string=\"true|false\">$PARAMETER_VALUE</｜DSML｜ parameter>\n...\n",
-    "</｜DSML｜ invoke>\n<｜DSML｜ invoke name=\"$TOOL_NAME2\">\n...\n</｜DSML｜ invoke>\n</｜DSML｜ calls>\n\n",
+    `You can invoke tools by writing a "<${block}>" block like the following:\n\n`,
+    `<${block}>\n<${mark}invoke name="$TOOL_NAME">\n`,
+    `<${mark}parameter name="$PARAMETER_NAME" string="true|false">$PARAMETER_VALUE</${mark}parameter>\n...\n`,
+    `</${mark}invoke>\n<${mark}invoke name="$TOOL_NAME2">\n...\n</${mark}invoke>\n</${block}>\n\n`,
     "String parameters should be specified as is and set `string=\"true\"`. For all other types ",
     "(numbers, booleans, arrays, objects), pass the value in JSON format and set `string=\"false\"`.\n\n",
     "If thinking_mode is enabled (triggered by <think>), you MUST output your complete reasoning inside ",
@@ -240,3 +249,28 @@ const toolText = (schemas: ReadonlyArray<string>): string =>
     `### Available Tool Schemas\n\n${schemas.join("\n")}\n\n`,
     "You MUST strictly follow the above defined tool name and parameter schemas to invoke tool calls.\n"
   ].join("")
+
+/**
+ * What V4 is told about how hard to think: its encoder's words, and nothing for the lowest effort.
+ *
+ * @internal
+ */
+export const deepseekV4Efforts = {
+  none: undefined,
+  low: "",
+  high: [
+    "Reasoning Effort: Absolute maximum with no shortcuts permitted.\n",
+    "You MUST be very thorough in your thinking and comprehensively decompose the problem to resolve the root cause, ",
+    "rigorously stress-testing your logic against all potential paths, edge cases, and adversarial scenarios.\n",
+    "Explicitly write out your entire deliberation process, documenting every intermediate step, considered ",
+    "alternative, and rejected hypothesis to ensure absolutely no assumption is left unchecked.\n\n"
+  ].join(""),
+  max: [
+    "Reasoning Effort: Beyond maximum — exhaustive, relentless, and uncompromising.\n",
+    "You MUST reason with the utmost depth and rigor, leaving absolutely nothing to chance: exhaustively decompose the ",
+    "problem into its most fundamental components, trace every causal chain to its root, and resolve the underlying ",
+    "cause rather than any surface symptom.\n",
+    "Do not stop reasoning until you have independently verified the solution from multiple angles and are certain ",
+    "that no assumption remains unchecked and no error remains undiscovered.\n\n"
+  ].join("")
+}

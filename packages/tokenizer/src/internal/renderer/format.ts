@@ -1,7 +1,8 @@
 /**
  * What a chat format is made of. Families describe it as data and small functions; `assemble` turns them into tokens.
  */
-import type { Message, ToolCall, ToolSpec, UnparsedToolCall } from "../../Message.js"
+import type { ContentPart, ImagePart, Message, ToolCall, ToolSpec, UnparsedToolCall } from "../../Message.js"
+import * as Messages from "../../Message.js"
 
 /**
  * A stretch of a rendered conversation.
@@ -10,6 +11,7 @@ import type { Message, ToolCall, ToolSpec, UnparsedToolCall } from "../../Messag
  * - `tag`: a marker that is one token where the tokenizer has it, and text where it does not.
  * - `text`: text, in which no token is ever recognised.
  * - `cut`: texts on its two sides are not encoded together.
+ * - `image`: the positions an image takes.
  *
  * @internal
  */
@@ -18,6 +20,7 @@ export type Piece =
   | { readonly _tag: "tag"; readonly token: string }
   | { readonly _tag: "text"; readonly text: string }
   | { readonly _tag: "cut" }
+  | { readonly _tag: "image"; readonly part: ImagePart }
 
 /** @internal */
 export const control = (token: string): Piece => ({ _tag: "control", token })
@@ -30,6 +33,23 @@ export const text = (text: string): Piece => ({ _tag: "text", text })
 
 /** @internal */
 export const cut: Piece = { _tag: "cut" }
+
+/** @internal */
+export const image = (part: ImagePart): Piece => ({ _tag: "image", part })
+
+/**
+ * What a message says and shows, with each image between the format's marks.
+ *
+ * @internal
+ */
+export const content = (
+  message: Message,
+  frame: (part: ImagePart) => ReadonlyArray<Piece>,
+  edit: (parts: ReadonlyArray<ContentPart>) => ReadonlyArray<ContentPart> = (parts) => parts
+): ReadonlyArray<Piece> =>
+  edit(Messages.parts(message)).flatMap((part) =>
+    part.type === "text" ? [text(part.text)] : part.type === "image" ? frame(part) : []
+  )
 
 /** @internal */
 export interface Rendered {
@@ -89,8 +109,8 @@ export type Parsing =
     readonly markers: Markers
     /** Reads what is between the tool markers. */
     readonly tools: (block: string) => ToolCalls
-    /** Whether the prompt opened the reasoning, so that an answer starts inside it. */
-    readonly startsInThinking: boolean
+    /** Whether the prompt opened the reasoning, so that an answer starts inside it; some formats do so now and then. */
+    readonly startsInThinking: boolean | "perhaps"
   }
   /** Plain text ended by a stop token. */
   | { readonly _tag: "plain" }
@@ -123,6 +143,10 @@ export interface Format {
   readonly close?: string | undefined
   /** The stop that must end this answer before the next message; none when no answer can end before it. */
   readonly closes?: ((answer: Message, next: Message) => string | undefined) | undefined
+  /** How many tokens an image takes; a format without it has no images. */
+  readonly images?: ((size: { readonly width: number; readonly height: number }) => number | Refusal) | undefined
+  /** A sampled answer as the messages after it see it, where they write a part of it. */
+  readonly continued?: ((answer: Message) => Message) | undefined
   /** Whether every prompt begins with the one before it. */
   readonly extends: boolean
   /** Whether the prompt tells the model not to reason. */

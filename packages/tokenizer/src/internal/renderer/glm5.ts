@@ -1,18 +1,22 @@
 /**
- * GLM 5.3: messages without an end of their own. An answer ends with the header of the message after it: `<|user|>`, or
- * `<|observation|>` after calls of tools.
+ * GLM 5, 5.1 and 5.3: messages without an end of their own. An answer ends with the header of the message after it: `<|user|>`, or
+ * `<|observation|>` after calls of tools. Where the first two show no reasoning they write `</think>` alone; 5.3 always opens
+ * it, and is told how hard to think.
  */
 import type { Message, ToolCall, UnparsedToolCall } from "../../Message.js"
 import * as Messages from "../../Message.js"
 import * as python from "../python.js"
 import type { Format, Piece, ToolCalls } from "./format.js"
-import { control, jsonProblem, lastIndex, Refusal, tag, text, toJson } from "./format.js"
+import { asFunction, control, jsonProblem, lastIndex, Refusal, tag, text, toJson } from "./format.js"
 import { fields } from "./json.js"
 
 /** @internal */
 export interface Glm5Options {
   readonly name: string
-  readonly effort: "Low" | "High" | "Max"
+  readonly version: "5" | "5.1" | "5.3"
+  /** How hard 5.3 thinks. */
+  readonly effort?: "Low" | "High" | "Max" | undefined
+  readonly thinking: boolean
   readonly keepThinking: boolean
 }
 
@@ -100,6 +104,20 @@ const split = (message: Message): { readonly reasoning: string; readonly content
   }
 }
 
+/** What comes before an answer's text, and how much of it the prompt has written. */
+const thought = (
+  reasoning: string,
+  isPast: boolean,
+  options: Glm5Options
+): { readonly given: ReadonlyArray<Piece>; readonly said: ReadonlyArray<Piece> } => {
+  const shown = options.keepThinking || !isPast ? reasoning : ""
+  if (options.version === "5.3") return { given: [tag("<think>")], said: [text(shown), tag("</think>")] }
+  const inner = python.strip(shown, "both", undefined)
+  return shown !== "" || (options.version === "5.1" && !isPast && options.thinking)
+    ? { given: [tag("<think>")], said: [text(inner), tag("</think>")] }
+    : { given: [tag("</think>")], said: [] }
+}
+
 const headers = new Map([
   ["system", "<|system|>"],
   ["user", "<|user|>"],
@@ -110,8 +128,12 @@ const headers = new Map([
 /** @internal */
 export const glm5 = (options: Glm5Options): Format => ({
   name: options.name,
-  bos: [control("[gMASK]"), control("<sop>"), control("<|system|>"), text(`Reasoning Effort: ${options.effort}`)],
-  prepare,
+  bos: [
+    control("[gMASK]"),
+    control("<sop>"),
+    ...(options.effort === undefined ? [] : [control("<|system|>"), text(`Reasoning Effort: ${options.effort}`)])
+  ],
+  prepare: options.version === "5.3" ? prepare : undefined,
   message: (message, context) => {
     const { previous } = context
     const isHeaded = previous?.role === "assistant" && terminator(previous, message) !== undefined
@@ -128,14 +150,14 @@ export const glm5 = (options: Glm5Options): Format => ({
         }
       case "assistant": {
         const said = split(message)
-        const keeps = options.keepThinking || context.index > lastIndex(context.messages, ({ role }) => role === "user")
+        const isPast = context.index <= lastIndex(context.messages, ({ role }) => role === "user")
+        const { given, said: closed } = thought(said.reasoning, isPast, options)
         const end = terminator(message, context.next)
         const pieces = end === undefined ? [] : [control(end)]
         return {
-          header: [control("<|assistant|>"), tag("<think>")],
+          header: [control("<|assistant|>"), ...given],
           output: [
-            text(keeps ? said.reasoning : ""),
-            tag("</think>"),
+            ...closed,
             text(python.strip(said.content, "both", undefined)),
             ...calls(message),
             ...(context.isLast ? [] : pieces)
@@ -149,7 +171,7 @@ export const glm5 = (options: Glm5Options): Format => ({
   },
   suffix: (role) => [
     control(headers.get(role) ?? "<|system|>"),
-    ...(role === "assistant" ? [tag("<think>")] : [])
+    ...(role === "assistant" ? [tag(options.thinking ? "<think>" : "</think>")] : [])
   ],
   stops: ["<|user|>", "<|observation|>", "<|endoftext|>"],
   eos: "<|endoftext|>",
@@ -165,10 +187,10 @@ export const glm5 = (options: Glm5Options): Format => ({
       separator: ""
     },
     tools: readCalls,
-    startsInThinking: true
+    startsInThinking: options.thinking
   },
-  extends: options.keepThinking,
-  disablesThinking: false,
+  extends: options.keepThinking && (options.version === "5.3" || !options.thinking),
+  disablesThinking: !options.thinking,
   tools: (tools, system) => [
     ...(tools.length === 0 ? [] : [{
       role: "system",
@@ -176,7 +198,10 @@ export const glm5 = (options: Glm5Options): Format => ({
       content: [
         "\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\n",
         "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n",
-        ...tools.map(({ description, name, parameters }) => `${toJson({ name, description, parameters })}\n`),
+        ...tools.map((tool) => {
+          const { description, name, parameters } = tool
+          return `${toJson(options.version === "5" ? asFunction(tool) : { name, description, parameters })}\n`
+        }),
         "</tools>\n\nFor each function call, output the function name and arguments within the following XML format:\n",
         "<tool_call>{function-name}<arg_key>{arg-key-1}</arg_key><arg_value>{arg-value-1}</arg_value>",
         "<arg_key>{arg-key-2}</arg_key><arg_value>{arg-value-2}</arg_value>...</tool_call>"

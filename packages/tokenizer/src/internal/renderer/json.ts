@@ -4,7 +4,13 @@
  */
 import { jsonProblem } from "./format.js"
 
-const lexemes = (json: string): ReadonlyArray<string> => json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/g) ?? []
+/**
+ * The strings, marks and words of JSON text.
+ *
+ * @internal
+ */
+export const lexemes = (json: string): ReadonlyArray<string> =>
+  json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/g) ?? []
 
 const join = (parts: ReadonlyArray<string>): string =>
   parts.map((part) =>

@@ -2,10 +2,22 @@
  * Kimi K2 Thinking, K2.5 and K2.6: `<|im_user|>user<|im_middle|>…<|im_end|>`, reasoning in `<think>` right before the text.
  * Prompts of the later two open the reasoning, or open and close it, and their tools are declared as TypeScript.
  */
-import type { Message } from "../../Message.js"
+import type { ImagePart, Message } from "../../Message.js"
 import * as Messages from "../../Message.js"
 import type { Format, Piece } from "./format.js"
-import { asFunction, control, delimitedCalls, lastIndex, tag, text, toCompactSortedJson } from "./format.js"
+import {
+  asFunction,
+  content,
+  control,
+  cut,
+  delimitedCalls,
+  image,
+  lastIndex,
+  tag,
+  text,
+  toCompactSortedJson
+} from "./format.js"
+import type { ImageTokens } from "./images.js"
 import { typescriptTools } from "./typescriptTools.js"
 
 const defaultSystem = "You are Kimi, an AI assistant created by Moonshot AI."
@@ -36,6 +48,16 @@ const calls = (message: Message): ReadonlyArray<Piece> =>
     tag("<|tool_calls_section_end|>")
   ]
 
+const seen = (part: ImagePart): ReadonlyArray<Piece> => [
+  control("<|media_begin|>"),
+  text("image"),
+  control("<|media_content|>"),
+  image(part),
+  control("<|media_end|>"),
+  text("\n"),
+  cut
+]
+
 const named = (id: string) => ({ id, name: id.replace(/^functions\./, "").replace(/:\d+$/, "") })
 
 /** @internal */
@@ -44,6 +66,8 @@ export interface KimiOptions {
   readonly keepThinking: boolean
   /** What a prompt does about reasoning. */
   readonly opens: "nothing" | "reasoning" | "answer"
+  /** How many tokens an image takes, for models that see. */
+  readonly images?: ImageTokens | undefined
 }
 
 /** @internal */
@@ -52,7 +76,6 @@ export const kimiK2 = (options: KimiOptions): Format => ({
   bos: [],
   prepare,
   message: (message, context) => {
-    const content = Messages.text(message)
     switch (message.role) {
       case "assistant": {
         const keeps = context.inLastTurn || options.keepThinking
@@ -62,7 +85,7 @@ export const kimiK2 = (options: KimiOptions): Format => ({
             tag("<think>"),
             text(keeps ? Messages.thinking(message) : ""),
             tag("</think>"),
-            text(content),
+            text(Messages.text(message)),
             ...calls(message),
             control("<|im_end|>")
           ]
@@ -74,12 +97,12 @@ export const kimiK2 = (options: KimiOptions): Format => ({
             ...header("tool", message.name ?? "tool"),
             text(`## Return of ${message.toolCallId ?? ""}\n`)
           ],
-          output: [text(content), control("<|im_end|>")]
+          output: [...content(message, seen), control("<|im_end|>")]
         }
       default:
         return {
           header: header(message.role, message.name ?? message.role),
-          output: [text(content), control("<|im_end|>")]
+          output: [...content(message, seen), control("<|im_end|>")]
         }
     }
   },
@@ -91,6 +114,7 @@ export const kimiK2 = (options: KimiOptions): Format => ({
   // reasoning is kept after the last answer that called no tool
   turnStart: (messages) =>
     lastIndex(messages, (message) => message.role === "assistant" && (message.toolCalls?.length ?? 0) === 0) + 1,
+  images: options.images,
   stops: ["<|im_end|>"],
   parsing: {
     _tag: "markers",

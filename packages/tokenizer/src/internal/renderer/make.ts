@@ -50,6 +50,7 @@ export const fromFormat: (format: Format, tokenizer: Tokenizer) => Effect.Effect
       continue: continueWith(format, tokenizer, assembler, stop, parse),
       stop: format.parsing._tag === "string" ? [format.parsing.stop] : stop,
       extends: format.extends,
+      images: format.images !== undefined,
       generationPrompt: (messages, options) =>
         lift(() => assembler.prompt(messages, options?.role ?? "assistant", options?.prefill ?? "")),
       supervised: (messages, mode) => lift(() => assembler.supervised(messages, mode ?? "last_assistant_message")),

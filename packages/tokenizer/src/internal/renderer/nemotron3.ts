@@ -6,7 +6,8 @@ import type { Message, ToolSpec } from "../../Message.js"
 import * as Messages from "../../Message.js"
 import * as python from "../python.js"
 import type { Format, MessageContext, Piece } from "./format.js"
-import { control, lastIndex, tag, text, toJson } from "./format.js"
+import { control, image, lastIndex, tag, text, toJson } from "./format.js"
+import type { ImageTokens } from "./images.js"
 import { callInstructions, readCalls, writeCall } from "./qwen35.js"
 
 /** @internal */
@@ -17,6 +18,8 @@ export interface Nemotron3Options {
   readonly keepThinking: boolean
   /** What the last question says about how hard to think. */
   readonly effort?: string | undefined
+  /** How many tokens an image takes, for models that see. */
+  readonly images?: ImageTokens | undefined
 }
 
 /** Text in one piece is trimmed, text in parts is not. */
@@ -24,6 +27,29 @@ const contentOf = (message: Message): string =>
   typeof message.content === "string"
     ? python.strip(message.content, "both", undefined)
     : Messages.text(message)
+
+/** Images start on a line of their own, and are numbered where there are several. */
+const shown = (message: Message): ReadonlyArray<Piece> => {
+  const several = Messages.images(message).length > 1
+  const pieces: Array<Piece> = []
+  let count = 0
+  let before = ""
+  for (const part of Messages.parts(message)) {
+    if (part.type === "text") {
+      pieces.push(text(part.text))
+      before = part.text || before
+    } else if (part.type === "image") {
+      count++
+      const line = before === "" || before.endsWith("\n") ? "" : "\n"
+      pieces.push(text(`${line}${several ? `<image ${count}>` : ""}`), tag("<img>"), image(part), tag("</img>"))
+      before = ""
+    }
+  }
+  return pieces
+}
+
+const contentPieces = (message: Message): ReadonlyArray<Piece> =>
+  Messages.images(message).length === 0 ? [text(contentOf(message))] : shown(message)
 
 const reasons = (message: Message): boolean => Messages.parts(message).some((part) => part.type === "thinking")
 
@@ -121,7 +147,6 @@ export const nemotron3 = (options: Nemotron3Options): Format => ({
   bos: [],
   prepare: (messages) => messages[0]?.role === "system" ? messages : [Messages.system(""), ...messages],
   message: (message, context) => {
-    const content = contentOf(message)
     const start = (role: string): ReadonlyArray<Piece> => [
       text(context.index > 0 ? "\n" : ""),
       control("<|im_start|>"),
@@ -133,7 +158,9 @@ export const nemotron3 = (options: Nemotron3Options): Format => ({
           header: context.previous?.role === "tool" ? [] : start("user"),
           output: [
             tag("<tool_response>"),
-            text(`\n${content}\n`),
+            text("\n"),
+            ...contentPieces(message),
+            text("\n"),
             tag("</tool_response>"),
             text("\n"),
             ...(context.next?.role === "tool" ? [] : [control("<|im_end|>")])
@@ -148,7 +175,7 @@ export const nemotron3 = (options: Nemotron3Options): Format => ({
           context.index === lastUser(context.messages)
         const effort = isLastQuestion ? `\n\n{reasoning effort: ${options.effort}}` : ""
         // with the effort appended the text is trimmed as a whole
-        return { header: start(message.role), output: [text(content + effort), control("<|im_end|>")] }
+        return { header: start(message.role), output: [...contentPieces(message), text(effort), control("<|im_end|>")] }
       }
     }
   },
@@ -159,6 +186,7 @@ export const nemotron3 = (options: Nemotron3Options): Format => ({
     tag("<think>"),
     ...(options.thinking ? [text("\n")] : [tag("</think>")])
   ],
+  images: options.images,
   stops: ["<|im_end|>"],
   parsing: {
     _tag: "markers",

@@ -1,16 +1,19 @@
 /**
  * Qwen3: `<|im_start|>role\n…<|im_end|>`, reasoning in `<think>`, calls as JSON in `<tool_call>`.
  */
-import type { Message, ToolCall, UnparsedToolCall } from "../../Message.js"
+import type { ImagePart, Message, ToolCall, UnparsedToolCall } from "../../Message.js"
 import * as Messages from "../../Message.js"
 import type { Format, Piece, ToolCalls } from "./format.js"
-import { asFunction, control, cut, jsonProblem, lastIndex, tag, text, toJson } from "./format.js"
+import { asFunction, content, control, cut, image, jsonProblem, lastIndex, tag, text, toJson } from "./format.js"
+import type { ImageTokens } from "./images.js"
 
 /** @internal */
 export interface Qwen3Options {
   readonly name: string
   readonly mode: "thinking" | "disabled" | "instruct"
   readonly keepThinking: boolean
+  /** How many tokens an image takes, for models that see. */
+  readonly images?: ImageTokens | undefined
 }
 
 const newlines = /^\n+/
@@ -95,6 +98,13 @@ export const isQuery = (message: Message): boolean =>
   !(Messages.text(message).startsWith("<tool_response>") && Messages.text(message).endsWith("</tool_response>"))
 
 /** @internal */
+export const seen = (part: ImagePart): ReadonlyArray<Piece> => [
+  control("<|vision_start|>"),
+  image(part),
+  control("<|vision_end|>")
+]
+
+/** @internal */
 export const qwen3 = (options: Qwen3Options): Format => ({
   name: options.name,
   bos: [],
@@ -106,7 +116,9 @@ export const qwen3 = (options: Qwen3Options): Format => ({
         header: context.previous?.role === "tool" ? [text("\n")] : [line, control("<|im_start|>"), text("user\n")],
         output: [
           tag("<tool_response>"),
-          text(`\n${Messages.text(message)}\n`),
+          text("\n"),
+          ...content(message, seen),
+          text("\n"),
           tag("</tool_response>"),
           ...(context.next?.role === "tool" ? [] : [control("<|im_end|>")])
         ]
@@ -114,19 +126,19 @@ export const qwen3 = (options: Qwen3Options): Format => ({
     }
     const header = [line, control("<|im_start|>"), text(`${message.role}\n`)]
     if (message.role !== "assistant") {
-      return { header, output: [text(Messages.text(message)), control("<|im_end|>")] }
+      return { header, output: [...content(message, seen), control("<|im_end|>")] }
     }
-    const { content, reasoning } = split(Messages.text(message), Messages.thinking(message))
+    const { content: said, reasoning } = split(Messages.text(message), Messages.thinking(message))
     const lastQuery = lastIndex(context.messages, isQuery)
     const afterQuery = lastQuery >= 0 && context.index > lastQuery
     const frames = options.mode !== "instruct" && lastQuery >= 0 &&
       (options.keepThinking || (afterQuery && (context.isLast || reasoning !== "")))
     const body = frames
-      ? framed(reasoning, content)
+      ? framed(reasoning, said)
       : options.mode === "instruct" && reasoning !== "" && (options.keepThinking || context.isLast)
-      ? [tag("<think>"), text(reasoning), tag("</think>"), text(content)]
-      : [text(content)]
-    return { header, output: [...body, ...calls(message, content !== ""), control("<|im_end|>")] }
+      ? [tag("<think>"), text(reasoning), tag("</think>"), text(said)]
+      : [text(said)]
+    return { header, output: [...body, ...calls(message, said !== ""), control("<|im_end|>")] }
   },
   suffix: (role, context) => [
     text(context.index > 0 ? "\n" : ""),
@@ -134,6 +146,7 @@ export const qwen3 = (options: Qwen3Options): Format => ({
     text(`${role}\n`),
     ...(options.mode === "disabled" ? [tag("<think>"), text("\n\n"), tag("</think>"), text("\n\n")] : [])
   ],
+  images: options.images,
   stops: ["<|im_end|>"],
   parsing: {
     _tag: "markers",

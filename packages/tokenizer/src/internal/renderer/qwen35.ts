@@ -3,13 +3,14 @@
  * block for each argument. Qwen3.8 keeps reasoning in the history, reads none out of texts, writes plain values as JSON,
  * and says in the system message how hard to think.
  */
-import type { Message, ToolCall, UnparsedToolCall } from "../../Message.js"
+import type { ContentPart, Message, ToolCall, UnparsedToolCall } from "../../Message.js"
 import * as Messages from "../../Message.js"
 import * as python from "../python.js"
 import type { Format, Piece, ToolCalls } from "./format.js"
-import { asFunction, control, cut, jsonProblem, lastIndex, Refusal, tag, text, toJson } from "./format.js"
+import { asFunction, content, control, cut, jsonProblem, lastIndex, Refusal, tag, text, toJson } from "./format.js"
+import type { ImageTokens } from "./images.js"
 import { fields } from "./json.js"
-import { isQuery, split } from "./qwen3.js"
+import { isQuery, seen, split } from "./qwen3.js"
 
 /**
  * Instructions for calling tools, after their list.
@@ -36,6 +37,8 @@ export interface Qwen35Options {
   readonly version: "3.5" | "3.6" | "3.8"
   /** How hard to think, which Qwen3.8 is told before its system message. */
   readonly effort?: "low" | "medium" | "xhigh" | undefined
+  /** How many tokens an image takes. */
+  readonly images: ImageTokens
 }
 
 const efforts = {
@@ -49,6 +52,22 @@ const efforts = {
 }
 
 const trim = (text: string): string => python.strip(text, "both", undefined)
+
+/** Trims a message as a whole: its first text up to what it says or shows, and its last. */
+const trimmed = (parts: ReadonlyArray<ContentPart>): ReadonlyArray<ContentPart> => {
+  const out = [...parts]
+  for (const side of ["left", "right"] as const) {
+    for (let i = 0; i < out.length; i++) {
+      const at = side === "left" ? i : out.length - 1 - i
+      const part = out[at]
+      if (part?.type !== "text") break
+      const rest = python.strip(part.text, side, undefined)
+      out[at] = { type: "text", text: rest }
+      if (rest !== "") break
+    }
+  }
+  return out
+}
 
 const constants: ReadonlyMap<string, string> = new Map([["True", "true"], ["False", "false"], ["None", "null"]])
 
@@ -149,14 +168,16 @@ export const qwen35 = (options: Qwen35Options): Format => ({
           header: context.previous?.role === "tool" ? [text("\n")] : [line, control("<|im_start|>"), text("user\n")],
           output: [
             tag("<tool_response>"),
-            text(`\n${whole}\n`),
+            text("\n"),
+            ...content(message, seen, trimmed),
+            text("\n"),
             tag("</tool_response>"),
             ...(context.next?.role === "tool" ? [] : [control("<|im_end|>")])
           ]
         }
       case "assistant": {
         const thought = Messages.thinking(message)
-        const { content, reasoning } = options.version !== "3.8"
+        const { content: said, reasoning } = options.version !== "3.8"
           ? split(whole, thought)
           : { content: whole, reasoning: thought }
         const frames = options.keepThinking || context.index > lastIndex(context.messages, isQuery)
@@ -174,14 +195,14 @@ export const qwen35 = (options: Qwen35Options): Format => ({
           output: [
             ...(frames && !isGiven ? open : []),
             ...(frames && (!isGiven || closes) ? close : []),
-            text(content),
-            ...calls(message, trim(content) !== "", options.version),
+            text(said),
+            ...calls(message, trim(said) !== "", options.version),
             control("<|im_end|>")
           ]
         }
       }
       default:
-        return { header, output: [text(whole), control("<|im_end|>")] }
+        return { header, output: [...content(message, seen, trimmed), control("<|im_end|>")] }
     }
   },
   suffix: (role, context) => [
@@ -191,6 +212,7 @@ export const qwen35 = (options: Qwen35Options): Format => ({
     tag("<think>"),
     ...(options.thinking ? [text("\n")] : [text("\n\n"), tag("</think>"), text("\n\n")])
   ],
+  images: options.images,
   stops: ["<|im_end|>"],
   parsing: {
     _tag: "markers",

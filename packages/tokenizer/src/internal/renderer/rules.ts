@@ -40,17 +40,28 @@ export const rules: ReadonlyArray<readonly [RegExp, ReadonlyArray<string>]> = [
     "deepseekv4_1_disable_thinking",
     "deepseekv4_1_preserve_thinking"
   ]],
+  [/^deepseek-ai\/DeepSeek-V4-/, [
+    "deepseekv4",
+    "deepseekv4_high_reasoning",
+    "deepseekv4_max_reasoning",
+    "deepseekv4_disable_thinking",
+    "deepseekv4_preserve_thinking"
+  ]],
   [/^openai\/gpt-oss-/, ["gpt_oss_no_sysprompt", "gpt_oss_medium_reasoning"]],
   [/^moonshotai\/Kimi-K2-Thinking$/, ["kimi_k2"]],
   [/^moonshotai\/Kimi-K2\.5$/, ["kimi_k25", "kimi_k25_disable_thinking"]],
   [/^moonshotai\/Kimi-K2\.6$/, ["kimi_k26", "kimi_k26_disable_thinking", "kimi_k26_preserve_thinking"]],
   [/^zai-org\/GLM-5\.3/, ["glm5_3_max_reasoning", "glm5_3_low_reasoning", "glm5_3_high_reasoning"]],
+  [/^zai-org\/GLM-5\.1/, ["glm5_1", "glm5_1_disable_thinking", "glm5_1_preserve_thinking"]],
+  [/^zai-org\/GLM-(5(-FP8)?|4\.7-Flash)$/, ["glm5", "glm5_disable_thinking", "glm5_preserve_thinking"]],
   [/^nvidia\/NVIDIA-Nemotron-3-Super-/, [...nemotron3, "nemotron3_low_thinking"]],
   [/^nvidia\/NVIDIA-Nemotron-3-Ultra-/, nemotron3Ultra],
   [/^nvidia\/NVIDIA-Nemotron-3-/, nemotron3],
   [/^nvidia\/NVIDIA-Nemotron-3\.5-Lightning-/, nemotron3Ultra.filter((name) => !name.includes("medium"))],
   [/^nvidia\/NVIDIA-Nemotron-3\.5-/, nemotron3Ultra],
   [/^thinkingmachines\/Inkling/, ["tml_v0"]],
+  [/^google\/gemma-4-(26B|31B)/, ["gemma4", "gemma4_large_disable_thinking", "gemma4_preserve_thinking"]],
+  [/^google\/gemma-4-.*-it$/, ["gemma4", "gemma4_disable_thinking", "gemma4_preserve_thinking"]],
   [/^MiniMaxAI\/MiniMax-M2/, ["minimax_m2"]],
   [/^local\/chat$/, ["local_chat"]],
   [/^local\/(tiny|small)$/, ["role_colon"]]

@@ -36,15 +36,23 @@ export const fromTemplate = (
     tokenizer,
     stop,
     extends: false,
+    images: false,
     generationPrompt: (messages, prompt) =>
-      template.render(messages.map(Message.toTemplate), {
-        addGenerationPrompt: true,
-        variables: options?.variables,
-        tools: options?.tools?.map((tool) => ({ type: "function", function: tool }))
-      }).pipe(
-        // templates write the beginning-of-text themselves
-        Effect.map((text) => tokenizer.encode(text + (prompt?.prefill ?? ""), { addSpecialTokens: false }))
-      ),
+      messages.some((message) => Message.images(message).length > 0)
+        ? Effect.fail(
+          new RenderFailed({
+            renderer: "template",
+            description: "a template does not say how many tokens an image takes; use a renderer of the model's family"
+          })
+        )
+        : template.render(messages.map(Message.toTemplate), {
+          addGenerationPrompt: true,
+          variables: options?.variables,
+          tools: options?.tools?.map((tool) => ({ type: "function", function: tool }))
+        }).pipe(
+          // templates write the beginning-of-text themselves
+          Effect.map((text) => tokenizer.encode(text + (prompt?.prefill ?? ""), { addSpecialTokens: false }))
+        ),
     supervised: () => Effect.fail(refuse),
     supervisedAll: () => Effect.fail(refuse),
     toolMessages: () =>

@@ -5,7 +5,8 @@
 import type { Message } from "../../Message.js"
 import * as Messages from "../../Message.js"
 import type { Format, Piece } from "./format.js"
-import { control, Refusal, text, toCompactSortedJson } from "./format.js"
+import { control, image, Refusal, text, toCompactSortedJson } from "./format.js"
+import type { ImageTokens } from "./images.js"
 import { compactSortedJson } from "./json.js"
 
 const end = control("<|end_message|>")
@@ -17,6 +18,20 @@ const said = (who: string, name: string, kind: string, body: string): ReadonlyAr
   text(body),
   end
 ]
+
+/** What people and tools say; where they show something, each part is a message. */
+const parts = (message: Message): ReadonlyArray<Piece> => {
+  const name = message.role === "tool" ? message.name ?? "" : ""
+  return Messages.images(message).length === 0
+    ? said(message.role, name, "text", Messages.text(message))
+    : Messages.parts(message).flatMap((part) =>
+      part.type === "image"
+        ? [control(`<|message_${message.role}|>`), text(name), control("<|content_image|>"), image(part), end]
+        : part.type === "text"
+        ? said(message.role, name, "text", part.text)
+        : []
+    )
+}
 
 const answer = (message: Message): ReadonlyArray<Piece> => {
   const calls = message.toolCalls ?? []
@@ -38,7 +53,7 @@ const answer = (message: Message): ReadonlyArray<Piece> => {
 }
 
 /** @internal */
-export const tmlV0 = (options: { readonly effort: number }): Format => ({
+export const tmlV0 = (options: { readonly effort: number; readonly images: ImageTokens }): Format => ({
   name: "tml_v0",
   bos: [],
   // how hard to think is said after everything the system says first
@@ -61,15 +76,13 @@ export const tmlV0 = (options: { readonly effort: number }): Format => ({
       case "system":
       case "user":
       case "tool":
-        return {
-          header: [],
-          output: said(message.role, message.role === "tool" ? message.name ?? "" : "", "text", content)
-        }
+        return { header: [], output: parts(message) }
       default:
         return new Refusal(`Inkling has no role "${message.role}"`)
     }
   },
   suffix: () => [],
+  images: options.images,
   stops: ["<|content_model_end_sampling|>"],
   parsing: { _tag: "tml" },
   extends: true,

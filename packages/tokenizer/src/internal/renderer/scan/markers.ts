@@ -14,10 +14,11 @@ const unterminated = (rawText: string, open: string, close: string): ToolCalls =
 export const scanMarkers = (
   markers: Markers,
   tools: (block: string) => ToolCalls,
-  startsInThinking: boolean
+  starts: boolean | "perhaps"
 ): Scanner => {
   const collector = new Collector()
-  let state: "text" | "thinking" | "tools" = startsInThinking ? "thinking" : "text"
+  const startsInThinking = starts === true
+  let state: "unknown" | "text" | "thinking" | "tools" = startsInThinking ? "thinking" : starts ? "unknown" : "text"
   let buffer = ""
   // what the format, not the model, put at the beginning of this stretch
   let skips: RegExp | undefined = startsInThinking && markers.framed ? /^\n+/ : undefined
@@ -35,6 +36,14 @@ export const scanMarkers = (
     if (buffer !== "") skips = undefined
   }
   const step = (out: Array<Delta>, isEnd: boolean): boolean => {
+    if (state === "unknown") {
+      // the first marker says whether what came before it was reasoning
+      const found = first(buffer, [markers.thinkOpen, markers.thinkClose, markers.toolsOpen])
+      if (found === undefined && !isEnd) return false
+      state = found?.[1] === markers.thinkClose ? "thinking" : "text"
+      if (state === "thinking" && markers.framed) skips = /^\n+/
+      return true
+    }
     if (state === "thinking") {
       // the prompt already opened the reasoning; a model that opens it again means the same
       if (fresh && startsInThinking && buffer.startsWith(markers.thinkOpen)) {
