@@ -231,7 +231,8 @@ const messageOf = (u: unknown): Message | undefined => {
 }
 
 const textOf = (message: Message): string =>
-  [message.reasoning, message.text, ...message.toolCalls.map((call) => `${call.name} ${call.arguments}`)].join("\n")
+  [message.reasoning, message.text, ...message.toolCalls.map((call) => `${call.name} ${call.arguments}`)]
+    .filter((text) => text !== "").join("\n")
 
 const idsOf = (u: unknown): ReadonlyArray<number> => Json.arrayOf(u).map((id) => typeof id === "number" ? id : -1)
 

@@ -33,3 +33,32 @@ export * as RunDirectory from "./RunDirectory.js"
  * @since 0.1.0
  */
 export * as Series from "./Series.js"
+
+/**
+ * The studio: an HTTP application that shows the runs in a directory, live while they are written.
+ *
+ * It only reads. Everything it serves needs the token it was started with; it answers to loopback names only, to no other
+ * web page, and its own page may load nothing from anywhere else. With a {@link Talk} in its context, people can also talk
+ * to a checkpoint beside its base model.
+ *
+ * @since 0.1.0
+ */
+export * as Studio from "./Studio.js"
+
+/**
+ * Talking to a model: a base model, or the weights of a checkpoint.
+ *
+ * @since 0.1.0
+ */
+export * as Talk from "./Talk.js"
+
+/**
+ * TensorBoard event files: the curves of a run in the form that TensorBoard and everything built around it read.
+ *
+ * A file is a sequence of records. Each has its length, a masked CRC-32C of the length, an `Event` in protobuf, and a
+ * masked CRC-32C of that. An event has at most six fields of four kinds, which are written by hand here: a protobuf
+ * runtime and generated code would be a dependency of fifty times the size.
+ *
+ * @since 0.1.0
+ */
+export * as TensorBoard from "./TensorBoard.js"
