@@ -27,6 +27,7 @@ import * as report from "./commands/report.js"
 import * as runs from "./commands/run.js"
 import * as sampling from "./commands/sample.js"
 import * as session from "./commands/session.js"
+import * as studio from "./commands/studio.js"
 import * as watch from "./commands/watch.js"
 import * as CliFailure from "./internal/CliFailure.js"
 import * as CommandLine from "./internal/commandLine.js"
@@ -67,6 +68,8 @@ const commands = [
   account.audit,
   watch.command,
   report.command,
+  studio.command,
+  studio.tensorBoardCommand,
   doctor.command,
   conformance.command,
   local.command,
