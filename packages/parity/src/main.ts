@@ -13,6 +13,7 @@ import { local } from "./suites/local.js"
 import { renderers } from "./suites/renderers.js"
 import { runtimes } from "./suites/runtimes.js"
 import { scenarios } from "./suites/scenarios.js"
+import { studio } from "./suites/studio.js"
 import { telemetry } from "./suites/telemetry.js"
 import { vectors } from "./suites/vectors.js"
 import { weights } from "./suites/weights.js"
@@ -28,6 +29,7 @@ const suites: ReadonlyArray<Suite> = [
   renderers,
   cookbook,
   weights,
+  studio,
   runtimes,
   killed
 ]
