@@ -75,6 +75,7 @@ export interface Summary {
   readonly status: Status
   readonly trainer: string
   readonly model: string
+  /** Steps that are done. */
   readonly step: number
   readonly totalSteps: number | null
   readonly startedAt: number | null
@@ -440,7 +441,8 @@ export const open: (
         status: statusAt(now),
         trainer: state.trainer,
         model: state.model,
-        step: table.lastStep() ?? 0,
+        // The Python cookbook numbers its steps from 0.
+        step: table.size() === 0 ? 0 : (table.lastStep() ?? 0) + (format === "python" ? 1 : 0),
         totalSteps: state.totalSteps,
         startedAt: state.startedAt,
         updatedAt: state.updatedAt ?? (modified > 0 ? modified : null),

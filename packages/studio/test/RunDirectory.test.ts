@@ -43,7 +43,7 @@ describe("RunDirectory", () => {
         name: "000001",
         kind: "periodic",
         step: 1,
-        position: { epoch: 0, index: 8 },
+        position: { epoch: 0, index: 8, offset: 0 },
         statePath: "tinker://r/weights/000001",
         samplerPath: "tinker://r/sampler_weights/000001"
       })

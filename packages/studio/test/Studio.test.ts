@@ -1,7 +1,7 @@
 import { RunLog } from "@effect-tinker/cookbook"
 import type { RunDirectory } from "@effect-tinker/studio"
 import { Studio, Talk } from "@effect-tinker/studio"
-import { FileSystem, HttpApp, HttpServer } from "@effect/platform"
+import { FileSystem, HttpApp } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Redacted, Stream, TestClock } from "effect"
@@ -40,8 +40,6 @@ const record = (directory: string, steps: number) =>
     yield* log.finish
   }))
 
-const Live = Layer.merge(NodeContext.layer, HttpServer.layerContext)
-
 describe("Studio", () => {
   it.scoped("shows the runs of a directory, a run, its curves and its rollouts", () =>
     Effect.gen(function*() {
@@ -67,7 +65,7 @@ describe("Studio", () => {
       }
       assert.strictEqual((yield* ask(`${at}/search?q=a`)).status, 400)
       assert.strictEqual((yield* ask("/api/chat", { method: "POST", body: "{}" })).status, 501)
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("tells of changes as they are written", () =>
     Effect.gen(function*() {
@@ -95,7 +93,7 @@ describe("Studio", () => {
       }
       const last = yield* Fiber.join(events)
       assert.deepStrictEqual(last._tag === "Some" ? [last.value.id, last.value.status] : [], ["late", "complete"])
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("nobody looks without the token, under another name, or from another page", () =>
     Effect.gen(function*() {
@@ -126,7 +124,7 @@ describe("Studio", () => {
       const cookie = entered.headers.get("set-cookie") ?? ""
       assert.include(cookie, "HttpOnly")
       assert.include(cookie, "SameSite=Strict")
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("its page may load nothing from elsewhere, and be framed by nobody", () =>
     Effect.gen(function*() {
@@ -138,7 +136,7 @@ describe("Studio", () => {
       assert.notMatch(policy, /unsafe|https?:|\*/)
       assert.strictEqual(response.headers.get("x-content-type-options"), "nosniff")
       assert.strictEqual(response.headers.get("referrer-policy"), "no-referrer")
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("questions go to the Talk in its context; a wrong one is refused before", () =>
     Effect.gen(function*() {
@@ -167,6 +165,6 @@ describe("Studio", () => {
               millis: 1
             })
       })),
-      Effect.provide(Live)
+      Effect.provide(NodeContext.layer)
     ))
 })

@@ -67,7 +67,7 @@ const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
 export const make = (path: string, listener: Listener, options?: { readonly maxLineBytes?: number }): Tail => {
   const maxLineBytes = options?.maxLineBytes ?? 64 * 1024 * 1024
   let offset = 0
-  let anchor = new Uint8Array(0)
+  let anchor: Uint8Array = new Uint8Array(0)
   let inode: number | undefined
   let modified: number | undefined
   let seen = ""

@@ -58,7 +58,7 @@ export const supervised = (
           name: String(step).padStart(6, "0"),
           kind: "periodic",
           step,
-          position: { epoch: 0, index: step * 64 },
+          position: { epoch: 0, index: step * 64, offset: 0 },
           statePath: `tinker://0b6e/weights/${step}`,
           samplerPath: `tinker://0b6e/sampler_weights/${step}`,
           expiresAt: 4_102_444_800_000
