@@ -61,7 +61,10 @@ describe("Report", () => {
     assert.include(page, "4 steps")
     assert.deepStrictEqual(heights(page, "loss"), heights(Report.render([at(1, 4), ...resumed.slice(4)]), "loss"))
     const card = page.split("<section").find((part) => part.includes("<h2>loss</h2>")) ?? ""
-    const xs = Array.from((/<path class="curve[^"]*" d="([^"]*)"/.exec(card)?.[1] ?? "").matchAll(/[ML]([\d.]+) /g), ([, x]) => Number(x))
+    const xs = Array.from(
+      (/<path class="curve[^"]*" d="([^"]*)"/.exec(card)?.[1] ?? "").matchAll(/[ML]([\d.]+) /g),
+      ([, x]) => Number(x)
+    )
     assert.deepStrictEqual(xs, [...xs].sort((a, b) => a - b))
   })
 
@@ -90,7 +93,8 @@ describe("Report", () => {
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const directory = yield* fs.makeTempDirectoryScoped()
-      const step = (n: number) => `${JSON.stringify({ _tag: "Step", time: n, step: n, metrics: { loss: n }, timings: {} })}\n`
+      const step = (n: number) =>
+        `${JSON.stringify({ _tag: "Step", time: n, step: n, metrics: { loss: n }, timings: {} })}\n`
       yield* fs.writeFileString(`${directory}/journal.jsonl`, step(1) + step(2))
       const { steps } = yield* Report.write({ log: directory, output: `${directory}/page.html`, title: "A run" })
       assert.strictEqual(steps, 2)

@@ -117,7 +117,14 @@ export const useLive = (): Live => {
     const pending = new Map<string, Summary>()
     const load = async () => {
       const { chat, directory, loading, runs } = await api.runs()
-      setLive((last) => ({ ...last, runs: new Map(runs.map((run) => [run.id, run])), chat, directory, loading, ready: true }))
+      setLive((last) => ({
+        ...last,
+        runs: new Map(runs.map((run) => [run.id, run])),
+        chat,
+        directory,
+        loading,
+        ready: true
+      }))
       if (loading > 0) timer = setTimeout(() => void load(), 500)
     }
     // Many runs may change at once: they are drawn together.

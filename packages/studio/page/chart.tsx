@@ -64,7 +64,9 @@ export const Chart = (props: {
   latest.current = props
   const data = useMemo(() => align(props.lines), [props.lines])
   const smooth = props.lines.some(({ points }) => points.smooth !== undefined)
-  const shape = `${props.axis} ${props.theme} ${smooth} ${props.lines.map(({ color, label }) => `${label}:${color}`).join()}`
+  const shape = `${props.axis} ${props.theme} ${smooth} ${
+    props.lines.map(({ color, label }) => `${label}:${color}`).join()
+  }`
 
   useLayoutEffect(() => {
     const element = host.current
@@ -73,42 +75,49 @@ export const Chart = (props: {
       const stroke = colorOf(color)
       const line: uPlot.Series = { label, stroke, width: 1.75, spanGaps: true, points: { show: false } }
       // With few points a line alone would show nothing.
-      const marked: uPlot.Series = { ...line, points: { show: props.lines[0]?.points.x.length === 1, size: 6, fill: stroke } }
+      const marked: uPlot.Series = {
+        ...line,
+        points: { show: props.lines[0]?.points.x.length === 1, size: 6, fill: stroke }
+      }
       return smooth ? [{ ...line, stroke: `${stroke}55`, width: 1 }, line] : [marked]
     })
-    const made = new uPlot({
-      width: Math.max(120, element.clientWidth),
-      height: props.height ?? 190,
-      legend: { show: false },
-      padding: [8, 12, 0, 0],
-      cursor: {
-        sync: { key: "studio", setSeries: false },
-        drag: { x: true, y: false, setScale: false },
-        points: { size: 7 }
+    const made = new uPlot(
+      {
+        width: Math.max(120, element.clientWidth),
+        height: props.height ?? 190,
+        legend: { show: false },
+        padding: [8, 12, 0, 0],
+        cursor: {
+          sync: { key: "studio", setSeries: false },
+          drag: { x: true, y: false, setScale: false },
+          points: { size: 7 }
+        },
+        scales: { x: { time: false }, y: { range: (_, low, high) => widen(low, high) } },
+        axes: [axisOf(props.axis), {
+          stroke: css("--soft"),
+          grid: { stroke: css("--line"), width: 1 },
+          ticks: { show: false },
+          font: "11px system-ui, sans-serif",
+          size: 52,
+          gap: 6,
+          space: 36,
+          values: (_, splits) => splits.map((value) => format.number(value))
+        }],
+        series: [{}, ...series],
+        hooks: {
+          setCursor: [(self) => setAt(self.cursor.idx ?? undefined)],
+          setSelect: [(self) => {
+            if (self.select.width < 6) return
+            const from = self.posToVal(self.select.left, "x")
+            const to = self.posToVal(self.select.left + self.select.width, "x")
+            self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false)
+            latest.current.onZoom({ from, to })
+          }]
+        }
       },
-      scales: { x: { time: false }, y: { range: (_, low, high) => widen(low, high) } },
-      axes: [axisOf(props.axis), {
-        stroke: css("--soft"),
-        grid: { stroke: css("--line"), width: 1 },
-        ticks: { show: false },
-        font: "11px system-ui, sans-serif",
-        size: 52,
-        gap: 6,
-        space: 36,
-        values: (_, splits) => splits.map((value) => format.number(value))
-      }],
-      series: [{}, ...series],
-      hooks: {
-        setCursor: [(self) => setAt(self.cursor.idx ?? undefined)],
-        setSelect: [(self) => {
-          if (self.select.width < 6) return
-          const from = self.posToVal(self.select.left, "x")
-          const to = self.posToVal(self.select.left + self.select.width, "x")
-          self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false)
-          latest.current.onZoom({ from, to })
-        }]
-      }
-    }, data, element)
+      data,
+      element
+    )
     plot.current = made
     let pressed = 0
     const down = (event: MouseEvent) => {
@@ -184,7 +193,9 @@ export const Chart = (props: {
           ? <span class="soft">{props.zoom === undefined ? "" : "double-click or Esc shows everything"}</span>
           : (
             <>
-              <span class="soft">{format.axisNames[props.axis].toLowerCase()} {format.onAxis(props.axis, data[0][at] ?? 0)}</span>
+              <span class="soft">
+                {format.axisNames[props.axis].toLowerCase()} {format.onAxis(props.axis, data[0][at] ?? 0)}
+              </span>
               {readings.map(({ color, label, value }) => (
                 <span key={label}>
                   <i class={`swatch series-${color % palette}`} />
@@ -211,7 +222,9 @@ const widen = (low: number, high: number): [number, number] => {
 /** A curve the size of a word. */
 export const Spark = ({ label, values }: { readonly values: ReadonlyArray<number | null>; readonly label: string }) => {
   const known = values.flatMap((value, i) => value === null ? [] : [[i, value] as const])
-  if (known.length < 2) return <svg class="spark" viewBox="0 0 120 28" role="img" aria-label={`${label}: no curve yet`} />
+  if (known.length < 2) {
+    return <svg class="spark" viewBox="0 0 120 28" role="img" aria-label={`${label}: no curve yet`} />
+  }
   const low = Math.min(...known.map(([, value]) => value))
   const high = Math.max(...known.map(([, value]) => value))
   const x = (i: number) => (2 + i / (values.length - 1) * 114).toFixed(1)
@@ -219,7 +232,12 @@ export const Spark = ({ label, values }: { readonly values: ReadonlyArray<number
   const line = known.map(([i, value], n) => `${n === 0 ? "M" : "L"}${x(i)} ${y(value)}`).join("")
   const last = known[known.length - 1]
   return (
-    <svg class="spark" viewBox="0 0 120 28" role="img" aria-label={`${label} from ${format.number(known[0]?.[1])} to ${format.number(last?.[1])}`}>
+    <svg
+      class="spark"
+      viewBox="0 0 120 28"
+      role="img"
+      aria-label={`${label} from ${format.number(known[0]?.[1])} to ${format.number(last?.[1])}`}
+    >
       <path d={`${line}L${x(last?.[0] ?? 0)} 28L${x(known[0]?.[0] ?? 0)} 28Z`} class="under" />
       <path d={line} />
       <circle cx={x(last?.[0] ?? 0)} cy={y(last?.[1] ?? 0)} r="2.2" />

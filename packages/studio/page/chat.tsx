@@ -21,9 +21,19 @@ const Reply = ({ reply }: { readonly reply: Exchange["answers"][number] }) => {
   const mean = known.reduce((sum, logprob) => sum + logprob, 0) / Math.max(1, known.length)
   return (
     <>
-      {reasoning.trim() === "" ? null : <details class="reasoning"><summary>Reasoning</summary><div class="text">{reasoning.trim()}</div></details>}
+      {reasoning.trim() === "" ? null : (
+        <details class="reasoning">
+          <summary>Reasoning</summary>
+          <div class="text">{reasoning.trim()}</div>
+        </details>
+      )}
       <div class="text">{text.trim() || "(empty)"}</div>
-      {toolCalls.map((call, i) => <div key={i} class="call"><b>{call.name}</b><code>{call.arguments}</code></div>)}
+      {toolCalls.map((call, i) => (
+        <div key={i} class="call">
+          <b>{call.name}</b>
+          <code>{call.arguments}</code>
+        </div>
+      ))}
       <p class="facts">
         <span>{tokens.length} tokens</span>
         <span>{format.seconds(millis / 1000)}</span>
@@ -34,7 +44,9 @@ const Reply = ({ reply }: { readonly reply: Exchange["answers"][number] }) => {
   )
 }
 
-export const Chat = ({ checkpoint, id, live }: { readonly id: string; readonly checkpoint: string; readonly live: Live }) => {
+export const Chat = (
+  { checkpoint, id, live }: { readonly id: string; readonly checkpoint: string; readonly live: Live }
+) => {
   const { error, value: run } = useLoaded(() => api.run(id), [id])
   const [system, setSystem] = useState("")
   const [question, setQuestion] = useState("")
@@ -81,22 +93,32 @@ export const Chat = ({ checkpoint, id, live }: { readonly id: string; readonly c
     <main class="chat">
       <div class="head">
         <div>
-          <p class="crumbs"><a href="#/">Runs</a> <a href={runHref(id)}>{id}</a> <a href={runHref(id, "/checkpoints")}>Checkpoints</a></p>
+          <p class="crumbs">
+            <a href="#/">Runs</a> <a href={runHref(id)}>{id}</a> <a href={runHref(id, "/checkpoints")}>Checkpoints</a>
+          </p>
           <h1>Chat</h1>
           <p class="soft">The same question to both, with the same seed.</p>
         </div>
         {run === undefined ? null : (
-          <label class="field">Checkpoint
-            <select value={checkpoint} onChange={(event) => {
-              setTalk([])
-              location.hash = `#/chat/${encodeURIComponent(id)}/${encodeURIComponent(event.currentTarget.value)}`
-            }}>
-              {run.checkpoints.filter(({ samplerPath }) => samplerPath !== null).map(({ name }) => <option key={name}>{name}</option>)}
+          <label class="field">
+            Checkpoint
+            <select
+              value={checkpoint}
+              onChange={(event) => {
+                setTalk([])
+                location.hash = `#/chat/${encodeURIComponent(id)}/${encodeURIComponent(event.currentTarget.value)}`
+              }}
+            >
+              {run.checkpoints.filter(({ samplerPath }) => samplerPath !== null).map(({ name }) => (
+                <option key={name}>{name}</option>
+              ))}
             </select>
           </label>
         )}
       </div>
-      <Failure message={error ?? (live.ready && !live.chat ? "This studio has no connection to talk to models" : undefined)} />
+      <Failure
+        message={error ?? (live.ready && !live.chat ? "This studio has no connection to talk to models" : undefined)}
+      />
       <div class="columns" aria-live="polite">
         {models.map(({ title }, column) => (
           <section key={column} class="card" aria-label={title}>
@@ -122,10 +144,33 @@ export const Chat = ({ checkpoint, id, live }: { readonly id: string; readonly c
           }}
         />
         <div class="settings">
-          <label class="field">System <input value={system} onInput={(event) => setSystem(event.currentTarget.value)} /></label>
-          <label class="field">Temperature <input type="number" min="0" max="2" step="0.1" value={temperature} onInput={(event) => setTemperature(Number(event.currentTarget.value))} /></label>
-          <label class="field">Tokens <input type="number" min="1" max="4096" value={maxTokens} onInput={(event) => setMaxTokens(Number(event.currentTarget.value))} /></label>
-          <label class="field">Seed <input type="number" value={seed} onInput={(event) => setSeed(Number(event.currentTarget.value))} /></label>
+          <label class="field">
+            System <input value={system} onInput={(event) => setSystem(event.currentTarget.value)} />
+          </label>
+          <label class="field">
+            Temperature{" "}
+            <input
+              type="number"
+              min="0"
+              max="2"
+              step="0.1"
+              value={temperature}
+              onInput={(event) => setTemperature(Number(event.currentTarget.value))}
+            />
+          </label>
+          <label class="field">
+            Tokens{" "}
+            <input
+              type="number"
+              min="1"
+              max="4096"
+              value={maxTokens}
+              onInput={(event) => setMaxTokens(Number(event.currentTarget.value))}
+            />
+          </label>
+          <label class="field">
+            Seed <input type="number" value={seed} onInput={(event) => setSeed(Number(event.currentTarget.value))} />
+          </label>
           <button type="submit" disabled={busy || question.trim() === ""}>Send</button>
           <button type="button" disabled={busy || talk.length === 0} onClick={() => setTalk([])}>Start over</button>
         </div>

@@ -75,9 +75,9 @@ export const Controls = ({ controls }: { readonly controls: State }) => (
       value={controls.filter}
       onInput={(event) => controls.setFilter(event.currentTarget.value)}
     />
-    {controls.zoom === undefined ? null : (
-      <button type="button" onClick={() => controls.setZoom(undefined)}>Show everything</button>
-    )}
+    {controls.zoom === undefined ?
+      null :
+      <button type="button" onClick={() => controls.setZoom(undefined)}>Show everything</button>}
   </div>
 )
 

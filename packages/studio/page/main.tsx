@@ -21,6 +21,15 @@ const useRoute = (): ReadonlyArray<string> => {
   return route
 }
 
+/** A hash that somebody typed may be malformed. */
+const decode = (part: string): string => {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
 const themes = ["auto", "light", "dark"] as const
 
 const useTheme = () => {
@@ -50,21 +59,31 @@ const App = () => {
   const route = useRoute()
   const theme = useTheme()
   const [place, ...rest] = route
-  const decoded = rest.map(decodeURIComponent)
+  const decoded = rest.map(decode)
   const [id = ""] = decoded
   useEffect(() => {
     document.title = place === "run" ? `${id} · tinker studio` : "tinker studio"
   }, [place, id])
   return (
     <>
-      <a class="skip" href="#content" onClick={(event) => {
-        event.preventDefault()
-        document.querySelector<HTMLElement>("main")?.focus()
-      }}>Skip to content</a>
+      <a
+        class="skip"
+        href="#content"
+        onClick={(event) => {
+          event.preventDefault()
+          document.querySelector<HTMLElement>("main")?.focus()
+        }}
+      >
+        Skip to content
+      </a>
       <header class="top">
-        <a class="mark" href="#/">tinker <b>studio</b></a>
+        <a class="mark" href="#/">
+          tinker <b>studio</b>
+        </a>
         <code class="where" title={live.directory}>{live.directory}</code>
-        <span class={`wire ${live.connected ? "on" : "off"}`} role="status">{live.connected ? "live" : live.ready ? "not connected" : "connecting"}</span>
+        <span class={`wire ${live.connected ? "on" : "off"}`} role="status">
+          {live.connected ? "live" : live.ready ? "not connected" : "connecting"}
+        </span>
         <button type="button" class="theme" onClick={theme.next} aria-label={`Colours: ${theme.theme}`}>
           {theme.theme === "auto" ? "Auto" : theme.theme === "dark" ? "Dark" : "Light"}
         </button>
@@ -72,7 +91,7 @@ const App = () => {
       {place === "run"
         ? <Run key={id} id={id} rest={decoded.slice(1)} live={live} theme={theme.shown} />
         : place === "compare"
-        ? <Compare ids={(rest[0] ?? "").split(",").map(decodeURIComponent)} live={live} theme={theme.shown} />
+        ? <Compare ids={(rest[0] ?? "").split(",").map(decode)} live={live} theme={theme.shown} />
         : place === "chat"
         ? <Chat key={id} id={id} checkpoint={decoded[1] ?? ""} live={live} />
         : <Runs live={live} />}

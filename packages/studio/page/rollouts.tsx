@@ -36,7 +36,12 @@ const Histogram = ({ range, rewards }: { readonly rewards: ReadonlyArray<number>
   }
   const most = Math.max(1, ...counts)
   return (
-    <svg class="histogram" viewBox="0 0 144 40" role="img" aria-label={`Rewards from ${format.number(Math.min(...rewards))} to ${format.number(Math.max(...rewards))}`}>
+    <svg
+      class="histogram"
+      viewBox="0 0 144 40"
+      role="img"
+      aria-label={`Rewards from ${format.number(Math.min(...rewards))} to ${format.number(Math.max(...rewards))}`}
+    >
       {counts.map((value, i) => (
         <rect
           key={i}
@@ -80,7 +85,9 @@ const Steps = ({ at, onStep, steps }: {
         <span class="hidden">Step</span>
         <svg viewBox={`0 0 ${shown.length} 30`} preserveAspectRatio="none" aria-hidden="true">
           {shown.map(({ mean, step }, i) => {
-            const height = mean === null || range.high === range.low ? 8 : 3 + (mean - range.low) / (range.high - range.low) * 26
+            const height = mean === null || range.high === range.low
+              ? 8
+              : 3 + (mean - range.low) / (range.high - range.low) * 26
             return (
               <rect
                 key={step}
@@ -103,10 +110,14 @@ const Steps = ({ at, onStep, steps }: {
           onInput={(event) => onStep(steps[Number(event.currentTarget.value)]?.step ?? at)}
         />
       </label>
-      <button type="button" onClick={() => go(1)} disabled={index >= steps.length - 1} aria-label="Step after">→</button>
+      <button type="button" onClick={() => go(1)} disabled={index >= steps.length - 1} aria-label="Step after">
+        →
+      </button>
       <b class="number">Step {format.number(at)}</b>
       <span class="soft">
-        {steps[index]?.mean === null || steps[index] === undefined ? "" : `mean reward ${format.number(steps[index].mean)}`}
+        {steps[index]?.mean === null || steps[index] === undefined
+          ? ""
+          : `mean reward ${format.number(steps[index].mean)}`}
       </span>
     </div>
   )
@@ -128,9 +139,14 @@ const Bubble = ({ message }: { readonly message: Message }) => (
       )}
       {message.text === "" ? null : <div class="text">{message.text}</div>}
       {message.toolCalls.map((call, i) => (
-        <div key={i} class="call"><b>{call.name}</b><code>{call.arguments}</code></div>
+        <div key={i} class="call">
+          <b>{call.name}</b>
+          <code>{call.arguments}</code>
+        </div>
       ))}
-      {message.text === "" && message.toolCalls.length === 0 && message.reasoning === "" ? <span class="soft">(empty)</span> : null}
+      {message.text === "" && message.toolCalls.length === 0 && message.reasoning === ""
+        ? <span class="soft">(empty)</span>
+        : null}
     </div>
   </div>
 )
@@ -150,14 +166,27 @@ const Conversation = ({ rollout }: { readonly rollout: Rollout }) => (
   <ol class="turns">
     {rollout.turns.map((turn, i) => (
       <li key={i}>
-        {turn.fork === null ? null : <p class="fork"><b>{turn.fork.reason}</b> {turn.fork.description}: trained as a row of its own</p>}
+        {turn.fork === null ? null : (
+          <p class="fork">
+            <b>{turn.fork.reason}</b> {turn.fork.description}: trained as a row of its own
+          </p>
+        )}
         {turn.before.map((message, n) => <Bubble key={n} message={message} />)}
         {turn.before.length === 0 && turn.tokens !== null && turn.tokens.texts === null
-          ? <p class="soft hint">{format.number(turn.promptTokens)} prompt tokens; the tokenizer of this model is not at hand to read them.</p>
+          ? (
+            <p class="soft hint">
+              {format.number(turn.promptTokens)} prompt tokens; the tokenizer of this model is not at hand to read them.
+            </p>
+          )
           : null}
         {turn.message === null ? null : <Bubble message={turn.message} />}
         {turn.logs.map(([name, text]) => (
-          <div key={name} class="message other"><span class="role">{name}</span><div class="said"><div class="text">{text}</div></div></div>
+          <div key={name} class="message other">
+            <span class="role">{name}</span>
+            <div class="said">
+              <div class="text">{text}</div>
+            </div>
+          </div>
         ))}
         <TurnFacts turn={turn} />
       </li>
@@ -183,11 +212,16 @@ const TokenRow = ({ masked, onPick, picked, tokens, turn }: {
   readonly picked: Picked | undefined
   readonly onPick: (picked: Picked) => void
 }) => (
-  <div class={`tokens${masked ? " masked" : ""}`} onMouseOver={(event) => {
-    const index = event.target instanceof HTMLElement ? event.target.dataset["i"] : undefined
-    if (index !== undefined) onPick({ turn, index: Number(index) })
-  }}>
-    {tokens.omitted === 0 ? null : <span class="soft">{format.number(tokens.omitted)} tokens before this are not shown </span>}
+  <div
+    class={`tokens${masked ? " masked" : ""}`}
+    onMouseOver={(event) => {
+      const index = event.target instanceof HTMLElement ? event.target.dataset["i"] : undefined
+      if (index !== undefined) onPick({ turn, index: Number(index) })
+    }}
+  >
+    {tokens.omitted === 0
+      ? null
+      : <span class="soft">{format.number(tokens.omitted)} tokens before this are not shown</span>}
     {tokens.ids.map((id, i) => {
       const given = i < tokens.given
       const chosen = picked?.turn === turn && picked.index === i
@@ -244,15 +278,33 @@ const TokenView = ({ rollout }: { readonly rollout: Rollout }) => {
       }}
     >
       <div class="tokenlegend">
-        <span><i class="token given">given</i></span>
-        <span>sampled, from certain <i class="token s0">1</i><i class="token s1">.4</i><i class="token s2">.1</i><i class="token s3">.05</i><i class="token s4">.02</i><i class="token s5">.01</i> to unlikely</span>
-        {rollout.advantage === null ? null : (
-          <span class={rollout.advantage >= 0 ? "good" : "bad"}>advantage {rollout.advantage > 0 ? "+" : ""}{format.number(rollout.advantage)} on every sampled token</span>
-        )}
+        <span>
+          <i class="token given">given</i>
+        </span>
+        <span>
+          sampled, from certain <i class="token s0">1</i>
+          <i class="token s1">.4</i>
+          <i class="token s2">.1</i>
+          <i class="token s3">.05</i>
+          <i class="token s4">.02</i>
+          <i class="token s5">.01</i> to unlikely
+        </span>
+        {rollout.advantage === null ?
+          null :
+          (
+            <span class={rollout.advantage >= 0 ? "good" : "bad"}>
+              advantage {rollout.advantage > 0 ? "+" : ""}
+              {format.number(rollout.advantage)} on every sampled token
+            </span>
+          )}
       </div>
       {turns.map(({ i, tokens, turn }) => (
         <section key={i} aria-label={`Turn ${i + 1}`}>
-          {turn.fork === null ? null : <p class="fork"><b>{turn.fork.reason}</b> {turn.fork.description}</p>}
+          {turn.fork === null ? null : (
+            <p class="fork">
+              <b>{turn.fork.reason}</b> {turn.fork.description}
+            </p>
+          )}
           <TokenRow tokens={tokens} turn={i} masked={turn.masked} picked={picked} onPick={setPicked} />
         </section>
       ))}
@@ -263,7 +315,9 @@ const TokenView = ({ rollout }: { readonly rollout: Rollout }) => {
             <span>id {found.id}</span>
             <span>position {format.number(found.place)}</span>
             <span>{found.kind}</span>
-            {found.logprob === null ? null : <span>logprob {found.logprob.toFixed(3)} · p {format.number(Math.exp(found.logprob))}</span>}
+            {found.logprob === null
+              ? null
+              : <span>logprob {found.logprob.toFixed(3)} · p {format.number(Math.exp(found.logprob))}</span>}
           </>
         )}
       </p>
@@ -300,7 +354,11 @@ const SideBySide = ({ heads, href, range, run, split, step }: {
       {value?.map((rollout) => (
         <a key={rollout.index} href={href(rollout.index)} class={`column ${shade(rollout.reward, range)}`}>
           <b>{format.number(rollout.reward)}</b>
-          <small>{rollout.advantage === null ? "" : `advantage ${rollout.advantage > 0 ? "+" : ""}${format.number(rollout.advantage)}`}</small>
+          <small>
+            {rollout.advantage === null
+              ? ""
+              : `advantage ${rollout.advantage > 0 ? "+" : ""}${format.number(rollout.advantage)}`}
+          </small>
           <span class="text">{lastWords(rollout).trim() || "(empty)"}</span>
         </a>
       ))}
@@ -328,7 +386,9 @@ const Group = ({ chosen, group, heads, href, range, run, split, step }: {
       <header>
         <h3>Group {group}</h3>
         <span class="soft">{tags.join(", ")}</span>
-        <span>mean <b>{format.number(mean)}</b></span>
+        <span>
+          mean <b>{format.number(mean)}</b>
+        </span>
         {same ? <span class="soft">all the same: nothing to learn</span> : null}
         <button type="button" aria-pressed={beside} onClick={() => setBeside(!beside)}>Side by side</button>
       </header>
@@ -370,16 +430,22 @@ const One = ({ index, run, split, step, tab }: {
       <header>
         <h3>Group {rollout.group}, rollout {rollout.member}</h3>
         <span class="facts">
-          <span>reward <b>{format.number(rollout.reward)}</b></span>
+          <span>
+            reward <b>{format.number(rollout.reward)}</b>
+          </span>
           {rollout.advantage === null ? null : (
-            <span class={rollout.advantage >= 0 ? "good" : "bad"}>advantage <b>{rollout.advantage > 0 ? "+" : ""}{format.number(rollout.advantage)}</b></span>
+            <span class={rollout.advantage >= 0 ? "good" : "bad"}>
+              advantage <b>{rollout.advantage > 0 ? "+" : ""}{format.number(rollout.advantage)}</b>
+            </span>
           )}
           {rollout.stop === null ? null : <span>{rollout.stop.replaceAll("_", " ")}</span>}
           <span>{rollout.turns.length} {rollout.turns.length === 1 ? "turn" : "turns"}</span>
         </span>
         <div class="segments" role="radiogroup" aria-label="How to show the rollout">
           {[["", "Conversation"], ["tokens", "Tokens"]].map(([name, title]) => (
-            <a key={name} role="radio" aria-checked={tab === name} href={name === "" ? base : `${base}/${name}`}>{title}</a>
+            <a key={name} role="radio" aria-checked={tab === name} href={name === "" ? base : `${base}/${name}`}>
+              {title}
+            </a>
           ))}
         </div>
       </header>
@@ -391,7 +457,9 @@ const One = ({ index, run, split, step, tab }: {
 
 const Search = ({ run }: { readonly run: string }) => {
   const [text, setText] = useState("")
-  const [state, setState] = useState<{ readonly found?: Found; readonly error?: string; readonly busy: boolean }>({ busy: false })
+  const [state, setState] = useState<{ readonly found?: Found; readonly error?: string; readonly busy: boolean }>({
+    busy: false
+  })
   const search = (event: Event) => {
     event.preventDefault()
     setState({ busy: true })
@@ -403,17 +471,26 @@ const Search = ({ run }: { readonly run: string }) => {
   return (
     <div class="search">
       <form role="search" onSubmit={search}>
-        <input type="search" placeholder="Search in what was said" aria-label="Search in the messages of all rollouts" value={text} onInput={(event) => {
-          setText(event.currentTarget.value)
-          if (event.currentTarget.value === "") setState({ busy: false })
-        }} />
-        <button type="submit" disabled={text.trim().length < 2 || state.busy}>{state.busy ? "Searching" : "Search"}</button>
+        <input
+          type="search"
+          placeholder="Search in what was said"
+          aria-label="Search in the messages of all rollouts"
+          value={text}
+          onInput={(event) => {
+            setText(event.currentTarget.value)
+            if (event.currentTarget.value === "") setState({ busy: false })
+          }}
+        />
+        <button type="submit" disabled={text.trim().length < 2 || state.busy}>
+          {state.busy ? "Searching" : "Search"}
+        </button>
       </form>
       <Failure message={state.error} />
       {state.found === undefined ? null : (
         <div class="card results" role="region" aria-label="Found">
           <p class="soft">
-            {state.found.matches.length} of {format.number(state.found.searched)} rollouts{state.found.complete ? "" : "; there may be more"}
+            {state.found.matches.length} of {format.number(state.found.searched)}{" "}
+            rollouts{state.found.complete ? "" : "; there may be more"}
           </p>
           <ol>
             {state.found.matches.map(({ excerpt, head, split, step }) => (
@@ -444,7 +521,8 @@ export const Rollouts = ({ rest, run }: { readonly run: Detail; readonly rest: R
     () => at === undefined ? Promise.resolve([]) : api.heads(run.id, at, split),
     [run.id, at, split, run.version]
   )
-  const href = (next: number) => runHref(run.id, `/rollouts/${at}/${encodeURIComponent(split)}/${next}${rest[3] === undefined ? "" : `/${rest[3]}`}`)
+  const href = (next: number) =>
+    runHref(run.id, `/rollouts/${at}/${encodeURIComponent(split)}/${next}${rest[3] === undefined ? "" : `/${rest[3]}`}`)
   const range = rangeOf(heads.value?.map(({ reward }) => reward) ?? [])
   const groups = new Map<number, Array<Head>>()
   for (const head of heads.value ?? []) groups.set(head.group, [...groups.get(head.group) ?? [], head])
@@ -466,23 +544,44 @@ export const Rollouts = ({ rest, run }: { readonly run: Detail; readonly rest: R
     <div class="rollouts">
       <div class="controls">
         {splits.length < 2 ? null : (
-          <select aria-label="Split" value={split} onChange={(event) => {
-            location.hash = runHref(run.id, `/rollouts/${at}/${encodeURIComponent(event.currentTarget.value)}`)
-          }}>
+          <select
+            aria-label="Split"
+            value={split}
+            onChange={(event) => {
+              location.hash = runHref(run.id, `/rollouts/${at}/${encodeURIComponent(event.currentTarget.value)}`)
+            }}
+          >
             {splits.map((name) => <option key={name}>{name}</option>)}
           </select>
         )}
-        <Steps steps={inSplit} at={at} onStep={(step) => {
-          location.hash = runHref(run.id, `/rollouts/${step}/${encodeURIComponent(split)}`)
-        }} />
+        <Steps
+          steps={inSplit}
+          at={at}
+          onStep={(step) => {
+            location.hash = runHref(run.id, `/rollouts/${step}/${encodeURIComponent(split)}`)
+          }}
+        />
         <Search run={run.id} />
       </div>
       <Failure message={error ?? heads.error} />
       <div class={index === undefined ? "panes" : "panes open"}>
         <div class="groups">
-          {Array.from(groups, ([group, members]) => (
-            <Group key={`${at} ${group}`} run={run.id} step={at} split={split} group={group} heads={members} range={range} chosen={index} href={href} />
-          ))}
+          {Array.from(
+            groups,
+            ([group, members]) => (
+              <Group
+                key={`${at} ${group}`}
+                run={run.id}
+                step={at}
+                split={split}
+                group={group}
+                heads={members}
+                range={range}
+                chosen={index}
+                href={href}
+              />
+            )
+          )}
         </div>
         {index === undefined ? null : <One run={run.id} step={at} split={split} index={index} tab={rest[3] ?? ""} />}
       </div>

@@ -27,7 +27,15 @@ const Curves = ({ controls, metrics, run, theme }: {
     <div class="cards">
       <Failure message={error} />
       {metrics.map((metric) => (
-        <Curve key={metric} metric={metric} run={run} value={value?.[metric]} controls={controls} theme={theme} zoom={zoom} />
+        <Curve
+          key={metric}
+          metric={metric}
+          run={run}
+          value={value?.[metric]}
+          controls={controls}
+          theme={theme}
+          zoom={zoom}
+        />
       ))}
     </div>
   )
@@ -64,9 +72,13 @@ const Curve = ({ controls, metric, run, theme, value, zoom }: {
             : undefined}
         />
       )}
-      {summary === undefined || summary.nonFinite === 0 ? null : (
-        <p class="warn">{summary.nonFinite} {summary.nonFinite === 1 ? "value is" : "values are"} not a finite number</p>
-      )}
+      {summary === undefined || summary.nonFinite === 0 ?
+        null :
+        (
+          <p class="warn">
+            {summary.nonFinite} {summary.nonFinite === 1 ? "value is" : "values are"} not a finite number
+          </p>
+        )}
     </section>
   )
 }
@@ -91,7 +103,10 @@ const Overview = ({ run, theme }: { readonly run: Detail; readonly theme: string
             open={isOpen}
             onToggle={(event) => setOpened(new Map(opened).set(title, event.currentTarget.open))}
           >
-            <summary><h2>{title}</h2><span class="soft">{metrics.length}</span></summary>
+            <summary>
+              <h2>{title}</h2>
+              <span class="soft">{metrics.length}</span>
+            </summary>
             {isOpen ? <Curves run={run} metrics={metrics} controls={controls} theme={theme} /> : null}
           </details>
         )
@@ -108,7 +123,9 @@ const Copy = ({ label, text }: { readonly text: string; readonly label: string }
       setTimeout(() => setDone(false), 1500)
     })
   }
-  return <button type="button" class="copy" aria-label={`Copy ${label}`} onClick={copy}>{done ? "Copied" : "Copy"}</button>
+  return (
+    <button type="button" class="copy" aria-label={`Copy ${label}`} onClick={copy}>{done ? "Copied" : "Copy"}</button>
+  )
 }
 
 const expiry = (checkpoint: Checkpoint): string => {
@@ -122,7 +139,16 @@ const Checkpoints = ({ chat, run }: { readonly run: Detail; readonly chat: boole
     <div class="scroll card">
       <table class="checkpoints">
         <thead>
-          <tr><th>Name</th><th>Kind</th><th>Steps</th><th>Expires</th><th>Weights</th><th><span class="hidden">Actions</span></th></tr>
+          <tr>
+            <th>Name</th>
+            <th>Kind</th>
+            <th>Steps</th>
+            <th>Expires</th>
+            <th>Weights</th>
+            <th>
+              <span class="hidden">Actions</span>
+            </th>
+          </tr>
         </thead>
         <tbody>
           {[...run.checkpoints].reverse().map((checkpoint) => (
@@ -134,14 +160,27 @@ const Checkpoints = ({ chat, run }: { readonly run: Detail; readonly chat: boole
               <td class="paths">
                 {[["state", checkpoint.statePath], ["sampler", checkpoint.samplerPath]].map(([kind, path]) =>
                   typeof path !== "string" ? null : (
-                    <span key={kind}><small>{kind}</small><code>{path}</code><Copy text={path} label={`path of the ${kind}`} /></span>
+                    <span key={kind}>
+                      <small>{kind}</small>
+                      <code>{path}</code>
+                      <Copy text={path} label={`path of the ${kind}`} />
+                    </span>
                   )
                 )}
               </td>
               <td class="actions">
                 {checkpoint.samplerPath === null ? null : (
                   <>
-                    {chat ? <a class="button" href={`#/chat/${encodeURIComponent(run.id)}/${encodeURIComponent(checkpoint.name)}`}>Chat</a> : null}
+                    {chat
+                      ? (
+                        <a
+                          class="button"
+                          href={`#/chat/${encodeURIComponent(run.id)}/${encodeURIComponent(checkpoint.name)}`}
+                        >
+                          Chat
+                        </a>
+                      )
+                      : null}
                     <Copy text={`tinker checkpoint download ${checkpoint.samplerPath}`} label="download command" />
                   </>
                 )}
@@ -151,7 +190,12 @@ const Checkpoints = ({ chat, run }: { readonly run: Detail; readonly chat: boole
         </tbody>
       </table>
       {run.format === "journal" && (run.status === "interrupted" || run.status === "silent" || run.status === "failed")
-        ? <p class="soft hint">Running the same program again with <code>{`RunLog.directory(${JSON.stringify(run.path)})`}</code> resumes from the latest of these.</p>
+        ? (
+          <p class="soft hint">
+            Running the same program again with <code>{`RunLog.directory(${JSON.stringify(run.path)})`}</code>{" "}
+            resumes from the latest of these.
+          </p>
+        )
         : null}
     </div>
   )
@@ -176,12 +220,20 @@ const Notes = ({ run }: { readonly run: Detail }) => (
 
 const Configuration = ({ run }: { readonly run: Detail }) => (
   <section class="card">
-    <div class="head"><p class="soft"><code>{run.path}</code></p><Copy text={JSON.stringify(run.config, undefined, 2)} label="configuration" /></div>
+    <div class="head">
+      <p class="soft">
+        <code>{run.path}</code>
+      </p>
+      <Copy text={JSON.stringify(run.config, undefined, 2)} label="configuration" />
+    </div>
     <pre class="json">{JSON.stringify(run.config ?? null, undefined, 2)}</pre>
   </section>
 )
 
-const tabs = [["", "Curves"], ["rollouts", "Rollouts"], ["checkpoints", "Checkpoints"], ["config", "Configuration"], ["notes", "Notes"]] as const
+const tabs = [["", "Curves"], ["rollouts", "Rollouts"], ["checkpoints", "Checkpoints"], ["config", "Configuration"], [
+  "notes",
+  "Notes"
+]] as const
 
 export const Run = ({ id, live, rest, theme }: {
   readonly id: string
@@ -192,7 +244,16 @@ export const Run = ({ id, live, rest, theme }: {
   const summary = live.runs.get(id)
   const { error, value: run } = useLoaded(() => api.run(id), [id, summary?.version])
   const [tab = ""] = rest
-  if (run === undefined) return <main><p class="crumbs"><a href="#/">Runs</a></p><Failure message={error} /></main>
+  if (run === undefined) {
+    return (
+      <main>
+        <p class="crumbs">
+          <a href="#/">Runs</a>
+        </p>
+        <Failure message={error} />
+      </main>
+    )
+  }
   const took = run.startedAt === null || run.updatedAt === null ? undefined : (run.updatedAt - run.startedAt) / 1000
   const facts = [
     run.model,
@@ -207,17 +268,31 @@ export const Run = ({ id, live, rest, theme }: {
     <main>
       <div class="head">
         <div>
-          <p class="crumbs"><a href="#/">Runs</a></p>
-          <h1>{run.id} <Status status={summary?.status ?? run.status} /></h1>
+          <p class="crumbs">
+            <a href="#/">Runs</a>
+          </p>
+          <h1>
+            {run.id} <Status status={summary?.status ?? run.status} />
+          </h1>
           <p class="facts">{facts.map((fact) => <span key={fact}>{fact}</span>)}</p>
         </div>
-        <div class="big"><Progress run={summary ?? run} /><small>steps</small></div>
+        <div class="big">
+          <Progress run={summary ?? run} />
+          <small>steps</small>
+        </div>
       </div>
-      {run.unreadable === 0 ? null : <p class="warn">{run.unreadable} {run.unreadable === 1 ? "line" : "lines"} of its files cannot be read</p>}
+      {run.unreadable === 0
+        ? null
+        : <p class="warn">{run.unreadable} {run.unreadable === 1 ? "line" : "lines"} of its files cannot be read</p>}
       <nav class="tabs" aria-label="Parts of the run">
         {tabs.filter(([name]) => name !== "rollouts" || run.hasRollouts).map(([name, title]) => (
-          <a key={name} href={runHref(id, name === "" ? "" : `/${name}`)} aria-current={tab === name ? "page" : undefined}>
-            {title}{(counts[name] ?? 0) === 0 ? "" : <span class="count">{counts[name]}</span>}
+          <a
+            key={name}
+            href={runHref(id, name === "" ? "" : `/${name}`)}
+            aria-current={tab === name ? "page" : undefined}
+          >
+            {title}
+            {(counts[name] ?? 0) === 0 ? "" : <span class="count">{counts[name]}</span>}
           </a>
         ))}
       </nav>

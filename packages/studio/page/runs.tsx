@@ -58,7 +58,9 @@ export const Runs = ({ live }: { readonly live: Live }) => {
   const search = useRef<HTMLInputElement>(null)
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
-      if (event.key !== "/" || event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return
+      if (
+        event.key !== "/" || event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement
+      ) return
       event.preventDefault()
       search.current?.focus()
     }
@@ -107,15 +109,17 @@ export const Runs = ({ live }: { readonly live: Live }) => {
       {live.ready && live.runs.size === 0 && live.loading === 0
         ? (
           <p class="empty">
-            No runs in <code>{live.directory}</code> yet. A run appears here as soon as it writes its first line:
-            {" "}<code>log: RunLog.directory("runs/name")</code>, or any log directory of the Python cookbook.
+            No runs in <code>{live.directory}</code> yet. A run appears here as soon as it writes its first line:{" "}
+            <code>log: RunLog.directory("runs/name")</code>, or any log directory of the Python cookbook.
           </p>
         )
         : (
           <table class="runs">
             <thead>
               <tr>
-                <th class="pick"><span class="hidden">Compare</span></th>
+                <th class="pick">
+                  <span class="hidden">Compare</span>
+                </th>
                 <th>Run</th>
                 <th>Status</th>
                 <th>Model</th>
@@ -140,18 +144,28 @@ export const Runs = ({ live }: { readonly live: Live }) => {
                     <a href={runHref(run.id)}>{run.id}</a>
                     <small>{run.trainer}</small>
                   </td>
-                  <td><Status status={run.status} /></td>
+                  <td>
+                    <Status status={run.status} />
+                  </td>
                   <td class="model">{run.model || "–"}</td>
-                  <td class="number"><Progress run={run} /></td>
+                  <td class="number">
+                    <Progress run={run} />
+                  </td>
                   <td class="latest">
                     {run.headline.slice(0, 2).map(({ name, value }) => (
-                      <span key={name}><b>{format.number(value)}</b> <small>{name}</small></span>
+                      <span key={name}>
+                        <b>{format.number(value)}</b> <small>{name}</small>
+                      </span>
                     ))}
                   </td>
-                  <td><Spark values={run.spark} label={run.headline[0]?.name ?? "metric"} /></td>
+                  <td>
+                    <Spark values={run.spark} label={run.headline[0]?.name ?? "metric"} />
+                  </td>
                   <td class="soft when">
                     {format.ago(run.updatedAt)}
-                    {run.warnings === 0 ? null : <em class="warn">{run.warnings} {run.warnings === 1 ? "warning" : "warnings"}</em>}
+                    {run.warnings === 0
+                      ? null
+                      : <em class="warn">{run.warnings} {run.warnings === 1 ? "warning" : "warnings"}</em>}
                   </td>
                 </tr>
               ))}
@@ -192,14 +206,23 @@ const Differences = ({ runs }: { readonly runs: ReadonlyArray<Detail> }) => {
             <thead>
               <tr>
                 <th>Field</th>
-                {runs.map(({ id }, i) => <th key={id}><i class={`swatch series-${i % palette}`} />{id}</th>)}
+                {runs.map(({ id }, i) => (
+                  <th key={id}>
+                    <i class={`swatch series-${i % palette}`} />
+                    {id}
+                  </th>
+                ))}
               </tr>
             </thead>
             <tbody>
               {shown.map(({ differs, path, values }) => (
                 <tr key={path} class={differs ? "differs" : ""}>
                   <th scope="row">{path}</th>
-                  {values.map((value, i) => <td key={i}><code>{value ?? "–"}</code></td>)}
+                  {values.map((value, i) => (
+                    <td key={i}>
+                      <code>{value ?? "–"}</code>
+                    </td>
+                  ))}
                 </tr>
               ))}
             </tbody>
@@ -234,11 +257,23 @@ const Overlay = (props: {
     }), [value])
   return (
     <section class="card" aria-label={metric}>
-      <header><h3>{metric}</h3></header>
+      <header>
+        <h3>{metric}</h3>
+      </header>
       <Failure message={error} />
-      {lines.length === 0 ? <div class="plot placeholder" /> : (
-        <Chart title={metric} lines={lines} axis={axis} zoom={zoom} onZoom={props.onZoom} theme={props.theme} height={230} />
-      )}
+      {lines.length === 0 ?
+        <div class="plot placeholder" /> :
+        (
+          <Chart
+            title={metric}
+            lines={lines}
+            axis={axis}
+            zoom={zoom}
+            onZoom={props.onZoom}
+            theme={props.theme}
+            height={230}
+          />
+        )}
     </section>
   )
 }
@@ -265,7 +300,9 @@ export const Compare = ({ ids, live, theme }: {
     <main>
       <div class="head">
         <div>
-          <p class="crumbs"><a href="#/">Runs</a></p>
+          <p class="crumbs">
+            <a href="#/">Runs</a>
+          </p>
           <h1>Compare {ids.length} runs</h1>
         </div>
       </div>
@@ -280,25 +317,30 @@ export const Compare = ({ ids, live, theme }: {
         ))}
       </ul>
       <Controls controls={controls} />
-      {value === undefined ? null : groups.map(({ metrics, open, title }) => (
-        <details key={title} class="group" open={open}>
-          <summary><h2>{title}</h2><span class="soft">{metrics.length}</span></summary>
-          <div class="cards wide">
-            {metrics.map((metric) => (
-              <Overlay
-                key={metric}
-                runs={value}
-                metric={metric}
-                axis={controls.axis}
-                smooth={controls.smooth}
-                zoom={controls.zoom}
-                onZoom={controls.setZoom}
-                theme={theme}
-              />
-            ))}
-          </div>
-        </details>
-      ))}
+      {value === undefined ?
+        null :
+        groups.map(({ metrics, open, title }) => (
+          <details key={title} class="group" open={open}>
+            <summary>
+              <h2>{title}</h2>
+              <span class="soft">{metrics.length}</span>
+            </summary>
+            <div class="cards wide">
+              {metrics.map((metric) => (
+                <Overlay
+                  key={metric}
+                  runs={value}
+                  metric={metric}
+                  axis={controls.axis}
+                  smooth={controls.smooth}
+                  zoom={controls.zoom}
+                  onZoom={controls.setZoom}
+                  theme={theme}
+                />
+              ))}
+            </div>
+          </details>
+        ))}
       {value === undefined ? null : <Differences runs={value} />}
     </main>
   )

@@ -193,7 +193,8 @@ const decodeEntry = Schema.decodeUnknownEither(RunLog.Entry)
 /** The name of the base model, wherever a configuration keeps it. */
 const modelOf = (config: unknown): string => {
   const { base_model: base, model, model_name: name } = Json.objectOf(config)
-  return Json.textOf(name) ?? Json.textOf(base) ?? Json.textOf(model) ?? Json.textOf(Json.objectOf(model)["baseModel"]) ??
+  return Json.textOf(name) ?? Json.textOf(base) ?? Json.textOf(model) ??
+    Json.textOf(Json.objectOf(model)["baseModel"]) ??
     ""
 }
 
@@ -514,7 +515,7 @@ export const find: (
       const next: Array<string> = []
       for (const directory of level) {
         if (++looked > maxDirectories) return found
-        const names = yield* Effect.orElseSucceed(fs.readDirectory(path.join(root, directory)), () => [])
+        const names = yield* Effect.orElseSucceed(fs.readDirectory(path.join(root, directory)), (): Array<string> => [])
         if (["journal.jsonl", "metrics.jsonl", "checkpoints.jsonl"].some((name) => names.includes(name))) {
           found.push(directory)
         }

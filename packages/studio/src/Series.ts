@@ -167,7 +167,8 @@ export const make = (): Table => {
     for (const [name, column] of columns) {
       column.length = lowerBound(column.rows, column.length, kept)
       if (column.length === 0) columns.delete(name)
-      else column.nonFinite = column.values.subarray(0, column.length).reduce((n, v) => Number.isFinite(v) ? n : n + 1, 0)
+      else {column.nonFinite = column.values.subarray(0, column.length).reduce((n, v) =>
+          Number.isFinite(v) ? n : n + 1, 0)}
     }
   }
 

@@ -25,7 +25,6 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Json from "./internal/json.js"
 import * as RunDirectory from "./RunDirectory.js"
 import type * as Series from "./Series.js"
 import * as Talk from "./Talk.js"
@@ -175,8 +174,7 @@ const json = (body: unknown, status = 200) => HttpServerResponse.unsafeJson(body
 
 const refuse = (status: number, message: string) => json({ message }, status)
 
-const isLoopback = (name: string): boolean =>
-  name === "localhost" || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
+const isLoopback = (name: string): boolean => name === "localhost" || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
 
 /** Compared in constant time: how long a wrong guess takes says nothing about the right one. */
 const sameText = (a: string, b: string): boolean => {
@@ -241,7 +239,7 @@ const maxPoints = 4_000
 const maxMetrics = 64
 
 const paramOf = (name: string) =>
-  Effect.map(HttpRouter.RouteContext, ({ params }) => decodeURIComponent(params[name] ?? ""))
+  Effect.map(HttpRouter.RouteContext, ({ params }) => params[name] ?? "")
 
 const eventLine = (name: string, data: unknown) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
 

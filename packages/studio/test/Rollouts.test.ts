@@ -79,7 +79,8 @@ describe("Rollouts", () => {
       yield* log.appendRollouts(1, [rollout(0, 0, 1, "The ANSWER is \"5\"\nyes"), rollout(0, 1, 0, "No idea")])
       const rollouts = Rollouts.journal(`${path}/rollouts.jsonl`, () => ({ config, model: "" }))
       yield* rollouts.refresh
-      const texts = (words: string) => Effect.map(rollouts.search(words, 10), ({ matches }) => matches.map((m) => m.excerpt))
+      const texts = (words: string) =>
+        Effect.map(rollouts.search(words, 10), ({ matches }) => matches.map((m) => m.excerpt))
       assert.deepStrictEqual(yield* texts("answer is"), ["The ANSWER is \"5\"\nyes"])
       assert.strictEqual((yield* texts("\"5\"\nyes")).length, 1)
       assert.deepStrictEqual(yield* texts("completed"), [])
@@ -101,7 +102,15 @@ describe("Rollouts", () => {
         total_reward: reward,
         final_reward: 0,
         trajectory_metrics: { correct: reward },
-        steps: [{ step_idx: 0, ob_len: 30, ac_len: 12, reward, episode_done: true, metrics: {}, logs: { answer: `say ${member}` } }],
+        steps: [{
+          step_idx: 0,
+          ob_len: 30,
+          ac_len: 12,
+          reward,
+          episode_done: true,
+          metrics: {},
+          logs: { answer: `say ${member}` }
+        }],
         final_ob_len: 42
       })
       const said = (role: string, content: string) => ({
@@ -110,7 +119,12 @@ describe("Rollouts", () => {
         children: [],
         data: { type: "conversation", messages: [{ role, content }] }
       })
-      const tree = { root: { tag: "body", children: [said("user", "q"), said("assistant", "a0"), said("user", "q"), said("assistant", "a1")] } }
+      const tree = {
+        root: {
+          tag: "body",
+          children: [said("user", "q"), said("assistant", "a0"), said("user", "q"), said("assistant", "a1")]
+        }
+      }
       yield* fs.makeDirectory(`${path}/iteration_000007`)
       yield* fs.writeFileString(
         `${path}/iteration_000007/train_rollout_summaries.jsonl`,
@@ -124,7 +138,11 @@ describe("Rollouts", () => {
       assert.strictEqual(rollouts.steps()[0]?.mean, 0.5)
       const one = yield* rollouts.read(7, "train", 1, Option.none())
       assert.deepStrictEqual(one.turns.map(({ before, message }) => [before[0]?.text, message?.text]), [["q", "a1"]])
-      assert.deepStrictEqual([one.turns[0]?.logs, one.turns[0]?.sampledTokens, one.advantage], [[["answer", "say 1"]], 12, 0.5])
+      assert.deepStrictEqual([one.turns[0]?.logs, one.turns[0]?.sampledTokens, one.advantage], [
+        [["answer", "say 1"]],
+        12,
+        0.5
+      ])
       assert.strictEqual((yield* rollouts.search("SAY 1", 5)).matches.length, 1)
     }).pipe(Effect.provide(NodeContext.layer)))
 })

@@ -16,7 +16,15 @@ const losses = ({ table }: RunDirectory.Run) => {
 }
 
 const step = (n: number, loss: number) =>
-  `${JSON.stringify({ _tag: "Step", time: 1e12 + n * 1000, step: n, metrics: { loss, tokens: 10 }, timings: { step: 500 } })}\n`
+  `${
+    JSON.stringify({
+      _tag: "Step",
+      time: 1e12 + n * 1000,
+      step: n,
+      metrics: { loss, tokens: 10 },
+      timings: { step: 500 }
+    })
+  }\n`
 
 const live = <A, E>(effect: Effect.Effect<A, E, FileSystem.FileSystem | NodeContext.NodeContext | Scope.Scope>) =>
   Effect.provide(effect, NodeContext.layer)
@@ -125,7 +133,10 @@ describe("RunDirectory", () => {
         { step: 2, train_mean_nll: 99, num_tokens: 100, "time/total": 2, progress: 0.75 },
         { step: 1, train_mean_nll: 1.9, num_tokens: 100, "time/total": 2, progress: 0.5 }
       ]
-      yield* fs.writeFileString(`${path}/config.json`, JSON.stringify({ model_name: "Qwen/Qwen3-8B", learning_rate: 1e-4 }))
+      yield* fs.writeFileString(
+        `${path}/config.json`,
+        JSON.stringify({ model_name: "Qwen/Qwen3-8B", learning_rate: 1e-4 })
+      )
       yield* fs.writeFileString(
         `${path}/metrics.jsonl`,
         `${lines.map((line) => JSON.stringify(line)).join("\n")}\n{"step": 2, "train_mean_nll": NaN}\n`

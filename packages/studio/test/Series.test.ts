@@ -1,5 +1,5 @@
-import { assert, describe, it } from "@effect/vitest"
 import { Series } from "@effect-tinker/studio"
+import { assert, describe, it } from "@effect/vitest"
 import * as fc from "effect/FastCheck"
 
 const table = (rows: ReadonlyArray<readonly [number, Readonly<Record<string, number>>]>) => {

@@ -1,5 +1,5 @@
 /** The page in a real browser: Debian's `chromium`, or the one that `CHROMIUM` names. */
-import { Dataset, Environment, Reinforce, RunLog } from "@effect-tinker/cookbook"
+import { Environment, Reinforce, RunLog } from "@effect-tinker/cookbook"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Talk } from "@effect-tinker/studio"
 import * as NodeStudio from "@effect-tinker/studio/NodeStudio"
@@ -42,7 +42,11 @@ interface Visit {
 }
 
 /** Opens the studio in a window of its own and notes everything it should not do. */
-const visit = (open: Browser, running: NodeStudio.Running, look?: { readonly dark?: boolean; readonly width?: number }) =>
+const visit = (
+  open: Browser,
+  running: NodeStudio.Running,
+  look?: { readonly dark?: boolean; readonly width?: number }
+) =>
   Effect.promise(async (): Promise<Visit> => {
     const width = look?.width ?? 1280
     const context = await open.newContext({
@@ -153,7 +157,7 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => page.locator(".sidebyside .column").nth(5).waitFor())
       yield* act(() => page.getByRole("button", { name: "Side by side" }).first().click())
       yield* act(() => page.locator(".chip").first().click())
-      yield* act(() => page.locator(".message.user", { hasText: "What is 2 + 1?" }).waitFor())
+      yield* act(() => page.locator(".message.user", { hasText: /What is \d+ \+ \d+\?/ }).waitFor())
       yield* act(() => page.locator(".message.assistant").waitFor())
       yield* act(() => take(page, "studio-rollouts"))
       yield* act(() => page.getByRole("radio", { name: "Tokens" }).click())
@@ -162,7 +166,7 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => page.locator(".inspector", { hasText: "logprob" }).waitFor())
       assert.include(yield* act(() => page.locator(".inspector").innerText()), "sampled, trained on")
       const said = yield* act(() => page.locator(".tokens").first().innerText())
-      assert.include(said, "What is 2 + 1?")
+      assert.match(said, /What is \d+ \+ \d+\?/)
       yield* act(() => take(page, "studio-tokens"))
       yield* act(() => page.keyboard.press("j"))
       yield* act(() => page.waitForURL(/rollouts\/\d+\/train\/1\/tokens$/))
@@ -207,12 +211,25 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => dark.page.getByRole("slider", { name: "Smoothing" }).fill("0.6"))
       yield* act(() => take(dark.page, "studio-dark"))
       const narrow = yield* visit(open, running, { width: 380 })
-      for (const place of ["#/", "#/run/sums", "#/run/sums/rollouts", "#/run/sums/rollouts/6/train/0/tokens", "#/run/sums/checkpoints"]) {
+      for (
+        const place of [
+          "#/",
+          "#/run/sums",
+          "#/run/sums/rollouts",
+          "#/run/sums/rollouts/6/train/0/tokens",
+          "#/run/sums/checkpoints"
+        ]
+      ) {
         yield* act(() => narrow.page.goto(`${running.origin}/${place}`))
         yield* act(() => narrow.page.locator("main :is(table, .uplot, .rgroup)").first().waitFor())
         const wide = yield* act(() => narrow.page.evaluate("document.documentElement.scrollWidth"))
         assert.strictEqual(wide, 380, `${place} is wider than the screen`)
-        yield* act(() => take(narrow.page, place === "#/" ? "studio-narrow" : place === "#/run/sums" ? "studio-narrow-run" : "studio-narrow-other"))
+        yield* act(() =>
+          take(
+            narrow.page,
+            place === "#/" ? "studio-narrow" : place === "#/run/sums" ? "studio-narrow-run" : "studio-narrow-other"
+          )
+        )
       }
       assert.deepStrictEqual([...dark.strange, ...narrow.strange], [])
     }).pipe(Effect.provide(Live)), 240_000)
@@ -233,7 +250,10 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
         yield* act(() => page.goto(`${running.origin}/#/run/${id}${place}`))
         yield* act(() => page.locator("main :is(.uplot, .notes, .json, .message, .tokens)").first().waitFor())
         assert.isUndefined(yield* act(() => page.evaluate("globalThis.pwned")))
-        assert.strictEqual(yield* act(() => page.locator("#app :is(img, script, iframe, base, link, style)").count()), 0)
+        assert.strictEqual(
+          yield* act(() => page.locator("#app :is(img, script, iframe, base, link, style)").count()),
+          0
+        )
       }
       yield* act(() => page.goto(`${running.origin}/#/run/${id}/rollouts/1/train/0`))
       yield* act(() => page.locator(".message .text").first().waitFor())

@@ -44,12 +44,16 @@ describe("Studio", () => {
   it.scoped("shows the runs of a directory, a run, its curves and its rollouts", () =>
     Effect.gen(function*() {
       const { ask, directory, json, studio } = yield* start
-      yield* record(`${directory}/group/first run`, 20)
+      yield* record(`${directory}/group/first run 100%`, 20)
       yield* TestClock.adjust("5 seconds")
       yield* studio.refresh
       const { runs } = yield* json<Studio.Runs>("/api/runs")
-      assert.deepStrictEqual(runs.map(({ id, status, step }) => [id, status, step]), [["group/first run", "complete", 20]])
-      const at = `/api/runs/${encodeURIComponent("group/first run")}`
+      assert.deepStrictEqual(runs.map(({ id, status, step }) => [id, status, step]), [[
+        "group/first run 100%",
+        "complete",
+        20
+      ]])
+      const at = `/api/runs/${encodeURIComponent("group/first run 100%")}`
       const detail = yield* json<RunDirectory.Detail>(at)
       assert.deepStrictEqual([detail.model, detail.hasRollouts], ["local/tiny", true])
       const series = yield* json<Record<string, { y: Array<number>; total: number }>>(
@@ -141,10 +145,15 @@ describe("Studio", () => {
   it.scoped("questions go to the Talk in its context; a wrong one is refused before", () =>
     Effect.gen(function*() {
       const { ask } = yield* start
-      const post = (body: unknown) => ask("/api/chat", { method: "POST", body: JSON.stringify(body), headers: {
-        "content-type": "application/json",
-        "content-length": String(JSON.stringify(body).length)
-      } })
+      const post = (body: unknown) =>
+        ask("/api/chat", {
+          method: "POST",
+          body: JSON.stringify(body),
+          headers: {
+            "content-type": "application/json",
+            "content-length": String(JSON.stringify(body).length)
+          }
+        })
       const good = { model: "tinker://a/sampler_weights/b", messages: [{ role: "user", content: "Hi" }], seed: 3 }
       const asked = yield* post(good)
       const answer: Talk.Answer = yield* Effect.promise(() => asked.json())

@@ -52,7 +52,11 @@ const studio = Effect.fnUntraced(function*(options: {
           cause
         }),
       PageMissing: (cause) =>
-        new CliFailure({ what: `The studio cannot start: ${cause.message}`, advice: "Install the package again.", cause })
+        new CliFailure({
+          what: `The studio cannot start: ${cause.message}`,
+          advice: "Install the package again.",
+          cause
+        })
     })
   )
   const open = Redacted.value(url)
@@ -98,7 +102,7 @@ const tensorBoard = Effect.fnUntraced(function*(options: { readonly directory: s
     })
   }
   yield* output.print({
-    columns: ["Run", "Steps", "File"],
+    columns: [{ header: "Run", keep: true }, { header: "Steps", align: "right" }, { header: "File" }],
     rows: exported.map(({ path, run, steps }) => [run, String(steps), path]),
     json: { runs: exported }
   })

@@ -27,7 +27,9 @@ const missing = (description: string) =>
 
 const chatTokenizer = LocalCheckpoint.chat.pipe(
   Effect.mapError((error) => missing(error.message)),
-  Effect.flatMap(({ tokenizer }) => tokenizer === undefined ? missing("the model has none") : Effect.succeed(tokenizer)),
+  Effect.flatMap(({ tokenizer }) =>
+    tokenizer === undefined ? missing("the model has none") : Effect.succeed(tokenizer)
+  ),
   Effect.provide(NodeContext.layer)
 )
 

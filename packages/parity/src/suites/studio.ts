@@ -50,7 +50,9 @@ export const studio: Suite = {
       const theirs = yield* decode(Written, yield* python.run(program, "write", `${directory}/math`))
 
       const opened = yield* RunDirectory.open(`${directory}/math`, "math")
-      if (Option.isNone(opened)) return yield* new Differs({ suite: name, differences: ["open: it is not seen as a run"] })
+      if (Option.isNone(opened)) {
+        return yield* new Differs({ suite: name, differences: ["open: it is not seen as a run"] })
+      }
       const run = opened.value
       yield* run.refresh
       yield* Effect.orDie(run.rollouts.refresh)

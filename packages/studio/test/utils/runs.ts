@@ -65,7 +65,12 @@ export const supervised = (
         })
       }
     }
-    yield* log.append({ _tag: "Note", step: 120, level: "warning", message: "3 rows are longer than 8,192 tokens and were skipped" })
+    yield* log.append({
+      _tag: "Note",
+      step: 120,
+      level: "warning",
+      message: "3 rows are longer than 8,192 tokens and were skipped"
+    })
     yield* log.finish
   }))
 
@@ -83,27 +88,30 @@ export const untrusted = (directory: string) =>
   Effect.scoped(Effect.gen(function*() {
     const config = { model: { baseModel: "<b>model</b>" }, note: hostile }
     const log = yield* RunLog.open(directory, { trainer: "<i>trainer</i>", config })
-    yield* log.appendRollouts(1, [0, 1].map((member) => ({
-      group: 0,
-      member,
-      tags: [hostile],
-      reward: member,
-      stop: "<u>stop</u>",
-      turns: [{
-        prompt: [1, 2, 3],
-        tokens: [4, 5],
-        logprobs: [-0.1, -2],
-        policyVersion: 0,
-        message: {
-          role: "<h1>role</h1>",
-          content: [{ type: "thinking", thinking: hostile }, { type: "text", text: hostile }],
-          toolCalls: [{ name: "<img src=x>", arguments: hostile }]
-        },
-        reward: 0,
-        masked: member === 1,
-        metrics: { "<b>metric</b>": 1 }
-      }]
-    })))
+    yield* log.appendRollouts(
+      1,
+      [0, 1].map((member) => ({
+        group: 0,
+        member,
+        tags: [hostile],
+        reward: member,
+        stop: "<u>stop</u>",
+        turns: [{
+          prompt: [1, 2, 3],
+          tokens: [4, 5],
+          logprobs: [-0.1, -2],
+          policyVersion: 0,
+          message: {
+            role: "<h1>role</h1>",
+            content: [{ type: "thinking", thinking: hostile }, { type: "text", text: hostile }],
+            toolCalls: [{ name: "<img src=x>", arguments: hostile }]
+          },
+          reward: 0,
+          masked: member === 1,
+          metrics: { "<b>metric</b>": 1 }
+        }]
+      }))
+    )
     yield* log.append({ _tag: "Step", step: 1, metrics: { "<img src=x onerror=globalThis.pwned=1>": 1 }, timings: {} })
     yield* log.append({ _tag: "Note", step: 1, level: "warning", message: hostile })
   }))
@@ -116,7 +124,12 @@ export const python = (directory: string) =>
     yield* fs.makeDirectory(`${directory}/iteration_000010`, { recursive: true })
     yield* fs.writeFileString(
       `${directory}/config.json`,
-      JSON.stringify({ model_name: "meta-llama/Llama-3.1-8B", learning_rate: 4e-5, group_size: 4, recipe_name: "math_rl" })
+      JSON.stringify({
+        model_name: "meta-llama/Llama-3.1-8B",
+        learning_rate: 4e-5,
+        group_size: 4,
+        recipe_name: "math_rl"
+      })
     )
     const lines = Array.from({ length: 60 }, (_, step) =>
       JSON.stringify({
