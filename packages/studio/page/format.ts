@@ -5,6 +5,8 @@
 export const number = (value: number | null | undefined): string => {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–"
   const size = Math.abs(value)
+  // What is left of sums that should be nothing.
+  if (size < 1e-14) return "0"
   if (size !== 0 && (size >= 1e6 || size < 1e-3)) return value.toExponential(2).replace("e+", "e")
   if (Number.isInteger(value)) return value.toLocaleString("en-US")
   return size >= 1000 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(4)))

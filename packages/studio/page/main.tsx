@@ -80,7 +80,7 @@ const App = () => {
         <a class="mark" href="#/">
           tinker <b>studio</b>
         </a>
-        <code class="where" title={live.directory}>{live.directory}</code>
+        <code class="where" title={live.directory}>{`\u200e${live.directory}`}</code>
         <span class={`wire ${live.connected ? "on" : "off"}`} role="status">
           {live.connected ? "live" : live.ready ? "not connected" : "connecting"}
         </span>

@@ -389,7 +389,7 @@ const Group = ({ chosen, group, heads, href, range, run, split, step }: {
         <span>
           mean <b>{format.number(mean)}</b>
         </span>
-        {same ? <span class="soft">all the same: nothing to learn</span> : null}
+        {same ? <span class="soft">all the same</span> : null}
         <button type="button" aria-pressed={beside} onClick={() => setBeside(!beside)}>Side by side</button>
       </header>
       <div class="members">

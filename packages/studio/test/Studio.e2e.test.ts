@@ -119,7 +119,8 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
         model: { baseModel: "local/chat", rank: 16, seed: 1 },
         problems,
         renderer: chat.renderer,
-        learningRate: 4e-3,
+        learningRate: 3e-4,
+        temperature: 1.6,
         maxTokens: 12,
         groupSize: 6,
         groupsPerBatch: 4,
@@ -223,13 +224,8 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
         yield* act(() => narrow.page.goto(`${running.origin}/${place}`))
         yield* act(() => narrow.page.locator("main :is(table, .uplot, .rgroup)").first().waitFor())
         const wide = yield* act(() => narrow.page.evaluate("document.documentElement.scrollWidth"))
-        assert.strictEqual(wide, 380, `${place} is wider than the screen`)
-        yield* act(() =>
-          take(
-            narrow.page,
-            place === "#/" ? "studio-narrow" : place === "#/run/sums" ? "studio-narrow-run" : "studio-narrow-other"
-          )
-        )
+        assert.isAtMost(Number(wide), 380, `${place} is wider than the screen`)
+        if (place === "#/") yield* act(() => take(narrow.page, "studio-narrow"))
       }
       assert.deepStrictEqual([...dark.strange, ...narrow.strange], [])
     }).pipe(Effect.provide(Live)), 240_000)
