@@ -10,11 +10,11 @@ const outsideEffect = [
 ]
 
 export default tseslint.config(
-  { ignores: ["**/dist", "**/build", "**/node_modules", "scratchpad", "docs/api", "**/*.py", "**/.venv*"] },
+  { ignores: ["**/dist", "**/build", "packages/*/assets", "**/node_modules", "scratchpad", "docs/api", "**/*.py", "**/.venv*"] },
   tseslint.configs.base,
   ...effect.configs.dprint,
   {
-    files: ["**/*.{ts,mts,mjs}"],
+    files: ["**/*.{ts,tsx,mts,mjs}"],
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
       "@typescript-eslint/array-type": ["error", { default: "generic", readonly: "generic" }],
@@ -43,7 +43,7 @@ export default tseslint.config(
     }
   },
   {
-    files: ["packages/{tinker,tokenizer,local,cookbook,cli}/src/**/*.ts"],
+    files: ["packages/{tinker,tokenizer,local,cookbook,studio,cli}/src/**/*.ts"],
     rules: {
       "no-console": "error",
       "no-restricted-syntax": ["error", ...outsideEffect],
@@ -57,7 +57,7 @@ export default tseslint.config(
   },
   {
     // Portable code: Node's own modules appear in Node*.ts, in the CLI and in tests only.
-    files: ["packages/{tinker,tokenizer,local,cookbook}/src/**/*.ts"],
+    files: ["packages/{tinker,tokenizer,local,cookbook,studio}/src/**/*.ts"],
     ignores: ["packages/*/src/**/Node*.ts", "packages/*/src/internal/node/**/*.ts"],
     rules: {
       "no-restricted-imports": ["error", {

@@ -36,6 +36,9 @@ await build({
     setup: ({ onResolve }) => onResolve({ filter: /^\.\/main\.js$/ }, () => ({ path: app, external: true }))
   }]
 })
+// The page of the studio, for its own package and for the command that serves it.
+await import("../packages/studio/page/build.mjs")
+cpSync(`${root}packages/studio/assets`, `${root}packages/cli/assets`, { recursive: true })
 // What the embedded backend looks for beside its code: the program of its threads, and the files of `local/chat`.
 await build({
   ...shared,

@@ -18,6 +18,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["memory", () => import("./memory.js")],
   ["size", () => import("./size.js")],
   ["startup", () => import("./startup.js")],
+  ["studio", () => import("./studio.js")],
   ["telemetry", () => import("./telemetry.js")],
   ["training", () => import("./training.js")],
   ["weights", () => import("./weights.js")],

@@ -31,6 +31,7 @@ import * as runs from "./commands/run.js"
 import * as records from "./commands/runs.js"
 import * as sampling from "./commands/sample.js"
 import * as session from "./commands/session.js"
+import * as studio from "./commands/studio.js"
 import * as train from "./commands/train.js"
 import * as watch from "./commands/watch.js"
 import * as CliFailure from "./internal/CliFailure.js"
@@ -77,6 +78,8 @@ const commands = [
   account.audit,
   watch.command,
   report.command,
+  studio.command,
+  studio.tensorBoardCommand,
   doctor.command,
   conformance.command,
   local.command,

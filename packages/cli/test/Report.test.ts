@@ -1,5 +1,5 @@
 import { FileSystem } from "@effect/platform"
-import { NodeFileSystem } from "@effect/platform-node"
+import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { MetricsLog } from "effect-tinker"
@@ -54,6 +54,20 @@ describe("Report", () => {
     assert.include(Report.render([]), "The log has no numbers yet.")
   })
 
+  it("of a run that was resumed, the last value of a step counts, and steps are counted once", () => {
+    const at = (step: number, loss: number) => ({ step, time: undefined, metrics: { loss } })
+    const resumed = [at(1, 4), at(2, 3), at(3, 9), at(4, 9), at(2, 2.5), at(3, 2), at(4, 1)]
+    const page = Report.render(resumed)
+    assert.include(page, "4 steps")
+    assert.deepStrictEqual(heights(page, "loss"), heights(Report.render([at(1, 4), ...resumed.slice(4)]), "loss"))
+    const card = page.split("<section").find((part) => part.includes("<h2>loss</h2>")) ?? ""
+    const xs = Array.from(
+      (/<path class="curve[^"]*" d="([^"]*)"/.exec(card)?.[1] ?? "").matchAll(/[ML]([\d.]+) /g),
+      ([, x]) => Number(x)
+    )
+    assert.deepStrictEqual(xs, [...xs].sort((a, b) => a - b))
+  })
+
   it("text is text: nothing of it becomes markup, and nothing is loaded", () => {
     const evil = "<img src=x onerror=alert(1)>\"'&\u0000</title><script>"
     const page = Report.render(entries({ [evil]: [1, 2] }), { title: evil })
@@ -73,5 +87,17 @@ describe("Report", () => {
       assert.deepStrictEqual([steps, torn?._tag], [2, "TornLine"])
       assert.include(yield* fs.readFileString(output), "<h1>A run</h1>")
       assert.deepStrictEqual((yield* fs.readDirectory(directory)).sort(), ["metrics.jsonl", "report.html"])
-    }).pipe(Effect.provide(NodeFileSystem.layer)))
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("is written from a run directory", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* fs.makeTempDirectoryScoped()
+      const step = (n: number) =>
+        `${JSON.stringify({ _tag: "Step", time: n, step: n, metrics: { loss: n }, timings: {} })}\n`
+      yield* fs.writeFileString(`${directory}/journal.jsonl`, step(1) + step(2))
+      const { steps } = yield* Report.write({ log: directory, output: `${directory}/page.html`, title: "A run" })
+      assert.strictEqual(steps, 2)
+      assert.include(yield* fs.readFileString(`${directory}/page.html`), "<h2>loss</h2>")
+    }).pipe(Effect.provide(NodeContext.layer)))
 })

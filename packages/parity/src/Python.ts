@@ -152,6 +152,15 @@ export const makeCookbook: Effect.Effect<Python, PythonMissing, NodeContext.Node
   "COOKBOOK_PYTHON"
 )
 
+/**
+ * The cookbook and TensorBoard. `STUDIO_PYTHON` names an interpreter that has both already.
+ */
+export const makeStudio: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> = pinned(
+  "requirements-studio.txt",
+  ".venv-studio",
+  "STUDIO_PYTHON"
+)
+
 /** Another version of the SDK, with the library its tokenizers come from. */
 export const makeVersion = (version: string): Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> =>
   environment({ venv: `.venv-${version}`, wanted: `tinker==${version}\nnumpy\ntransformers\n`, given: Option.none() })

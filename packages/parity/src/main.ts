@@ -17,6 +17,7 @@ import { resume } from "./suites/resume.js"
 import { runtimes } from "./suites/runtimes.js"
 import { scenarios } from "./suites/scenarios.js"
 import { skyrl } from "./suites/skyrl.js"
+import { studio } from "./suites/studio.js"
 import { telemetry } from "./suites/telemetry.js"
 import { vectors } from "./suites/vectors.js"
 import { weights } from "./suites/weights.js"
@@ -33,6 +34,7 @@ const suites: ReadonlyArray<Suite> = [
   cookbook,
   weights,
   llama,
+  studio,
   runtimes,
   skyrl,
   drift,

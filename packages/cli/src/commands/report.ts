@@ -1,5 +1,5 @@
 /**
- * `tinker report`: the curves of a metrics log as one HTML file.
+ * `tinker report`: the curves of a run as one HTML file.
  *
  * @since 0.1.0
  */
@@ -25,7 +25,7 @@ const report = Effect.fnUntraced(function*(options: {
     log: options.log,
     output,
     title: Option.getOrElse(options.title, () => path.basename(options.log))
-  }).pipe(Effect.mapError(explain(options.log, "Check the path: it is the log that a run writes with MetricsLog.")))
+  }).pipe(Effect.mapError(explain(options.log, "Check the path: it is a run directory, or the log that a run writes with MetricsLog.")))
   if (torn !== undefined) yield* printer.note(torn.message)
   yield* printer.printRecord({
     json: { report: output, steps },
@@ -36,7 +36,7 @@ const report = Effect.fnUntraced(function*(options: {
 /** @internal */
 export const command = Command.make("report", {
   log: Args.text({ name: "log" }).pipe(
-    Args.withDescription("A metrics log: one JSON object a line, as MetricsLog writes it.")
+    Args.withDescription("A run directory, or a metrics log: one JSON object a line, as MetricsLog writes it.")
   ),
   output: Options.text("output").pipe(
     Options.withAlias("o"),
@@ -48,5 +48,5 @@ export const command = Command.make("report", {
     Options.optional
   )
 }, report).pipe(
-  Command.withDescription("Draw the curves of a metrics log as one HTML file.")
+  Command.withDescription("Draw the curves of a run as one HTML file.")
 )

@@ -4,12 +4,15 @@
  *
  * @since 0.1.0
  */
+import * as SeriesTable from "@effect-tinker/studio/Series"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
 import * as MetricsLog from "effect-tinker/MetricsLog"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 
 interface Point {
   readonly x: number
@@ -152,20 +155,23 @@ interface Series {
   readonly gaps: number
 }
 
-const seriesOf = (entries: ReadonlyArray<MetricsLog.Entry>): ReadonlyArray<Series> => {
-  const byName = new Map<string, { readonly points: Array<Point>; gaps: number }>()
-  for (const { metrics, step } of entries) {
-    for (const [name, y] of Object.entries(metrics)) {
-      const series = byName.get(name) ?? { points: [], gaps: 0 }
-      byName.set(name, series)
-      if (Number.isFinite(y)) series.points.push({ x: step, y })
-      else series.gaps++
-    }
-  }
-  return Array.from(byName, ([name, series]) => ({ name, ...series })).sort((a, b) =>
-    rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1)
-  )
+/** One value per step: of a run that was resumed, the last attempt at a step counts. */
+const tableOf = (entries: ReadonlyArray<MetricsLog.Entry>): SeriesTable.Table => {
+  const table = SeriesTable.make()
+  for (const { metrics, step, time } of entries) table.record(step, time, Object.entries(metrics))
+  return table
 }
+
+const seriesOf = (table: SeriesTable.Table): ReadonlyArray<Series> =>
+  table.names().map((name) => {
+    const points: Array<Point> = []
+    let gaps = 0
+    table.each(name, (x, y) => {
+      if (Number.isFinite(y)) points.push({ x, y })
+      else gaps++
+    })
+    return { name, points, gaps }
+  }).sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1))
 
 /** Losses first, then rewards: that is what one looks for. */
 const rank = (name: string): number => /loss/i.test(name) ? 0 : /reward|score|accuracy/i.test(name) ? 1 : 2
@@ -195,14 +201,14 @@ const row = ({ name, points }: Series): string => {
   }</tr>`
 }
 
-const facts = (entries: ReadonlyArray<MetricsLog.Entry>): string => {
-  const times = entries.flatMap(({ time }) => time === undefined || !Number.isFinite(time) ? [] : [time])
-  const [begin, end] = [times[0], times[times.length - 1]]
-  const steps = `${entries.length.toLocaleString("en-US")} ${entries.length === 1 ? "step" : "steps"}`
-  if (begin === undefined || end === undefined || Math.abs(begin) > 8.64e15) return steps
-  const day = DateTime.formatIso(DateTime.unsafeMake(begin)).slice(0, 16).replace("T", " ")
-  const took = Duration.format(Duration.seconds(Math.round(Math.max(0, end - begin) / 1000)))
-  return `${steps} · from ${day} UTC${end > begin ? ` · ${took}` : ""}`
+const facts = (table: SeriesTable.Table): string => {
+  const times = table.times()
+  const steps = `${table.size().toLocaleString("en-US")} ${table.size() === 1 ? "step" : "steps"}`
+  if (times === undefined || Math.abs(times.first) > 8.64e15) return steps
+  const { first, last } = times
+  const day = DateTime.formatIso(DateTime.unsafeMake(first)).slice(0, 16).replace("T", " ")
+  const took = Duration.format(Duration.seconds(Math.round(Math.max(0, last - first) / 1000)))
+  return `${steps} · from ${day} UTC${last > first ? ` · ${took}` : ""}`
 }
 
 const style = `
@@ -234,9 +240,12 @@ td small{color:var(--soft);margin-left:8px}.empty{color:var(--soft)}`
  *
  * @internal
  */
-export const render = (entries: ReadonlyArray<MetricsLog.Entry>, options: Options = {}): string => {
+export const render = (entries: ReadonlyArray<MetricsLog.Entry>, options?: Options): string =>
+  renderTable(tableOf(entries), options)
+
+const renderTable = (table: SeriesTable.Table, options: Options = {}): string => {
   const title = escape(options.title ?? "Training run")
-  const series = seriesOf(entries)
+  const series = seriesOf(table)
   const body = series.length === 0
     ? `<p class="card empty">The log has no numbers yet.</p>`
     : `<div class="cards">${series.map(card).join("")}</div><div class="card table"><table><thead><tr><th>metric</th>` +
@@ -245,18 +254,32 @@ export const render = (entries: ReadonlyArray<MetricsLog.Entry>, options: Option
   return `<!doctype html><html lang="en"><head><meta charset="utf-8">` +
     `<meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">` +
     `<meta name="viewport" content="width=device-width,initial-scale=1"><title>${title}</title>` +
-    `<style>${style}</style></head><body><main><h1>${title}</h1><p class="facts">${facts(entries)}</p>${body}` +
+    `<style>${style}</style></head><body><main><h1>${title}</h1><p class="facts">${facts(table)}</p>${body}` +
     `</main></body></html>\n`
 }
 
+/** The table of a run directory, or of a metrics log. */
+const readTable = Effect.fnUntraced(function*(log: string) {
+  const fs = yield* FileSystem.FileSystem
+  if ((yield* fs.stat(log)).type === "Directory") {
+    // Loaded on demand: most reports are of a file.
+    const { read } = yield* Effect.promise(() => import("@effect-tinker/studio/RunDirectory"))
+    const run = yield* read(log)
+    if (Option.isNone(run)) return { table: SeriesTable.make(), torn: undefined }
+    return { table: run.value.table, torn: undefined }
+  }
+  const { entries, torn } = yield* MetricsLog.read(log)
+  return { table: tableOf(entries), torn }
+})
+
 /**
- * Writes the page of a log. A torn last line is left out and yielded as what it is.
+ * Writes the page of a metrics log or a run directory. A torn last line is left out and yielded as what it is.
  *
  * @internal
  */
 export const write: (
   options: Options & {
-    /** The log to read. */
+    /** The log or the run directory to read. */
     readonly log: string
     /** The file to write; a reader never sees half of it. */
     readonly output: string
@@ -264,12 +287,12 @@ export const write: (
 ) => Effect.Effect<
   { readonly steps: number; readonly torn: MetricsLog.TornLine | undefined },
   MetricsLog.MalformedLine | PlatformError.PlatformError,
-  FileSystem.FileSystem
+  FileSystem.FileSystem | Path.Path
 > = Effect.fnUntraced(function*({ log, output, ...options }) {
   const fs = yield* FileSystem.FileSystem
-  const { entries, torn } = yield* MetricsLog.read(log)
+  const { table, torn } = yield* readTable(log)
   const draft = `${output}.part`
-  yield* fs.writeFileString(draft, render(entries, options))
+  yield* fs.writeFileString(draft, renderTable(table, options))
   yield* fs.rename(draft, output)
-  return { steps: entries.length, torn }
+  return { steps: table.size(), torn }
 })

@@ -1,0 +1,153 @@
+/**
+ * What the page knows of the server: its answers, and the run summaries it keeps sending.
+ */
+import { useEffect, useState } from "preact/hooks"
+import type * as Rollouts from "../src/Rollouts.js"
+import type * as RunDirectory from "../src/RunDirectory.js"
+import type * as Series from "../src/Series.js"
+import type * as Studio from "../src/Studio.js"
+import type * as Talk from "../src/Talk.js"
+
+export type Axis = Series.Axis
+export type Points = Series.Points
+export type Summary = RunDirectory.Summary
+export type Detail = RunDirectory.Detail
+export type Checkpoint = RunDirectory.Checkpoint
+export type Runs = Studio.Runs
+export type StepSummary = Rollouts.StepSummary
+export type Head = Rollouts.Head
+export type Rollout = Rollouts.Rollout
+export type Turn = Rollouts.Turn
+export type Message = Rollouts.Message
+export type Tokens = Rollouts.Tokens
+export type Found = Rollouts.Found
+export type Answer = Talk.Answer
+
+const request = async <A>(path: string, init?: RequestInit): Promise<A> => {
+  const response = await fetch(path, init)
+  if (!response.ok) {
+    const body: { readonly message?: string } | undefined = await response.json().catch(() => undefined)
+    throw new Error(body?.message ?? `${response.status} ${response.statusText}`)
+  }
+  return response.json()
+}
+
+const runPath = (id: string) => `/api/runs/${encodeURIComponent(id)}`
+
+export interface SeriesQuery {
+  readonly axis: Axis
+  readonly smooth: number
+  readonly points: number
+  readonly from?: number | undefined
+  readonly to?: number | undefined
+}
+
+export const api = {
+  runs: () => request<Runs>("/api/runs"),
+  run: (id: string) => request<Detail>(runPath(id)),
+  series: (id: string, metrics: ReadonlyArray<string>, query: SeriesQuery) => {
+    const words = new URLSearchParams({
+      x: query.axis,
+      smooth: String(query.smooth),
+      points: String(query.points),
+      ...(query.from === undefined ? {} : { from: String(query.from) }),
+      ...(query.to === undefined ? {} : { to: String(query.to) })
+    })
+    for (const metric of metrics) words.append("metric", metric)
+    return request<Readonly<Record<string, Points>>>(`${runPath(id)}/series?${words}`)
+  },
+  steps: (id: string) => request<ReadonlyArray<StepSummary>>(`${runPath(id)}/rollouts`),
+  heads: (id: string, step: number, split: string) =>
+    request<ReadonlyArray<Head>>(`${runPath(id)}/rollouts/${step}?split=${encodeURIComponent(split)}`),
+  rollout: (id: string, step: number, split: string, index: number) =>
+    request<Rollout>(`${runPath(id)}/rollouts/${step}/${index}?split=${encodeURIComponent(split)}`),
+  search: (id: string, text: string) => request<Found>(`${runPath(id)}/search?q=${encodeURIComponent(text)}`),
+  ask: (question: unknown) =>
+    request<Answer>("/api/chat", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(question)
+    })
+}
+
+/** An answer of the server: not there yet, there, or why not. */
+export interface Loaded<A> {
+  readonly value: A | undefined
+  readonly error: string | undefined
+}
+
+/** Asks again whenever one of the `keys` changes; until then the last answer stays on the screen. */
+export const useLoaded = <A>(load: () => Promise<A>, keys: ReadonlyArray<unknown>): Loaded<A> => {
+  const [state, setState] = useState<Loaded<A>>({ value: undefined, error: undefined })
+  useEffect(() => {
+    let current = true
+    load().then(
+      (value) => current && setState({ value, error: undefined }),
+      (error: unknown) =>
+        current && setState((last) => ({ ...last, error: error instanceof Error ? error.message : String(error) }))
+    )
+    return () => {
+      current = false
+    }
+  }, keys)
+  return state
+}
+
+export interface Live {
+  readonly runs: ReadonlyMap<string, Summary>
+  readonly loading: number
+  readonly directory: string
+  readonly chat: boolean
+  readonly connected: boolean
+  readonly ready: boolean
+}
+
+/** The runs, kept up to date by server-sent events. */
+export const useLive = (): Live => {
+  const [live, setLive] = useState<Live>({
+    runs: new Map(),
+    loading: 0,
+    directory: "",
+    chat: false,
+    connected: false,
+    ready: false
+  })
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const pending = new Map<string, Summary>()
+    const load = async () => {
+      const { chat, directory, loading, runs } = await api.runs()
+      setLive((last) => ({
+        ...last,
+        runs: new Map(runs.map((run) => [run.id, run])),
+        chat,
+        directory,
+        loading,
+        ready: true
+      }))
+      if (loading > 0) timer = setTimeout(() => void load(), 500)
+    }
+    // Many runs may change at once: they are drawn together.
+    const flush = () => {
+      const news = Array.from(pending)
+      pending.clear()
+      setLive((last) => ({ ...last, runs: new Map([...last.runs, ...news]) }))
+    }
+    const events = new EventSource("/api/events")
+    events.addEventListener("run", (event) => {
+      const summary: Summary = JSON.parse(event.data)
+      if (pending.size === 0) setTimeout(flush, 100)
+      pending.set(summary.id, summary)
+    })
+    events.addEventListener("open", () => {
+      setLive((last) => ({ ...last, connected: true }))
+      void load()
+    })
+    events.addEventListener("error", () => setLive((last) => ({ ...last, connected: false })))
+    return () => {
+      clearTimeout(timer)
+      events.close()
+    }
+  }, [])
+  return live
+}

@@ -1,0 +1,394 @@
+/**
+ * The studio: an HTTP application that shows the runs in a directory, live while they are written.
+ *
+ * It only reads. Everything it serves needs the token it was started with; it answers to loopback names only, to no other
+ * web page, and its own page may load nothing from anywhere else. With a {@link Talk} in its context, people can also talk
+ * to a checkpoint beside its base model.
+ *
+ * @since 0.1.0
+ */
+import * as Tokenizers from "@effect-tinker/tokenizer/Tokenizers"
+import type * as PlatformError from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Path from "@effect/platform/Path"
+import * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as PubSub from "effect/PubSub"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as RunDirectory from "./RunDirectory.js"
+import type * as Series from "./Series.js"
+import * as Talk from "./Talk.js"
+
+// =============================================================================
+// models
+// =============================================================================
+
+/**
+ * The page: what the browser loads.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Page {
+  readonly html: string
+  readonly script: string
+  readonly style: string
+}
+
+/**
+ * What a studio shows and who may look.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options {
+  /** A run directory, or a directory that has some below it. */
+  readonly directory: string
+  readonly page: Page
+  /** Who knows it may look. */
+  readonly token: Redacted.Redacted
+  /** How often files are looked at. Defaults to 1 second. */
+  readonly every?: Duration.DurationInput | undefined
+}
+
+/**
+ * What the list of runs says.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Runs {
+  readonly directory: string
+  readonly runs: ReadonlyArray<RunDirectory.Summary>
+  /** Runs that were found and have not been read yet. */
+  readonly loading: number
+  /** Whether there is somebody to talk to. */
+  readonly chat: boolean
+  readonly now: number
+}
+
+/**
+ * A studio at work.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Studio {
+  readonly app: HttpApp.Default<never, Scope.Scope>
+  /** The summaries of runs as they change. */
+  readonly changes: Stream.Stream<RunDirectory.Summary>
+  /** Looks at all files now. */
+  readonly refresh: Effect.Effect<void>
+}
+
+// =============================================================================
+// runs
+// =============================================================================
+
+interface Known {
+  readonly run: RunDirectory.Run
+  loaded: boolean
+}
+
+const findEvery = 5_000
+
+const makeRuns = Effect.fnUntraced(function*(directory: string, every: Duration.DurationInput) {
+  const context = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
+  const path = yield* Path.Path
+  const known = new Map<string, Known>()
+  const changed = yield* PubSub.sliding<RunDirectory.Summary>(1024)
+  let lookedAt = -Infinity
+
+  const look = Effect.gen(function*() {
+    const now = yield* Clock.currentTimeMillis
+    if (now - lookedAt < findEvery) return
+    lookedAt = now
+    for (const place of yield* RunDirectory.find(directory)) {
+      const id = place === "." ? path.basename(path.resolve(directory)) : place.split(path.sep).join("/")
+      if (known.has(id)) continue
+      const run = yield* RunDirectory.open(path.join(directory, place), id)
+      if (Option.isSome(run)) known.set(id, { run: run.value, loaded: false })
+    }
+  })
+
+  const update = Effect.fnUntraced(function*(entry: Known) {
+    const news = yield* entry.run.refresh
+    if (!news && entry.loaded) return
+    entry.loaded = true
+    yield* PubSub.publish(changed, entry.run.summary(yield* Clock.currentTimeMillis))
+  })
+
+  const one = yield* Effect.makeSemaphore(1)
+  const refresh = one.withPermits(1)(Effect.zipRight(
+    look,
+    Effect.suspend(() => Effect.forEach(known.values(), update, { concurrency: 4, discard: true }))
+  )).pipe(Effect.provide(context))
+
+  yield* Effect.forkScoped(Effect.repeat(refresh, Schedule.spaced(every)))
+  return {
+    known,
+    refresh,
+    changes: Stream.fromPubSub(changed),
+    /** A run that somebody asks for is read before the others. */
+    get: Effect.fnUntraced(function*(id: string) {
+      if (!known.has(id)) yield* look
+      const entry = known.get(id)
+      if (entry === undefined) return yield* new NotFound({ what: `run ${id}` })
+      if (!entry.loaded) yield* update(entry)
+      return entry.run
+    }, Effect.provide(context))
+  }
+})
+
+// =============================================================================
+// answers
+// =============================================================================
+
+class NotFound extends Schema.TaggedError<NotFound>("@effect-tinker/studio/Studio/NotFound")("NotFound", {
+  what: Schema.String
+}) {}
+
+const headers = {
+  "cache-control": "no-store",
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY"
+}
+
+const json = (body: unknown, status = 200) => HttpServerResponse.unsafeJson(body, { status })
+
+const refuse = (status: number, message: string) => json({ message }, status)
+
+const isLoopback = (name: string): boolean => name === "localhost" || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
+
+/** Compared in constant time: how long a wrong guess takes says nothing about the right one. */
+const sameText = (a: string, b: string): boolean => {
+  let difference = a.length ^ b.length
+  for (let i = 0; i < b.length; i++) difference |= a.charCodeAt(i % Math.max(1, a.length)) ^ b.charCodeAt(i)
+  return difference === 0
+}
+
+const cookieName = "tinker-studio"
+
+const wordsOf = (request: HttpServerRequest.HttpServerRequest): URLSearchParams => {
+  const at = request.url.indexOf("?")
+  return new URLSearchParams(at < 0 ? "" : request.url.slice(at + 1))
+}
+
+/** Host, Origin and token, before anything else is looked at. */
+const guard = (token: Redacted.Redacted) => {
+  const secret = Redacted.value(token)
+  return (
+    app: HttpApp.Default<never, Scope.Scope>
+  ): HttpApp.Default<never, Scope.Scope> =>
+    Effect.gen(function*() {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const host = request.headers["host"] ?? ""
+      const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::(\d{1,5}))?$/i.exec(host)
+      // A web page can make a name of its own resolve to this machine: only names nobody else controls are accepted.
+      if (!isLoopback((match?.[1] ?? match?.[2] ?? "").toLowerCase())) return refuse(403, "Unknown host name")
+      const origin = request.headers["origin"]
+      if (origin !== undefined && origin !== `http://${host}`) return refuse(403, "Other web pages may not ask")
+      const site = request.headers["sec-fetch-site"]
+      if (site !== undefined && site !== "same-origin" && site !== "none" && request.method !== "GET") {
+        return refuse(403, "Other web pages may not ask")
+      }
+      // Ports of one host share their cookies, so the name tells studios apart.
+      const cookie = `${cookieName}-${match?.[3] ?? "80"}`
+      const given = wordsOf(request).get("token")
+      if (given !== null && sameText(given, secret) && request.method === "GET") {
+        return HttpServerResponse.empty({ status: 303, headers: { location: "/" } }).pipe(
+          HttpServerResponse.unsafeSetCookie(cookie, secret, { httpOnly: true, sameSite: "strict", path: "/" })
+        )
+      }
+      const bearer = /^Bearer (.+)$/i.exec(request.headers["authorization"] ?? "")?.[1]
+      const presented = bearer ?? request.cookies[cookie]
+      if (presented === undefined || !sameText(presented, secret)) {
+        return HttpServerResponse.text("Open the address that `tinker studio` printed: it has the key in it.\n", {
+          status: 401
+        })
+      }
+      return yield* app
+    }).pipe(Effect.map(HttpServerResponse.setHeaders(headers)))
+}
+
+const axes: ReadonlyArray<Series.Axis> = ["step", "tokens", "time"]
+
+const numberIn = (words: URLSearchParams, name: string): number | undefined => {
+  const text = words.get(name)
+  const value = text === null || text === "" ? NaN : Number(text)
+  return Number.isFinite(value) ? value : undefined
+}
+
+const maxPoints = 4_000
+const maxMetrics = 64
+
+const paramOf = (name: string) =>
+  Effect.map(HttpRouter.RouteContext, ({ params }) => params[name] ?? "")
+
+const eventLine = (name: string, data: unknown) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
+
+/**
+ * Starts to read the runs in a directory, until the scope closes, and yields the application that shows them.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make: (
+  options: Options
+) => Effect.Effect<Studio, never, FileSystem.FileSystem | Path.Path | Scope.Scope> = Effect.fnUntraced(
+  function*(options) {
+    const fs = yield* FileSystem.FileSystem
+    const runs = yield* makeRuns(options.directory, options.every ?? "1 second")
+    const talk = yield* Effect.serviceOption(Talk.Talk)
+    const tokenizers = yield* Effect.serviceOption(Tokenizers.Tokenizers)
+    const run = Effect.flatMap(paramOf("run"), runs.get)
+    const request = HttpServerRequest.HttpServerRequest
+    const withFiles = Effect.provideService(FileSystem.FileSystem, fs)
+
+    /** What the tokens of a run say; nothing where its tokenizer is not at hand. */
+    const tokenizerOf = (model: string) =>
+      Option.match(tokenizers, {
+        onNone: () => Effect.succeedNone,
+        onSome: (service) => Effect.option(service.forModel(model))
+      })
+
+    const list = Effect.gen(function*() {
+      const now = yield* Clock.currentTimeMillis
+      const entries = Array.from(runs.known.values())
+      const answer: Runs = {
+        directory: options.directory,
+        runs: entries.filter(({ loaded }) => loaded).map((entry) => entry.run.summary(now)),
+        loading: entries.filter(({ loaded }) => !loaded).length,
+        chat: Option.isSome(talk),
+        now
+      }
+      return json(answer)
+    })
+
+    const detail = Effect.gen(function*() {
+      const found = yield* run
+      yield* found.rollouts.refresh
+      return json(found.detail(yield* Clock.currentTimeMillis))
+    })
+
+    const series = Effect.gen(function*() {
+      const { table } = yield* run
+      const words = wordsOf(yield* request)
+      const axis = axes.find((known) => known === words.get("x"))
+      const window: Series.Window = {
+        axis,
+        from: numberIn(words, "from"),
+        to: numberIn(words, "to"),
+        points: Math.min(maxPoints, numberIn(words, "points") ?? 1000),
+        smoothing: numberIn(words, "smooth")
+      }
+      const names = words.getAll("metric").slice(0, maxMetrics)
+      return json(Object.fromEntries(names.flatMap((name) => {
+        const points = table.points(name, window)
+        return points === undefined ? [] : [[name, points]]
+      })))
+    })
+
+    const steps = Effect.gen(function*() {
+      const { rollouts } = yield* run
+      yield* rollouts.refresh
+      return json(rollouts.steps())
+    })
+
+    const stepOf = Effect.map(paramOf("step"), Number)
+
+    const splitOf = Effect.map(request, (it) => wordsOf(it).get("split") ?? "train")
+
+    const ofStep = Effect.gen(function*() {
+      const { rollouts } = yield* run
+      return json(yield* rollouts.list(yield* stepOf, yield* splitOf))
+    })
+
+    const rollout = Effect.gen(function*() {
+      const found = yield* run
+      const tokenizer = yield* tokenizerOf(found.summary(0).model)
+      const index = Number(yield* paramOf("index"))
+      return json(yield* found.rollouts.read(yield* stepOf, yield* splitOf, index, tokenizer))
+    })
+
+    const search = Effect.gen(function*() {
+      const { rollouts } = yield* run
+      const text = wordsOf(yield* request).get("q") ?? ""
+      if (text.trim().length < 2) return refuse(400, "Give at least two letters to search for")
+      yield* rollouts.refresh
+      return json(yield* rollouts.search(text.slice(0, 200), 100))
+    })
+
+    const events = Effect.sync(() =>
+      HttpServerResponse.stream(
+        runs.changes.pipe(
+          Stream.map((summary) => eventLine("run", summary)),
+          // A line now and then, so that a connection that is gone is noticed.
+          Stream.merge(Stream.map(Stream.fromSchedule(Schedule.spaced("15 seconds")), () => ": still here\n\n")),
+          Stream.encodeText
+        ),
+        { contentType: "text/event-stream" }
+      )
+    )
+
+    const chat = Effect.gen(function*() {
+      if (Option.isNone(talk)) return refuse(501, "Start the studio with a connection to talk to models")
+      const length = Number((yield* request).headers["content-length"] ?? NaN)
+      if (!(length <= 1024 * 1024)) return refuse(413, "A conversation may have at most 1 MiB")
+      const body = yield* HttpServerRequest.schemaBodyJson(Talk.Question)
+      return json(yield* talk.value.ask(body))
+    }).pipe(
+      Effect.catchTags({
+        ParseError: (error) => Effect.succeed(refuse(400, error.message)),
+        RequestError: (error) => Effect.succeed(refuse(400, error.message)),
+        TalkFailed: (error) => Effect.succeed(refuse(502, error.message))
+      })
+    )
+
+    const file = (text: string, contentType: string) => Effect.succeed(HttpServerResponse.text(text, { contentType }))
+
+    const router = HttpRouter.empty.pipe(
+      HttpRouter.get("/", file(options.page.html, "text/html; charset=utf-8")),
+      HttpRouter.get("/studio.js", file(options.page.script, "text/javascript; charset=utf-8")),
+      HttpRouter.get("/studio.css", file(options.page.style, "text/css; charset=utf-8")),
+      HttpRouter.get("/api/runs", list),
+      HttpRouter.get("/api/events", events),
+      HttpRouter.get("/api/runs/:run", detail),
+      HttpRouter.get("/api/runs/:run/series", series),
+      HttpRouter.get("/api/runs/:run/rollouts", steps),
+      HttpRouter.get("/api/runs/:run/rollouts/:step", ofStep),
+      HttpRouter.get("/api/runs/:run/rollouts/:step/:index", rollout),
+      HttpRouter.get("/api/runs/:run/search", search),
+      HttpRouter.post("/api/chat", chat)
+    )
+
+    const unreadable = (error: PlatformError.PlatformError) => refuse(503, error.message)
+    const app = router.pipe(
+      Effect.catchTags({
+        NotFound: ({ what }) => Effect.succeed(refuse(404, `There is no ${what}`)),
+        RolloutNotFound: (error) => Effect.succeed(refuse(404, error.message)),
+        RouteNotFound: () => Effect.succeed(refuse(404, "There is no such page")),
+        BadArgument: (error) => Effect.succeed(unreadable(error)),
+        SystemError: (error) => Effect.succeed(unreadable(error))
+      }),
+      withFiles
+    )
+    return { app: Effect.interruptible(guard(options.token)(app)), changes: runs.changes, refresh: runs.refresh }
+  }
+)

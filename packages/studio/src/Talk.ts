@@ -1,0 +1,151 @@
+/**
+ * Talking to a model: a base model, or the weights of a checkpoint.
+ *
+ * @since 0.1.0
+ */
+import * as Chat from "@effect-tinker/tokenizer/Chat"
+import * as Message from "@effect-tinker/tokenizer/Message"
+import * as Tokenizers from "@effect-tinker/tokenizer/Tokenizers"
+import * as ModelInput from "effect-tinker/ModelInput"
+import * as SamplingClient from "effect-tinker/SamplingClient"
+import type * as ServiceClient from "effect-tinker/ServiceClient"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as RcMap from "effect/RcMap"
+import * as Schema from "effect/Schema"
+
+/**
+ * What to ask of which model.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Question extends Schema.Class<Question>("@effect-tinker/studio/Talk/Question")({
+  /** The name of a base model, or the `tinker://` path of weights to sample from. */
+  model: Schema.NonEmptyString.pipe(Schema.maxLength(1024)),
+  /** The conversation so far, the question last. */
+  messages: Schema.NonEmptyArray(Schema.Struct({
+    role: Schema.Literal("system", "user", "assistant"),
+    content: Schema.String
+  })),
+  /** Defaults to 256. */
+  maxTokens: Schema.optionalWith(Schema.Int.pipe(Schema.between(1, 8192)), { default: () => 256 }),
+  /** Defaults to 0.7. */
+  temperature: Schema.optionalWith(Schema.Number.pipe(Schema.between(0, 4)), { default: () => 0.7 }),
+  /** The same seed gives the same answer. Defaults to none. */
+  seed: Schema.optional(Schema.Int)
+}) {}
+
+/**
+ * What a model answered.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Answer {
+  readonly text: string
+  readonly reasoning: string
+  readonly toolCalls: ReadonlyArray<{ readonly name: string; readonly arguments: string }>
+  /** Why it ended. */
+  readonly stop: string
+  /** What each of its tokens says, and how likely it was. */
+  readonly tokens: ReadonlyArray<{ readonly text: string; readonly logprob: number | null }>
+  readonly millis: number
+}
+
+/**
+ * There is no answer.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class TalkFailed extends Schema.TaggedError<TalkFailed>("@effect-tinker/studio/Talk/TalkFailed")("TalkFailed", {
+  model: Schema.String,
+  cause: Schema.Defect
+}) {
+  override get message(): string {
+    const reason = this.cause instanceof Error ? this.cause.message : String(this.cause)
+    return `${this.model} gave no answer: ${reason}`
+  }
+}
+
+/**
+ * Answers questions.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Service {
+  readonly ask: (question: Question) => Effect.Effect<Answer, TalkFailed>
+}
+
+/**
+ * Somebody to talk to.
+ *
+ * @since 0.1.0
+ * @category services
+ */
+export class Talk extends Context.Tag("@effect-tinker/studio/Talk")<Talk, Service>() {}
+
+/** A person is waiting. */
+const patience = Duration.minutes(2)
+
+const make = Effect.gen(function*() {
+  const context = yield* Effect.context<ServiceClient.ServiceClient | Tokenizers.Tokenizers>()
+  const tokenizers = yield* Tokenizers.Tokenizers
+  // A sampler stays open between the turns of a conversation.
+  const models = yield* RcMap.make({
+    lookup: (model: string) =>
+      Effect.gen(function*() {
+        const sampler = yield* SamplingClient.make(
+          model.startsWith("tinker://") ? { modelPath: model } : { baseModel: model }
+        )
+        const base = yield* sampler.baseModel
+        return { sampler, chat: yield* Chat.forModel(base), tokenizer: yield* tokenizers.forModel(base) }
+      }).pipe(Effect.provide(context)),
+    idleTimeToLive: "10 minutes"
+  })
+
+  const ask: Service["ask"] = ({ maxTokens, messages, model, seed, temperature }) =>
+    Effect.gen(function*() {
+      const { chat, sampler, tokenizer } = yield* RcMap.get(models, model)
+      const started = yield* Clock.currentTimeMillis
+      const answer = yield* chat.ask(
+        (prompt, params) => sampler.sample({ prompt: ModelInput.fromInts(prompt), ...params }),
+        messages.map(({ content, role }) => ({ role, content })),
+        { maxTokens, temperature, seed }
+      )
+      const decoding = tokenizer.decoder({ skipSpecialTokens: false })
+      return {
+        text: answer.text,
+        reasoning: Message.thinking(answer.message),
+        toolCalls: (answer.message.toolCalls ?? []).map((call) => ({ name: call.name, arguments: call.arguments })),
+        stop: Option.getOrElse(answer.stopReason, () => "stop"),
+        tokens: Array.from(answer.turn.completion, (id, i) => ({
+          text: decoding.push([id]),
+          logprob: answer.logprobs[i] ?? null
+        })),
+        millis: (yield* Clock.currentTimeMillis) - started
+      }
+    }).pipe(
+      Effect.scoped,
+      Effect.timeout(patience),
+      Effect.mapError((cause) => new TalkFailed({ model, cause }))
+    )
+  return { ask }
+})
+
+/**
+ * Talks to the models of a Tinker server, in the chat format of each.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer: Layer.Layer<Talk, never, ServiceClient.ServiceClient | Tokenizers.Tokenizers> = Layer.scoped(
+  Talk,
+  make
+)
