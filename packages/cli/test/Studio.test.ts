@@ -10,7 +10,8 @@ import * as Cli from "../src/Cli.js"
 const runs = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   const root = yield* fs.makeTempDirectoryScoped()
-  const step = (n: number) => `${JSON.stringify({ _tag: "Step", time: n, step: n, metrics: { loss: 1 / n }, timings: {} })}\n`
+  const step = (n: number) =>
+    `${JSON.stringify({ _tag: "Step", time: n, step: n, metrics: { loss: 1 / n }, timings: {} })}\n`
   yield* fs.makeDirectory(`${root}/runs/one`, { recursive: true })
   yield* fs.writeFileString(`${root}/runs/one/journal.jsonl`, step(1) + step(2))
   return { fs, root }

@@ -182,6 +182,8 @@ export interface Rollouts {
   /** Indexes what was appended, and yields whether there was anything. */
   readonly refresh: Effect.Effect<boolean, PlatformError.PlatformError, FileSystem.FileSystem>
   readonly steps: () => ReadonlyArray<StepSummary>
+  /** How many lines could not be read. */
+  readonly unreadable: () => number
   readonly list: (
     step: number,
     split: string
@@ -390,6 +392,7 @@ export const journal = (
   const clear = () => {
     byStep.clear()
     attempt = 0
+    unreadable = 0
   }
   const tail = Tail.make(path, {
     restarted: clear,
@@ -435,6 +438,7 @@ export const journal = (
     steps: () =>
       Array.from(byStep, ([step, heads]) => ({ step, split: "train", count: heads.length, mean: meanOf(heads) }))
         .sort((a, b) => a.step - b.step),
+    unreadable: () => unreadable,
     list: (step) => Effect.sync(() => (byStep.get(step) ?? []).map(publicHead)),
     read: Effect.fnUntraced(function*(step, split, index, tokenizer) {
       const heads = byStep.get(step) ?? []
@@ -545,7 +549,10 @@ export const python = (directory: string): Rollouts => {
   /** Files by step and split. */
   const files = new Map<string, { readonly step: number; readonly split: string; readonly path: string }>()
   const key = (step: number, split: string) => `${step} ${split}`
-  const read = new Map<string, { readonly mark: string; readonly records: ReadonlyArray<Json.JsonObject> }>()
+  const read = new Map<
+    string,
+    { readonly mark: string; readonly records: ReadonlyArray<Json.JsonObject>; readonly unreadable: number }
+  >()
   const listed = new Set<string>()
 
   const records = Effect.fnUntraced(function*(step: number, split: string) {
@@ -557,13 +564,11 @@ export const python = (directory: string): Rollouts => {
     const known = read.get(file.path)
     if (known?.mark === mark) return known.records
     const text = yield* fs.readFileString(file.path)
-    const lines = text.split("\n").flatMap((line) => {
-      const record = line.trim() === "" ? undefined : Json.parse(line)
-      return Json.isObject(record) ? [record] : []
-    })
+    const written = text.split("\n").filter((line) => line.trim() !== "")
+    const lines = written.map(Json.parse).filter(Json.isObject)
     // A handful of steps stays in memory: those somebody looks at.
     if (read.size >= 16) read.delete(read.keys().next().value ?? "")
-    read.set(file.path, { mark, records: lines })
+    read.set(file.path, { mark, records: lines, unreadable: written.length - lines.length })
     return lines
   })
 
@@ -598,6 +603,7 @@ export const python = (directory: string): Rollouts => {
           mean: known === undefined ? null : meanOf(known.map(pythonHead))
         }
       }).sort((a, b) => a.step - b.step || (a.split < b.split ? -1 : 1)),
+    unreadable: () => Array.from(read.values()).reduce((sum, { unreadable }) => sum + unreadable, 0),
     list: (step, split) => Effect.map(records(step, split), (found) => found.map(pythonHead)),
     read: Effect.fnUntraced(function*(step, split, index) {
       const found = yield* records(step, split)

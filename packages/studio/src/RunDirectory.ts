@@ -472,7 +472,7 @@ export const open: (
         resumes: state.resumes,
         message: state.ended?.message ?? null,
         hasRollouts: rollouts.steps().length > 0,
-        unreadable: state.unreadable
+        unreadable: state.unreadable + rollouts.unreadable()
       })
     }
     return Option.some(run)

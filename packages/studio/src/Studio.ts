@@ -238,8 +238,7 @@ const numberIn = (words: URLSearchParams, name: string): number | undefined => {
 const maxPoints = 4_000
 const maxMetrics = 64
 
-const paramOf = (name: string) =>
-  Effect.map(HttpRouter.RouteContext, ({ params }) => params[name] ?? "")
+const paramOf = (name: string) => Effect.map(HttpRouter.RouteContext, ({ params }) => params[name] ?? "")
 
 const eventLine = (name: string, data: unknown) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
 

@@ -128,7 +128,7 @@ describe("Rollouts", () => {
       yield* fs.makeDirectory(`${path}/iteration_000007`)
       yield* fs.writeFileString(
         `${path}/iteration_000007/train_rollout_summaries.jsonl`,
-        `${[record(0, 0), record(1, 1)].map((line) => JSON.stringify(line)).join("\n")}\n`
+        `${[record(0, 0), record(1, 1)].map((line) => JSON.stringify(line)).join("\n")}\n{"half`
       )
       yield* fs.writeFileString(`${path}/iteration_000007/train_logtree.json`, JSON.stringify(tree))
       const rollouts = Rollouts.python(path)
@@ -136,6 +136,7 @@ describe("Rollouts", () => {
       assert.deepStrictEqual(rollouts.steps(), [{ step: 7, split: "train", count: null, mean: null }])
       assert.deepStrictEqual((yield* rollouts.list(7, "train")).map(({ reward }) => reward), [0, 1])
       assert.strictEqual(rollouts.steps()[0]?.mean, 0.5)
+      assert.strictEqual(rollouts.unreadable(), 1)
       const one = yield* rollouts.read(7, "train", 1, Option.none())
       assert.deepStrictEqual(one.turns.map(({ before, message }) => [before[0]?.text, message?.text]), [["q", "a1"]])
       assert.deepStrictEqual([one.turns[0]?.logs, one.turns[0]?.sampledTokens, one.advantage], [

@@ -6,7 +6,8 @@ import { Effect } from "effect"
 import * as Runs from "./utils/runs.js"
 
 /** Written by TensorBoard's own `RecordWriter` and protobuf classes, with the events of the table below. */
-const golden = "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c31000000000000009d8383e909000000000000f83f10032a240a0b0a046c6f7373150000803e0a150a0e656e762f616c6c2f726577617264150000c07f67c1cdf81c00000000000000c8c1951d09000000000000044010e0a7122a0d0a0b0a046c6f737315000000c09d226dc5"
+const golden =
+  "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c31000000000000009d8383e909000000000000f83f10032a240a0b0a046c6f7373150000803e0a150a0e656e762f616c6c2f726577617264150000c07f67c1cdf81c00000000000000c8c1951d09000000000000044010e0a7122a0d0a0b0a046c6f737315000000c09d226dc5"
 
 describe("TensorBoard", () => {
   it("writes byte for byte what TensorBoard writes", () => {
@@ -25,7 +26,10 @@ describe("TensorBoard", () => {
       yield* Runs.supervised(`${from}/ours`, { steps: 5, learningRate: 1e-4, floor: 1, seed: 1 })
       for (const _ of [1, 2]) {
         const exported = yield* TensorBoard.write({ from, to })
-        assert.deepStrictEqual(exported.map(({ run, steps }) => [run, steps]).sort(), [["nested/python", 60], ["ours", 5]])
+        assert.deepStrictEqual(exported.map(({ run, steps }) => [run, steps]).sort(), [["nested/python", 60], [
+          "ours",
+          5
+        ]])
       }
       const files = (yield* fs.readDirectory(to, { recursive: true })).filter((name) => name.includes("tfevents"))
       assert.strictEqual(files.length, 2)

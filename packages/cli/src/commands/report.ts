@@ -25,7 +25,11 @@ const report = Effect.fnUntraced(function*(options: {
     log: options.log,
     output,
     title: Option.getOrElse(options.title, () => path.basename(options.log))
-  }).pipe(Effect.mapError(explain(options.log, "Check the path: it is a run directory, or the log that a run writes with MetricsLog.")))
+  }).pipe(
+    Effect.mapError(
+      explain(options.log, "Check the path: it is a run directory, or the log that a run writes with MetricsLog.")
+    )
+  )
   if (torn !== undefined) yield* printer.note(torn.message)
   yield* printer.printRecord({
     json: { report: output, steps },
