@@ -1,6 +1,7 @@
 """The official client on a SkyRL server: trains, saves, samples, scores and resumes, and prints what came out as JSON.
 
-Arguments: the address, the base model, the steps. Data, seeds and rates are those of src/skyrl/ours.ts.
+Arguments: the address, the base model, the steps; with a key and a number of steps to warm up after them, only the time
+that the steps take. Data, seeds and rates are those of src/skyrl/ours.ts.
 """
 
 import json
@@ -45,15 +46,27 @@ def pipelined(training, steps):
     return losses
 
 
+def timed(training, steps):
+    wall, cpu = time.perf_counter(), time.process_time()
+    losses = pipelined(training, steps)
+    return losses, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def throughput(key, warm):
+    service = tinker.ServiceClient(base_url=ADDRESS, api_key=key)
+    training = service.create_lora_training_client(base_model=MODEL, rank=8, seed=11)
+    pipelined(training, warm)
+    _, wall, cpu = timed(training, STEPS)
+    print(json.dumps({"wall": wall, "cpu": cpu}))
+
+
 def main():
     service = tinker.ServiceClient(base_url=ADDRESS, api_key="tml-parity")
     # Not measured: the server compiles what it runs for the first time.
     pipelined(service.create_lora_training_client(base_model=MODEL, rank=8, seed=3), 5)
     training = service.create_lora_training_client(base_model=MODEL, rank=8, seed=11)
 
-    wall, cpu = time.perf_counter(), time.process_time()
-    losses = pipelined(training, STEPS)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    losses, wall, cpu = timed(training, STEPS)
 
     state = training.save_state("python").result().path
     sampler = training.save_weights_for_sampler("python").result().path
@@ -83,4 +96,7 @@ def main():
     )
 
 
-main()
+if len(sys.argv) > 4:
+    throughput(sys.argv[4], int(sys.argv[5]))
+else:
+    main()

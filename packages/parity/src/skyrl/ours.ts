@@ -72,6 +72,15 @@ const pipelined = (training: TrainingClient.Service, steps: number) =>
     return yield* Effect.forEach(accepted, (step) => Effect.map(step, ({ loss }) => loss.sum))
   })
 
+/** What the same steps take once both sides are warm. */
+export const throughput = (model: string, warm: number, steps: number) =>
+  Effect.gen(function*() {
+    const training = yield* TrainingClient.makeLora({ baseModel: model, rank: 8, seed: 11 })
+    yield* pipelined(training, warm)
+    const { cpu, wall } = yield* timed(pipelined(training, steps))
+    return { cpu, wall }
+  })
+
 /**
  * As many steps as the Python client took, all accepted before the first result is awaited. Both sides take a few on
  * another model first: a server compiles what it runs for the first time, and so do we.

@@ -1,12 +1,14 @@
 /**
  * `--skyrl`: a real SkyRL server, the client it pins, and ours, side by side. The same twenty steps give the same losses;
  * then checkpoints, samples, scores, lists, the archive, a call that is left, a restart in the middle, and going on from
- * the checkpoint. The release from the package index, or with `SKYRL_SOURCE` a checkout.
+ * the checkpoint. The release from the package index, or with `SKYRL_SOURCE` a checkout. Last, what a step costs both
+ * clients, on that server and on one that is fast.
  */
-import { FetchHttpClient, FileSystem, Path } from "@effect/platform"
-import { Console, Effect, Layer, Schema } from "effect"
+import { Command, FetchHttpClient, FileSystem, Path } from "@effect/platform"
+import { Console, Effect, Layer, Option, Schema, Stream } from "effect"
 import { Tinker } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
+import { fileURLToPath } from "node:url"
 import * as Ours from "../skyrl/ours.js"
 import * as Server from "../skyrl/server.js"
 import type { Suite } from "../Suite.js"
@@ -54,7 +56,53 @@ const compared = (ours: Ours.Trained, theirs: typeof Trained.Type): ReadonlyArra
   return differences
 }
 
+const Times = Schema.Struct({ wall: Schema.Number, cpu: Schema.Number })
+
 const ratio = (ours: number, theirs: number): string => (ours / theirs).toFixed(2)
+
+const share = ({ cpu, wall }: typeof Times.Type): string => `${(100 * cpu / wall).toFixed(0)} %`
+
+const report = (server: string, ours: typeof Times.Type, theirs: typeof Times.Type) =>
+  Console.log(
+    `${server}: ours / Python: wall ${ratio(ours.wall, theirs.wall)}, client CPU ${ratio(ours.cpu, theirs.cpu)}; ` +
+      `the client's share of the wall time: ours ${share(ours)}, Python ${share(theirs)}`
+  )
+
+/** The embedded backend in a process of its own, until the scope closes. */
+const embedded = Effect.gen(function*() {
+  const child = yield* Command.start(
+    Command.make(
+      process.execPath,
+      ...process.execArgv,
+      fileURLToPath(new URL("../skyrl/embedded.ts", import.meta.url))
+    ).pipe(Command.stderr("inherit"))
+  )
+  const said = yield* child.stdout.pipe(
+    Stream.decodeText(),
+    Stream.splitLines,
+    Stream.filter((line) => line.startsWith("http")),
+    Stream.runHead,
+    Effect.timeoutOption("60 seconds"),
+    Effect.map(Option.flatten)
+  )
+  const [baseUrl = "", apiKey = ""] = Option.getOrElse(said, () => "").split(" ")
+  if (baseUrl === "") return yield* differs("the embedded backend did not start")
+  return { baseUrl, apiKey }
+})
+
+/** The same loop on a server that answers at once, where what the client does shows. */
+const fast = Effect.fnUntraced(function*(python: Server.Environment["python"]) {
+  const { apiKey, baseUrl } = yield* embedded
+  const [model, warm, measured] = ["local/tiny", 100, 300]
+  const theirs = yield* python.run("skyrl_server.client", baseUrl, model, String(measured), apiKey, String(warm)).pipe(
+    Effect.flatMap((said) => Schema.decode(Schema.parseJson(Times))(said.trim().split("\n").at(-1) ?? ""))
+  )
+  const ours = yield* Ours.throughput(model, warm, measured).pipe(
+    Effect.scoped,
+    Effect.provide(Tinker.layer({ baseUrl, apiKey }).pipe(Layer.provide(NodeTinker.layer())))
+  )
+  yield* report("the embedded backend", ours, theirs)
+})
 
 const run = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
@@ -89,11 +137,7 @@ const run = Effect.gen(function*() {
     yield* Console.log(
       `ours:          ${steps} steps, ${trained.losses[0]?.toFixed(4)} -> ${trained.losses.at(-1)?.toFixed(4)}`
     )
-    yield* Console.log(
-      `ours / Python: wall ${ratio(trained.wall, theirs.wall)}, client CPU ${ratio(trained.cpu, theirs.cpu)}; ` +
-        `the client's share of the wall time: ours ${(100 * trained.cpu / trained.wall).toFixed(0)} %, ` +
-        `Python ${(100 * theirs.cpu / theirs.wall).toFixed(0)} %`
-    )
+    yield* report(environment.version, trained, theirs)
     const behaviour = yield* Ours.behaves(training)
     const records = yield* Ours.records(trained, path.join(directory, "downloaded"))
     yield* Console.log(`records: ${records.summary}`)
@@ -109,6 +153,9 @@ const run = Effect.gen(function*() {
     )
   )
   if (differences.length > 0) return yield* new Differs({ suite: name, differences })
+  yield* Effect.scoped(fast(environment.python)).pipe(
+    Effect.catchAll((error) => error._tag === "Differs" ? Effect.fail(error) : differs(`throughput: ${error}`))
+  )
   yield* Console.log("the same losses, samples, scores and resumption; restarted in the middle; ended")
 }).pipe(Effect.scoped, Effect.provide(FetchHttpClient.layer))
 
