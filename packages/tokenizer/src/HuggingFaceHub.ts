@@ -18,7 +18,7 @@ import * as hubHttp from "./internal/hubHttp.js"
 import type { TokenizerError } from "./TokenizerError.js"
 import { TokenizerNotFound, TokenizerOffline } from "./TokenizerError.js"
 import type { TokenizerFile } from "./TokenizerFiles.js"
-import { TokenizerFiles } from "./TokenizerFiles.js"
+import { makeDirectory, TokenizerFiles } from "./TokenizerFiles.js"
 import type { TokenizerRef } from "./TokenizerId.js"
 
 /**
@@ -41,7 +41,8 @@ export interface Options {
 }
 
 /**
- * A source of tokenizer files on the hub.
+ * A source of tokenizer files on the hub. A name that is an absolute path is a directory of this machine, as self-hosted
+ * servers name the models they were started with.
  *
  * @since 0.1.0
  * @category constructors
@@ -53,6 +54,8 @@ export const make: (
   never,
   FileSystem.FileSystem | HttpClient.HttpClient | Path.Path
 > = Effect.fnUntraced(function*(options) {
+  const path = yield* Path.Path
+  const directories = yield* makeDirectory(options.cacheDirectory)
   const cache = yield* hubCache.make(options.cacheDirectory)
   const ask = hubHttp.make({
     client: yield* HttpClient.HttpClient,
@@ -120,6 +123,7 @@ export const make: (
 
   return TokenizerFiles.of({
     get: Effect.fnUntraced(function*(ref: TokenizerRef, file, get) {
+      if (path.isAbsolute(ref.repo)) return yield* directories.get(ref, file, get)
       const where = { repo: ref.repo, revision: ref.revision ?? "main", file }
       // a name becomes part of a URL and of a path
       if (!valid.test(ref.repo) || ref.repo.includes("..") || where.revision.split("/").includes("..")) {

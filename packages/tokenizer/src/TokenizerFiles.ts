@@ -97,32 +97,37 @@ const readOptional = (fs: FileSystem.FileSystem, path: string) =>
  * Files in directories: `repo` is looked for below `directory`, or taken as a path of its own when it is absolute.
  *
  * @since 0.1.0
+ * @category constructors
+ */
+export const makeDirectory: (
+  directory: string
+) => Effect.Effect<TokenizerFiles["Type"], never, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(
+  function*(directory) {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    return TokenizerFiles.of({
+      get: Effect.fnUntraced(function*(ref: TokenizerRef, file: string) {
+        const root = path.isAbsolute(ref.repo) ? ref.repo : path.join(directory, ref.repo)
+        const content = yield* readOptional(fs, path.join(root, file))
+        if (Option.isNone(content)) {
+          const exists = yield* Effect.orElseSucceed(fs.exists(root), () => false)
+          if (!exists) {
+            return yield* new TokenizerNotFound({ repo: ref.repo, file, description: `there is no directory ${root}` })
+          }
+        }
+        return { content, commit: Option.none() }
+      })
+    })
+  }
+)
+
+/**
+ * The files of {@link makeDirectory}.
+ *
+ * @since 0.1.0
  * @category layers
  */
 export const layerDirectory = (
   directory: string
 ): Layer.Layer<TokenizerFiles, never, FileSystem.FileSystem | Path.Path> =>
-  Layer.effect(
-    TokenizerFiles,
-    Effect.gen(function*() {
-      const fs = yield* FileSystem.FileSystem
-      const path = yield* Path.Path
-      return {
-        get: Effect.fnUntraced(function*(ref: TokenizerRef, file: string) {
-          const root = path.isAbsolute(ref.repo) ? ref.repo : path.join(directory, ref.repo)
-          const content = yield* readOptional(fs, path.join(root, file))
-          if (Option.isNone(content)) {
-            const exists = yield* Effect.orElseSucceed(fs.exists(root), () => false)
-            if (!exists) {
-              return yield* new TokenizerNotFound({
-                repo: ref.repo,
-                file,
-                description: `there is no directory ${root}`
-              })
-            }
-          }
-          return { content, commit: Option.none() }
-        })
-      }
-    })
-  )
+  Layer.effect(TokenizerFiles, makeDirectory(directory))

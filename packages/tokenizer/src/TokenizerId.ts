@@ -82,6 +82,8 @@ export const resolve = (
 
 const fromName = (model: string): string => {
   if (model.startsWith("meta-llama/Llama-3")) return llama3Mirror
+  // a path on this machine
+  if (model.startsWith("/")) return model
   const segments = model.split("/")
   // organisation/model/variant: variants share the tokenizer of their model
   return segments.length === 3 ? segments.slice(0, 2).join("/") : model

@@ -234,6 +234,23 @@ describe("HuggingFaceHub", () => {
       }
     }).pipe(Effect.provide([NodeContext.layer, NodeHttpClient.layerUndici])))
 
+  it.scopedLive("takes an absolute path as a directory of this machine, without asking the hub", () =>
+    Effect.gen(function*() {
+      const { home, options } = yield* setUp
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* fs.makeTempDirectoryScoped()
+      yield* fs.writeFileString(`${directory}/tokenizer.json`, json)
+      const tokenizers = yield* Layer.build(tokenizersAt(options))
+      const tokenizer = yield* Effect.provide(
+        Effect.flatMap(Tokenizers.Tokenizers, (tokenizers) => tokenizers.forModel(directory)),
+        tokenizers
+      )
+      assert.strictEqual(tokenizer.vocabSize, tiny.idOf("<pad>") + 1)
+      const missing = yield* Effect.flip(load(options, `${directory}/nothing`))
+      assert.strictEqual(missing._tag, "TokenizerNotFound")
+      assert.strictEqual(home.seen.length, 0)
+    }).pipe(Effect.provide([NodeContext.layer, NodeHttpClient.layerUndici])))
+
   it.scopedLive("works offline from a cache, and says so when it is not there", () =>
     Effect.gen(function*() {
       const { home, options } = yield* setUp
