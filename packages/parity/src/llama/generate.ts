@@ -43,9 +43,10 @@ for (const { lora, model: modelPath, prompts, tokens } of work) {
   const context = await model.createContext({
     contextSize: Math.max(128, longest + 8),
     threads: 1,
-    // Its cache is in half precision by default, which transformers' is not.
+    // Its cache is in half precision by default, and so is what flash attention computes with; transformers' is not.
     experimentalKvCacheKeyType: "F32",
     experimentalKvCacheValueType: "F32",
+    flashAttention: false,
     ...(lora === undefined ? {} : { lora })
   })
   const sequence = context.getSequence()
