@@ -116,7 +116,14 @@ const scoreGguf = (llama: Llama, options: {
       const engine = await llama.getLlama({ gpu: false, build: "never", logLevel: "error", progressLogs: false })
       const model = await engine.loadModel({ modelPath: options.model })
       const longest = Math.max(...options.prompts.map(({ length }) => length))
-      const context = await model.createContext({ contextSize: Math.max(64, longest + 8), threads: 1 })
+      const context = await model.createContext({
+        contextSize: Math.max(64, longest + 8),
+        threads: 1,
+        // Half precision, its default, would be a difference of llama.cpp's making.
+        experimentalKvCacheKeyType: "F32",
+        experimentalKvCacheValueType: "F32",
+        flashAttention: false
+      })
       const sequence = context.getSequence()
       const scores: Array<Array<number>> = []
       for (const prompt of options.prompts) {
