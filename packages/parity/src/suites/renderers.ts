@@ -210,7 +210,7 @@ const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Render
     turnReasoned: Message.thinking(declared[at] ?? Message.user("")) !== "",
     turnCalls: (declared[at]?.toolCalls?.length ?? 0) > 0,
     afterTools: messages.at(-1)?.role === "tool",
-    callerSpoke: Message.text(messages.findLast(({ role }) => role !== "tool") ?? Message.user("")) !== ""
+    callerSpoke: Message.text(messages.filter(({ role }) => role !== "tool").at(-1) ?? Message.user("")) !== ""
   }
   const completions = [answer, answer.slice(0, cut), [...answer, ...answer.slice(-1)]]
   return {
