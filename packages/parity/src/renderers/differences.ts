@@ -62,8 +62,6 @@ const written = ["prompt", "example"] as const
 
 const always = () => true
 
-const unchanged = (text: string): string => text
-
 const without = (pattern: RegExp) => (text: string): string => text.replace(pattern, "")
 
 /** Blocks of reasoning that say nothing. */
@@ -80,24 +78,6 @@ const said = (edit: (said: Said) => Said) => (text: string): string => {
 }
 
 export const explained: ReadonlyArray<Explained> = [
-  {
-    kind: "text",
-    oracle: "renderers",
-    checks: ["prompt"],
-    renderers: /^qwen3_6_preserve_thinking$/,
-    when: (facts) => facts.silentAnswer,
-    edit: unchanged,
-    why: "the same text in other tokens: ours keeps a silent answer as it is sampled after the opened block"
-  },
-  {
-    kind: "text",
-    oracle: "renderers",
-    checks: ["prompt"],
-    renderers: /^qwen3_/,
-    when: (facts) => facts.calledTools,
-    edit: unchanged,
-    why: "the same text in other tokens: `renderers` encodes the line break before a call apart from the text before it"
-  },
   {
     kind: "text",
     oracle: "cookbook",
@@ -266,8 +246,8 @@ export const explained: ReadonlyArray<Explained> = [
     checks: ["parsed"],
     renderers: /^gpt_oss/,
     when: always,
-    edit: said(({ text, ...rest }) => ({ text: text.replace(/<\|[a-z]+\|>/g, ""), ...rest })),
-    why: "the cookbook leaves control tokens in the text of an answer that names no channel"
+    edit: said(({ text, ...rest }) => ({ text: text.replace(/^[a-z]*<\|message\|>/, ""), ...rest })),
+    why: "the cookbook leaves the header in the text of an answer that does not open with a channel"
   },
   {
     kind: "text",
