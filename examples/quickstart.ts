@@ -41,11 +41,7 @@ const tasks = Effect.all({
 /** The likeliest answer to a question. */
 const answer = Effect.fnUntraced(function*(sampler: SamplingClient.Service, question: string) {
   const chat = yield* Chat.forModel((yield* settings).baseModel)
-  return yield* chat.ask(
-    (prompt, params) => sampler.sample({ prompt: ModelInput.fromInts(prompt), ...params }),
-    question,
-    { temperature: 0, maxTokens: 48 }
-  )
+  return yield* chat.ask(sampler, question, { temperature: 0, maxTokens: 48 })
 })
 
 /** The likeliest answers to what is held out. */

@@ -412,7 +412,8 @@ describe("the process", { timeout: 60_000 }, () => {
       response.once("close", () => clearInterval(timer))
     })
     const screen = await terminal(["chat", "--model", "m"], {
-      env: { TINKER_BASE_URL: talker.url },
+      // no tokenizer of its own, so the server writes the prompts
+      env: { TINKER_BASE_URL: talker.url, HF_HUB_OFFLINE: "1" },
       keys: [
         [/you>\s*$/m, ["hello", "Enter"]],
         [/and and/, ["C-c"]],

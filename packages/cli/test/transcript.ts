@@ -5,37 +5,33 @@
  *     npx tsx --conditions=@effect-tinker/source packages/cli/test/transcript.ts
  */
 import * as LocalTokenizer from "@effect-tinker/local/LocalTokenizer"
+import { Chat } from "@effect-tinker/tokenizer"
+import * as NodeTokenizers from "@effect-tinker/tokenizer/NodeTokenizers"
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer } from "effect"
-import { Datum, ModelInput, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
+import { Datum, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import { spawnSync } from "node:child_process"
 import { mkdirSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { make } from "./fixtures/process.js"
 
-const question = LocalTokenizer.encode("<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n")
-const answer = LocalTokenizer.encode("Good morning!<|im_end|>")
-
 /** Teaches the greeting, and saves it to sample from. */
 const teach = (baseUrl: string) =>
   Effect.gen(function*() {
     const training = yield* TrainingClient.makeLora({ baseModel: "local/tiny", rank: 8, seed: 1 })
-    const tokens = [...question, ...answer]
-    const weights = tokens.slice(1).map((_, i) => i + 1 < question.length ? 0 : 1)
-    const datum = yield* Datum.make({
-      modelInput: ModelInput.fromInts(tokens.slice(0, -1)),
-      lossFnInputs: { target_tokens: tokens.slice(1), weights }
-    })
-    for (let i = 0; i < 80; i++) yield* training.trainStep([datum], "cross_entropy", { learningRate: 1e-3 })
+    const chat = yield* Chat.forModel(training)
+    const batch = yield* Datum.fromExamples(yield* chat.supervised([{ user: "hello", assistant: "Good morning!" }]))
+    for (let i = 0; i < 80; i++) yield* training.trainStep(batch, "cross_entropy", { learningRate: 1e-3 })
     yield* TinkerFuture.await(training.saveState("0080"))
     const { path } = yield* TinkerFuture.await(training.saveWeightsForSampler("greeting"))
     return path
   }).pipe(
     Effect.scoped,
     Effect.provide(
-      ServiceClient.layer({ baseUrl, apiKey: "tml-local", allowInsecure: true }).pipe(
-        Layer.provide(NodeTinker.layer())
+      Layer.merge(
+        Layer.provide(ServiceClient.layer({ baseUrl, apiKey: "tml-local", allowInsecure: true }), NodeTinker.layer()),
+        NodeTokenizers.layer({ registry: LocalTokenizer.registry })
       )
     )
   )

@@ -187,6 +187,17 @@ export const fromTokens = (
   })
 }
 
+/**
+ * {@link fromTokens} of many, such as what a renderer makes of conversations.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromExamples = (
+  examples: Iterable<{ readonly tokens: ModelInput.Tokens; readonly weights?: ArrayLike<number> | undefined }>
+): Either.Either<ReadonlyArray<With<"target_tokens" | "weights">>, InvalidInput> =>
+  Either.all(Array.from(examples, ({ tokens, weights }) => fromTokens(tokens, { weights })))
+
 const checkSpans = (
   field: string,
   spans: ReadonlyArray<ProvenanceSpan>,

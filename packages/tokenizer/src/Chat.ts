@@ -216,6 +216,76 @@ interface Prompt {
   readonly fork: Option.Option<CannotContinue>
 }
 
+/** One sequence from either kind of sampler. A client takes ids, so a prompt with images needs a function. */
+const drawOne = <E, R>(sample: Sample<E, R> | Sampler<E, R>): (
+  prompt: Int32Array,
+  params: Params & Stop,
+  chunks: ReadonlyArray<Renderer.Chunk>
+) => Effect.Effect<Sequence, E | RenderFailed, R> =>
+  Effect.fnUntraced(function*(prompt, params, chunks) {
+    if (typeof sample !== "function" && chunks.some(({ type }) => type === "image")) {
+      return yield* new RenderFailed({
+        renderer: "chat",
+        description: "the prompt has images, which are more than ids: sample with a function that takes chunks"
+      })
+    }
+    const { sequences: [sequence] } = yield* typeof sample === "function"
+      ? sample(prompt, params, chunks)
+      : sample.sample({ ...params, prompt })
+    return sequence ?? (yield* new RenderFailed({ renderer: "chat", description: "the sampler returned no sequence" }))
+  })
+
+/** Exact ids of two runs in one. */
+const joined = (left: Int32Array, right: Int32Array): Int32Array => {
+  const all = new Int32Array(left.length + right.length)
+  all.set(left)
+  all.set(right, left.length)
+  return all
+}
+
+/**
+ * Streams from a sampler that only returns whole sequences, such as the SDK's `SamplingClient`: the answer is sampled in
+ * pieces, each after the exact ids of those before it and twice as long. Its beginning is there after `first` tokens
+ * (default: 32), and the prompt is sent once per piece, six times for 2,000 tokens. A seed counts up with the pieces.
+ *
+ * A format that stops at a string is sampled in one piece, because the string may straddle two.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const inPieces =
+  <E, R>(sample: Sample<E, R> | Sampler<E, R>, options?: { readonly first?: number | undefined }): SampleStream<
+    E | RenderFailed,
+    R
+  > =>
+  (prompt, params, chunks) => {
+    const draw = drawOne(sample)
+    const { maxTokens = Infinity, seed, stop } = params
+    const whole = stop.some((one) => typeof one === "string")
+    const start: { readonly drawn: Int32Array; readonly piece: number } = { drawn: new Int32Array(), piece: 0 }
+    return Stream.paginateEffect(start, ({ drawn, piece }) => {
+      const rest = maxTokens - drawn.length
+      const wanted = whole ? rest : Math.min(rest, Math.max(1, options?.first ?? 32) * 2 ** piece)
+      return Effect.map(
+        draw(
+          joined(prompt, drawn),
+          {
+            ...params,
+            maxTokens: Number.isFinite(wanted) ? wanted : undefined,
+            ...(seed === undefined ? {} : { seed: seed + piece })
+          },
+          drawn.length === 0 ? chunks : [...chunks, { type: "encoded_text", tokens: drawn }]
+        ),
+        (sequence) => {
+          // fewer than were asked for: the model stopped, or its context is full
+          const isLast = sequence.tokens.length < wanted || sequence.stopReason !== "length" || wanted === rest
+          const next = { drawn: joined(drawn, Int32Array.from(sequence.tokens)), piece: piece + 1 }
+          return [sequence, isLast ? Option.none() : Option.some(next)] as const
+        }
+      )
+    })
+  }
+
 const drawing = (params: (Params & Renderer.ContinueOptions) | undefined, renderer: Renderer.Renderer) => {
   const { closeTruncated: _, history: __, ...rest } = params ?? {}
   return { ...rest, stop: renderer.stop }
@@ -280,18 +350,7 @@ export const make: (
   ) =>
     Effect.fnUntraced(function*(prompt: Prompt) {
       const chunks = yield* Renderer.chunks(prompt.messages, prompt.ids)
-      if (typeof sample !== "function" && chunks.some(({ type }) => type === "image")) {
-        return yield* new RenderFailed({
-          renderer: renderer.name,
-          description: "a prompt with images is more than ids: give a function that samples from chunks"
-        })
-      }
-      const { sequences: [sequence] } = yield* typeof sample === "function"
-        ? sample(prompt.ids, drawing(params, renderer), chunks)
-        : sample.sample({ ...drawing(params, renderer), prompt: prompt.ids })
-      if (sequence === undefined) {
-        return yield* new RenderFailed({ renderer: renderer.name, description: "the sampler drew no sequence" })
-      }
+      const sequence = yield* drawOne(sample)(prompt.ids, drawing(params, renderer), chunks)
       const completion = Int32Array.from(sequence.tokens)
       return answered(
         prompt,
@@ -366,19 +425,57 @@ export interface ModelOptions extends Options, Renderers.ImageOptions {
 }
 
 /**
- * A chat in the format recommended for a model, with its tokenizer. The model is a name, or a client that knows it, such as
- * the SDK's `SamplingClient`.
+ * A client that knows the name of its model, such as the SDK's `SamplingClient`, or what the server says of it, such as the
+ * SDK's `TrainingClient`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Client<E = never, R = never> =
+  | { readonly baseModel: Effect.Effect<string, E, R> }
+  | {
+    readonly getInfo: Effect.Effect<
+      { readonly modelData: { readonly modelName?: string | undefined; readonly tokenizerId?: string | undefined } },
+      E,
+      R
+    >
+  }
+
+/** The name of a model, and the tokenizer that its server names. */
+const identify = <E, R>(model: string | Client<E, R>) => {
+  if (typeof model === "string") return Effect.succeed({ name: model, tokenizerId: undefined })
+  if ("baseModel" in model) return Effect.map(model.baseModel, (name) => ({ name, tokenizerId: undefined }))
+  return Effect.flatMap(model.getInfo, ({ modelData: { modelName, tokenizerId } }) =>
+    modelName === undefined
+      ? new RenderFailed({ renderer: "chat", description: "the server does not say which model it is: give its name" })
+      : Effect.succeed({ name: modelName, tokenizerId }))
+}
+
+/**
+ * A chat in the format recommended for a model, with its tokenizer. The model is a name, or a client of it.
+ *
+ * @example
+ * ```ts
+ * import { Chat } from "@effect-tinker/tokenizer"
+ * import { Effect } from "effect"
+ *
+ * const examples = Effect.gen(function*() {
+ *   const chat = yield* Chat.forModel("Qwen/Qwen3-8B", { system: "Be brief." })
+ *   return yield* chat.supervised([{ user: "Who are you?", assistant: "A pirate." }])
+ * })
+ * ```
  *
  * @since 0.1.0
  * @category constructors
  */
 export const forModel: <E = never, R = never>(
-  model: string | { readonly baseModel: Effect.Effect<string, E, R> },
+  model: string | Client<E, R>,
   options?: ModelOptions
 ) => Effect.Effect<Chat, E | TokenizerError | RenderFailed | ChatTemplateFailed, R | Tokenizers> = Effect.fnUntraced(
   function*(model, options) {
-    const name = typeof model === "string" ? model : yield* model.baseModel
-    const tokenizer = yield* (yield* Tokenizers).forModel(name, { tokenizerId: options?.tokenizerId })
+    const { name, tokenizerId } = yield* identify(model)
+    const { forModel } = yield* Tokenizers
+    const tokenizer = yield* forModel(name, { tokenizerId: options?.tokenizerId ?? tokenizerId })
     const renderer = options?.renderer === undefined
       ? yield* Renderers.forModel(name, tokenizer, options)
       : yield* Renderers.byName(options.renderer, tokenizer, options)

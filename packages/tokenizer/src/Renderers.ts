@@ -9,74 +9,47 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as ChatTemplate from "./ChatTemplate.js"
 import * as python from "./internal/python.js"
-import { deepseekV3 as deepseekV3Format } from "./internal/renderer/deepseekV3.js"
-import { deepseekV4 as deepseekV4Format, deepseekV4Efforts } from "./internal/renderer/deepseekV4.js"
 import { gemma4 as gemma4Format } from "./internal/renderer/gemma4.js"
-import { glm5 as glm5Format } from "./internal/renderer/glm5.js"
 import { gptOss as gptOssFormat } from "./internal/renderer/gptOss.js"
-import { inklingImageTokens, kimiImageTokens, qwenImageTokens, unknownImageTokens } from "./internal/renderer/images.js"
-import { kimiK2 as kimiK2Format } from "./internal/renderer/kimiK2.js"
+import { inklingImageTokens, unknownImageTokens } from "./internal/renderer/images.js"
 import { localChat as localChatFormat } from "./internal/renderer/localChat.js"
 import { fromFormat } from "./internal/renderer/make.js"
 import { minimaxM2 as minimaxM2Format } from "./internal/renderer/minimaxM2.js"
-import { nemotron3 as nemotron3Format } from "./internal/renderer/nemotron3.js"
-import { qwen3 as qwen3Format } from "./internal/renderer/qwen3.js"
-import { qwen35 as qwen35Format } from "./internal/renderer/qwen35.js"
 import { rules } from "./internal/renderer/rules.js"
 import { llama3 as llama3Format, roleColon as roleColonFormat } from "./internal/renderer/simple.js"
 import { fromTemplate as templateRenderer } from "./internal/renderer/template.js"
 import { tmlV0 as tmlV0Format } from "./internal/renderer/tmlV0.js"
 import type * as Message from "./Message.js"
 import type * as Renderer from "./Renderer.js"
+import { deepseekV3, deepseekV3Thinking, deepseekV4, deepseekV41 } from "./Renderers/DeepSeek.js"
+import { glm5, glm51, glm53 } from "./Renderers/Glm.js"
+import { kimiK2, kimiK25, kimiK26 } from "./Renderers/Kimi.js"
+import { nemotron3, nemotron3Ultra } from "./Renderers/Nemotron.js"
+import type { ImageOptions, ReasoningOptions, ThinkingOptions } from "./Renderers/Options.js"
+import { reasoning } from "./Renderers/Options.js"
+import {
+  qwen3,
+  qwen35,
+  qwen35DisableThinking,
+  qwen36,
+  qwen38,
+  qwen38DisableThinking,
+  qwen3DisableThinking,
+  qwen3Instruct,
+  qwen3Vl
+} from "./Renderers/Qwen.js"
 import type { Tokenizer } from "./Tokenizer.js"
 import type { ChatTemplateFailed } from "./TokenizerError.js"
 import { RenderFailed } from "./TokenizerError.js"
 import { baseName } from "./TokenizerId.js"
 
-/**
- * Settings of formats with reasoning.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ThinkingOptions {
-  /**
-   * Whether reasoning stays in earlier answers. The models' own templates drop it; keeping it makes every prompt begin with
-   * the one before it. Defaults to `false`.
-   */
-  readonly keepThinking?: boolean | undefined
-}
+export type { ImageOptions, ReasoningOptions, ThinkingOptions } from "./Renderers/Options.js"
 
-/**
- * Settings of formats that can be told not to reason.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ReasoningOptions extends ThinkingOptions {
-  /** Whether the prompt lets the model reason. Defaults to `true`. */
-  readonly thinking?: boolean | undefined
-}
-
-/**
- * Settings of formats with images.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ImageOptions {
-  /**
-   * How many tokens an image takes. Defaults to what the model's image processor computes; for models whose processor is a
-   * program in their repository (Nemotron 3.5 Super, Gemma 4) it must be given.
-   */
-  readonly imageTokens?: ((size: { readonly width: number; readonly height: number }) => number) | undefined
-}
-
-const reasoning = (options: ReasoningOptions | undefined) => {
-  const thinking = options?.thinking ?? true
-  const keepThinking = options?.keepThinking ?? false
-  return { thinking, keepThinking, suffix: !thinking ? "_disable_thinking" : keepThinking ? "_preserve_thinking" : "" }
-}
+export * from "./Renderers/DeepSeek.js"
+export * from "./Renderers/Glm.js"
+export * from "./Renderers/Kimi.js"
+export * from "./Renderers/Nemotron.js"
+export * from "./Renderers/Qwen.js"
 
 /**
  * `User: …` and `Assistant: …`, for base models. Stops at the string `"\n\nUser:"`.
@@ -96,199 +69,6 @@ export const roleColon = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer
  */
 export const llama3 = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
   fromFormat(llama3Format, tokenizer)
-
-/**
- * Qwen3 with thinking, as the model's template writes it.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const qwen3 = (
-  tokenizer: Tokenizer,
-  options?: ThinkingOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(qwen3Format({ name: "qwen3", mode: "thinking", keepThinking: options?.keepThinking ?? false }), tokenizer)
-
-/**
- * Qwen3 told not to think, by the empty block its template writes for `enable_thinking=False`.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const qwen3DisableThinking = (
-  tokenizer: Tokenizer,
-  options?: ThinkingOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(
-    qwen3Format({ name: "qwen3_disable_thinking", mode: "disabled", keepThinking: options?.keepThinking ?? false }),
-    tokenizer
-  )
-
-/**
- * Qwen3 Instruct (2507): no thinking.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const qwen3Instruct = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(qwen3Format({ name: "qwen3_instruct", mode: "instruct", keepThinking: false }), tokenizer)
-
-/**
- * Qwen3-VL, which sees images and whose texts are written as Qwen3 Instruct's.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const qwen3Vl = (
-  tokenizer: Tokenizer,
-  options?: ImageOptions & {
-    /** Whether the model is an Instruct one; only the name tells. Defaults to `true`. */
-    readonly instruct?: boolean | undefined
-  }
-): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(
-    qwen3Format({
-      name: options?.instruct === false ? "qwen3_vl" : "qwen3_vl_instruct",
-      mode: "instruct",
-      keepThinking: false,
-      images: options?.imageTokens ?? qwenImageTokens
-    }),
-    tokenizer
-  )
-
-/**
- * Qwen3.5 with thinking, as the model's template writes it: texts are trimmed, and a prompt opens the reasoning.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const qwen35 = (
-  tokenizer: Tokenizer,
-  options?: ThinkingOptions & ImageOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(
-    qwen35Format({
-      name: options?.keepThinking === true ? "qwen3_5_preserve_thinking" : "qwen3_5",
-      version: "3.5",
-      thinking: true,
-      keepThinking: options?.keepThinking ?? false,
-      images: options?.imageTokens ?? qwenImageTokens
-    }),
-    tokenizer
-  )
-
-/**
- * Qwen3.5 told not to think, by the empty block its template writes for `enable_thinking=False`.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const qwen35DisableThinking = (
-  tokenizer: Tokenizer,
-  options?: ThinkingOptions & ImageOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(
-    qwen35Format({
-      name: "qwen3_5_disable_thinking",
-      version: "3.5",
-      thinking: false,
-      keepThinking: options?.keepThinking ?? false,
-      images: options?.imageTokens ?? qwenImageTokens
-    }),
-    tokenizer
-  )
-
-/**
- * Qwen3.6: Qwen3.5's format, except that constants in tool calls are written as JSON. The Tinker cookbook has Qwen3.5's
- * renderers for it.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const qwen36 = (
-  tokenizer: Tokenizer,
-  options?: ReasoningOptions & ImageOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const { keepThinking, suffix, thinking } = reasoning(options)
-  const images = options?.imageTokens ?? qwenImageTokens
-  return fromFormat(
-    qwen35Format({ name: `qwen3_6${suffix}`, version: "3.6", thinking, keepThinking, images }),
-    tokenizer
-  )
-}
-
-/**
- * Qwen3.8 with thinking, as the model's template writes it: reasoning stays in the history, and the system message begins
- * with how hard to think.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const qwen38 = (
-  tokenizer: Tokenizer,
-  options?: ImageOptions & {
-    /** Defaults to `"xhigh"`, as the template does; `"medium"` says nothing to the model. */
-    readonly effort?: "low" | "medium" | "xhigh" | undefined
-  }
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const effort = options?.effort ?? "xhigh"
-  return fromFormat(
-    qwen35Format({
-      name: `qwen3_8_${effort}_reasoning`,
-      version: "3.8",
-      thinking: true,
-      keepThinking: true,
-      effort,
-      images: options?.imageTokens ?? qwenImageTokens
-    }),
-    tokenizer
-  )
-}
-
-/**
- * Qwen3.8 told not to think, by the empty block its template writes for `enable_thinking=False`.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const qwen38DisableThinking = (
-  tokenizer: Tokenizer,
-  options?: ImageOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(
-    qwen35Format({
-      name: "qwen3_8_disable_thinking",
-      version: "3.8",
-      thinking: false,
-      keepThinking: true,
-      images: options?.imageTokens ?? qwenImageTokens
-    }),
-    tokenizer
-  )
-
-/**
- * DeepSeek V3.1 without thinking.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const deepseekV3 = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(deepseekV3Format({ name: "deepseekv3", thinking: false, keepThinking: false }), tokenizer)
-
-/**
- * DeepSeek V3.1 with thinking.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const deepseekV3Thinking = (
-  tokenizer: Tokenizer,
-  options?: ThinkingOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(
-    deepseekV3Format({ name: "deepseekv3_thinking", thinking: true, keepThinking: options?.keepThinking ?? false }),
-    tokenizer
-  )
 
 /**
  * Settings of {@link gptOss}.
@@ -326,234 +106,6 @@ export const gptOss: (
     tokenizer
   )
 })
-
-/**
- * Kimi K2 Thinking.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const kimiK2 = (
-  tokenizer: Tokenizer,
-  options?: ThinkingOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> =>
-  fromFormat(
-    kimiK2Format({ name: "kimi_k2", keepThinking: options?.keepThinking ?? false, opens: "nothing" }),
-    tokenizer
-  )
-
-/**
- * Kimi K2.5: a prompt opens the reasoning, and tools are declared as TypeScript.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const kimiK25 = (
-  tokenizer: Tokenizer,
-  options?: Pick<ReasoningOptions, "thinking"> & ImageOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const thinking = options?.thinking ?? true
-  return fromFormat(
-    kimiK2Format({
-      name: thinking ? "kimi_k25" : "kimi_k25_disable_thinking",
-      keepThinking: false,
-      opens: thinking ? "reasoning" : "answer",
-      images: options?.imageTokens ?? kimiImageTokens
-    }),
-    tokenizer
-  )
-}
-
-/**
- * Kimi K2.6: as K2.5, and reasoning can stay in the history, as its template has it with `preserve_thinking`.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const kimiK26 = (
-  tokenizer: Tokenizer,
-  options?: ReasoningOptions & ImageOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const { keepThinking, suffix, thinking } = reasoning(options)
-  return fromFormat(
-    kimiK2Format({
-      name: `kimi_k26${suffix}`,
-      keepThinking,
-      opens: thinking ? "reasoning" : "answer",
-      images: options?.imageTokens ?? kimiImageTokens
-    }),
-    tokenizer
-  )
-}
-
-/**
- * Nemotron 3 Nano and Super. `low` effort, which only Super knows, is said at the end of the last question.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const nemotron3 = (
-  tokenizer: Tokenizer,
-  options?: ReasoningOptions & { readonly effort?: "low" | "full" | undefined }
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const { keepThinking, suffix, thinking } = reasoning(options)
-  const isLow = options?.effort === "low"
-  return fromFormat(
-    nemotron3Format({
-      name: `nemotron3${isLow ? "_low_thinking" : suffix}`,
-      ultra: false,
-      thinking,
-      keepThinking,
-      effort: isLow ? "low" : undefined
-    }),
-    tokenizer
-  )
-}
-
-/**
- * Nemotron 3 Ultra and the Nemotron 3.5 models. `medium` effort, which Ultra and 3.5 Super know, is said at the end of the
- * last question.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const nemotron3Ultra = (
-  tokenizer: Tokenizer,
-  options?: ReasoningOptions & ImageOptions & { readonly effort?: "medium" | "full" | undefined }
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const { keepThinking, suffix, thinking } = reasoning(options)
-  const isMedium = options?.effort === "medium"
-  return fromFormat(
-    nemotron3Format({
-      name: `nemotron3_ultra${isMedium ? "_medium_thinking" : suffix}`,
-      ultra: true,
-      thinking,
-      keepThinking,
-      effort: isMedium ? "efficient" : undefined,
-      images: options?.imageTokens ?? unknownImageTokens
-    }),
-    tokenizer
-  )
-}
-
-/**
- * DeepSeek V4.1, told how hard to think before everything else; `none` is its chat mode, which does not reason. Reasoning
- * of earlier answers is dropped unless tools are declared.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const deepseekV41 = (
-  tokenizer: Tokenizer,
-  options?: ThinkingOptions & {
-    /** Defaults to `"high"`, as the template does. */
-    readonly effort?: "none" | "low" | "high" | "max" | undefined
-  }
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const effort = options?.effort ?? "high"
-  const keepThinking = options?.keepThinking ?? false
-  const suffixes = { none: "_disable_thinking", low: "_low_reasoning", high: "", max: "_max_reasoning" }
-  const efforts = { none: undefined, low: 50, high: 75, max: 100 }
-  return fromFormat(
-    deepseekV4Format({
-      name: `deepseekv4_1${effort === "high" && keepThinking ? "_preserve_thinking" : suffixes[effort]}`,
-      version: "4.1",
-      effort: efforts[effort] === undefined
-        ? undefined
-        : `Reasoning Effort: ${
-          efforts[effort]
-        } (range 1-100, the higher the value, the more thorough the reasoning)\n\n`,
-      keepThinking
-    }),
-    tokenizer
-  )
-}
-
-/**
- * DeepSeek V4, as the encoder in its repository writes it: in chat mode unless it is told how hard to think. Reasoning of
- * earlier answers is dropped unless tools are declared.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const deepseekV4 = (
-  tokenizer: Tokenizer,
-  options?: ThinkingOptions & {
-    /** Defaults to `"none"`, as the encoder does; `"low"` says nothing to the model. */
-    readonly effort?: "none" | "low" | "high" | "max" | undefined
-  }
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const effort = options?.effort ?? "none"
-  const keepThinking = options?.keepThinking ?? false
-  const suffixes = { none: "_disable_thinking", low: "", high: "_high_reasoning", max: "_max_reasoning" }
-  return fromFormat(
-    deepseekV4Format({
-      name: `deepseekv4${effort === "low" && keepThinking ? "_preserve_thinking" : suffixes[effort]}`,
-      version: "4",
-      effort: deepseekV4Efforts[effort],
-      keepThinking
-    }),
-    tokenizer
-  )
-}
-
-/**
- * GLM 5.3, which always reasons and keeps its reasoning in the history.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const glm53 = (
-  tokenizer: Tokenizer,
-  options?: {
-    /** Defaults to `"max"`, as the template does. */
-    readonly effort?: "low" | "high" | "max" | undefined
-    /** Whether earlier reasoning stays; the template's `clear_thinking` drops it. Defaults to `true`. */
-    readonly keepThinking?: boolean | undefined
-  }
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const effort = options?.effort ?? "max"
-  const names = { low: "Low", high: "High", max: "Max" } as const
-  return fromFormat(
-    glm5Format({
-      name: `glm5_3_${effort}_reasoning`,
-      version: "5.3",
-      effort: names[effort],
-      thinking: true,
-      keepThinking: options?.keepThinking ?? true
-    }),
-    tokenizer
-  )
-}
-
-/**
- * GLM 5 and 4.7 Flash. Reasoning of earlier turns is dropped, unless it is kept as their template does with
- * `clear_thinking=False`.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const glm5 = (
-  tokenizer: Tokenizer,
-  options?: ReasoningOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const { keepThinking, suffix, thinking } = reasoning(options)
-  return fromFormat(glm5Format({ name: `glm5${suffix}`, version: "5", thinking, keepThinking }), tokenizer)
-}
-
-/**
- * GLM 5.1: as GLM 5, with an empty block of reasoning in a turn that has none.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const glm51 = (
-  tokenizer: Tokenizer,
-  options?: ReasoningOptions
-): Effect.Effect<Renderer.Renderer, RenderFailed> => {
-  const { keepThinking, suffix, thinking } = reasoning(options)
-  return fromFormat(glm5Format({ name: `glm5_1${suffix}`, version: "5.1", thinking, keepThinking }), tokenizer)
-}
 
 /**
  * MiniMax M2 and M2.5.

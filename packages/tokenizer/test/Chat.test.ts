@@ -92,6 +92,56 @@ describe("Chat", () => {
       assert.isTrue(Option.isSome(next) && next.value._tag === "Answer" && Option.isSome(next.value.answer.fork))
     }))
 
+  it.effect("streams from a client that only returns whole sequences, in pieces that double", () =>
+    Effect.gen(function*() {
+      const words = "<think>\nhm\n</think>\n\nsat on the mat, and then on the other mat<|im_end|>"
+      const reply = chatml.encode(words, { addSpecialTokens: false })
+      const asked: Array<
+        { readonly prompt: Int32Array; readonly maxTokens?: number | undefined; readonly seed?: number | undefined }
+      > = []
+      /** Goes on with the reply from wherever the prompt ends. */
+      const client = (length: number): Chat.Sampler => ({
+        sample: ({ maxTokens = Infinity, prompt, ...rest }) =>
+          Effect.sync(() => {
+            asked.push({ prompt, maxTokens, ...rest })
+            const from = prompt.length - length
+            const tokens = reply.slice(from, from + maxTokens)
+            const stopReason = from + maxTokens < reply.length ? "length" : "stop"
+            return { sequences: [{ tokens, logprobs: new Float32Array(tokens.length).fill(-0.5), stopReason }] }
+          })
+      })
+      const chat = yield* Chat.make(yield* Renderers.qwen3(chatml))
+      const whole = yield* chat.ask(scripted(words).sample, "the cat?")
+      const sampler = client(whole.turn.prompt.length)
+      const parts = Chunk.toReadonlyArray(
+        yield* Stream.runCollect(chat.askStream(Chat.inPieces(sampler, { first: 2 }), "the cat?", { seed: 7 }))
+      )
+      const last = parts.at(-1)
+      assert.deepStrictEqual(last?._tag === "Answer" ? last.answer : undefined, whole)
+      assert.deepStrictEqual(asked.map(({ maxTokens }) => maxTokens), [2, 4, 8, 16, 32].slice(0, asked.length))
+      assert.isAbove(asked.length, 2)
+      assert.deepStrictEqual(asked.map(({ seed }) => seed), asked.map((_, i) => 7 + i))
+      assert.deepStrictEqual(
+        Array.from(asked[1]?.prompt ?? []),
+        [...whole.turn.prompt, ...reply.slice(0, 2)]
+      )
+      // a limit is the sum of the pieces
+      asked.length = 0
+      const cut = yield* Stream.runLast(
+        chat.askStream(Chat.inPieces(sampler, { first: 2 }), "the cat?", { maxTokens: 5 })
+      )
+      assert.deepStrictEqual(asked.map(({ maxTokens }) => maxTokens), [2, 3])
+      assert.isTrue(
+        Option.isSome(cut) && cut.value._tag === "Answer" &&
+          Option.contains(cut.value.answer.stopReason, "length") && cut.value.answer.turn.completion.length === 5
+      )
+      // a format with stop strings is not cut where one could straddle
+      asked.length = 0
+      const colon = yield* Chat.make(yield* Renderers.roleColon(chatml))
+      yield* Stream.runDrain(colon.askStream(Chat.inPieces(sampler), "the cat?", { maxTokens: 100 }))
+      assert.deepStrictEqual(asked.map(({ maxTokens }) => maxTokens), [100])
+    }))
+
   it.effect("makes examples of exchanges and conversations", () =>
     Effect.gen(function*() {
       const chat = yield* Chat.make(yield* Renderers.qwen3Instruct(chatml), { system: "be terse" })
@@ -110,6 +160,9 @@ describe("Chat", () => {
       const chat = yield* Chat.forModel({ baseModel: Effect.succeed("local/tiny") })
       assert.strictEqual(chat.renderer.name, "role_colon")
       assert.strictEqual((yield* Chat.forModel("local/tiny", { renderer: "role_colon" })).renderer.name, "role_colon")
+      const info = (modelData: { readonly modelName?: string }) => ({ getInfo: Effect.succeed({ modelData }) })
+      assert.strictEqual((yield* Chat.forModel(info({ modelName: "local/tiny" }))).renderer.name, "role_colon")
+      assert.include((yield* Effect.flip(Chat.forModel(info({})))).message, "give its name")
       const unknown = yield* Effect.flip(Chat.forModel("nobody/nothing"))
       assert.strictEqual(unknown._tag, "TokenizerNotFound")
     }).pipe(Effect.provide(

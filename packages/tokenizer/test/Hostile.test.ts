@@ -231,7 +231,7 @@ const breathe = Effect.promise(() => new Promise((resolve) => setImmediate(resol
 describe("mutated files", () => {
   // TINKER_FUZZ_RUNS=10000 for the long run
   const runs = Number(process.env["TINKER_FUZZ_RUNS"] ?? 200)
-  const texts = ["the cat sat on the mat", "a".repeat(300), "<|bos|> é 中文\n\n  x", ""]
+  const texts = ["the cat sat on the mat", `${"a".repeat(3000)}!`, `${" ".repeat(3000)}x`, "<|bos|> é 中文\n\n  x", ""]
 
   it.live("load and work, or fail with a tag", () =>
     Effect.gen(function*() {
@@ -245,6 +245,7 @@ describe("mutated files", () => {
         const exit = yield* load(json)
         if (Exit.isSuccess(exit)) {
           count.loaded++
+          // a tokenizer that loaded works on any text
           for (const text of texts) {
             const used = Either.try(() => exit.value.decode(exit.value.encode(text)))
             if (Either.isLeft(used)) count.odd.add(`${seed}: ${String(used.left)}`)
@@ -256,8 +257,9 @@ describe("mutated files", () => {
         count.slowest = Math.max(count.slowest, performance.now() - started)
       }
       assert.strictEqual(count.loaded + count.refused, runs)
+      assert.deepStrictEqual(Array.from(count.odd).slice(0, 5), [])
       if (runs > 1000) {
-        yield* Effect.log("tokenizers", { ...count, odd: Array.from(count.odd).slice(0, 5), odds: count.odd.size })
+        yield* Effect.log("tokenizers", { ...count, odd: count.odd.size })
       }
     }), 3_600_000)
 

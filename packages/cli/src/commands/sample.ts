@@ -3,14 +3,19 @@
  *
  * @since 0.1.0
  */
+import * as Chat from "@effect-tinker/tokenizer/Chat"
+import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as RestClient from "effect-tinker/RestClient"
+import * as SamplingClient from "effect-tinker/SamplingClient"
 import * as TinkerError from "effect-tinker/TinkerError"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { CliFailure, report, usage } from "../internal/CliFailure.js"
@@ -20,6 +25,7 @@ import { Output } from "../terminal/Output.js"
 import * as prompt from "../terminal/prompt.js"
 import { Stdio } from "../terminal/Stdio.js"
 import * as text from "../terminal/text.js"
+import * as setup from "../training/setup.js"
 
 interface Sampling {
   readonly model: Option.Option<string>
@@ -142,12 +148,94 @@ const turns = Effect.map(Stdio, ({ stdin }): Stream.Stream<string> =>
     )
     : Stream.unwrap(Effect.map(stdin.text, (all) => Stream.fromIterable(all.split("\n")))))
 
+/** What a reply says next, and what the model thinks before it. */
+interface Piece {
+  readonly content?: string | null | undefined
+  readonly reasoning_content?: string | null | undefined
+}
+
+/** Replies to a conversation that ends with a question. */
+type Replies = (
+  conversation: ReadonlyArray<OpenAiCompat.Message>
+) => Stream.Stream<Piece | undefined, TinkerError.TinkerError | RenderFailed | ChatTemplateFailed>
+
+/** The server writes the prompt. */
+const overServer = (oai: OpenAiCompat.Service, model: string, options: Sampling): Replies =>
+(conversation) => {
+  const request = { model, messages: conversation, ...parameters(options) }
+  return piecesOr(
+    Stream.map(oai.chatStream(request), ({ choices }) => choices[0]?.delta),
+    Effect.map(oai.chat(request), ({ choices }) => choices[0]?.message)
+  )
+}
+
+/** We write the prompt, as training does, and continue from the exact tokens of the reply before. */
+const overTokens = (
+  chat: Chat.Chat,
+  sampler: SamplingClient.Service,
+  options: Sampling,
+  isWatched: boolean
+): Replies => {
+  // nobody sees the pieces of a pipe
+  const stream = Chat.inPieces(sampler, isWatched ? {} : { first: Infinity })
+  const params = {
+    maxTokens: Option.getOrUndefined(options.maxTokens),
+    temperature: Option.getOrUndefined(options.temperature),
+    topP: Option.getOrUndefined(options.topP),
+    seed: Option.getOrUndefined(options.seed)
+  }
+  let last: { readonly answer: Chat.Answer; readonly of: unknown; readonly length: number } | undefined
+  return (conversation) => {
+    const { length } = conversation
+    const question = conversation.at(-1)
+    // a reply that was cut short is in the conversation, but not as tokens
+    const parts = question !== undefined && last?.of === conversation && last.length === length - 2
+      ? chat.replyStream(stream, last.answer, question.content, { ...params, closeTruncated: true })
+      : chat.askStream(stream, conversation.map(({ content, role }) => ({ role, content })), params)
+    return Stream.map(parts, (part): Piece => {
+      if (part._tag === "Answer") last = { answer: part.answer, of: conversation, length }
+      return part._tag === "Text"
+        ? { content: part.text }
+        : part._tag === "Thinking"
+        ? { reasoning_content: part.thinking }
+        : {}
+    })
+  }
+}
+
+interface Chatting extends Sampling {
+  readonly system: Option.Option<string>
+  readonly renderer: Option.Option<string>
+  readonly tokenizer: Option.Option<string>
+}
+
+/** How to get replies: by tokens where the model's tokenizer and format are known here, by the server elsewhere. */
+const repliesOf = Effect.fnUntraced(function*(model: string, options: Chatting) {
+  const output = yield* Output
+  const { stdin } = yield* Stdio
+  const overOpenAi = Effect.map(OpenAiCompat.OpenAiCompat, (oai) => overServer(oai, model, options))
+  // the format has stops of its own
+  if (options.stop.length > 0) return yield* overOpenAi
+  const isCheckpoint = model.startsWith("tinker://")
+  const open = isCheckpoint ? SamplingClient.make({ modelPath: model }) : SamplingClient.make({ baseModel: model })
+  const checkpoint = isCheckpoint ? yield* open : undefined
+  const name = checkpoint === undefined ? model : yield* checkpoint.baseModel
+  const renderer = yield* Effect.either(setup.rendererFor(name, options))
+  if (Either.isLeft(renderer)) {
+    if (Option.isSome(options.renderer) || Option.isSome(options.tokenizer)) return yield* renderer.left
+    yield* output.note(`The server writes the prompts: ${text.printable(renderer.left.message)}`)
+    return yield* overOpenAi
+  }
+  const chat = yield* Chat.make(renderer.right)
+  return overTokens(chat, checkpoint ?? (yield* open), options, stdin.isTTY)
+})
+
 const runChat = Effect.fnUntraced(
-  function*(options: Sampling & { readonly system: Option.Option<string> }) {
+  function*(options: Chatting) {
     const output = yield* Output
     const { breakable, stderr, stdin } = yield* Stdio
     const model = yield* chooseModel(options)
-    const oai = yield* OpenAiCompat.OpenAiCompat
+    const replies = yield* repliesOf(model, options)
     const opening = (system: Option.Option<string>): Array<OpenAiCompat.Message> =>
       Option.isSome(system) ? [{ role: "system", content: system.value }] : []
     let messages = opening(options.system)
@@ -156,12 +244,9 @@ const runChat = Effect.fnUntraced(
     /** The reply so far. It stays when the rest is cut off. */
     let content = ""
     let thinking = false
-    const reply = Effect.gen(function*() {
-      const request = { model, messages, ...parameters(options) }
-      const pieces = Stream.map(oai.chatStream(request), ({ choices }) => choices[0]?.delta)
-      const whole = Effect.map(oai.chat(request), ({ choices }) => choices[0]?.message)
-      yield* Stream.runForEach(
-        piecesOr(pieces, whole),
+    const reply = Effect.suspend(() =>
+      Stream.runForEach(
+        replies(messages),
         Effect.fnUntraced(function*(delta) {
           const thought = delta?.reasoning_content ?? ""
           const piece = delta?.content ?? ""
@@ -179,11 +264,11 @@ const runChat = Effect.fnUntraced(
           if (output.format === "table") yield* output.write(text.printableLines(piece))
         })
       )
-    })
+    )
 
     /** At a terminal, the conversation survives a reply that is interrupted or fails with a retryable error. */
     const listen = stdin.isTTY
-      ? Effect.catchIf(breakable(reply), TinkerError.isRetryable, (error) => {
+      ? Effect.catchIf(breakable(reply), (error) => TinkerError.isTinkerError(error) && TinkerError.isRetryable(error), (error) => {
         const { advice, what } = report(error)
         return Effect.as(output.warn(`${what}. ${advice}`), Option.none())
       })
@@ -232,7 +317,8 @@ const runChat = Effect.fnUntraced(
       yield* output.print({ columns: [], rows: [], json: { model, messages, total: messages.length } })
     }
   },
-  Effect.provide(live.sampling)
+  Effect.scoped,
+  Effect.provide(Layer.mergeAll(live.conversation, setup.tokenizers))
 )
 
 const sampling = {
@@ -280,7 +366,15 @@ export const sample = Command.make("sample", {
 /** @internal */
 export const chat = Command.make("chat", {
   ...sampling,
-  system: Options.text("system").pipe(Options.withDescription("Instructions for the model."), Options.optional)
+  system: Options.text("system").pipe(Options.withDescription("Instructions for the model."), Options.optional),
+  renderer: Options.text("renderer").pipe(
+    Options.withDescription("How conversations are written. Default: as the model wants it."),
+    Options.optional
+  ),
+  tokenizer: Options.text("tokenizer").pipe(
+    Options.withDescription("A directory or a repository of the hub. Default: that of the model."),
+    Options.optional
+  )
 }, runChat).pipe(
   Command.withDescription("Talk with a model; a pipe gives one turn a line.")
 )

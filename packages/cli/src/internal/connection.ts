@@ -13,7 +13,7 @@ import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as RestClient from "effect-tinker/RestClient"
 import * as RetryPolicy from "effect-tinker/RetryPolicy"
-import type * as ServiceClient from "effect-tinker/ServiceClient"
+import * as ServiceClient from "effect-tinker/ServiceClient"
 import * as Tinker from "effect-tinker/Tinker"
 import * as TinkerConfig from "effect-tinker/TinkerConfig"
 import * as TinkerError from "effect-tinker/TinkerError"
@@ -224,6 +224,20 @@ export const sampling: Layer.Layer<OpenAiCompat.OpenAiCompat | RestClient.RestCl
     Layer.provide(NodeCredentials.layer),
     Layer.provideMerge(rest)
   )
+
+/**
+ * Sampling token by token, and through the OpenAI-compatible endpoint where the server must write the prompt.
+ *
+ * @internal
+ */
+export const conversation: Layer.Layer<
+  ServiceClient.ServiceClient | OpenAiCompat.OpenAiCompat | RestClient.RestClient,
+  Failure,
+  Environment
+> = Layer.scoped(ServiceClient.ServiceClient, ServiceClient.make()).pipe(
+  Layer.provide(base),
+  Layer.merge(sampling)
+)
 
 /**
  * Clients for work of hours: requests wait and are retried as the SDK has it, and the embedded backend uses all cores.

@@ -203,11 +203,7 @@ export const scores = Effect.fnUntraced(function*(sampler: SamplingClient.Servic
     dataFile.prompts(options.file),
     options.limit,
     Effect.fnUntraced(function*({ expected, messages }, row) {
-      const { text } = yield* chat.ask(
-        (prompt, params) => sampler.sample({ prompt: ModelInput.fromInts(prompt), ...params }),
-        messages,
-        options.drawing
-      )
+      const { text } = yield* chat.ask(sampler, messages, options.drawing)
       const last = messages.at(-1)
       const example = {
         input: last === undefined ? "" : Message.text(last),

@@ -24,6 +24,9 @@ export interface Facts {
   readonly toolAnswers: number
   readonly turnReasoned: boolean
   readonly turnCalls: boolean
+  /** Whether tools answered right before it, and whether their caller said something besides its calls. */
+  readonly afterTools: boolean
+  readonly callerSpoke: boolean
 }
 
 type Oracle = "cookbook" | "renderers"
@@ -59,8 +62,6 @@ const written = ["prompt", "example"] as const
 
 const always = () => true
 
-const unchanged = (text: string): string => text
-
 const without = (pattern: RegExp) => (text: string): string => text.replace(pattern, "")
 
 /** Blocks of reasoning that say nothing. */
@@ -77,24 +78,6 @@ const said = (edit: (said: Said) => Said) => (text: string): string => {
 }
 
 export const explained: ReadonlyArray<Explained> = [
-  {
-    kind: "text",
-    oracle: "renderers",
-    checks: ["prompt"],
-    renderers: /^qwen3_6_preserve_thinking$/,
-    when: (facts) => facts.silentAnswer,
-    edit: unchanged,
-    why: "the same text in other tokens: ours keeps a silent answer as it is sampled after the opened block"
-  },
-  {
-    kind: "text",
-    oracle: "renderers",
-    checks: ["prompt"],
-    renderers: /^qwen3_/,
-    when: (facts) => facts.calledTools,
-    edit: unchanged,
-    why: "the same text in other tokens: `renderers` encodes the line break before a call apart from the text before it"
-  },
   {
     kind: "text",
     oracle: "cookbook",
@@ -200,7 +183,10 @@ export const explained: ReadonlyArray<Explained> = [
       text
         .replaceAll("<｜tool▁calls▁end｜><｜end▁of▁sentence｜>", "<｜tool▁calls▁end｜>")
         .replace(/<\/think><think>(?:(?!<\/think>)[^])*<\/think>/g, "</think>")
-        .replace(/<｜tool▁output▁end｜>(<｜Assistant｜>)?(<\/?think>)?/g, "<｜tool▁output▁end｜>"),
+        .replace(
+          /<｜tool▁output▁end｜>(<｜Assistant｜>)?(<think>(?:(?!<\/think>)[^])*<\/think>|<\/?think>)?/g,
+          "<｜tool▁output▁end｜>"
+        ),
     why:
       "the template ends an answer that calls tools, drops its reasoning, and does not reason again after them; the " +
       "cookbook the other way"
@@ -260,8 +246,8 @@ export const explained: ReadonlyArray<Explained> = [
     checks: ["parsed"],
     renderers: /^gpt_oss/,
     when: always,
-    edit: said(({ text, ...rest }) => ({ text: text.replace(/<\|[a-z]+\|>/g, ""), ...rest })),
-    why: "the cookbook leaves control tokens in the text of an answer that names no channel"
+    edit: said(({ text, ...rest }) => ({ text: text.replace(/^[a-z]*<\|message\|>/, ""), ...rest })),
+    why: "the cookbook leaves the header in the text of an answer that does not open with a channel"
   },
   {
     kind: "text",
@@ -294,8 +280,17 @@ export const explained: ReadonlyArray<Explained> = [
     oracle: "renderers",
     checks: ["only they continue"],
     renderers: /^(minimax_m2|glm5|glm5_preserve_thinking|glm5_1_preserve_thinking)$/,
-    when: (facts, detail) => (facts.silentAnswer || facts.isTruncated) && detail.startsWith("HistoryRewritten"),
+    when: (facts, detail) => (!facts.turnReasoned || facts.isTruncated) && detail.startsWith("HistoryRewritten"),
     why: "the prompt opens the reasoning, and history shows no empty block; `renderers` keeps the one that was sampled"
+  },
+  {
+    kind: "decision",
+    oracle: "renderers",
+    checks: ["only they continue"],
+    renderers: /^gemma4(_preserve_thinking)?$/,
+    when: (facts, detail) =>
+      facts.afterTools && !facts.callerSpoke && !facts.turnReasoned && detail.startsWith("HistoryRewritten"),
+    why: "after tools the prompt opens the channel, and history shows no empty one; `renderers` keeps the sampled one"
   },
   {
     kind: "text",
@@ -365,6 +360,15 @@ export const explained: ReadonlyArray<Explained> = [
     when: (facts, detail) => facts.reasoned && facts.followedByUser && detail.startsWith("HistoryRewritten"),
     why:
       "the template keeps the reasoning of turns that call tools, and drops that of final answers; `renderers` keeps it"
+  },
+  {
+    kind: "decision",
+    oracle: "renderers",
+    checks: ["only they continue"],
+    renderers: /^gemma4/,
+    when: (facts, detail) => facts.afterTools && facts.callerSpoke && detail.startsWith("HistoryRewritten"),
+    why:
+      "after tools whose caller also spoke, the prompt ends the turn; once it is answered, the template no longer does"
   },
   {
     kind: "decision",

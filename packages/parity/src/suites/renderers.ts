@@ -208,7 +208,9 @@ const prepareCase = Effect.fnUntraced(function*(family: Family, renderer: Render
     followedByUser: fresh.some(({ role }) => role === "user"),
     toolAnswers: fresh.filter(({ role }) => role === "tool").length,
     turnReasoned: Message.thinking(declared[at] ?? Message.user("")) !== "",
-    turnCalls: (declared[at]?.toolCalls?.length ?? 0) > 0
+    turnCalls: (declared[at]?.toolCalls?.length ?? 0) > 0,
+    afterTools: messages.at(-1)?.role === "tool",
+    callerSpoke: Message.text(messages.filter(({ role }) => role !== "tool").at(-1) ?? Message.user("")) !== ""
   }
   const completions = [answer, answer.slice(0, cut), [...answer, ...answer.slice(-1)]]
   return {
