@@ -32,8 +32,13 @@ import * as RunConfig from "./RunConfig.js"
 // entries
 // =============================================================================
 
-/** JSON has no NaN, and a loss that has become one is what a journal must be able to tell. */
-const Metric = Schema.transform(
+/**
+ * A number in JSON, which has no NaN: a loss that has become one is what a journal must be able to tell.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Metric = Schema.transform(
   Schema.Union(Schema.Number, Schema.Literal("NaN", "Infinity", "-Infinity")),
   Schema.Number,
   {
@@ -44,7 +49,13 @@ const Metric = Schema.transform(
   }
 )
 
-const Metrics = Schema.Record({ key: Schema.String, value: Metric })
+/**
+ * Numbers by name.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Metrics = Schema.Record({ key: Schema.String, value: Metric })
 
 /**
  * Numbers by name.
