@@ -203,9 +203,17 @@ export const problem = <E = never, R = never>(options: {
   readonly tags?: ReadonlyArray<string> | undefined
 }): Group<E | RenderFailed | ChatTemplateFailed, R> => {
   const start = typeof options.question === "string" ? [Message.user(options.question)] : options.question
+  /** Rendered once, however many environments start with it. */
+  let rendered: { readonly by: Renderer.Renderer; readonly prompt: Int32Array } | undefined
+  const prompt = (by: Renderer.Renderer) =>
+    Effect.suspend(() =>
+      rendered?.by === by ? Effect.succeed(rendered.prompt) : Effect.tap(by.generationPrompt(start), (prompt) => {
+        rendered = { by, prompt }
+      })
+    )
   return group(
     (settings) =>
-      Effect.succeed(messages({
+      Effect.succeed(episode({
         start,
         onMessage: (message) =>
           Effect.gen(function*() {
@@ -215,7 +223,7 @@ export const problem = <E = never, R = never>(options: {
             const penalty = formed ? 0 : -(options.formatPenalty ?? 0.1)
             return done(correct + penalty, { metrics: { correct, format: Number(formed) } })
           })
-      }, settings)),
+      }, settings, prompt(settings.renderer))),
     { tags: options.tags, samePrompt: true }
   )
 }
@@ -337,6 +345,13 @@ const correction = (detail: string) =>
 export const messages = <E, R>(
   options: MessageOptions<E, R>,
   settings: Settings
+): Environment<E | RenderFailed | ChatTemplateFailed, R> => episode(options, settings)
+
+const episode = <E, R>(
+  options: MessageOptions<E, R>,
+  settings: Settings,
+  /** The prompt of the start, where it is known. */
+  prompt?: Effect.Effect<Int32Array, RenderFailed | ChatTemplateFailed>
 ): Environment<E | RenderFailed | ChatTemplateFailed, R> => {
   const { renderer } = settings
   const tools = options.tools ?? []
@@ -389,7 +404,7 @@ export const messages = <E, R>(
           ? [...(yield* renderer.toolMessages(specs, Message.text(first))), ...rest]
           : [...(yield* renderer.toolMessages(specs)), ...options.start]
       }
-      last = yield* renderer.generationPrompt(history)
+      last = yield* prompt ?? renderer.generationPrompt(history)
       const start: Start = fits(last)
         ? { _tag: "Continue", observation: { prompt: last, stop, given: history } }
         : { _tag: "Done", reason: "max_tokens", reward: overflow }

@@ -22,6 +22,7 @@ import type * as ForwardBackward from "effect-tinker/wire/ForwardBackward"
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Iterable from "effect/Iterable"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -504,7 +505,7 @@ const makeLearner = (options: {
           },
           timings: { sample: Math.max(...sampled.map(({ millis }) => millis)), rollouts: accepted - started },
           detail: { groups, staleness, reward: metrics["env/all/reward"] ?? NaN },
-          rollouts: groups.slice(0, options.record?.groups ?? 4).flatMap((group, index) =>
+          rollouts: Iterable.flatMap(groups.slice(0, options.record?.groups ?? 4), (group, index) =>
             RolloutRecord.fromGroup(group, { index, advantage, trained: used.has(group), limits: options.record })
           )
         }

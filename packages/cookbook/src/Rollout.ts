@@ -276,7 +276,7 @@ export interface GroupOptions<RS = never> extends Options {
 }
 
 const sameTokens = (a: Int32Array, b: Int32Array): boolean =>
-  a.length === b.length && a.every((token, i) => token === b[i])
+  a === b || (a.length === b.length && a.every((token, i) => token === b[i]))
 
 /**
  * The first turn of all members in one request, sent when the first of them asks; it belongs to the group's scope, so a

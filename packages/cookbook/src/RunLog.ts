@@ -503,10 +503,10 @@ export interface RunLog {
   /** Whether the run was complete when the journal was opened. */
   readonly complete: boolean
   readonly append: (entry: NewEntry) => Effect.Effect<void, PlatformError.PlatformError>
-  /** Records what was sampled for a step, as JSON. */
+  /** Records what was sampled for a step, as JSON. Where nothing is recorded, the rollouts are not looked at. */
   readonly appendRollouts: (
     step: number,
-    rollouts: ReadonlyArray<unknown>
+    rollouts: Iterable<unknown>
   ) => Effect.Effect<void, PlatformError.PlatformError>
   /** What was computed for a key before, in this process or one before it. */
   readonly cached: <E, R>(
@@ -701,9 +701,13 @@ export const open: (
           }
         }),
       appendRollouts: (step, list) =>
-        list.length === 0 ? Effect.void : rollouts.append(
-          list.map((rollout) => `${JSON.stringify({ step, attempt, rollout } satisfies RolloutLine)}\n`).join("")
-        ),
+        Effect.suspend(() => {
+          const lines = Array.from(
+            list,
+            (rollout) => `${JSON.stringify({ step, attempt, rollout } satisfies RolloutLine)}\n`
+          )
+          return lines.length === 0 ? Effect.void : rollouts.append(lines.join(""))
+        }),
       cached: makeCache(known, cache.append),
       finish: Effect.sync(() => {
         finished = true

@@ -29,8 +29,8 @@ export interface Outcome<out Detail> {
   readonly metrics: RunLog.Metrics
   readonly timings?: RunLog.Metrics | undefined
   readonly detail: Detail
-  /** What was sampled, for the record. */
-  readonly rollouts?: ReadonlyArray<unknown> | undefined
+  /** What was sampled, for the record: made when it is read. */
+  readonly rollouts?: Iterable<unknown> | undefined
 }
 
 /** @internal */
