@@ -213,17 +213,21 @@ export const problem = <E = never, R = never>(options: {
     )
   return group(
     (settings) =>
-      Effect.succeed(episode({
-        start,
-        onMessage: (message) =>
-          Effect.gen(function*() {
-            const text = Message.text(message)
-            const correct = yield* rewardOf(options.check(text, message))
-            const formed = options.format?.(text, message) ?? true
-            const penalty = formed ? 0 : -(options.formatPenalty ?? 0.1)
-            return done(correct + penalty, { metrics: { correct, format: Number(formed) } })
-          })
-      }, settings, prompt(settings.renderer))),
+      Effect.succeed(episode(
+        {
+          start,
+          onMessage: (message) =>
+            Effect.gen(function*() {
+              const text = Message.text(message)
+              const correct = yield* rewardOf(options.check(text, message))
+              const formed = options.format?.(text, message) ?? true
+              const penalty = formed ? 0 : -(options.formatPenalty ?? 0.1)
+              return done(correct + penalty, { metrics: { correct, format: Number(formed) } })
+            })
+        },
+        settings,
+        prompt(settings.renderer)
+      )),
     { tags: options.tags, samePrompt: true }
   )
 }

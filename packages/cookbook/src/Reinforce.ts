@@ -505,8 +505,10 @@ const makeLearner = (options: {
           },
           timings: { sample: Math.max(...sampled.map(({ millis }) => millis)), rollouts: accepted - started },
           detail: { groups, staleness, reward: metrics["env/all/reward"] ?? NaN },
-          rollouts: Iterable.flatMap(groups.slice(0, options.record?.groups ?? 4), (group, index) =>
-            RolloutRecord.fromGroup(group, { index, advantage, trained: used.has(group), limits: options.record })
+          rollouts: Iterable.flatMap(
+            groups.slice(0, options.record?.groups ?? 4),
+            (group, index) =>
+              RolloutRecord.fromGroup(group, { index, advantage, trained: used.has(group), limits: options.record })
           )
         }
         return outcome

@@ -164,7 +164,9 @@ const turnsOf = (
       offset: continued,
       prompt: kept ? Array.from(prompt.subarray(continued)) : [],
       tokens: kept ? Array.from(action.tokens) : [],
-      logprobs: kept ? Array.from(action.logprobs, (logprob) => Number.isFinite(logprob) ? Number(logprob.toFixed(4)) : impossible) : [],
+      logprobs: kept
+        ? Array.from(action.logprobs, (logprob) => Number.isFinite(logprob) ? Number(logprob.toFixed(4)) : impossible)
+        : [],
       omitted: kept ? 0 : size
     }
   })
