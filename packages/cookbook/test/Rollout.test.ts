@@ -412,7 +412,10 @@ describe("Rollout.group", () => {
         const left = yield* Effect.fork(run(slowly, { limits: { timeout: 500 } }))
         yield* TestClock.adjust("500 millis")
         const { trajectories } = yield* Fiber.join(left)
-        assert.deepStrictEqual(trajectories.map(outcome), Array.from({ length: 3 }, () => ["rollout_timeout", 0]))
+        assert.deepStrictEqual(
+          trajectories.map(outcome),
+          Array.from({ length: 3 }, () => ["rollout_timeout", 0] as const)
+        )
         assert.strictEqual(open, 0)
         const interrupted = yield* Effect.fork(run(slowly))
         yield* TestClock.adjust("500 millis")
