@@ -27,7 +27,7 @@ const problems = Environment.problems(tasks, { question, reward: test })
 export default define({
   measure: "tests passed, at temperature 1",
   model: "local/chat",
-  learningRate: 2e-4,
+  learningRate: 1e-4,
   passes: ({ after, before }) => after >= 0.85 && after >= before + 0.2,
   run: ({ learningRate, model, renderer, seed }) =>
     Effect.gen(function*() {
@@ -53,7 +53,7 @@ export default define({
         learningRate,
         adam: { clip: 1 },
         maxTokens: 10,
-        groupSize: 8,
+        groupSize: 16,
         groupsPerBatch: tasks.length,
         epochs: 20,
         seed,

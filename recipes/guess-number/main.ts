@@ -27,8 +27,7 @@ const games = Dataset.fromIterable(
               return Environment.reply(guess < secret ? "Higher" : "Lower")
             })
         }, settings)
-      })
-    )
+      }), { samePrompt: true })
   )
 )
 

@@ -2,7 +2,7 @@
  * `npm run recipe -- NAME`: runs a recipe on the embedded backend, or on the service with `--model`.
  */
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
-import { Clock, Console, Effect, Layer, Logger } from "effect"
+import { Cause, Clock, Console, Effect, Layer, Logger } from "effect"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import type { Recipe } from "./recipe.js"
@@ -41,12 +41,13 @@ export const find = (name: string): Effect.Effect<Recipe> => {
 }
 
 const usage = [
-  "usage: npm run recipe -- NAME [--seed N] [--json] [--model MODEL] [--learning-rate RATE]",
-  "       npm run recipe -- --all [--seed N] [--json]",
+  "usage: npm run recipe -- NAME... [--seed N] [--json] [--model MODEL] [--learning-rate RATE]",
+  "       npm run recipe -- --all [--seeds 0,1,2,3,4] [--json]",
   "",
   `  NAME              ${names.join(", ")}`,
   "  --seed N          everything that is drawn follows from it (1)",
-  "  --json            only the last line",
+  "  --seeds N,N,...   each recipe with each of them, and a table of all of them in the end",
+  "  --json            only the last line of each",
   "  --model MODEL     another model than the recipe's, e.g. Qwen/Qwen3-8B; needs TINKER_API_KEY unless it is local",
   "  --learning-rate R another rate than the recipe's, which is one for small local models"
 ].join("\n")
@@ -94,19 +95,44 @@ const readArguments = () => {
         all: { type: "boolean", default: false },
         json: { type: "boolean", default: false },
         seed: { type: "string", default: "1" },
+        seeds: { type: "string" },
         model: { type: "string" },
         "learning-rate": { type: "string" }
       }
     })
     const chosen = values.all ? names : positionals
-    const seed = Number(values.seed)
+    const seeds = (values.seeds ?? values.seed).split(",").map((text) => text.trim() === "" ? NaN : Number(text))
     const learningRate = values["learning-rate"] === undefined ? undefined : Number(values["learning-rate"])
-    const sensible = chosen.length > 0 && chosen.every((name) => names.includes(name)) && Number.isSafeInteger(seed) &&
-      (learningRate === undefined || learningRate > 0)
-    return sensible ? { chosen, json: values.json, seed, model: values.model, learningRate } : undefined
+    const sensible = chosen.length > 0 && chosen.every((name) => names.includes(name)) &&
+      seeds.every(Number.isSafeInteger) && (learningRate === undefined || learningRate > 0)
+    return sensible ? { chosen, json: values.json, seeds, model: values.model, learningRate } : undefined
   } catch {
     return undefined
   }
+}
+
+/** A run, and how long it took. */
+interface Timed {
+  readonly report: Report
+  readonly seconds: number
+}
+
+/** The recipes with all their seeds, as Markdown. */
+const table = (runs: ReadonlyArray<Timed>): string => {
+  const figure = (value: number) => String(Number(value.toPrecision(3)))
+  const rows = Array.from(new Set(runs.map(({ report }) => report.recipe)), (name) => {
+    const own = runs.filter(({ report }) => report.recipe === name)
+    const passed = own.filter(({ report }) => report.passed).length
+    const values = own.map(({ report }) => `${figure(report.before)} → ${figure(report.after)}`).join(", ")
+    const longest = Math.max(...own.map(({ seconds }) => seconds)).toFixed(0)
+    return `| ${name} | ${values} | ${passed} of ${own.length} | ${longest} s |`
+  })
+  const seeds = Array.from(new Set(runs.map(({ report }) => report.seed))).join(", ")
+  return [
+    `| recipe | before → after with seeds ${seeds} | passed | slowest |`,
+    "| --- | --- | --- | --- |",
+    ...rows
+  ].join("\n")
 }
 
 const main = Effect.gen(function*() {
@@ -115,16 +141,31 @@ const main = Effect.gen(function*() {
     yield* Console.error(usage)
     return yield* Effect.sync(() => process.exitCode = 2)
   }
+  const runs: Array<Timed> = []
   for (const name of options.chosen) {
-    const started = yield* Clock.currentTimeMillis
-    const { measure, report } = yield* run(name, options)
-    const seconds = ((yield* Clock.currentTimeMillis) - started) / 1000
-    if (!options.json) {
-      yield* Console.log(`${measure}: ${report.before} before, ${report.after} after, in ${seconds.toFixed(0)} s`)
+    for (const seed of options.seeds) {
+      const started = yield* Clock.currentTimeMillis
+      // One that fails has not passed; the others are still run.
+      const { measure, report } = yield* run(name, { ...options, seed }).pipe(
+        Effect.catchAllCause((cause) =>
+          Cause.isInterruptedOnly(cause)
+            ? Effect.interrupt
+            : Effect.as(Effect.logError(`${name} failed with seed ${seed}`, cause), {
+              measure: "failed",
+              report: { recipe: name, seed, before: NaN, after: NaN, passed: false } satisfies Report
+            })
+        )
+      )
+      const seconds = ((yield* Clock.currentTimeMillis) - started) / 1000
+      runs.push({ report, seconds })
+      if (!options.json) {
+        yield* Console.log(`${measure}: ${report.before} before, ${report.after} after, in ${seconds.toFixed(0)} s`)
+      }
+      yield* Console.log(JSON.stringify(report))
+      if (!report.passed) process.exitCode = 1
     }
-    yield* Console.log(JSON.stringify(report))
-    if (!report.passed) process.exitCode = 1
   }
+  if (runs.length > 1 && !options.json) yield* Console.log(`\n${table(runs)}`)
 }).pipe(
   Effect.provideService(Narrator, { say: process.argv.includes("--json") ? () => Effect.void : Console.log }),
   Effect.provide(Logger.replace(Logger.defaultLogger, Logger.prettyLogger({ stderr: true })))

@@ -29,7 +29,7 @@ const tasks = (from: number, to: number) =>
         onMessage: (message) =>
           Effect.succeed(Environment.done(Message.text(message).match(/\d+/g)?.includes(right) === true ? 1 : 0))
       }, settings))
-    })
+    }, { samePrompt: true })
   ))
 
 export default define({

@@ -38,8 +38,7 @@ export default define({
                 const [answer = ""] = yield* answers(other, renderer, [[Message.user(`${facts} ${said}`)]])
                 return Environment.reply(answer)
               })
-          }, settings))
-        ))
+          }, settings)), { samePrompt: true }))
       const sampling = { maxTokens: 12, seed }
       return yield* Reinforce.train({
         model: { baseModel: model, from: statePath },
@@ -49,7 +48,7 @@ export default define({
         adam: { clip: 1 },
         groupSize: 8,
         groupsPerBatch: games.length,
-        epochs: 12,
+        epochs: 18,
         loss: Loss.ppo(),
         evaluate: [Evaluator.rollouts(problems, { ...sampling, settings: { renderer }, groupSize: 6 })],
         evaluateEvery: 1000,

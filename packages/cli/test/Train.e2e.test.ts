@@ -129,6 +129,21 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
     assert.strictEqual(student.steps, 1)
   })
 
+  it("distill: the teacher's distribution in given answers, or of an instruction in the model's own", async () => {
+    const { json } = place()
+    const epochs = ["--epochs", "4", "--learning-rate", "2e-3", "--top-k", "5"]
+    const off = await json(
+      ...["train", "distill", "chats.jsonl", ...tiny, ...epochs, "--mode", "off-policy", "--teacher", "local/small"]
+    )
+    assert.strictEqual(off.run_dir, "runs/distill-off-policy-chats-tiny")
+    assert.isBelow(off.loss, off.first_loss)
+    const self = await json(
+      ...["train", "distill", "chats.jsonl", ...tiny, "--max-tokens", "4", "--group-size", "2", "--steps", "1"],
+      ...["--mode", "self", "--instruction", "Answer as a pirate."]
+    )
+    assert.deepStrictEqual([self.steps, self.run_dir], [1, "runs/distill-self-chats-tiny"])
+  })
+
   it("Ctrl-C saves, says how to go on, and the same command computes what an uninterrupted run computes", async () => {
     const args = ["train", "sft", "chats.jsonl", ...tiny, "--batch-size", "2", "--epochs", "4", "--warm-up", "2"]
     const whole = place()
@@ -226,6 +241,24 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
     assert.match(
       await fails("train", "distill", "pairs.jsonl", ...tiny, "--teacher", "x"),
       /^2 error: --teacher must be/
+    )
+    assert.match(await fails("train", "distill", "pairs.jsonl", ...tiny), /^2 error: --mode on-policy needs --teacher/)
+    assert.match(
+      await fails("train", "distill", "pairs.jsonl", ...tiny, "--mode", "self"),
+      /^2 error: --mode self needs --instruction/
+    )
+    const offPolicy = ["--mode", "off-policy", "--teacher", "local/small"]
+    assert.match(
+      await fails("train", "distill", "chats.jsonl", ...tiny, ...offPolicy, "--max-steps-off-policy", "1"),
+      /^2 error: --max-steps-off-policy has no meaning with --mode off-policy/
+    )
+    assert.match(
+      await fails("train", "distill", "pairs.jsonl", ...tiny, ...offPolicy),
+      /^2 error: pairs\.jsonl has pairs of answers/
+    )
+    assert.match(
+      await fails("train", "sft", "chats.jsonl", ...tiny, "--rank", "0"),
+      /^2 error: rank: Expected a positive number, actual 0\n/
     )
     assert.match(await fails("eval", "local/tiny"), /^2 error: There is nothing to evaluate on/)
     assert.match(

@@ -904,6 +904,15 @@ export const countSkipped = (skipped: Iterable<Skipped>): Readonly<Partial<Recor
 }
 
 /**
+ * Which row was skipped and why, for people to read: rows are numbered from 1, as an editor numbers lines.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const describeSkipped = ({ detail, origin, reason }: Skipped): string =>
+  `row ${origin.row + 1}: ${reason.replace("_", " ")}: ${detail.replace(/\s+/g, " ")}`
+
+/**
  * Reads one epoch and counts what is kept and what is skipped, with some examples of each reason.
  *
  * @since 0.1.0

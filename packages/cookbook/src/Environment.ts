@@ -31,6 +31,8 @@ import type * as Trajectory from "./Trajectory.js"
 export interface Observation {
   readonly prompt: Int32Array
   readonly stop: Stop
+  /** What the prompt adds to the turn before, as messages: only for the record. */
+  readonly given?: ReadonlyArray<Message.Message> | undefined
   /** Who acts, in an environment with several seats. Defaults to 0. */
   readonly seat?: number | undefined
   /** Why the prompt does not continue the tokens of the turn before, where it does not. */
@@ -136,6 +138,8 @@ export interface Settings {
 export interface Group<out E = never, out R = never> {
   /** Metrics are also given for each tag. */
   readonly tags: ReadonlyArray<string>
+  /** All its environments start with the same prompt, so that one request can draw the first turn of all of them. */
+  readonly samePrompt?: boolean | undefined
   /** An environment over the group's problem. */
   readonly make: (settings: Settings) => Effect.Effect<Environment<E, R>, E, R | Scope.Scope>
   /** Rewards by comparison, one for each trajectory. */
@@ -154,11 +158,14 @@ export const group = <E, R>(
   make: (settings: Settings) => Effect.Effect<Environment<E, R>, E, R | Scope.Scope>,
   options?: {
     readonly tags?: ReadonlyArray<string> | undefined
+    /** All environments start with the same prompt: their first turns are drawn in one request. Defaults to false. */
+    readonly samePrompt?: boolean | undefined
     /** Defaults to no reward by comparison. */
     readonly compare?: Group<E, R>["compare"] | undefined
   }
 ): Group<E, R> => ({
   tags: options?.tags ?? [],
+  samePrompt: options?.samePrompt,
   make,
   compare: options?.compare ?? ((trajectories) => Effect.succeed(trajectories.map(() => 0)))
 })
@@ -196,20 +203,32 @@ export const problem = <E = never, R = never>(options: {
   readonly tags?: ReadonlyArray<string> | undefined
 }): Group<E | RenderFailed | ChatTemplateFailed, R> => {
   const start = typeof options.question === "string" ? [Message.user(options.question)] : options.question
+  /** Rendered once, however many environments start with it. */
+  let rendered: { readonly by: Renderer.Renderer; readonly prompt: Int32Array } | undefined
+  const prompt = (by: Renderer.Renderer) =>
+    Effect.suspend(() =>
+      rendered?.by === by ? Effect.succeed(rendered.prompt) : Effect.tap(by.generationPrompt(start), (prompt) => {
+        rendered = { by, prompt }
+      })
+    )
   return group(
     (settings) =>
-      Effect.succeed(messages({
-        start,
-        onMessage: (message) =>
-          Effect.gen(function*() {
-            const text = Message.text(message)
-            const correct = yield* rewardOf(options.check(text, message))
-            const formed = options.format?.(text, message) ?? true
-            const penalty = formed ? 0 : -(options.formatPenalty ?? 0.1)
-            return done(correct + penalty, { metrics: { correct, format: Number(formed) } })
-          })
-      }, settings)),
-    { tags: options.tags }
+      Effect.succeed(episode(
+        {
+          start,
+          onMessage: (message) =>
+            Effect.gen(function*() {
+              const text = Message.text(message)
+              const correct = yield* rewardOf(options.check(text, message))
+              const formed = options.format?.(text, message) ?? true
+              const penalty = formed ? 0 : -(options.formatPenalty ?? 0.1)
+              return done(correct + penalty, { metrics: { correct, format: Number(formed) } })
+            })
+        },
+        settings,
+        prompt(settings.renderer)
+      )),
+    { tags: options.tags, samePrompt: true }
   )
 }
 
@@ -330,6 +349,13 @@ const correction = (detail: string) =>
 export const messages = <E, R>(
   options: MessageOptions<E, R>,
   settings: Settings
+): Environment<E | RenderFailed | ChatTemplateFailed, R> => episode(options, settings)
+
+const episode = <E, R>(
+  options: MessageOptions<E, R>,
+  settings: Settings,
+  /** The prompt of the start, where it is known. */
+  prompt?: Effect.Effect<Int32Array, RenderFailed | ChatTemplateFailed>
 ): Environment<E | RenderFailed | ChatTemplateFailed, R> => {
   const { renderer } = settings
   const tools = options.tools ?? []
@@ -361,7 +387,7 @@ export const messages = <E, R>(
       ...rest,
       message,
       metrics: { ...rest.metrics, forked: fork === undefined ? 0 : 1 },
-      observation: { prompt, stop, fork }
+      observation: { prompt, stop, fork, given: added }
     }
     return step
   })
@@ -382,9 +408,9 @@ export const messages = <E, R>(
           ? [...(yield* renderer.toolMessages(specs, Message.text(first))), ...rest]
           : [...(yield* renderer.toolMessages(specs)), ...options.start]
       }
-      last = yield* renderer.generationPrompt(history)
+      last = yield* prompt ?? renderer.generationPrompt(history)
       const start: Start = fits(last)
-        ? { _tag: "Continue", observation: { prompt: last, stop } }
+        ? { _tag: "Continue", observation: { prompt: last, stop, given: history } }
         : { _tag: "Done", reason: "max_tokens", reward: overflow }
       return start
     }),

@@ -118,7 +118,7 @@ export const group = <State, E = never, R = never>(
   Environment.group(
     (settings): Effect.Effect<Environment.Environment<E | RenderFailed | ChatTemplateFailed, R>> =>
       Effect.sync(() => make(options, settings)),
-    { tags: options.tags }
+    { tags: options.tags, samePrompt: true }
   )
 
 const make = <State, E, R>(
@@ -141,7 +141,7 @@ const make = <State, E, R>(
       : yield* nextPrompt(renderer, before, before.answer, told)
     const messages = before === undefined ? told : [...before.messages, before.answer, ...told]
     seats.set(acting, { messages, prompt, completion: new Int32Array(0), answer: Message.assistant("") })
-    const observation: Environment.Observation = { prompt, stop, seat: acting, fork }
+    const observation: Environment.Observation = { prompt, stop, seat: acting, fork, given: told }
     return observation
   })
 

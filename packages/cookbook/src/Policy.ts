@@ -35,6 +35,10 @@ export interface Request {
  */
 export interface Policy<out E = never, out R = never> {
   readonly act: (request: Request) => Effect.Effect<Trajectory.Action, E, R>
+  /** So many different actions on the same prompt, where the policy can draw them in one request. */
+  readonly actMany?:
+    | ((request: Request, count: number) => Effect.Effect<ReadonlyArray<Trajectory.Action>, E, R>)
+    | undefined
 }
 
 /**
@@ -53,11 +57,19 @@ export const make = <E, R>(
  * @since 0.1.0
  * @category combinators
  */
-export const perSeat = <E, R>(policies: readonly [Policy<E, R>, ...ReadonlyArray<Policy<E, R>>]): Policy<E, R> =>
-  make((request) => {
-    const [first] = policies
-    return (policies[Math.min(request.seat ?? 0, policies.length - 1)] ?? first).act(request)
-  })
+export const perSeat = <E, R>(policies: readonly [Policy<E, R>, ...ReadonlyArray<Policy<E, R>>]): Policy<E, R> => {
+  const [first] = policies
+  const of = ({ seat = 0 }: Request) => policies[Math.min(seat, policies.length - 1)] ?? first
+  return {
+    act: (request) => of(request).act(request),
+    actMany: (request, count) => {
+      const { act, actMany } = of(request)
+      return actMany === undefined
+        ? Effect.all(Array.from({ length: count }, () => act(request)), { concurrency: "unbounded" })
+        : actMany(request, count)
+    }
+  }
+}
 
 /**
  * How a model acts.
@@ -85,31 +97,42 @@ export interface SamplerOptions {
 export const fromSampler = (
   sampler: SamplingClient.Service,
   options: SamplerOptions
-): Policy<TinkerError.TinkerError> =>
-  make(Effect.fnUntraced(function*({ maxTokens = Infinity, prompt, seed, stop }) {
+): Policy<TinkerError.TinkerError> => {
+  const malformed = (description: string) =>
+    new TinkerError.MalformedResponse({ module: "Policy", method: "fromSampler", description })
+  const actMany = Effect.fnUntraced(function*({ maxTokens = Infinity, prompt, seed, stop }: Request, count: number) {
     const room = (options.contextWindow ?? Infinity) - prompt.length
     const { sequences } = yield* sampler.sample({
       prompt: ModelInput.fromInts(prompt),
+      numSamples: count,
       maxTokens: Math.max(1, Math.min(options.maxTokens, maxTokens, room)),
       temperature: options.temperature,
       stop,
       seed
     })
-    const [sequence] = sequences
-    if (sequence === undefined || sequence.logprobs === undefined) {
-      return yield* new TinkerError.MalformedResponse({
-        module: "Policy",
-        method: "fromSampler",
-        description: sequence === undefined ? "the server sampled nothing" : "the server gave no logprobs"
-      })
+    if (sequences.length !== count) {
+      return yield* malformed(`the server sampled ${sequences.length} sequences instead of ${count}`)
     }
-    return {
-      tokens: sequence.tokens,
-      logprobs: sequence.logprobs,
-      stopReason: sequence.stopReason === "length" ? "length" : "stop",
-      policyVersion: options.version ?? 0
-    }
-  }))
+    return yield* Effect.forEach(sequences, ({ logprobs, stopReason, tokens }) => {
+      if (logprobs === undefined) return malformed("the server gave no logprobs")
+      const action: Trajectory.Action = {
+        tokens,
+        logprobs,
+        stopReason: stopReason === "length" ? "length" : "stop",
+        policyVersion: options.version ?? 0
+      }
+      return Effect.succeed(action)
+    })
+  })
+  return {
+    actMany,
+    act: (request) =>
+      Effect.flatMap(
+        actMany(request, 1),
+        ([action]) => action === undefined ? malformed("the server sampled nothing") : Effect.succeed(action)
+      )
+  }
+}
 
 /**
  * A policy that gives these answers in turn, and repeats the last one. For tests.

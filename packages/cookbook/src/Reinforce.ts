@@ -22,6 +22,7 @@ import type * as ForwardBackward from "effect-tinker/wire/ForwardBackward"
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Iterable from "effect/Iterable"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -36,6 +37,7 @@ import * as supervise from "./internal/supervise.js"
 import * as LearningRate from "./LearningRate.js"
 import * as Loss from "./Loss.js"
 import * as Rollout from "./Rollout.js"
+import * as RolloutRecord from "./RolloutRecord.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
 import * as Trajectory from "./Trajectory.js"
@@ -184,10 +186,21 @@ export type Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL> = ConfigInput & {
   /** Steps between evaluations, which see the weights before a step. Defaults to 20. */
   readonly evaluateEvery?: number | undefined
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
-  /** Groups of each step whose rollouts are recorded. Defaults to 4. */
-  readonly recordGroups?: number | undefined
+  /** What of the rollouts is recorded. */
+  readonly record?: Recording | undefined
   /** Where the run is recorded, and resumed from. Defaults to nowhere. */
   readonly log?: RunLog.Target<RL> | undefined
+}
+
+/**
+ * What of the rollouts is recorded: the first groups of each step, and so much of each rollout.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Recording extends RolloutRecord.Limits {
+  /** Groups of each step. Defaults to 4. */
+  readonly groups?: number | undefined
 }
 
 /**
@@ -332,7 +345,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   const advantage = typeof options.advantage === "function"
     ? options.advantage
     : advantages[config.advantage === "custom" ? "center" : config.advantage]
-  const learn = makeLearner({ training, config, advantage, reference, recordGroups: options.recordGroups ?? 4 })
+  const learn = makeLearner({ training, config, advantage, reference, record: options.record })
 
   const common = {
     trainer: "reinforce",
@@ -394,8 +407,9 @@ interface At {
 
 interface Part {
   readonly sampled: ReadonlyArray<Sampled>
+  /** The groups that are trained on. */
+  readonly used: ReadonlyArray<Trajectory.Group>
   readonly rows: ReadonlyArray<Trajectory.Assembled>
-  readonly dropped: number
   readonly kl: Option.Option<number>
   readonly pass: Option.Option<TinkerFuture.TinkerFuture<ForwardBackward.Output>>
 }
@@ -406,7 +420,7 @@ const makeLearner = (options: {
   readonly config: Config
   readonly advantage: Trajectory.Advantage
   readonly reference: Option.Option<SamplingClient.Service>
-  readonly recordGroups: number
+  readonly record: Recording | undefined
 }) => {
   const { advantage, config, reference, training } = options
 
@@ -429,8 +443,8 @@ const makeLearner = (options: {
     const data = yield* Effect.forEach(rows, ({ row }) => Trajectory.toDatum(row))
     const submitted: Part = {
       sampled,
+      used,
       rows,
-      dropped: groups.length - used.length,
       kl,
       pass: data.length === 0
         ? Option.none()
@@ -457,6 +471,7 @@ const makeLearner = (options: {
     const accepted = yield* Clock.currentTimeMillis
     const staleness = sampled.map(({ version }) => step - version)
     const rows = parts.flatMap((part) => part.rows)
+    const used = new Set(parts.flatMap((part) => part.used))
     const metrics = Trajectory.metricsOf(groups)
     const submitted: Loop.Submitted<Detail, TinkerError.TinkerError, never> = {
       tokens: rows.reduce((sum, { row }) => sum + row.inputs.length, 0),
@@ -485,13 +500,15 @@ const makeLearner = (options: {
             entropy: divergence.entropy,
             staleness_max: Math.max(...staleness),
             groups: groups.length,
-            groups_constant: parts.reduce((sum, { dropped }) => sum + dropped, 0),
+            groups_constant: groups.length - used.size,
             ...(kls.length === 0 ? {} : { kl_reference: kls.reduce((sum, kl) => sum + kl, 0) / kls.length })
           },
           timings: { sample: Math.max(...sampled.map(({ millis }) => millis)), rollouts: accepted - started },
           detail: { groups, staleness, reward: metrics["env/all/reward"] ?? NaN },
-          rollouts: groups.slice(0, options.recordGroups).flatMap((group, g) =>
-            group.trajectories.map((trajectory, t) => record(group, trajectory, g, t))
+          rollouts: Iterable.flatMap(
+            groups.slice(0, options.record?.groups ?? 4),
+            (group, index) =>
+              RolloutRecord.fromGroup(group, { index, advantage, trained: used.has(group), limits: options.record })
           )
         }
         return outcome
@@ -520,23 +537,3 @@ const makeLearner = (options: {
       })
   }
 }
-
-/** A rollout for the record. */
-const record = (group: Trajectory.Group, trajectory: Trajectory.Trajectory, g: number, t: number) => ({
-  group: g,
-  member: t,
-  tags: group.tags,
-  reward: Trajectory.rewardsOf(group)[t],
-  stop: trajectory.stop,
-  turns: trajectory.turns.map(({ action, fork, masked, message, metrics, prompt, reward }) => ({
-    prompt: Array.from(prompt),
-    tokens: Array.from(action.tokens),
-    logprobs: Array.from(action.logprobs, (logprob) => Number(logprob.toFixed(4))),
-    policyVersion: action.policyVersion,
-    message,
-    fork,
-    reward,
-    masked,
-    metrics
-  }))
-})

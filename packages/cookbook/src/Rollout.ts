@@ -6,9 +6,11 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
@@ -166,7 +168,7 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
     const left = (limits.maxSampledTokens ?? Infinity) - sampled
     if (left <= 1) return end("max_sampled_tokens")
     const budget = Math.min(room, left, limits.maxTurnTokens ?? Infinity)
-    const { fork, prompt, seat = 0, stop } = observation
+    const { fork, given, prompt, seat = 0, stop } = observation
     const action = yield* withinTime(
       policy.act({
         prompt,
@@ -185,6 +187,7 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
       action,
       reward: step.reward,
       masked: step.masked ?? false,
+      given,
       message: step.message,
       fork,
       metrics: step.metrics ?? {}
@@ -272,9 +275,63 @@ export interface GroupOptions<RS = never> extends Options {
   readonly concurrency?: number | undefined
 }
 
+const sameTokens = (a: Int32Array, b: Int32Array): boolean =>
+  a === b || (a.length === b.length && a.every((token, i) => token === b[i]))
+
+/**
+ * The first turn of all members in one request, sent when the first of them asks; it belongs to the group's scope, so a
+ * member that leaves does not take it away from the others. A member with another prompt than the first asks for itself.
+ */
+const sharedFirstTurn = Effect.fnUntraced(function*<EP, RP>(
+  policy: Policy.Policy<EP, RP>,
+  actMany: NonNullable<Policy.Policy<EP, RP>["actMany"]>,
+  options: {
+    readonly size: number
+    readonly seed: number | undefined
+    /** What a member does when the shared request failed. */
+    readonly onFailure: "fail" | "ask"
+  }
+) {
+  const scope = yield* Effect.scope
+  let sent: {
+    readonly request: Policy.Request
+    readonly actions: Deferred.Deferred<ReadonlyArray<Trajectory.Action>, EP>
+  } | undefined
+
+  const send = (request: Policy.Request) => {
+    const actions = Deferred.unsafeMake<ReadonlyArray<Trajectory.Action>, EP>(FiberId.none)
+    sent = { request, actions }
+    return actMany({ ...request, seed: options.seed }, options.size).pipe(
+      Effect.interruptible,
+      Effect.intoDeferred(actions),
+      Effect.forkIn(scope)
+    )
+  }
+
+  const draw = (member: number, request: Policy.Request): Effect.Effect<Trajectory.Action, EP, RP> =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function*() {
+        if (sent === undefined) yield* send(request)
+        if (
+          sent === undefined || !sameTokens(sent.request.prompt, request.prompt) ||
+          sent.request.maxTokens !== request.maxTokens || sent.request.seat !== request.seat
+        ) return yield* restore(policy.act(request))
+        const shared = Deferred.await(sent.actions)
+        const actions = yield* restore(options.onFailure === "fail" ? shared : Effect.orElseSucceed(shared, () => []))
+        const action = actions[member]
+        return action ?? (yield* restore(policy.act(request)))
+      })
+    )
+
+  return (member: number): Policy.Policy<EP, RP> => {
+    let turn = 0
+    return { act: (request) => Effect.suspend(() => turn++ === 0 ? draw(member, request) : policy.act(request)) }
+  }
+})
+
 /**
  * Runs the rollouts of a group, each in an environment and a scope of its own, and compares them. Their order does not
- * depend on which of them ends first.
+ * depend on which of them ends first. Where all start with the same prompt, one request draws the first turn of all.
  *
  * @since 0.1.0
  * @category constructors
@@ -290,14 +347,24 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
     Effect.sync(() => {
       if (!Cause.isInterruptedOnly(cause)) errors.push(Cause.pretty(cause).split("\n")[0] ?? "")
     })
+  const shared = problem.samePrompt === true && policy.actMany !== undefined && options.size > 1
+    ? yield* sharedFirstTurn(policy, policy.actMany, {
+      size: options.size,
+      seed: options.seed,
+      onFailure: strategy._tag === "FailFast" ? "fail" : "ask"
+    })
+    : undefined
   const single = (member: number) => {
-    const once = Effect.scoped(
-      Effect.flatMap(problem.make(options.settings), (environment) =>
-        play(policy, environment, {
+    let attempts = 0
+    const once = Effect.suspend(() => {
+      // One that is tried again asks for itself: what was drawn for it has failed.
+      const acting = attempts++ === 0 && shared !== undefined ? shared(member) : policy
+      return Effect.flatMap(problem.make(options.settings), (environment) =>
+        play(acting, environment, {
           limits: options.limits,
           seed: options.seed === undefined ? undefined : random.seedOf(options.seed, member)
         }))
-    ).pipe(Effect.tapErrorCause(note))
+    }).pipe(Effect.scoped, Effect.tapErrorCause(note))
     const schedule = strategy._tag === "FailFast" ? undefined : strategy.schedule
     return schedule === undefined ? once : Effect.retry(once, schedule)
   }
@@ -318,4 +385,4 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
   const groupRewards = yield* problem.compare(trajectories)
   const result: Trajectory.Group = { trajectories, groupRewards, tags: problem.tags, errors }
   return result
-})
+}, Effect.scoped)

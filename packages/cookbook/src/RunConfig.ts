@@ -6,7 +6,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import { TreeFormatter } from "effect/ParseResult"
+import { ArrayFormatter, isParseError } from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 
 /**
@@ -97,6 +97,21 @@ const set = (json: unknown, path: ReadonlyArray<string>, value: unknown): unknow
   return { ...object, [key]: set(object[key], rest, value) }
 }
 
+/**
+ * What is wrong with a value, in a line: the field and the first problem with it, such as `adam.clip: Expected a number`.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const describe = (error: unknown): string => {
+  if (!isParseError(error)) return error instanceof Error ? error.message : String(error)
+  // Of the members of a union, the one that came furthest is the one that was meant.
+  const [first] = ArrayFormatter.formatErrorSync(error).sort((a, b) => b.path.length - a.path.length)
+  if (first === undefined) return error.message
+  const problem = first.message.split("\n", 1)[0] ?? ""
+  return first.path.length === 0 ? problem : `${first.path.map(String).join(".")}: ${problem}`
+}
+
 /** Strict about names, so that a typo does not pass for an override. */
 const strict = { onExcessProperty: "error" } as const
 
@@ -127,7 +142,7 @@ export const override = <A, I>(
         return decode(jsonOrText(given)).pipe(
           // `name=123` is a number by its looks and may be wanted as text.
           Either.orElse(() => decode(given)),
-          Either.orElse((error) => invalid(TreeFormatter.formatErrorSync(error)))
+          Either.orElse((error) => invalid(describe(error)))
         )
       }),
     Either.right(config)

@@ -32,8 +32,13 @@ import * as RunConfig from "./RunConfig.js"
 // entries
 // =============================================================================
 
-/** JSON has no NaN, and a loss that has become one is what a journal must be able to tell. */
-const Metric = Schema.transform(
+/**
+ * A number in JSON, which has no NaN: a loss that has become one is what a journal must be able to tell.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Metric = Schema.transform(
   Schema.Union(Schema.Number, Schema.Literal("NaN", "Infinity", "-Infinity")),
   Schema.Number,
   {
@@ -44,7 +49,13 @@ const Metric = Schema.transform(
   }
 )
 
-const Metrics = Schema.Record({ key: Schema.String, value: Metric })
+/**
+ * Numbers by name.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Metrics = Schema.Record({ key: Schema.String, value: Metric })
 
 /**
  * Numbers by name.
@@ -492,10 +503,10 @@ export interface RunLog {
   /** Whether the run was complete when the journal was opened. */
   readonly complete: boolean
   readonly append: (entry: NewEntry) => Effect.Effect<void, PlatformError.PlatformError>
-  /** Records what was sampled for a step, as JSON. */
+  /** Records what was sampled for a step, as JSON. Where nothing is recorded, the rollouts are not looked at. */
   readonly appendRollouts: (
     step: number,
-    rollouts: ReadonlyArray<unknown>
+    rollouts: Iterable<unknown>
   ) => Effect.Effect<void, PlatformError.PlatformError>
   /** What was computed for a key before, in this process or one before it. */
   readonly cached: <E, R>(
@@ -690,9 +701,13 @@ export const open: (
           }
         }),
       appendRollouts: (step, list) =>
-        list.length === 0 ? Effect.void : rollouts.append(
-          list.map((rollout) => `${JSON.stringify({ step, attempt, rollout } satisfies RolloutLine)}\n`).join("")
-        ),
+        Effect.suspend(() => {
+          const lines = Array.from(
+            list,
+            (rollout) => `${JSON.stringify({ step, attempt, rollout } satisfies RolloutLine)}\n`
+          )
+          return lines.length === 0 ? Effect.void : rollouts.append(lines.join(""))
+        }),
       cached: makeCache(known, cache.append),
       finish: Effect.sync(() => {
         finished = true

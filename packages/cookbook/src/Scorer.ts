@@ -128,5 +128,5 @@ export const problems = <A, Args, ED = never, RD = never>(
               })
             }
           )
-      }, settings)), { tags: options.tags?.(row) })
+      }, settings)), { tags: options.tags?.(row), samePrompt: true })
   })

@@ -70,11 +70,27 @@ export interface Turn {
   readonly reward: number
   /** Its tokens are not trained on. */
   readonly masked: boolean
+  /** What its prompt adds to the turn before, where the environment speaks in messages. */
+  readonly given?: ReadonlyArray<Message.Message> | undefined
   /** What the tokens say, where they were read as a message. */
   readonly message?: Message.Message | undefined
   /** Why its prompt does not continue the tokens of the turn before, where it does not. */
   readonly fork?: Fork | undefined
   readonly metrics: Readonly<Record<string, number>>
+}
+
+/**
+ * Whether the prompt of a turn begins with exactly the prompt and the answer of the turn before.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const continues = (before: Turn, { prompt }: Turn): boolean => {
+  const answered = before.prompt.length
+  const { tokens } = before.action
+  return prompt.length >= answered + tokens.length &&
+    before.prompt.every((token, i) => prompt[i] === token) &&
+    tokens.every((token, i) => prompt[answered + i] === token)
 }
 
 /**
@@ -225,16 +241,6 @@ interface Draft {
   readonly parts: Array<{ readonly tokens: Int32Array; readonly turn: Turn | undefined }>
 }
 
-const startsWith = (tokens: Int32Array, draft: Draft): boolean => {
-  if (tokens.length < draft.length) return false
-  let at = 0
-  for (const { tokens: part } of draft.parts) {
-    for (let i = 0; i < part.length; i++) if (tokens[at + i] !== part[i]) return false
-    at += part.length
-  }
-  return true
-}
-
 const toRow = (draft: Draft, advantage: number): Row => {
   const tokens = new Int32Array(draft.length)
   const logprobs = new Float32Array(draft.length)
@@ -271,11 +277,13 @@ const toRow = (draft: Draft, advantage: number): Row => {
 export const toRows = (self: Trajectory, advantage: number): ReadonlyArray<Row> => {
   const drafts: Array<Draft> = []
   let current: Draft | undefined
+  let before: Turn | undefined
   for (const turn of self.turns) {
-    if (current === undefined || !startsWith(turn.prompt, current)) {
+    if (current === undefined || before === undefined || !continues(before, turn)) {
       current = { length: 0, parts: [] }
       drafts.push(current)
     }
+    before = turn
     const added = turn.prompt.subarray(current.length)
     current.parts.push({ tokens: added, turn: undefined }, { tokens: turn.action.tokens, turn })
     current.length += added.length + turn.action.tokens.length

@@ -144,6 +144,14 @@ export * as Reinforce from "./Reinforce.js"
 export * as Rollout from "./Rollout.js"
 
 /**
+ * A rollout as `RunLog` records it: what was said turn by turn, every token with what is known about it, and what came of
+ * it. Of a long rollout the record has an upper bound, whatever its environment says.
+ *
+ * @since 0.1.0
+ */
+export * as RolloutRecord from "./RolloutRecord.js"
+
+/**
  * The configuration of a run: any Schema's value, printed, hashed, compared, and overridden from the command line with
  * `a.b=c`.
  *

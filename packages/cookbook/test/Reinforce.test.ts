@@ -1,4 +1,4 @@
-import { Dataset, Environment, Evaluator, Loss, Reinforce, RunLog } from "@effect-tinker/cookbook"
+import { Dataset, Environment, Evaluator, Loss, Reinforce, RolloutRecord, RunLog } from "@effect-tinker/cookbook"
 import type { Trainer } from "@effect-tinker/cookbook"
 import { Rollout } from "@effect-tinker/cookbook"
 import { Faults } from "@effect-tinker/local"
@@ -103,6 +103,14 @@ describe("Reinforce.train", () => {
         assert.deepStrictEqual(steps.map(({ metrics, step }) => [step, metrics["loss"]]), whole.map(([s, l]) => [s, l]))
         const rollouts = yield* RunLog.rollouts(`${directory}/${mode._tag}`, 5)
         assert.strictEqual(rollouts.length, 2 * 6)
+        const records = yield* Effect.forEach(rollouts, RolloutRecord.decode)
+        assert.isTrue(records.every(({ turns }) => turns.every(({ policyVersion }) => policyVersion === 4)))
+        for (const group of [0, 1]) {
+          const of = records.filter((record) => record.group === group)
+          const mean = of.reduce((sum, { reward }) => sum + reward, 0) / of.length
+          assert.deepStrictEqual(of.map(({ advantage }) => advantage), of.map(({ reward }) => reward - mean))
+          if (of.some(({ reward }) => reward !== of[0]?.reward)) assert.isTrue(of.every(({ trained }) => trained))
+        }
       }
     }).pipe(Effect.provide(Live)), 120_000)
 

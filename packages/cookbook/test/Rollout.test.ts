@@ -1,9 +1,10 @@
-import { Environment, Policy, Rollout, Tool, Trajectory } from "@effect-tinker/cookbook"
+import { Environment, Policy, Rollout, RolloutRecord, Tool, Trajectory } from "@effect-tinker/cookbook"
 import type { Renderer } from "@effect-tinker/tokenizer"
 import { Message, Renderers } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Chunk, Effect, Exit, Fiber, Option, Schedule, Schema, TestClock } from "effect"
-import { chatRenderer, chatTokenizer, renderer } from "./utils/local.js"
+import { SamplingClient } from "effect-tinker"
+import { chatRenderer, chatTokenizer, Local, renderer } from "./utils/local.js"
 
 /** An environment of tokens that goes on for so many turns, each of them a reward of 1. */
 const counting = (turns: number): Environment.Environment => {
@@ -227,6 +228,71 @@ describe("turns in tokens", () => {
     }))
 })
 
+describe("RolloutRecord", () => {
+  it.effect("has messages with tool calls, every token with its logprob, and why a row was forked", () =>
+    Effect.gen(function*() {
+      const { trajectory } = yield* converse([call("add", { a: 2, b: 3 }), "4", "5"])
+      const forked: Trajectory.Trajectory = {
+        ...trajectory,
+        turns: trajectory.turns.map((turn, i) =>
+          i === 2
+            ? { ...turn, prompt: turn.prompt.slice(1), fork: { reason: "HistoryRewritten", description: "cut" } }
+            : turn
+        )
+      }
+      const group: Trajectory.Group = {
+        trajectories: [forked, { ...forked, reward: NaN }],
+        groupRewards: [0.5, 0],
+        tags: ["sums"],
+        errors: []
+      }
+      const written = RolloutRecord.fromGroup(group, {
+        index: 3,
+        advantage: (rewards) => rewards.map((_, i) => i + 0.25),
+        trained: true
+      })
+      const [record, other] = yield* Effect.forEach(
+        written,
+        (one) => RolloutRecord.decode(JSON.parse(JSON.stringify(one)))
+      )
+      assert.isDefined(record)
+      if (record === undefined) return
+      assert.deepStrictEqual(
+        [record.group, record.member, record.tags, record.reward, record.advantage, record.trained, record.stop],
+        [3, 0, ["sums"], 1.25, 0.25, true, "completed"]
+      )
+      assert.isNaN(other?.reward)
+      const [first, second, third] = record.turns
+      assert.deepStrictEqual(first?.given.map(({ role }) => role), ["system", "user"])
+      assert.deepStrictEqual(first?.message?.toolCalls?.map(({ name }) => name), ["add"])
+      assert.deepStrictEqual(second?.given.map((message) => [message.role, Message.text(message)]), [["tool", "5"]])
+      assert.deepStrictEqual([third?.fork?.reason, third?.offset], ["HistoryRewritten", 0])
+      assert.isAbove(second?.offset ?? 0, 0)
+      forked.turns.forEach(({ action, prompt }, i) => {
+        assert.deepStrictEqual(RolloutRecord.tokensOf(record, i), [...prompt, ...action.tokens])
+        assert.strictEqual(record.turns[i]?.logprobs.length, action.tokens.length)
+      })
+    }))
+
+  it.effect("is bounded: texts are cut, and turns that do not fit are counted", () =>
+    Effect.gen(function*() {
+      const { trajectory } = yield* converse(["4".repeat(1000), "4".repeat(2000), "5"])
+      const group: Trajectory.Group = { trajectories: [trajectory], groupRewards: [0], tags: [], errors: [] }
+      const [first] = trajectory.turns
+      const fits = (first?.prompt.length ?? 0) + (first?.action.tokens.length ?? 0)
+      const [record] = RolloutRecord.fromGroup(group, {
+        index: 0,
+        advantage: Trajectory.center,
+        trained: true,
+        limits: { maxTokens: fits, maxText: 50 }
+      })
+      assert.deepStrictEqual(record?.turns.map(({ omitted }) => omitted > 0), [false, true, true])
+      assert.deepStrictEqual(record?.turns.map(({ tokens }) => tokens.length > 0), [true, false, false])
+      const said = record?.turns.map(({ message }) => message === undefined ? "" : Message.text(message))
+      assert.strictEqual(said?.[1], `${"4".repeat(50)}… (2000 characters)`)
+    }))
+})
+
 describe("Rollout.group", () => {
   const flaky = (failures: number) => {
     let left = failures
@@ -254,6 +320,127 @@ describe("Rollout.group", () => {
       const failed = yield* Effect.flip(group(flaky(2), Rollout.minimumViable()))
       assert.isTrue(failed instanceof Rollout.GroupFailed && failed.succeeded === 2 && failed.needed === 3)
     }))
+
+  describe("whose rollouts start with the same prompt", () => {
+    const same = Environment.group(() => Effect.succeed(counting(2)), { samePrompt: true })
+    /** Draws a token that tells which request and which sequence it is. */
+    const counted = (failures = 0) => {
+      const requests: Array<readonly [count: number, seed: number | undefined]> = []
+      const actMany = ({ seed }: Policy.Request, count: number) =>
+        Effect.suspend(() => {
+          requests.push([count, seed])
+          const request = requests.length
+          return request <= failures ? Effect.fail(new Error("lost")) : Effect.forEach(
+            Array.from({ length: count }, (_, n) => n),
+            (n) => Policy.fromScript([[100 * request + n]]).act({ prompt: new Int32Array(0), stop: [] })
+          )
+        })
+      const counting: Policy.Policy<Error> = {
+        actMany,
+        act: (request) => Effect.map(actMany(request, 1), ([action]) => action ?? assert.fail("nothing was drawn"))
+      }
+      return { counting, requests }
+    }
+    const run = <E>(acting: Policy.Policy<E>, options?: Partial<Rollout.GroupOptions>) =>
+      Effect.flatMap(
+        renderer,
+        (write) => Rollout.group(acting, same, { size: 3, settings: { renderer: write }, seed: 7, ...options })
+      )
+    const drawn = ({ trajectories }: Trajectory.Group) =>
+      trajectories.map(({ turns }) => turns.map(({ action }) => action.tokens[0]))
+
+    it.effect("one request draws their first turn, later turns are drawn one by one", () =>
+      Effect.gen(function*() {
+        const { counting, requests } = counted()
+        const group = yield* run(counting, { concurrency: 1 })
+        assert.deepStrictEqual(requests.map(([count]) => count), [3, 1, 1, 1])
+        assert.strictEqual(requests[0]?.[1], 7)
+        assert.strictEqual(new Set(requests.map(([, seed]) => seed)).size, 4)
+        assert.deepStrictEqual(drawn(group), [[100, 200], [101, 300], [102, 400]])
+      }))
+
+    it.effect("a request that fails fails the group, unless its members may ask for themselves", () =>
+      Effect.gen(function*() {
+        assert.include((yield* Effect.flip(run(counted(1).counting))).message, "lost")
+        const { counting, requests } = counted(1)
+        const group = yield* run(counting, { strategy: Rollout.minimumViable({ share: 1 }), concurrency: 1 })
+        assert.deepStrictEqual(requests.map(([count]) => count), [3, 1, 1, 1, 1, 1, 1])
+        assert.deepStrictEqual(drawn(group), [[200, 300], [400, 500], [600, 700]])
+      }))
+
+    it.effect("a member with another prompt asks for itself", () =>
+      Effect.gen(function*() {
+        const { counting: acting, requests } = counted()
+        let made = 0
+        const other = Environment.group(() => Effect.sync(() => counting(++made === 2 ? 3 : 2)), { samePrompt: true })
+        const longer: Environment.Group = {
+          ...other,
+          make: (settings) =>
+            Effect.map(other.make(settings), (environment) => {
+              const extra = made
+              return {
+                ...environment,
+                initial: Effect.succeed({
+                  _tag: "Continue",
+                  observation: { prompt: Int32Array.of(extra === 2 ? 5 : 4), stop: [] }
+                })
+              }
+            })
+        }
+        const group = yield* Rollout.group(acting, longer, {
+          size: 3,
+          settings: { renderer: yield* renderer },
+          limits: { maxTurns: 1 },
+          concurrency: 1
+        })
+        assert.deepStrictEqual(requests.map(([count]) => count), [3, 1])
+        assert.deepStrictEqual(drawn(group), [[100], [200], [102]])
+      }))
+
+    it.effect("a member that leaves does not take the request away from the others; the group's end does", () =>
+      Effect.gen(function*() {
+        let open = 0
+        const slowly: Policy.Policy = {
+          act: policy.act,
+          actMany: (request, count) =>
+            Effect.acquireUseRelease(
+              Effect.sync(() => open++),
+              () => Effect.delay(Effect.all(Array.from({ length: count }, () => policy.act(request))), "1 second"),
+              () => Effect.sync(() => open--)
+            )
+        }
+        const left = yield* Effect.fork(run(slowly, { limits: { timeout: 500 } }))
+        yield* TestClock.adjust("500 millis")
+        const { trajectories } = yield* Fiber.join(left)
+        assert.deepStrictEqual(
+          trajectories.map(outcome),
+          Array.from({ length: 3 }, () => ["rollout_timeout", 0] as const)
+        )
+        assert.strictEqual(open, 0)
+        const interrupted = yield* Effect.fork(run(slowly))
+        yield* TestClock.adjust("500 millis")
+        assert.strictEqual(open, 1)
+        yield* Fiber.interrupt(interrupted)
+        assert.strictEqual(open, 0)
+      }))
+
+    it.scoped("a model draws them all different, and the same ones for the same seed", () =>
+      Effect.gen(function*() {
+        const sampler = yield* SamplingClient.make({ baseModel: "local/tiny" })
+        const problem = Environment.problem({ question: "?", check: () => 1 })
+        const sample = Effect.map(
+          Rollout.group(Policy.fromSampler(sampler, { maxTokens: 6 }), problem, {
+            size: 4,
+            settings: { renderer: yield* renderer },
+            seed: 3
+          }),
+          ({ trajectories }) => trajectories.map(({ turns }) => String(turns[0]?.action.tokens))
+        )
+        const first = yield* sample
+        assert.strictEqual(new Set(first).size, 4)
+        assert.deepStrictEqual(yield* sample, first)
+      }).pipe(Effect.provide(Local)))
+  })
 
   it.live(
     "1,000 environments that fail, run out of time and are interrupted at every step are all released",

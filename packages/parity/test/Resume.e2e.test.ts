@@ -1,7 +1,7 @@
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { cases, killed } from "../src/resume/rounds.js"
+import { cases, killed, program } from "../src/resume/rounds.js"
 
 /** `npm run parity -- --resume` has twenty kills of each. */
 describe.sequential("a run whose process is killed", () => {
@@ -11,9 +11,9 @@ describe.sequential("a run whose process is killed", () => {
       `${one.trainer} resumes bit for bit: submit-ahead ${one.submitAhead}, ${saves} saves`,
       () =>
         Effect.gen(function*() {
-          const { differences } = yield* killed(one, 2)
+          const { differences } = yield* killed(one, 2, yield* program)
           assert.deepStrictEqual(differences, [])
-        }).pipe(Effect.provide(NodeContext.layer)),
+        }).pipe(Effect.scoped, Effect.provide(NodeContext.layer)),
       240_000
     )
   }

@@ -3,13 +3,13 @@
  */
 
 /** Problems of a step. */
-export const problems = 4
+export const problems = 8
 
 /** Rollouts of a problem. */
-export const group = 8
+export const group = 16
 
 /** Tokens of a rollout. */
-export const maxTokens = 32
+export const maxTokens = 64
 
 const suffix = " Provide a numerical answer without units, written inside \\boxed{}."
 

@@ -6,7 +6,6 @@
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Example from "@effect-tinker/cookbook/Example"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
-import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import type * as Datum from "effect-tinker/Datum"
@@ -21,6 +20,7 @@ import * as Progress from "../terminal/Progress.js"
 import { Stdio } from "../terminal/Stdio.js"
 import * as text from "../terminal/text.js"
 import * as dataFile from "../training/dataFile.js"
+import * as options from "../training/options.js"
 import * as setup from "../training/setup.js"
 
 /** The tokens of a row and what each weighs in training. */
@@ -221,8 +221,8 @@ const check = Effect.fnUntraced(
         const bar = Progress.drawBar(count / most, 30, { full: (s) => s, empty: () => "" })
         yield* output.write(`${text.pad(`${from}-${to}`, label, "right")}  ${bar} ${count}\n`)
       }
-      for (const { detail, origin, reason } of tally.skipped.slice(0, listed)) {
-        yield* output.note(`row ${origin.row + 1}: ${reason.replace("_", " ")}: ${detail.replace(/\s+/g, " ")}`)
+      for (const skipped of tally.skipped.slice(0, listed)) {
+        yield* output.note(Dataset.describeSkipped(skipped))
       }
       if (tally.skipped.length > listed) {
         yield* output.note(`… and ${tally.skipped.length - listed} more: --format json has a hundred`)
@@ -239,37 +239,16 @@ const check = Effect.fnUntraced(
 )
 
 const checkCommand = Command.make("check", {
-  file: Args.text({ name: "file" }).pipe(
-    Args.withDescription("Chats, prompts with completions, or preferences: JSON lines, a JSON array, or Parquet.")
-  ),
-  model: Options.text("model").pipe(
-    Options.withAlias("m"),
-    Options.withDescription("The model whose tokenizer and format are used.")
-  ),
-  maxLength: Options.integer("max-length").pipe(
-    Options.withDescription("Most tokens of a row; longer ones are skipped."),
-    Options.optional
-  ),
-  epochs: Options.integer("epochs").pipe(
-    Options.withDefault(1),
-    Options.withDescription("Times the data is to be read. Default: 1.")
-  ),
-  price: Options.text("price").pipe(
-    Options.withDescription("Price of a million tokens, to estimate the cost: train=1.2."),
-    Options.optional
-  ),
+  file: options.dataArgument("Chats, prompts with completions, or preferences"),
+  model: options.model("The model whose tokenizer and format are used."),
+  maxLength: options.maxLength,
+  epochs: options.epochs,
+  price: options.price,
   show: Options.integer("show").pipe(
     Options.withDefault(1),
     Options.withDescription("Rows to show, with what is trained on in green, or in «» without colours. Default: 1.")
   ),
-  renderer: Options.text("renderer").pipe(
-    Options.withDescription("How conversations are written. Default: as the model wants it."),
-    Options.optional
-  ),
-  tokenizer: Options.text("tokenizer").pipe(
-    Options.withDescription("A directory or a repository of the hub. Default: that of the model."),
-    Options.optional
-  )
+  ...options.rendering
 }, check).pipe(
   Command.withDescription("Show what would be trained on, what would be skipped and why, lengths, tokens and cost.")
 )

@@ -3,9 +3,9 @@
  *
  * @since 0.1.0
  */
+import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import type * as SamplingClient from "effect-tinker/SamplingClient"
 import * as Effect from "effect/Effect"
@@ -19,6 +19,7 @@ import * as text from "../terminal/text.js"
 import * as dataFile from "../training/dataFile.js"
 import { figure } from "../training/drive.js"
 import * as measure from "../training/measure.js"
+import * as options from "../training/options.js"
 import * as setup from "../training/setup.js"
 import type * as TrainModule from "../TrainModule.js"
 import { environments } from "./train.js"
@@ -112,13 +113,10 @@ const evaluate = Effect.fnUntraced(
     const second = Option.isNone(flags.compare)
       ? Option.none<measure.Measured>()
       : Option.some(yield* of(flags.compare.value))
-    if (first.skipped.length > 0) {
-      const [skipped] = first.skipped
-      yield* output.warn(
-        `${text.count(first.skipped.length, "row")} skipped; the first is row ${
-          (skipped?.origin.row ?? 0) + 1
-        }: ${skipped?.detail}`
-      )
+    const [skipped] = first.skipped
+    if (skipped !== undefined) {
+      const count = text.count(first.skipped.length, "row")
+      yield* output.warn(`${count} skipped; the first is ${Dataset.describeSkipped(skipped)}`)
     }
     const versus = Option.map(second, (other) => compared(first, other))
     const names = Object.keys(first.metrics)
@@ -166,49 +164,20 @@ export const command = Command.make("eval", {
   target: Args.text({ name: "target" }).pipe(
     Args.withDescription("A run directory, a checkpoint (tinker://RUN/sampler_weights/NAME), or a base model.")
   ),
-  on: Options.text("on").pipe(
-    Options.withDescription(
-      "A file of chats or completions (by their likelihood), or of preferences (by which answer is likelier)."
-    ),
-    Options.optional
+  on: options.optionalText(
+    "on",
+    "A file of chats or completions (by their likelihood), or of preferences (by which answer is likelier)."
   ),
-  scorer: Options.text("scorer").pipe(
-    Options.withDescription("A module whose default export scores answers to the prompts of --on, 0 to 1."),
-    Options.optional
+  scorer: options.optionalText(
+    "scorer",
+    "A module whose default export scores answers to the prompts of --on, 0 to 1."
   ),
-  env: Options.text("env").pipe(
-    Options.withDescription("A module whose default export is an environment, as for `train rl`."),
-    Options.optional
-  ),
-  compare: Options.text("compare").pipe(
-    Options.withDescription("Another target, compared with example by example."),
-    Options.optional
-  ),
-  limit: Options.integer("limit").pipe(Options.withDescription("Most rows to evaluate on."), Options.optional),
-  groupSize: Options.integer("group-size").pipe(
-    Options.withDefault(1),
-    Options.withDescription("Answers to each problem of --env. Default: 1.")
-  ),
-  maxTokens: Options.integer("max-tokens").pipe(
-    Options.withDefault(256),
-    Options.withDescription("Longest answer, in tokens. Default: 256.")
-  ),
-  temperature: Options.float("temperature").pipe(
-    Options.withDefault(0),
-    Options.withDescription("Of the answers. Default: 0, the likeliest tokens.")
-  ),
-  seed: Options.integer("seed").pipe(
-    Options.withDefault(0),
-    Options.withDescription("The same seed gives the same answers. Default: 0.")
-  ),
-  renderer: Options.text("renderer").pipe(
-    Options.withDescription("How conversations are written. Default: as the model wants it."),
-    Options.optional
-  ),
-  tokenizer: Options.text("tokenizer").pipe(
-    Options.withDescription("A directory or a repository of the hub. Default: that of the model."),
-    Options.optional
-  )
+  env: options.optionalText("env", "A module whose default export is an environment, as for `train rl`."),
+  compare: options.optionalText("compare", "Another target, compared with example by example."),
+  limit: options.optionalInteger("limit", "Most rows to evaluate on."),
+  ...options.answers({ groupSize: 1, temperature: 0 }),
+  seed: options.seed("The same seed gives the same answers."),
+  ...options.rendering
 }, evaluate).pipe(
   Command.withDescription(
     "Measure a model or a checkpoint: the likelihood of held-out data, a scorer's mean, or rewards in an environment."

@@ -16,6 +16,7 @@ import * as RunConfig from "@effect-tinker/cookbook/RunConfig"
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import * as Supervised from "@effect-tinker/cookbook/Supervised"
 import * as Trainer from "@effect-tinker/cookbook/Trainer"
+import * as Message from "@effect-tinker/tokenizer/Message"
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
@@ -34,89 +35,19 @@ import * as live from "../internal/connection.js"
 import * as userModule from "../internal/userModule.js"
 import * as dataFile from "../training/dataFile.js"
 import { drive } from "../training/drive.js"
+import * as options from "../training/options.js"
 import * as setup from "../training/setup.js"
 import * as TrainModule from "../TrainModule.js"
 
-// =============================================================================
-// options
-// =============================================================================
+const { batchSize, common, maxLength, optionalFloat, optionalInteger, optionalText } = options
 
-const optionalInteger = (name: string, description: string) =>
-  Options.integer(name).pipe(Options.withDescription(description), Options.optional)
-
-const optionalFloat = (name: string, description: string) =>
-  Options.float(name).pipe(Options.withDescription(description), Options.optional)
-
-const optionalText = (name: string, description: string) =>
-  Options.text(name).pipe(Options.withDescription(description), Options.optional)
-
-const common = {
-  model: Options.text("model").pipe(
-    Options.withAlias("m"),
-    Options.withDescription("The base model to adapt; see `tinker models`.")
-  ),
-  rank: Options.integer("rank").pipe(
-    Options.withDefault(32),
-    Options.withDescription("Rank of the LoRA adapter. Default: 32.")
-  ),
-  from: optionalText("from", "Weights to begin with: tinker://RUN/weights/NAME."),
-  learningRate: optionalFloat("learning-rate", "Default: what is advised for the model, where something is."),
-  warmUp: Options.integer("warm-up").pipe(
-    Options.withDefault(0),
-    Options.withDescription("Steps in which the learning rate rises to its peak. Default: 0.")
-  ),
-  steps: optionalInteger("steps", "Most steps to do. Default: all that the data has."),
-  epochs: Options.integer("epochs").pipe(
-    Options.withDefault(1),
-    Options.withDescription("Times the data is read. Default: 1.")
-  ),
-  seed: Options.integer("seed").pipe(
-    Options.withDefault(0),
-    Options.withDescription("Of the adapter's first weights, the order of the data, and draws. Default: 0.")
-  ),
-  runDir: Options.text("run-dir").pipe(
-    Options.withAlias("out"),
-    Options.withDescription(
-      "Where the run is recorded, and resumed from. Default: below runs/, named after recipe, file and model."
-    ),
-    Options.optional
-  ),
-  evalEvery: Options.integer("eval-every").pipe(
-    Options.withDefault(10),
-    Options.withDescription("Steps between evaluations. Default: 10.")
-  ),
-  saveEvery: Options.integer("save-every").pipe(
-    Options.withDefault(20),
-    Options.withDescription("Steps between checkpoints. Default: 20.")
-  ),
-  renderer: optionalText("renderer", "How conversations are written. Default: as the model wants it."),
-  tokenizer: optionalText("tokenizer", "A directory or a repository of the hub. Default: that of the model."),
-  budget: optionalFloat(
-    "budget",
-    "Most to spend in this invocation, by --price. The run is saved before it is exceeded."
-  ),
-  price: optionalText("price", "Prices of a million tokens: train=1.2,prefill=0.4,sample=1."),
-  tokenBudget: optionalInteger("token-budget", "Most tokens to train on and to sample in this invocation."),
-  overrides: Args.text({ name: "field=value" }).pipe(
-    Args.withDescription("Further fields of the configuration: adam.clip=1, learningRate.floor=0.1."),
-    Args.repeated
-  )
-}
-
-type Common = Command.Command.ParseConfig<typeof common>
-
-const batchSize = optionalInteger("batch-size", "Rows of one step. Default: 32, or all of a smaller file.")
+type Common = options.Common
 
 const decay = (fallback: LearningRate.Decay) =>
   Options.choice("decay", ["constant", "linear", "cosine"]).pipe(
     Options.withDefault(fallback),
     Options.withDescription(`How the learning rate goes down. Default: ${fallback}.`)
   )
-
-const maxLength = optionalInteger("max-length", "Most tokens of a row; longer ones are skipped, and counted.")
-
-const dataArgument = (description: string) =>
-  Args.text({ name: "file" }).pipe(Args.withDescription(`${description} JSON lines, a JSON array, or Parquet.`))
 
 // =============================================================================
 // runs
@@ -160,27 +91,8 @@ const commonConfig = Effect.fnUntraced(function*(flags: Common, decay: LearningR
   }))
 })
 
-/** The innermost problem of a schema's report, with the fields that lead to it, in one line. */
-const firstProblem = (error: unknown): string => {
-  const lines = (error instanceof Error ? error.message : String(error)).split("\n").map((line) => {
-    const text = line.replace(/^[\s│├└─]+/, "")
-    return { depth: line.length - text.length, text }
-  })
-  const deepest = lines.reduce((best, line, at) => line.depth > (lines[best]?.depth ?? 0) ? at : best, 0)
-  const fields: Array<string> = []
-  let depth = Infinity
-  for (const line of lines.slice(0, deepest + 1).reverse()) {
-    if (line.depth >= depth) continue
-    depth = line.depth
-    const field = /^\["(.*)"\]$/.exec(line.text)?.[1]
-    if (field !== undefined) fields.unshift(field)
-  }
-  const problem = lines[deepest]?.text ?? ""
-  return fields.length === 0 ? problem : `${fields.join(".")}: ${problem}`
-}
-
 const checked = <A>(make: () => A): Effect.Effect<A, CliFailure> =>
-  Effect.try({ try: make, catch: (error) => usage(firstProblem(error), "Check the options against `--help`.") })
+  Effect.try({ try: make, catch: (error) => usage(RunConfig.describe(error), "Check the options against `--help`.") })
 
 const overridden = <A, I>(
   schema: Schema.Schema<A, I>,
@@ -192,7 +104,7 @@ const overridden = <A, I>(
     (config) =>
       Either.mapLeft(RunConfig.override(schema, config, overrides), (error) =>
         usage(
-          `${error.override} does not fit: ${firstProblem(new Error(error.description))}`,
+          `${error.override} does not fit: ${error.description}`,
           `The fields are: ${Object.keys(Schema.encodeSync(schema)(config) as object).join(", ")}.`
         ))
   )
@@ -294,7 +206,7 @@ const supervised = Effect.fnUntraced(function*(
 })
 
 const sft = Command.make("sft", {
-  file: dataArgument("Chats (messages), or prompts with completions:"),
+  file: options.dataArgument("Chats (messages), or prompts with completions"),
   ...common,
   batchSize,
   decay: decay("linear"),
@@ -369,7 +281,7 @@ const preference = Effect.fnUntraced(function*(
 })
 
 const dpo = Command.make("dpo", {
-  file: dataArgument("Preferences (prompt, chosen, rejected):"),
+  file: options.dataArgument("Preferences (prompt, chosen, rejected)"),
   ...common,
   batchSize,
   decay: decay("linear"),
@@ -388,20 +300,8 @@ const dpo = Command.make("dpo", {
 // =============================================================================
 
 const sampled = {
-  groupSize: Options.integer("group-size").pipe(
-    Options.withAlias("group"),
-    Options.withDefault(8),
-    Options.withDescription("Answers to each problem. Default: 8.")
-  ),
+  ...options.answers({ groupSize: 8, temperature: 1 }),
   groupsPerBatch: optionalInteger("groups-per-batch", "Problems of each step. Default: 16, or all if there are fewer."),
-  maxTokens: Options.integer("max-tokens").pipe(
-    Options.withDefault(256),
-    Options.withDescription("Longest answer, in tokens. Default: 256.")
-  ),
-  temperature: Options.float("temperature").pipe(
-    Options.withDefault(1),
-    Options.withDescription("Of the answers. Default: 1.")
-  ),
   maxStepsOffPolicy: optionalInteger(
     "max-steps-off-policy",
     "Sample while training, from weights at most so many steps old. Default: sample, then train."
@@ -524,45 +424,194 @@ const rl = Command.make("rl", {
   Command.withDescription("Reinforcement learning in an environment that a module exports.")
 )
 
-const distillation = Effect.fnUntraced(function*(flags: Sampled & { readonly file: string; readonly teacher: string }) {
-  if (!flags.teacher.startsWith("tinker://")) {
+const modes = ["on-policy", "off-policy", "self"] as const
+
+type Distilled = Sampled & {
+  readonly file: string
+  readonly mode: typeof modes[number]
+  readonly teacher: Option.Option<string>
+  readonly instruction: Option.Option<string>
+  readonly topK: number
+  readonly batchSize: Option.Option<number>
+  readonly maxLength: Option.Option<number>
+}
+
+const isModel = (name: string) => name.startsWith("tinker://") || /^[^/\s]+\/\S+$/.test(name)
+
+/** Flags that say nothing in a mode are refused, so that none is thought to have had an effect. */
+const checkMode = Effect.fnUntraced(function*({ instruction, mode, teacher, ...flags }: Distilled) {
+  const { batchSize, groupsPerBatch, maxLength, maxStepsOffPolicy } = flags
+  const grouped = { "groups-per-batch": groupsPerBatch, "max-steps-off-policy": maxStepsOffPolicy }
+  const unused: Readonly<Record<string, Option.Option<unknown>>> = {
+    "on-policy": { instruction, "batch-size": batchSize, "max-length": maxLength },
+    "off-policy": { instruction, ...grouped },
+    self: { "max-length": maxLength, ...grouped }
+  }[mode]
+  const [name] = Object.keys(unused).filter((flag) => Option.isSome(unused[flag] ?? Option.none()))
+  if (name !== undefined) {
+    return yield* usage(`--${name} has no meaning with --mode ${mode}`, "See `tinker train distill --help`.")
+  }
+  if (mode === "self" && Option.isNone(instruction)) {
+    return yield* usage("--mode self needs --instruction", "It is what the teacher is told, and the student is not.")
+  }
+  if (mode !== "self" && Option.isNone(teacher)) {
+    return yield* usage(`--mode ${mode} needs --teacher`, "Give tinker://RUN/sampler_weights/NAME, or a base model.")
+  }
+  if (Option.isSome(teacher) && !isModel(teacher.value)) {
     return yield* usage(
-      `--teacher must be a sampler checkpoint, not ${JSON.stringify(flags.teacher)}`,
-      "Give tinker://RUN/sampler_weights/NAME."
+      `--teacher must be a sampler checkpoint or a base model, not ${JSON.stringify(teacher.value)}`,
+      "Give tinker://RUN/sampler_weights/NAME, or ORGANISATION/MODEL."
     )
   }
-  yield* run({
+})
+
+/** A prompt with an instruction in front, in the system message it has or in one of its own. */
+const instructed = (
+  instruction: string,
+  messages: ReadonlyArray<Message.Message>
+): ReadonlyArray<Message.Message> => {
+  const [first, ...rest] = messages
+  return first?.role === "system"
+    ? [Message.system(`${instruction}\n\n${Message.text(first)}`), ...rest]
+    : [Message.system(instruction), ...messages]
+}
+
+const promptsOf = (file: string) =>
+  Effect.as(dataFile.requireFile(file), Dataset.map(dataFile.prompts(file), ({ messages }) => messages))
+
+const onPolicy = (flags: Distilled, teacher: string) =>
+  run({
     recipe: "distill",
     source: flags.file,
     flags,
-    about: { teacher: flags.teacher },
+    about: { teacher },
     make: Effect.fnUntraced(function*(log) {
-      yield* dataFile.requireFile(flags.file)
-      const prompts = Dataset.map(dataFile.prompts(flags.file), ({ messages }) => messages)
+      const prompts = yield* promptsOf(flags.file)
       const groups = yield* dataFile.sizeFor(prompts, flags.groupsPerBatch, 16)
-      const config = yield* reinforceConfig(flags, groups, {})
-      const { advantage: _, keepConstant: __, kl: ___, ...rest } = config
+      const { advantage: _, keepConstant: __, kl: ___, ...config } = yield* reinforceConfig(flags, groups, {})
       return Distill.onPolicy({
-        ...rest,
+        ...config,
         prompts,
-        teacher: flags.teacher,
+        teacher,
         renderer: yield* setup.rendererFor(flags.model, flags),
         checkpoints: checkpoints(flags),
         log
       })
     })
   })
+
+const offPolicy = (flags: Distilled, teacher: string) =>
+  run({
+    recipe: "distill-off-policy",
+    source: flags.file,
+    flags,
+    make: Effect.fnUntraced(function*(log) {
+      const kind = yield* dataFile.detect(flags.file)
+      if (kind === "preferences") {
+        return yield* usage(
+          `${flags.file} has pairs of answers, not answers to learn from`,
+          "Use --mode on-policy: only the prompts are read."
+        )
+      }
+      const data = dataFile.examples(flags.file, kind)
+      const shared = yield* commonConfig(flags, "linear")
+      const batchSize = yield* dataFile.sizeFor(data, flags.batchSize, 32)
+      const config = yield* overridden(
+        Distill.OffPolicyConfig,
+        () =>
+          new Distill.OffPolicyConfig({
+            ...shared,
+            batchSize,
+            partial: "keep",
+            teacher,
+            topK: flags.topK,
+            ...(Option.isSome(flags.maxLength) ? { maxLength: flags.maxLength.value } : {})
+          }),
+        flags.overrides
+      )
+      return Distill.offPolicy({
+        ...config,
+        data,
+        renderer: yield* setup.rendererFor(flags.model, flags),
+        checkpoints: checkpoints(flags),
+        log
+      })
+    })
+  })
+
+const self = (flags: Distilled, teacher: string, instruction: string) =>
+  run({
+    recipe: "distill-self",
+    source: flags.file,
+    flags,
+    about: { instruction },
+    make: Effect.fnUntraced(function*(log) {
+      const data = yield* promptsOf(flags.file)
+      const shared = yield* commonConfig(flags, "constant")
+      const batchSize = yield* dataFile.sizeFor(data, flags.batchSize, 32)
+      const config = yield* overridden(
+        Distill.SelfConfig,
+        () =>
+          new Distill.SelfConfig({
+            ...shared,
+            batchSize,
+            partial: "keep",
+            teacher,
+            topK: flags.topK,
+            maxTokens: flags.maxTokens,
+            groupSize: flags.groupSize,
+            temperature: flags.temperature,
+            seed: flags.seed
+          }),
+        flags.overrides
+      )
+      return Distill.self({
+        ...config,
+        data,
+        prompt: (messages) => messages,
+        teacherPrompt: (messages) => instructed(instruction, messages),
+        renderer: yield* setup.rendererFor(flags.model, flags),
+        checkpoints: checkpoints(flags),
+        log
+      })
+    })
+  })
+
+const distillation = Effect.fnUntraced(function*(flags: Distilled) {
+  yield* checkMode(flags)
+  const teacher = Option.getOrElse(flags.teacher, () => flags.model)
+  if (flags.mode === "self") return yield* self(flags, teacher, Option.getOrElse(flags.instruction, () => ""))
+  return yield* flags.mode === "off-policy" ? offPolicy(flags, teacher) : onPolicy(flags, teacher)
 })
 
 const distill = Command.make("distill", {
-  file: dataArgument("Prompts (prompt, or chats up to their last answer):"),
+  file: options.dataArgument(
+    "Prompts or chats up to their last answer; with --mode off-policy, chats with their answers"
+  ),
   ...common,
   ...sampled,
-  teacher: Options.text("teacher").pipe(
-    Options.withDescription("The model to answer like: tinker://RUN/sampler_weights/NAME, with the same tokenizer.")
-  )
+  mode: Options.choice("mode", modes).pipe(
+    Options.withDefault("on-policy" as const),
+    Options.withDescription(
+      "on-policy: the model answers, and the teacher rewards every token. off-policy: it learns the teacher's likeliest " +
+        "tokens in given answers. self: it answers, and learns what the teacher, who has an instruction, expects. " +
+        "Default: on-policy."
+    )
+  ),
+  teacher: optionalText(
+    "teacher",
+    "The model to learn from, with the same tokenizer: tinker://RUN/sampler_weights/NAME, or a base model. Default: with " +
+      "--mode self, the base model."
+  ),
+  instruction: optionalText("instruction", "With --mode self: what the teacher is told, and the student is not."),
+  topK: Options.integer("top-k").pipe(
+    Options.withDefault(20),
+    Options.withDescription("Off-policy and self: tokens of the teacher's distribution that are learned. Default: 20.")
+  ),
+  batchSize,
+  maxLength
 }, distillation).pipe(
-  Command.withDescription("On-policy distillation: the model answers, and a teacher rewards every token.")
+  Command.withDescription("Learn from a teacher: from its view of the model's answers, or of given ones.")
 )
 
 /** @internal */

@@ -97,9 +97,7 @@ const each = <A, E, R, E2, R2>(
     const [first] = skipped
     if (Chunk.isEmpty(found)) {
       return yield* new CliFailure({
-        what: `There is nothing to evaluate on${
-          first === undefined ? "" : `: row ${first.origin.row + 1} ${first.detail}`
-        }`,
+        what: `There is nothing to evaluate on${first === undefined ? "" : `: ${Dataset.describeSkipped(first)}`}`,
         advice: "`tinker data check FILE` says what is wrong with a file."
       })
     }

@@ -29,8 +29,8 @@ export interface Outcome<out Detail> {
   readonly metrics: RunLog.Metrics
   readonly timings?: RunLog.Metrics | undefined
   readonly detail: Detail
-  /** What was sampled, for the record. */
-  readonly rollouts?: ReadonlyArray<unknown> | undefined
+  /** What was sampled, for the record: made when it is read. */
+  readonly rollouts?: Iterable<unknown> | undefined
 }
 
 /** @internal */
@@ -83,7 +83,7 @@ const describeSkipped = (skipped: ReadonlyArray<Dataset.Skipped>): string => {
   const counts = Object.entries(Dataset.countSkipped(skipped)).map(([reason, count]) => `${count} ${reason}`)
   const [first] = skipped
   return `skipped ${counts.join(", ")}` +
-    (first === undefined ? "" : `; the first is ${first.origin.source}, row ${first.origin.row}: ${first.detail}`)
+    (first === undefined ? "" : `; the first is ${first.origin.source}, ${Dataset.describeSkipped(first)}`)
 }
 
 /** @internal */

@@ -15,7 +15,7 @@ import {
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
 import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { NodeContext } from "@effect/platform-node"
-import { Effect, Layer, Logger, LogLevel, Stream } from "effect"
+import { Duration, Effect, Layer, Logger, LogLevel, Stream } from "effect"
 
 const [trainer = "", directory = "", backend = "", submitAhead = "0", background = "false"] = process.argv.slice(2)
 
@@ -28,18 +28,27 @@ const common = {
   log: RunLog.directory(directory)
 }
 
-/** Rewarded by how many of the sampled tokens are small. */
+const modes = new Map<string, Reinforce.Mode>([
+  ["reinforce", Reinforce.sync],
+  ["reinforce-stream", Reinforce.stream({ minibatches: 2 })],
+  ["reinforce-async", Reinforce.async({ maxStepsOffPolicy: 2 })]
+])
+
+/** Rewarded by how many of the sampled tokens are small. Every other problem takes a different time to step. */
 const small = (n: number) =>
   Environment.group(() =>
     Effect.succeed(
       {
         initial: Effect.succeed({ _tag: "Continue", observation: { prompt: Int32Array.of(65, 66 + n), stop: [] } }),
         step: ({ tokens }) =>
-          Effect.succeed({
-            _tag: "Done",
-            reason: "completed",
-            reward: tokens.filter((token) => token < 64).length / tokens.length
-          })
+          Effect.delay(
+            Effect.succeed({
+              _tag: "Done",
+              reason: "completed",
+              reward: tokens.filter((token) => token < 64).length / tokens.length
+            }),
+            Duration.millis(n % 2 * 5)
+          )
       } satisfies Environment.Environment
     )
   )
@@ -51,7 +60,8 @@ const chats = Dataset.fromIterable(
 const program = Effect.gen(function*() {
   const tokenizer = yield* Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles)
   const write = yield* Renderers.qwen3Instruct(tokenizer)
-  if (trainer === "reinforce") {
+  const mode = modes.get(trainer)
+  if (mode !== undefined) {
     return yield* Stream.runDrain(Reinforce.train({
       ...common,
       problems: Dataset.fromIterable(rows.map(small)),
@@ -59,6 +69,19 @@ const program = Effect.gen(function*() {
       learningRate: 1e-2,
       maxTokens: 4,
       groupSize: 4,
+      groupsPerBatch: 2,
+      mode
+    }))
+  }
+  if (trainer === "on-policy") {
+    return yield* Stream.runDrain(Distill.onPolicy({
+      ...common,
+      prompts: Dataset.fromIterable(rows.map((n) => [Message.user(`${n}?`)])),
+      teacher: "local/small",
+      renderer: write,
+      learningRate: 1e-2,
+      maxTokens: 4,
+      groupSize: 2,
       groupsPerBatch: 2
     }))
   }

@@ -1,10 +1,14 @@
 /**
  * Trainers that are killed again and again: what they compute in the end is what they compute undisturbed.
+ *
+ * In `async` mode, which weights a group is sampled from depends on how fast the machine is, so two undisturbed runs differ
+ * too. What holds there: every step once and in order, on the same problems and at the same learning rate, from weights
+ * within the bound on staleness.
  */
 import { RunLog } from "@effect-tinker/cookbook"
 import { Command, FileSystem } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
-import { Data, Duration, Effect, Option, Random, Stream } from "effect"
+import { Data, Duration, Effect, Option, Random, Schema, Stream } from "effect"
 import { bundle } from "../Bundle.js"
 
 export class ResumeFailed extends Data.TaggedError("ResumeFailed")<{ readonly reason: string }> {
@@ -21,13 +25,15 @@ export interface Case {
 }
 
 const saves = [false, true]
+const asynchronous = "reinforce-async"
+const maxStaleness = 2
 
 /** All trainers; steps in flight where a trainer has them. */
 export const cases: ReadonlyArray<Case> = [
   ...["supervised", "off-policy"].flatMap((trainer) =>
     [0, 1, 3].flatMap((submitAhead) => saves.map((background) => ({ trainer, submitAhead, background })))
   ),
-  ...["reinforce", "preference", "self"].flatMap((trainer) =>
+  ...["reinforce", "reinforce-stream", asynchronous, "preference", "on-policy", "self"].flatMap((trainer) =>
     saves.map((background) => ({ trainer, submitAhead: 0, background }))
   )
 ]
@@ -40,12 +46,21 @@ export interface Report extends Case {
   readonly differences: ReadonlyArray<string>
 }
 
-type Series = ReadonlyArray<readonly [step: number, loss: number | undefined, learningRate: number | undefined]>
+const Sampled = Schema.Struct({ turns: Schema.Array(Schema.Struct({ prompt: Schema.Array(Schema.Number) })) })
 
-const seriesOf = (directory: string) =>
-  Effect.map(RunLog.read(directory), (found) => {
-    const { resumes, steps } = Option.getOrThrow(found)
-    const series: Series = steps.map(({ metrics, step }) => [step, metrics["loss"], metrics["learning_rate"]])
+/** What has to be the same of each step, as text. */
+const seriesOf = (directory: string, trainer: string) =>
+  Effect.gen(function*() {
+    const { resumes, steps } = Option.getOrThrow(yield* RunLog.read(directory))
+    const series = yield* Effect.forEach(steps, ({ metrics, step }) =>
+      Effect.gen(function*() {
+        const { learning_rate: rate, loss, staleness_max: staleness = 0 } = metrics
+        if (trainer !== asynchronous) return JSON.stringify([step, loss, rate])
+        const prompts = (yield* RunLog.rollouts(directory, step)).map((rollout) =>
+          Schema.decodeUnknownSync(Sampled)(rollout).turns.map(({ prompt }) => prompt)
+        )
+        return JSON.stringify([step, prompts, rate, staleness <= maxStaleness, Number.isFinite(loss)])
+      }))
     return { resumes, series }
   })
 
@@ -80,21 +95,28 @@ const start = (program: string, args: ReadonlyArray<string>, kill: boolean) =>
     return yield* new ResumeFailed({ reason: `the run failed: ${yield* complaints}` })
   }))
 
+/** The program that is killed, as one file in a directory that is removed with the scope. */
+export const program = Effect.flatMap(FileSystem.FileSystem, (fs) =>
+  Effect.flatMap(
+    fs.makeTempDirectoryScoped({ prefix: "tinker-resume-" }),
+    (root) => bundle(new URL("./child.ts", import.meta.url), root)
+  )).pipe(Effect.mapError((error) => new ResumeFailed({ reason: error.message })))
+
 /** One case: the program is killed so many times, then left alone. */
 export const killed = (
   { background, submitAhead, trainer }: Case,
-  kills: number
+  kills: number,
+  program: string
 ): Effect.Effect<Report, ResumeFailed, NodeContext.NodeContext> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-resume-" })
-    const program = yield* bundle(new URL("./child.ts", import.meta.url), root)
     const prepare = Effect.fnUntraced(function*(name: string) {
       yield* fs.makeDirectory(`${root}/${name}-backend`)
       return [trainer, `${root}/${name}`, `${root}/${name}-backend`, String(submitAhead), String(background)]
     })
     yield* start(program, yield* prepare("whole"), false)
-    const whole = yield* seriesOf(`${root}/whole`)
+    const whole = yield* seriesOf(`${root}/whole`, trainer)
     if (whole.series.length < 16) return yield* new ResumeFailed({ reason: "the undisturbed run is incomplete" })
 
     const args = yield* prepare("killed")
@@ -105,7 +127,7 @@ export const killed = (
       if (outcome === "killed") hits++
     }
     if (outcome === "killed") yield* start(program, args, false)
-    const { resumes, series } = yield* seriesOf(`${root}/killed`)
+    const { resumes, series } = yield* seriesOf(`${root}/killed`, trainer)
     const length = Math.max(series.length, whole.series.length)
     return {
       trainer,
@@ -113,10 +135,7 @@ export const killed = (
       background,
       kills: hits,
       resumes,
-      differences: Array.from(
-        { length },
-        (_, i) => [JSON.stringify(whole.series[i]), JSON.stringify(series[i])] as const
-      )
+      differences: Array.from({ length }, (_, i) => [whole.series[i], series[i]] as const)
         .flatMap(([wanted, found]) => wanted === found ? [] : [`${trainer}: ${found} instead of ${wanted}`])
     }
   }).pipe(
@@ -125,11 +144,15 @@ export const killed = (
   )
 
 /** A case until it has been killed so many times, as often as it takes to run it. */
-export const rounds = (one: Case, kills: number): Effect.Effect<Report, ResumeFailed, NodeContext.NodeContext> =>
+export const rounds = (
+  one: Case,
+  kills: number,
+  program: string
+): Effect.Effect<Report, ResumeFailed, NodeContext.NodeContext> =>
   Effect.gen(function*() {
-    let report = yield* killed(one, kills)
+    let report = yield* killed(one, kills, program)
     while (report.kills < kills) {
-      const more = yield* killed(one, kills - report.kills)
+      const more = yield* killed(one, kills - report.kills, program)
       report = {
         ...one,
         kills: report.kills + more.kills,

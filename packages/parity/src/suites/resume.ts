@@ -3,7 +3,7 @@
  * flag says how often (20).
  */
 import { Console, Effect } from "effect"
-import { cases, rounds } from "../resume/rounds.js"
+import { cases, program, rounds } from "../resume/rounds.js"
 import type { Suite } from "../Suite.js"
 import { Differs } from "../Suite.js"
 
@@ -15,8 +15,9 @@ export const resume: Suite = {
   run: (args) =>
     Effect.gen(function*() {
       const kills = args.map(Number).find((n) => Number.isInteger(n) && n > 0) ?? 20
+      const child = yield* program
       for (const one of cases) {
-        const { differences, resumes } = yield* rounds(one, kills)
+        const { differences, resumes } = yield* rounds(one, kills, child)
         if (differences.length > 0) return yield* new Differs({ suite: name, differences })
         const background = one.background ? "background" : "blocking"
         yield* Console.log(
@@ -24,6 +25,7 @@ export const resume: Suite = {
         )
       }
     }).pipe(
+      Effect.scoped,
       Effect.catchTag("ResumeFailed", ({ reason }) => new Differs({ suite: name, differences: [reason] }))
     )
 }

@@ -1,0 +1,100 @@
+/**
+ * The options that `train`, `eval` and `data check` share: the same name means the same everywhere.
+ *
+ * @since 0.1.0
+ */
+import * as Args from "@effect/cli/Args"
+import type * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+
+/** @internal */
+export const optionalInteger = (name: string, description: string) =>
+  Options.integer(name).pipe(Options.withDescription(description), Options.optional)
+
+/** @internal */
+export const optionalFloat = (name: string, description: string) =>
+  Options.float(name).pipe(Options.withDescription(description), Options.optional)
+
+/** @internal */
+export const optionalText = (name: string, description: string) =>
+  Options.text(name).pipe(Options.withDescription(description), Options.optional)
+
+const integer = (name: string, fallback: number, description: string) =>
+  Options.integer(name).pipe(
+    Options.withDefault(fallback),
+    Options.withDescription(`${description} Default: ${fallback}.`)
+  )
+
+/** @internal */
+export const dataArgument = (rows: string) =>
+  Args.text({ name: "file" }).pipe(Args.withDescription(`${rows}: JSON lines, a JSON array, or Parquet.`))
+
+/** @internal */
+export const model = (description: string) =>
+  Options.text("model").pipe(Options.withAlias("m"), Options.withDescription(description))
+
+/** How conversations are written. @internal */
+export const rendering = {
+  renderer: optionalText("renderer", "How conversations are written. Default: as the model wants it."),
+  tokenizer: optionalText("tokenizer", "A directory or a repository of the hub. Default: that of the model.")
+}
+
+/** @internal */
+export const epochs = integer("epochs", 1, "Times the data is read.")
+
+/** @internal */
+export const seed = (description: string) => integer("seed", 0, description)
+
+/** @internal */
+export const maxLength = optionalInteger("max-length", "Most tokens of a row; longer ones are skipped, and counted.")
+
+/** @internal */
+export const price = optionalText("price", "Prices of a million tokens: train=1.2,prefill=0.4,sample=1.")
+
+/** How answers are drawn. @internal */
+export const answers = (defaults: { readonly groupSize: number; readonly temperature: number }) => ({
+  groupSize: integer("group-size", defaults.groupSize, "Answers to each problem.").pipe(Options.withAlias("group")),
+  maxTokens: integer("max-tokens", 256, "Longest answer, in tokens."),
+  temperature: Options.float("temperature").pipe(
+    Options.withDefault(defaults.temperature),
+    Options.withDescription(`Of the answers; 0 gives the likeliest tokens. Default: ${defaults.temperature}.`)
+  )
+})
+
+/** What every run of `train` has. @internal */
+export const common = {
+  model: model("The base model to adapt; see `tinker models`."),
+  rank: integer("rank", 32, "Rank of the LoRA adapter."),
+  from: optionalText("from", "Weights to begin with: tinker://RUN/weights/NAME."),
+  learningRate: optionalFloat("learning-rate", "Default: what is advised for the model, where something is."),
+  warmUp: integer("warm-up", 0, "Steps in which the learning rate rises to its peak."),
+  steps: optionalInteger("steps", "Most steps to do. Default: all that the data has."),
+  epochs,
+  seed: seed("Of the adapter's first weights, the order of the data, and draws."),
+  runDir: Options.text("run-dir").pipe(
+    Options.withAlias("out"),
+    Options.withDescription(
+      "Where the run is recorded, and resumed from. Default: below runs/, named after recipe, file and model."
+    ),
+    Options.optional
+  ),
+  evalEvery: integer("eval-every", 10, "Steps between evaluations."),
+  saveEvery: integer("save-every", 20, "Steps between checkpoints."),
+  ...rendering,
+  budget: optionalFloat(
+    "budget",
+    "Most to spend in this invocation, by --price. The run is saved before it is exceeded."
+  ),
+  price,
+  tokenBudget: optionalInteger("token-budget", "Most tokens to train on and to sample in this invocation."),
+  overrides: Args.text({ name: "field=value" }).pipe(
+    Args.withDescription("Further fields of the configuration: adam.clip=1, learningRate.floor=0.1."),
+    Args.repeated
+  )
+}
+
+/** @internal */
+export type Common = Command.Command.ParseConfig<typeof common>
+
+/** @internal */
+export const batchSize = optionalInteger("batch-size", "Rows of one step. Default: 32, or all of a smaller file.")
