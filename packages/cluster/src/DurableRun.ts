@@ -12,8 +12,7 @@
  *
  * @since 0.1.0
  */
-import type * as Dataset from "@effect-tinker/cookbook/Dataset"
-import { Position } from "@effect-tinker/cookbook/Dataset"
+import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import type * as Evaluator from "@effect-tinker/cookbook/Evaluator"
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import type * as Trainer from "@effect-tinker/cookbook/Trainer"
@@ -31,7 +30,6 @@ import * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -62,7 +60,7 @@ export class Saved extends Schema.Class<Saved>("@effect-tinker/cluster/DurableRu
   /** Optimizer steps the weights contain. */
   step: Schema.NonNegativeInt,
   /** Where the data goes on. */
-  position: Position,
+  position: Dataset.Position,
   statePath: Schema.String,
   samplerPath: Schema.optional(Schema.String)
 }) {}
@@ -106,15 +104,6 @@ export const workflow = Workflow.make({
   success: Outcome
 })
 
-const Metrics = Schema.Record({ key: Schema.String, value: Schema.JsonNumber.pipe(Schema.annotations({})) })
-
-/** JSON has no NaN, and an evaluation may well come to one. */
-const EvaluationMetrics = Schema.Record({
-  key: Schema.String,
-  value: Schema.Union(Schema.Finite, Schema.NumberFromString)
-})
-void Metrics
-
 const resumeOf = (segment: number) =>
   DurableDeferred.make(`resume/${segment}`, { success: Schema.Literal("resume", "cancel") })
 
@@ -150,9 +139,11 @@ export interface Options<Detail, E, R, EV = never, RV = never> {
   /** How long to wait before going on from a checkpoint, e.g. {@link between}. Defaults to not at all. */
   readonly wait?: ((at: { readonly now: number; readonly step: number }) => Duration.DurationInput) | undefined
   /** After which failures to wait, and how long, instead of failing: a quota that is used up. Defaults to none. */
-  readonly waitAfter?: ((error: E) => Option.Option<Duration.DurationInput>) | undefined
+  readonly waitAfter?:
+    | ((error: E | PlatformError.PlatformError) => Option.Option<Duration.DurationInput>)
+    | undefined
   /** After which failures to go on from the latest checkpoint at once. Defaults to {@link retryTransient}. */
-  readonly retry?: Schedule.Schedule<unknown, E> | undefined
+  readonly retry?: Schedule.Schedule<unknown, E | PlatformError.PlatformError> | undefined
   /** How long rollouts wait for a grade before the run lets go of its model. Defaults to 1 minute. */
   readonly patience?: Duration.DurationInput | undefined
   /** End the stream when the run waits for a time, a grade or a person, instead of waiting with it. Defaults to false. */
@@ -240,9 +231,9 @@ type Signal = Exclude<Segment, { readonly _tag: "Advanced" }>
 const tick = Duration.millis(300)
 
 /** The trainer at work, between two suspensions of the workflow. */
-interface Session<Detail, E, R> {
+interface Session<Detail, E> {
   readonly scope: Scope.CloseableScope
-  readonly pull: Effect.Effect<Chunk.Chunk<Trainer.StepReport<Detail>>, Option.Option<E>, R>
+  readonly pull: Effect.Effect<Chunk.Chunk<Trainer.StepReport<Detail>>, Option.Option<E>>
   readonly log: () => RunLog.RunLog | undefined
   /** The checkpoint the weights were last saved in, or began with. */
   readonly saved: () => RunLog.Checkpoint | undefined
@@ -274,22 +265,28 @@ export const train = <Detail, E, R, EV = never, RV = never>(
 ): Stream.Stream<
   Trainer.StepReport<Detail>,
   E | EV | DurableError | TinkerError.TinkerError,
-  | Exclude<R | RV, Judgement.Judgements | Scope.Scope>
+  | Exclude<R, Judgement.Judgements | Scope.Scope>
+  | Exclude<RV, Scope.Scope>
   | FileSystem.FileSystem
   | ServiceClient.ServiceClient
   | WorkflowEngine.WorkflowEngine
 > => Stream.unwrapScoped(start(options))
 
 const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options<Detail, E, R, EV, RV>) {
-  type Needs = Exclude<R | RV, Judgement.Judgements | Scope.Scope>
+  type Needs =
+    | Exclude<R, Judgement.Judgements | Scope.Scope>
+    | Exclude<RV, Scope.Scope>
+    | FileSystem.FileSystem
+    | ServiceClient.ServiceClient
   type Failure = E | EV | DurableError | TinkerError.TinkerError
   const { directory } = options
   const name = options.name ?? directory
   const fs = yield* FileSystem.FileSystem
   const engine = yield* WorkflowEngine.WorkflowEngine
-  const service = yield* ServiceClient.ServiceClient
   // Activities run in fibers of the engine: what belongs to the caller's fiber is taken along.
   const runtime = yield* Effect.runtime<Needs>()
+  // The compiler cannot see that nothing remains of a generic environment.
+  const closed = <A, E2, R2>(effect: Effect.Effect<A, E2, R2>) => Effect.provide(effect, runtime) as Effect.Effect<A, E2>
   const owner = yield* Effect.scope
   const executionId = yield* workflow.executionId({ run: name })
   const patience = Duration.toMillis(options.patience ?? "1 minute")
@@ -307,7 +304,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   let lastAsked = 0
   let stopping = false
   let interruptSegment: Deferred.Deferred<Signal> | undefined
-  let session: Session<Detail, E, R> | undefined
+  let session: Session<Detail, E> | undefined
 
   // --- status -----------------------------------------------------------------
 
@@ -380,26 +377,31 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     let saved: RunLog.Checkpoint | undefined
     const target = options.log ?? RunLog.directory(directory)
     const observed: RunLog.Target<FileSystem.FileSystem> = {
-      open: (run) =>
-        Effect.map(target.open(run), (opened) => {
-          saved = Option.getOrUndefined(Option.flatMap(opened.resumed, ({ checkpoint }) => checkpoint))
-          log = {
-            ...opened,
-            append: (entry) =>
-              Effect.tap(opened.append(entry), () => {
-                if (entry._tag === "Checkpoint") saved = new RunLog.Checkpoint({ ...entry, time: 0 })
-              })
-          }
-          return log
-        })
+      open: Effect.fnUntraced(function*(run) {
+        const opened = yield* target.open(run)
+        // What an activity measured after the checkpoint that is resumed is not measured again.
+        const known = Option.match(opened.resumed, { onNone: () => [], onSome: ({ run }) => run.evaluations })
+        for (const entry of measured) {
+          if (!known.some(({ name, step }) => name === entry.name && step === entry.step)) yield* opened.append(entry)
+        }
+        saved = Option.getOrUndefined(Option.flatMap(opened.resumed, ({ checkpoint }) => checkpoint))
+        log = {
+          ...opened,
+          append: (entry) =>
+            Effect.tap(opened.append(entry), () => {
+              if (entry._tag === "Checkpoint") saved = new RunLog.Checkpoint({ ...entry, time: 0 })
+            })
+        }
+        return log
+      })
     }
-    const stream = Stream.provideService(options.train(observed), Judgement.Judgements, judgements(instance))
-    const opened: Session<Detail, E, R> = {
+    const stream = options.train(observed).pipe(
+      Stream.provideService(Judgement.Judgements, judgements(instance)),
+      Stream.rechunk(1)
+    )
+    const opened: Session<Detail, E> = {
       scope,
-      pull: yield* Scope.extend(
-        Stream.toPull(Stream.rechunk(stream as Stream.Stream<Trainer.StepReport<Detail>, E, R>, 1)),
-        scope
-      ),
+      pull: closed(yield* closed(Scope.extend(Stream.toPull(stream), scope))),
       log: () => log,
       saved: () => saved
     }
@@ -418,7 +420,6 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   /** Trains up to the first checkpoint after so many steps. */
   const advance = Effect.fnUntraced(function*(from: number, instance: WorkflowEngine.WorkflowInstance["Type"]) {
     const open = yield* openSession(instance)
-    let reconciled = false
     for (;;) {
       const next = yield* open.pull.pipe(
         Effect.map(Option.some),
@@ -427,14 +428,6 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
           onSome: Effect.fail
         }))
       )
-      const log = open.log()
-      if (!reconciled && log !== undefined) {
-        reconciled = true
-        const known = Option.match(log.resumed, { onNone: () => [], onSome: ({ run }) => run.evaluations })
-        for (const entry of measured) {
-          if (!known.some(({ name, step }) => name === entry.name && step === entry.step)) yield* log.append(entry)
-        }
-      }
       if (Option.isSome(next)) yield* mailbox.offerAll(next.value)
       const saved = open.saved()
       const complete = Option.isNone(next) || saved?.kind === "final"
@@ -446,21 +439,24 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     }
   })
 
-  const retry = options.retry ?? (retryTransient as Schedule.Schedule<unknown, E>)
+  const retry: Schedule.Schedule<unknown, E | PlatformError.PlatformError> = options.retry ?? retryTransient
 
-  const runSegment = Effect.fnUntraced(function*(n: number, from: number) {
+  const runSegment = Effect.fnUntraced(function*(
+    n: number,
+    from: number
+  ): Effect.fn.Return<Segment, never, WorkflowEngine.WorkflowInstance> {
     attempted.add(n)
     const instance = yield* WorkflowEngine.WorkflowInstance
     const signal = Deferred.unsafeMake<Signal>(FiberId.none)
     interruptSegment = signal
     yield* Queue.offer(events, { _tag: "Segment", n })
-    if (stopping) return { _tag: "Suspended", reason: "stopped" } as Segment
+    if (stopping) return { _tag: "Suspended", reason: "stopped" }
     const millis = Duration.toMillis(
       options.wait?.({ now: yield* Clock.currentTimeMillis, step: from }) ?? Duration.zero
     )
     if (millis > 0) {
       yield* closeSession
-      return { _tag: "Waiting", millis } as Segment
+      return { _tag: "Waiting", millis }
     }
     yield* setStatus("running", from)
     const work = advance(from, instance).pipe(
@@ -469,25 +465,25 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
           ? Effect.void
           : Effect.zipRight(logs(Effect.logDebug("a segment failed", cause)), closeSession)
       ),
-      Effect.retry(retry as Schedule.Schedule<unknown, unknown>),
-      Effect.map(({ checkpoint, complete }): Segment => ({ _tag: "Advanced", checkpoint, complete })),
-      Effect.provide(runtime as never)
-    ) as Effect.Effect<Segment, E | RunLog.RunLogError>
+      Effect.retry(retry),
+      Effect.map(({ checkpoint, complete }): Segment => ({ _tag: "Advanced", checkpoint, complete }))
+    )
     const exit = yield* Effect.exit(Effect.raceFirst(work, Deferred.await(signal)))
     if (Exit.isSuccess(exit)) {
       if (exit.value._tag !== "Advanced") yield* closeSession
       return exit.value
     }
     yield* closeSession
-    if (Cause.isInterruptedOnly(exit.cause)) return yield* Effect.failCause(exit.cause as Cause.Cause<never>)
+    // The engine shuts down: the activity is repeated by the next process.
+    if (Cause.isInterruptedOnly(exit.cause)) return yield* Effect.interrupt
     const passing = Option.flatMap(
       Cause.failureOption(exit.cause),
-      (error) => options.waitAfter?.(error as E) ?? Option.none()
+      (error) => options.waitAfter?.(error) ?? Option.none()
     )
-    if (Option.isSome(passing)) return { _tag: "Waiting", millis: Duration.toMillis(passing.value) } as Segment
-    failures.set(n, exit.cause as Cause.Cause<Failure>)
+    if (Option.isSome(passing)) return { _tag: "Waiting", millis: Duration.toMillis(passing.value) }
+    failures.set(n, exit.cause)
     const message = Cause.pretty(exit.cause).split("\n")[0]
-    return { _tag: "Suspended", reason: "failed", message } as Segment
+    return { _tag: "Suspended", reason: "failed", message }
   })
 
   const evaluate = Effect.fnUntraced(function*(checkpoint: Saved, evaluator: Evaluator.Evaluator<EV, RV>) {
@@ -500,17 +496,9 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
         : SamplingClient.make({ modelPath: samplerPath }),
       scope
     ))
-    return yield* evaluator.evaluate({
-      step: checkpoint.step,
-      training,
-      sampler: Effect.provideService(sampler, ServiceClient.ServiceClient, service)
-    })
+    return yield* evaluator.evaluate({ step: checkpoint.step, training, sampler: closed(sampler) })
   }, (effect) =>
-    effect.pipe(
-      Effect.scoped,
-      Effect.provideService(ServiceClient.ServiceClient, service),
-      Effect.provide(runtime as never)
-    ) as Effect.Effect<RunLog.Metrics, EV | TinkerError.TinkerError>)
+    closed(Effect.scoped(effect)))
 
   // --- the body of the workflow -----------------------------------------------
 
@@ -519,7 +507,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     for (const evaluator of options.evaluate ?? []) {
       const metrics = yield* Activity.make({
         name: `evaluate/${n}/${evaluator.name}`,
-        success: EvaluationMetrics,
+        success: RunLog.Evaluation.fields.metrics,
         execute: Effect.gen(function*() {
           const found = yield* Effect.exit(evaluate(checkpoint, evaluator))
           if (Exit.isSuccess(found)) {
@@ -540,6 +528,8 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   const body = Effect.gen(function*() {
     let checkpoint: Saved | undefined
     let advanced = 0
+    // The engine runs the body again from its beginning after every suspension.
+    measured.length = 0
     const halt = (n: number, segment: Segment) =>
       Queue.offer(events, { _tag: "Halted", n, segment, step: checkpoint?.step ?? 0 })
     for (let n = 1;; n++) {
@@ -583,10 +573,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     const open = session
     session = undefined
     if (open === undefined) return Effect.void
-    return Effect.zipRight(
-      Effect.ignore(open.pull as Effect.Effect<unknown, unknown>),
-      Scope.close(open.scope, Exit.void)
-    ).pipe(Effect.provide(runtime as never)) as Effect.Effect<void>
+    return Effect.zipRight(Effect.ignore(open.pull), Scope.close(open.scope, Exit.void))
   })
 
   // --- supervision ------------------------------------------------------------
@@ -604,6 +591,10 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     workflow.poll(executionId),
     (found) => found?._tag === "Suspended" ? workflow.resume(executionId) : Effect.void
   )
+
+  /** A question stays in the directory until its grade is durable. */
+  const unanswered = (keys: ReadonlyArray<string>) =>
+    Effect.map(RunControl.questions(directory), (open) => keys.filter((key) => open.some((other) => other.key === key)))
 
   /** Whether the run cannot go on in this process; ends the stream then. */
   const onHalted = Effect.fnUntraced(function*(halted: Extract<Event, { readonly _tag: "Halted" }>) {
@@ -626,7 +617,8 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
         yield* setStatus("waiting", step, { until: (yield* Clock.currentTimeMillis) + segment.millis })
         return options.detach === true
       case "Judging": {
-        const open = segment.questions.filter((key) => !grades.has(key))
+        yield* takeGrades
+        const open = yield* unanswered(segment.questions)
         yield* setStatus("judging", step, { questions: open })
         return options.detach === true && open.length > 0
       }
@@ -634,9 +626,6 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
         return false
     }
   })
-
-  const isAnswered = (segment: Segment): boolean =>
-    segment._tag === "Judging" && segment.questions.every((key) => grades.has(key))
 
   const lookAround = Effect.gen(function*() {
     yield* takeGrades
@@ -667,7 +656,9 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     } else if (isPaused && Option.isSome(resume)) {
       yield* wake(n, "resume")
       yield* nudge
-    } else if (isAnswered(segment) || (segment._tag === "Suspended" && !isPaused)) yield* nudge
+    } else if (segment._tag === "Judging") {
+      if ((yield* unanswered(segment.questions)).length === 0) yield* nudge
+    } else if (segment._tag === "Suspended" && !isPaused) yield* nudge
   })
 
   const cancelled = Effect.gen(function*() {
@@ -717,7 +708,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     ))
   const supervisor = yield* supervise.pipe(
     Effect.catchAllCause((cause) =>
-      Cause.isInterruptedOnly(cause) ? Effect.void : mailbox.failCause(cause as Cause.Cause<Failure>)
+      Cause.isInterruptedOnly(cause) ? Effect.void : mailbox.failCause(cause)
     ),
     Effect.forkIn(owner)
   )
@@ -733,14 +724,5 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
       yield* supervisor.await
     }).pipe(Effect.timeoutOption("90 seconds"))
   )
-  void Context
   return Mailbox.toStream(mailbox)
 })
-
-/**
- * The position in the data, as rows of the workflow hold it.
- *
- * @since 0.1.0
- * @category models
- */
-export type RunPosition = Dataset.Position
