@@ -6,11 +6,13 @@
  */
 import * as RunnerAddress from "@effect/cluster/RunnerAddress"
 import type * as Sharding from "@effect/cluster/Sharding"
-import type * as ShardingConfig from "@effect/cluster/ShardingConfig"
+import * as ShardingConfig from "@effect/cluster/ShardingConfig"
+import * as SqlMessageStorage from "@effect/cluster/SqlMessageStorage"
+import * as SqlRunnerStorage from "@effect/cluster/SqlRunnerStorage"
 import * as NodeClusterSocket from "@effect/platform-node/NodeClusterSocket"
 import type { SocketServerError } from "@effect/platform/SocketServer"
 import * as PgClient from "@effect/sql-pg/PgClient"
-import type * as SqlClient from "@effect/sql/SqlClient"
+import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import type { ConfigError } from "effect/ConfigError"
 import * as Duration from "effect/Duration"
@@ -51,6 +53,23 @@ export const layerPostgres = (options: {
 }): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, ConfigError | SqlError> =>
   PgClient.layer({ url: options.url, maxConnections: options.maxConnections ?? 10, applicationName: "effect-tinker" })
 
+/** Identifies the lock under which tables are created. */
+const tablesLock = "1953066603, 1"
+
+/** Creates the tables, one process at a time: those of the engine do not survive being created twice at once. */
+const prepare = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const connection = yield* sql.reserve
+  yield* Effect.acquireRelease(
+    connection.executeUnprepared(`SELECT pg_advisory_lock(${tablesLock})`, [], undefined),
+    () => Effect.ignore(connection.executeUnprepared(`SELECT pg_advisory_unlock(${tablesLock})`, [], undefined))
+  )
+  yield* Layer.build(Layer.provide(
+    Layer.merge(SqlMessageStorage.layer, SqlRunnerStorage.layer),
+    ShardingConfig.layer(shared)
+  ))
+}).pipe(Effect.scoped)
+
 /** A port that nothing listens on. */
 const freePort: Effect.Effect<number> = Effect.async((resume) => {
   const probe = Net.createServer()
@@ -86,8 +105,9 @@ export interface WorkerOptions {
  */
 export const layerWorker = (
   options: WorkerOptions = {}
-): Layer.Layer<Sharding.Sharding, ConfigError | SocketServerError, SqlClient.SqlClient> =>
+): Layer.Layer<Sharding.Sharding, ConfigError | SocketServerError | SqlError, SqlClient.SqlClient> =>
   Layer.unwrapEffect(Effect.gen(function*() {
+    yield* prepare
     const port = options.port ?? (yield* freePort)
     return NodeClusterSocket.layer({
       storage: "sql",
@@ -107,8 +127,12 @@ export const layerWorker = (
  * @since 0.1.0
  * @category layers
  */
-export const layerClient: Layer.Layer<Sharding.Sharding, ConfigError, SqlClient.SqlClient> = NodeClusterSocket.layer({
-  clientOnly: true,
-  storage: "sql",
-  shardingConfig: { ...shared, runnerAddress: Option.none(), assignedShardGroups: [] }
-})
+export const layerClient: Layer.Layer<Sharding.Sharding, ConfigError | SqlError, SqlClient.SqlClient> = Layer
+  .unwrapEffect(Effect.as(
+    prepare,
+    NodeClusterSocket.layer({
+      clientOnly: true,
+      storage: "sql",
+      shardingConfig: { ...shared, runnerAddress: Option.none(), assignedShardGroups: [] }
+    })
+  ))

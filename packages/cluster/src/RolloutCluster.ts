@@ -13,6 +13,7 @@ import * as Policy from "@effect-tinker/cookbook/Policy"
 import * as Rollout from "@effect-tinker/cookbook/Rollout"
 import type * as Sharding from "@effect/cluster/Sharding"
 import * as TinkerFuture from "effect-tinker/TinkerFuture"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -98,6 +99,18 @@ const make = Effect.fnUntraced(function*(options: Options) {
   )
   const logs = Effect.annotateLogs({ package: "@effect-tinker/cluster", module: "RolloutCluster", run: options.run })
 
+  let warnedAt = -Infinity
+  /** Once for all rollouts that are late at the same time. */
+  const warn = Effect.fnUntraced(function*({ key }: RolloutWorker.RolloutRequest) {
+    const now = yield* Clock.currentTimeMillis
+    if (now - warnedAt < Duration.toMillis(stragglerAfter) / 2) return
+    warnedAt = now
+    yield* logs(Effect.logWarning(
+      `rollouts are late, such as ${key.text}: no worker with the label ${label} has finished it after ` +
+        `${Duration.format(stragglerAfter)}; it is given to another one`
+    ))
+  })
+
   /** A slot that is given back goes to the end of the queue, so another attempt gets another slot. */
   const send = (request: RolloutWorker.RolloutRequest) =>
     Effect.acquireUseRelease(
@@ -117,12 +130,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
           ? Effect.fail(error)
           : new RolloutWorker.RolloutFailed({ key: request.key.text, description: error.message }))
       const late = sent < attempts
-        ? Effect.zipRight(
-          logs(Effect.logWarning(
-            `no worker with the label ${label} has finished ${request.key.text} after ${Duration.format(stragglerAfter)}`
-          )),
-          attempt
-        )
+        ? Effect.zipRight(warn(request), attempt)
         : new RolloutWorker.RolloutFailed({
           key: request.key.text,
           description: `${sent} attempts, none of which ended within ${Duration.format(stragglerAfter)}`

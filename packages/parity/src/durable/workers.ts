@@ -74,6 +74,8 @@ export const run: Effect.Effect<Option.Option<Report>, DurableFailed, NodeContex
       Effect.provide(cluster),
       Effect.provide(clients),
       Effect.raceFirst(Effect.zipRight(server.ended, new DurableFailed({ reason: "the server ended" }))),
+      // The first one is killed; the others end only when they fail.
+      Effect.raceFirst(Effect.zipRight(Effect.all(workers.slice(1).map(({ ended }) => ended)), Effect.never)),
       Effect.timeoutFail({
         duration: "5 minutes",
         onTimeout: () => new DurableFailed({ reason: "the run did not end" })
