@@ -33,6 +33,7 @@ import * as sampling from "./commands/sample.js"
 import * as session from "./commands/session.js"
 import * as train from "./commands/train.js"
 import * as watch from "./commands/watch.js"
+import * as worker from "./commands/worker.js"
 import * as CliFailure from "./internal/CliFailure.js"
 import * as CommandLine from "./internal/commandLine.js"
 import * as completions from "./internal/completions.js"
@@ -67,6 +68,7 @@ const commands = [
   exporting.command,
   session.command,
   train.command,
+  worker.command,
   data.command,
   evaluation.command,
   records.command,

@@ -24,11 +24,11 @@ import * as DurableDeferred from "@effect/workflow/DurableDeferred"
 import * as Workflow from "@effect/workflow/Workflow"
 import * as WorkflowEngine from "@effect/workflow/WorkflowEngine"
 import * as SamplingClient from "effect-tinker/SamplingClient"
-import * as ServiceClient from "effect-tinker/ServiceClient"
+import type * as ServiceClient from "effect-tinker/ServiceClient"
 import * as TinkerError from "effect-tinker/TinkerError"
 import * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Cause from "effect/Cause"
-import * as Chunk from "effect/Chunk"
+import type * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
@@ -286,7 +286,8 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   // Activities run in fibers of the engine: what belongs to the caller's fiber is taken along.
   const runtime = yield* Effect.runtime<Needs>()
   // The compiler cannot see that nothing remains of a generic environment.
-  const closed = <A, E2, R2>(effect: Effect.Effect<A, E2, R2>) => Effect.provide(effect, runtime) as Effect.Effect<A, E2>
+  const closed = <A, E2, R2>(effect: Effect.Effect<A, E2, R2>) =>
+    Effect.provide(effect, runtime) as Effect.Effect<A, E2>
   const owner = yield* Effect.scope
   const executionId = yield* workflow.executionId({ run: name })
   const patience = Duration.toMillis(options.patience ?? "1 minute")
@@ -309,21 +310,29 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   // --- status -----------------------------------------------------------------
 
   let written = ""
-  const setStatus = Effect.fnUntraced(function*(
-    state: RunControl.State,
-    step: number,
-    more?: { readonly until?: number; readonly message?: string | undefined; readonly questions?: ReadonlyArray<string> }
-  ) {
-    const same = JSON.stringify([state, step, more])
-    if (same === written) return
-    written = same
-    const since = yield* Clock.currentTimeMillis
-    const { message, questions = [], until } = more ?? {}
-    yield* RunControl.setStatus(
-      directory,
-      new RunControl.Status({ run: name, state, step, since, until, message, questions })
-    )
-  }, Effect.provideService(FileSystem.FileSystem, fs), Effect.ignoreLogged)
+  const setStatus = Effect.fnUntraced(
+    function*(
+      state: RunControl.State,
+      step: number,
+      more?: {
+        readonly until?: number
+        readonly message?: string | undefined
+        readonly questions?: ReadonlyArray<string>
+      }
+    ) {
+      const same = JSON.stringify([state, step, more])
+      if (same === written) return
+      written = same
+      const since = yield* Clock.currentTimeMillis
+      const { message, questions = [], until } = more ?? {}
+      yield* RunControl.setStatus(
+        directory,
+        new RunControl.Status({ run: name, state, step, since, until, message, questions })
+      )
+    },
+    Effect.provideService(FileSystem.FileSystem, fs),
+    Effect.ignoreLogged
+  )
 
   // --- grades -----------------------------------------------------------------
 
@@ -497,8 +506,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
       scope
     ))
     return yield* evaluator.evaluate({ step: checkpoint.step, training, sampler: closed(sampler) })
-  }, (effect) =>
-    closed(Effect.scoped(effect)))
+  }, (effect) => closed(Effect.scoped(effect)))
 
   // --- the body of the workflow -----------------------------------------------
 
@@ -707,9 +715,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
       Effect.ensuring(closeSession)
     ))
   const supervisor = yield* supervise.pipe(
-    Effect.catchAllCause((cause) =>
-      Cause.isInterruptedOnly(cause) ? Effect.void : mailbox.failCause(cause)
-    ),
+    Effect.catchAllCause((cause) => Cause.isInterruptedOnly(cause) ? Effect.void : mailbox.failCause(cause)),
     Effect.forkIn(owner)
   )
   // Cut short, the segment at work saves and says so in its row, so that nothing is left to be found out later.

@@ -20,8 +20,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
-import * as Net from "node:net"
 import * as Os from "node:os"
+import { freePort } from "./internal/node/freePort.js"
 import * as RolloutWorker from "./RolloutWorker.js"
 
 /** The same for all processes of a cluster: what differs is which groups a process serves. */
@@ -69,16 +69,6 @@ const prepare = Effect.gen(function*() {
     ShardingConfig.layer(shared)
   ))
 }).pipe(Effect.scoped)
-
-/** A port that nothing listens on. */
-const freePort: Effect.Effect<number> = Effect.async((resume) => {
-  const probe = Net.createServer()
-  probe.once("error", (error) => resume(Effect.die(error)))
-  probe.listen(0, () => {
-    const address = probe.address()
-    probe.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
-  })
-})
 
 /**
  * How a worker joins.

@@ -37,10 +37,11 @@ const ProblemId = Symbol.for("@effect-tinker/cluster/RolloutCluster/ProblemId")
  */
 export const problems = <E, R, ED, RD>(
   dataset: Dataset.Dataset<Environment.Group<E, R>, ED, RD>
-): Dataset.Dataset<Environment.Group<E, R>, ED, RD> => Dataset.mapOrigin(dataset, (problem, origin) => ({
-  ...problem,
-  [ProblemId]: RolloutWorker.problemId(origin)
-}))
+): Dataset.Dataset<Environment.Group<E, R>, ED, RD> =>
+  Dataset.mapOrigin(dataset, (problem, origin) => ({
+    ...problem,
+    [ProblemId]: RolloutWorker.problemId(origin)
+  }))
 
 const problemIdOf = (problem: object): string | undefined => {
   const id: unknown = ProblemId in problem ? problem[ProblemId] : undefined

@@ -57,34 +57,36 @@ const Count = Schema.Positive.pipe(Schema.int())
  * @since 0.1.0
  * @category schemas
  */
-export class RolloutRequest extends Schema.Class<RolloutRequest>("@effect-tinker/cluster/RolloutWorker/RolloutRequest")({
-  key: TrajectoryStore.RolloutKey,
-  /** Which problem of the worker's environment: see `RolloutCluster.problems`. */
-  problem: Schema.NonEmptyString,
-  /** Makes the rollout repeatable. */
-  seed: Schema.optional(Schema.Int),
-  /** The weights to sample from, and how. */
-  policy: Schema.Struct({
-    /** A `tinker://` path. */
-    path: Schema.NonEmptyString,
-    /** Optimizer steps in the weights. */
-    version: Schema.NonNegativeInt,
-    maxTokens: Count,
-    temperature: Schema.optional(Schema.Number),
-    contextWindow: Schema.optional(Count)
-  }),
-  limits: Schema.optionalWith(
-    Schema.Struct({
-      maxTurns: Schema.optional(Schema.Number),
-      maxTokens: Schema.optional(Schema.Number),
-      maxSampledTokens: Schema.optional(Schema.Number),
-      maxTurnTokens: Schema.optional(Schema.Number),
-      timeout: Schema.optional(Schema.DurationFromMillis),
-      actionTimeout: Schema.optional(Schema.DurationFromMillis)
+export class RolloutRequest
+  extends Schema.Class<RolloutRequest>("@effect-tinker/cluster/RolloutWorker/RolloutRequest")({
+    key: TrajectoryStore.RolloutKey,
+    /** Which problem of the worker's environment: see `RolloutCluster.problems`. */
+    problem: Schema.NonEmptyString,
+    /** Makes the rollout repeatable. */
+    seed: Schema.optional(Schema.Int),
+    /** The weights to sample from, and how. */
+    policy: Schema.Struct({
+      /** A `tinker://` path. */
+      path: Schema.NonEmptyString,
+      /** Optimizer steps in the weights. */
+      version: Schema.NonNegativeInt,
+      maxTokens: Count,
+      temperature: Schema.optional(Schema.Number),
+      contextWindow: Schema.optional(Count)
     }),
-    { default: () => ({}) }
-  )
-}) {}
+    limits: Schema.optionalWith(
+      Schema.Struct({
+        maxTurns: Schema.optional(Schema.Number),
+        maxTokens: Schema.optional(Schema.Number),
+        maxSampledTokens: Schema.optional(Schema.Number),
+        maxTurnTokens: Schema.optional(Schema.Number),
+        timeout: Schema.optional(Schema.DurationFromMillis),
+        actionTimeout: Schema.optional(Schema.DurationFromMillis)
+      }),
+      { default: () => ({}) }
+    )
+  })
+{}
 
 /**
  * A worker could not run a rollout.
@@ -92,10 +94,12 @@ export class RolloutRequest extends Schema.Class<RolloutRequest>("@effect-tinker
  * @since 0.1.0
  * @category errors
  */
-export class RolloutFailed extends Schema.TaggedError<RolloutFailed>("@effect-tinker/cluster/RolloutWorker/RolloutFailed")(
-  "RolloutFailed",
-  { key: Schema.String, description: Schema.String }
-) {
+export class RolloutFailed
+  extends Schema.TaggedError<RolloutFailed>("@effect-tinker/cluster/RolloutWorker/RolloutFailed")(
+    "RolloutFailed",
+    { key: Schema.String, description: Schema.String }
+  )
+{
   override get message(): string {
     return `the rollout ${this.key} failed: ${this.description}`
   }

@@ -11,7 +11,9 @@
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Encoding from "effect/Encoding"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 
@@ -22,6 +24,40 @@ import * as Schema from "effect/Schema"
  * @category configuration
  */
 export const folder = (directory: string): string => `${directory}/durable`
+
+/**
+ * An id that no other run has, made when it is first asked for. A directory that is removed and made again holds another
+ * run.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const id: (
+  directory: string
+) => Effect.Effect<string, PlatformError.PlatformError, FileSystem.FileSystem> = Effect.fnUntraced(
+  function*(directory) {
+    const fs = yield* FileSystem.FileSystem
+    const path = `${folder(directory)}/id`
+    yield* fs.makeDirectory(folder(directory), { recursive: true })
+    const { bytes } = yield* Entropy
+    const made = Encoding.encodeHex(yield* bytes(16))
+    // Whoever comes second finds the id of the first.
+    yield* Effect.ignore(fs.writeFileString(path, made, { flag: "wx" }))
+    return yield* fs.readFileString(path)
+  }
+)
+
+/**
+ * Where ids come from: the platform's cryptographic generator, unless a test fixes it.
+ *
+ * @since 0.1.0
+ * @category services
+ */
+export class Entropy extends Context.Reference<Entropy>()("@effect-tinker/cluster/RunControl/Entropy", {
+  defaultValue: (): { readonly bytes: (count: number) => Effect.Effect<Uint8Array> } => ({
+    bytes: (count) => Effect.sync(() => globalThis.crypto.getRandomValues(new Uint8Array(count)))
+  })
+}) {}
 
 // =============================================================================
 // status
@@ -284,8 +320,7 @@ export const answer: (
 /** Grades that were given and not taken up. @internal */
 export const answers = (
   directory: string
-): Effect.Effect<ReadonlyArray<Answer>, never, FileSystem.FileSystem> =>
-  list(Answer, `${folder(directory)}/answers`)
+): Effect.Effect<ReadonlyArray<Answer>, never, FileSystem.FileSystem> => list(Answer, `${folder(directory)}/answers`)
 
 /** A question is answered for good. @internal */
 export const answered = Effect.fnUntraced(function*(directory: string, key: string) {

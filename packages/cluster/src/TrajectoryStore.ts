@@ -110,7 +110,8 @@ export const layerDirectory = (
           yield* Effect.ignore(fs.remove(temporary))
           return isNew
         }, Effect.mapError(failed)),
-        has: (key) => Effect.mapError(fs.exists(pathOf(key)), failed),
+        has: (key) =>
+          Effect.mapError(fs.exists(pathOf(key)), failed),
         get: Effect.fnUntraced(function*(key) {
           const text = yield* fs.readFileString(pathOf(key)).pipe(
             Effect.asSome,
@@ -124,7 +125,9 @@ export const layerDirectory = (
           const folder = `${directory}/${safe(run)}`
           const steps = yield* Effect.orElseSucceed(fs.readDirectory(folder), (): Array<string> => [])
           for (const step of steps) {
-            if (Number(step) < before) yield* fs.remove(`${folder}/${step}`, { recursive: true, force: true })
+            if (Number(step) < before) {
+              yield* fs.remove(`${folder}/${step}`, { recursive: true, force: true })
+            }
           }
         }, Effect.mapError(failed))
       })

@@ -468,8 +468,10 @@ const mapRows = <A, B, E, R, E2, R2>(
 export const map: {
   <A, B>(f: (value: A) => B): <E, R>(self: Dataset<A, E, R>) => Dataset<B, E, R>
   <A, E, R, B>(self: Dataset<A, E, R>, f: (value: A) => B): Dataset<B, E, R>
-} = dual(2, <A, E, R, B>(self: Dataset<A, E, R>, f: (value: A) => B): Dataset<B, E, R> =>
-  mapOrigin(self, (value) => f(value)))
+} = dual(
+  2,
+  <A, E, R, B>(self: Dataset<A, E, R>, f: (value: A) => B): Dataset<B, E, R> => mapOrigin(self, (value) => f(value))
+)
 
 /**
  * Every value by a function that also sees where it comes from.

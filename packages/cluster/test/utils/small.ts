@@ -5,7 +5,10 @@ import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { NodeContext } from "@effect/platform-node"
 import { Effect, Layer, Option, Stream } from "effect"
 
-export const renderer = Effect.flatMap(Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles), Renderers.qwen3Instruct)
+export const renderer = Effect.flatMap(
+  Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles),
+  Renderers.qwen3Instruct
+)
 
 /** Rewarded by how many of the sampled tokens are small. */
 export const small = (n: number) =>

@@ -27,7 +27,9 @@ export const find = Effect.gen(function*() {
 
 /** It refuses to run as root, and then runs as the user that its package has made. */
 const asUser = (command: ReadonlyArray<string>): Command.Command => {
-  const [program = "", ...args] = process.getuid?.() === 0 ? ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", ...command] : command
+  const [program = "", ...args] = process.getuid?.() === 0
+    ? ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", ...command]
+    : command
   return Command.make(program, ...args)
 }
 
@@ -65,8 +67,7 @@ export const start = Effect.gen(function*() {
       ]).pipe(Command.stdout("inherit")),
       "pg_ctl"
     ),
-    () =>
-      Command.exitCode(asUser([`${bin.value}/pg_ctl`, "-D", data, "-m", "immediate", "stop"])).pipe(Effect.ignore)
+    () => Command.exitCode(asUser([`${bin.value}/pg_ctl`, "-D", data, "-m", "immediate", "stop"])).pipe(Effect.ignore)
   )
   yield* Command.exitCode(
     Command.make(`${bin.value}/pg_isready`, "-h", "127.0.0.1", "-p", String(port))

@@ -32,7 +32,10 @@ export const differencesOf = (wanted: ReadonlyArray<string>, found: ReadonlyArra
 export const loader = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const build = path.join(path.dirname(yield* path.fromFileUrl(new URL("../../package.json", import.meta.url))), "build")
+  const build = path.join(
+    path.dirname(yield* path.fromFileUrl(new URL("../../package.json", import.meta.url))),
+    "build"
+  )
   yield* fs.makeDirectory(build, { recursive: true })
   const out = yield* fs.makeTempDirectoryScoped({ directory: build, prefix: "durable-" })
   return (module: string) =>
@@ -75,4 +78,3 @@ export const keepAlive = Effect.fnUntraced(function*(
     })
   }
 })
-

@@ -85,7 +85,9 @@ export const rounds = (kills: number): Effect.Effect<Report, DurableFailed, Node
       if (found.left === left) return yield* new DurableFailed({ reason: "no kill struck the run" })
       left = found.left
       resumes += found.resumes
-      differences.push(...differencesOf(whole.series, found.series).map((difference) => `round ${round}: ${difference}`))
+      differences.push(
+        ...differencesOf(whole.series, found.series).map((difference) => `round ${round}: ${difference}`)
+      )
     }
     return { kills: counts, resumes, steps: whole.series.length, differences }
   }).pipe(

@@ -6,9 +6,9 @@ import type { RunLog } from "@effect-tinker/cookbook"
 import { LocalTokenizer } from "@effect-tinker/local"
 import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import type { FileSystem } from "@effect/platform"
+import { Duration, Effect, Layer, Stream } from "effect"
 import { Tinker } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
-import { Duration, Effect, Layer, Stream } from "effect"
 
 export const steps = 16
 
@@ -17,7 +17,10 @@ const problem = (n: number, wait: Duration.Duration) =>
   Environment.group(() =>
     Effect.succeed(
       {
-        initial: Effect.succeed({ _tag: "Continue", observation: { prompt: Int32Array.of(65, 66 + n % 64), stop: [] } }),
+        initial: Effect.succeed({
+          _tag: "Continue",
+          observation: { prompt: Int32Array.of(65, 66 + n % 64), stop: [] }
+        }),
         step: ({ tokens }) =>
           Effect.delay(
             Effect.succeed({

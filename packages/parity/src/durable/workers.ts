@@ -3,6 +3,7 @@
  * is trained is what the same run computes alone: no rollout is lost, none counts twice.
  */
 import * as NodeCluster from "@effect-tinker/cluster/NodeCluster"
+import * as NodePostgres from "@effect-tinker/cluster/NodePostgres"
 import * as RolloutCluster from "@effect-tinker/cluster/RolloutCluster"
 import * as TrajectoryStore from "@effect-tinker/cluster/TrajectoryStore"
 import { Dataset, RunLog } from "@effect-tinker/cookbook"
@@ -11,7 +12,6 @@ import type { NodeContext } from "@effect/platform-node"
 import { SqlClient } from "@effect/sql"
 import { Duration, Effect, Layer, Option, Redacted, Stream } from "effect"
 import { freePort } from "../chaos/processes.js"
-import * as Postgres from "./Postgres.js"
 import { differencesOf, DurableFailed, keepAlive, loader, seriesOf } from "./processes.js"
 import * as task from "./task.js"
 
@@ -33,8 +33,9 @@ const size: task.Size = { groupSize: 8, groupsPerBatch: 16, epochs: 1 }
 /** None where there is no Postgres. */
 export const run: Effect.Effect<Option.Option<Report>, DurableFailed, NodeContext.NodeContext> = Effect.gen(
   function*() {
-    const database = yield* Postgres.start
+    const database = yield* NodePostgres.start
     if (Option.isNone(database)) return Option.none()
+    const url = Redacted.value(database.value)
     const fs = yield* FileSystem.FileSystem
     const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-workers-" })
     yield* fs.makeDirectory(`${root}/backend`)
@@ -48,7 +49,7 @@ export const run: Effect.Effect<Option.Option<Report>, DurableFailed, NodeContex
     const counts: Array<number> = []
     const join = Effect.suspend(() => {
       const n = counts.push(0) - 1
-      return keepAlive(`worker ${n}`, [program, database.value, baseUrl, apiKey, "8", "20"], (line) => {
+      return keepAlive(`worker ${n}`, [program, url, baseUrl, apiKey, "8", "20"], (line) => {
         counts[n] = (counts[n] ?? 0) + 1
         seen.set(line, (seen.get(line) ?? 0) + 1)
       }, "leave")
@@ -63,7 +64,7 @@ export const run: Effect.Effect<Option.Option<Report>, DurableFailed, NodeContex
     const spread = `${root}/spread`
     const cluster = RolloutCluster.layer({ run: "spread", slots: 64, stragglerAfter: "20 seconds" }).pipe(
       Layer.provideMerge(Layer.merge(NodeCluster.layerClient, TrajectoryStore.layerSql)),
-      Layer.provideMerge(NodeCluster.layerPostgres({ url: Redacted.make(database.value) }))
+      Layer.provideMerge(NodeCluster.layerPostgres({ url: database.value }))
     )
     const stored = yield* task.train(RunLog.directory(spread), RolloutCluster.problems(problems), size).pipe(
       Stream.tap(({ step }) =>
