@@ -700,6 +700,8 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
         current = event.value
         if (yield* onHalted(event.value)) return yield* mailbox.end
       } else if (current !== undefined) {
+        // It waits for something else than a segment: there is nothing to save.
+        if (stopping) return yield* mailbox.end
         // Cancelled while suspended, the workflow ends without running its body.
         const found = yield* workflow.poll(executionId)
         if (found?._tag === "Complete" && Exit.isFailure(found.exit)) return yield* cancelled

@@ -41,6 +41,8 @@ const Directory = Layer.unwrapScoped(
   )
 )
 
+type Store = Layer.Layer<TrajectoryStore.TrajectoryStore, unknown, FileSystem.FileSystem>
+
 const Sql = Layer.provide(TrajectoryStore.layerSql, LibsqlClient.layer({ url: ":memory:" }))
 
 describe("TrajectoryStore", () => {
@@ -55,7 +57,8 @@ describe("TrajectoryStore", () => {
     }
   })
 
-  for (const [name, store] of [["a directory", Directory], ["a database", Sql]] as const) {
+  const stores: ReadonlyArray<readonly [name: string, store: Store]> = [["a directory", Directory], ["a database", Sql]]
+  for (const [name, store] of stores) {
     it.scoped(`in ${name}, the first result of a rollout stays`, () =>
       Effect.gen(function*() {
         const { get, has, prune, put } = yield* TrajectoryStore.TrajectoryStore
