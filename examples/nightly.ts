@@ -3,14 +3,13 @@
  */
 import { DurableRun } from "@effect-tinker/cluster"
 import * as NodeDurable from "@effect-tinker/cluster/NodeDurable"
-import { Example, Supervised } from "@effect-tinker/cookbook"
+import { Dataset, Example, Supervised } from "@effect-tinker/cookbook"
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
 import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { ClusterCron } from "@effect/cluster"
 import { FileSystem } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Cron, Deferred, Effect, Layer, Stream } from "effect"
-import { Dataset } from "@effect-tinker/cookbook"
 
 const renderer = Effect.flatMap(Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles), Renderers.qwen3Instruct)
 

@@ -3,7 +3,8 @@
  */
 import { DurableRun, Judgement, RunControl } from "@effect-tinker/cluster"
 import * as NodeDurable from "@effect-tinker/cluster/NodeDurable"
-import { Environment, Reinforce, RunLog } from "@effect-tinker/cookbook"
+import type { Trajectory } from "@effect-tinker/cookbook"
+import { Dataset, Environment, Reinforce, RunLog } from "@effect-tinker/cookbook"
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
 import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { FileSystem } from "@effect/platform"
@@ -11,10 +12,19 @@ import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Option, Stream } from "effect"
 
 /** The reward is what a person says, whenever that is. */
-const greetings = Environment.problems(["Good morning!", "Good evening!"], {
-  question: (greeting) => greeting,
-  reward: (greeting, answer) => Judgement.ask({ question: `How polite is this, after "${greeting}"?`, answer })
-})
+const greeting = (text: string) =>
+  Environment.group(() =>
+    Effect.succeed({
+      initial: Effect.succeed({
+        _tag: "Continue" as const,
+        observation: { prompt: LocalTokenizer.encode(text), stop: [] }
+      }),
+      step: ({ tokens }: Trajectory.Action) =>
+        Judgement.ask({ question: `How polite is this, after "${text}"?`, answer: LocalTokenizer.decode(tokens) }).pipe(
+          Effect.map((reward) => ({ _tag: "Done" as const, reason: "completed" as const, reward }))
+        )
+    })
+  )
 
 /** One process: it trains as far as it can, and leaves when only a person can help. */
 const run = (directory: string) =>
@@ -26,7 +36,7 @@ const run = (directory: string) =>
       Stream.unwrap(Effect.map(renderer, (renderer) =>
         Reinforce.train({
           model: { baseModel: "local/tiny", rank: 4, seed: 1 },
-          problems: greetings,
+          problems: Dataset.fromIterable(["Good morning!", "Good evening!"].map(greeting)),
           renderer,
           learningRate: 1e-3,
           maxTokens: 8,

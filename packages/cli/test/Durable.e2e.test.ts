@@ -17,11 +17,20 @@ afterAll(() => cli.dispose())
 const graded = `
 import { Judgement } from "@effect-tinker/cluster"
 import { Environment } from "@effect-tinker/cookbook"
+import { Effect } from "effect"
 
-export default Environment.problems(["a", "b"], {
-  question: (name: string) => \`Say \${name}\`,
-  reward: (name: string, answer: string) => Judgement.ask({ question: \`Is it \${name}?\`, answer })
-})
+export default [65, 66].map((letter) =>
+  Environment.group(() =>
+    Effect.succeed({
+      initial: Effect.succeed({ _tag: "Continue", observation: { prompt: Int32Array.of(letter), stop: [] } }),
+      step: ({ tokens }) =>
+        Effect.map(
+          Judgement.ask({ question: \`Is it \${letter}?\`, answer: Array.from(tokens).join(" ") }),
+          (reward) => ({ _tag: "Done", reason: "completed", reward })
+        )
+    })
+  )
+)
 `
 
 const place = () => {
@@ -66,7 +75,7 @@ describe.sequential("tinker train --durable", { timeout: 300_000 }, () => {
     }
     const listed = await json("runs", "grade", "run")
     assert.isAtLeast(listed.total, 2)
-    assert.match(listed.questions[0].question, /^Is it [ab]\?$/)
+    assert.match(listed.questions[0].question, /^Is it 6[56]\?$/)
     const wrong = await tinker(["runs", "grade", "run", "nothing", "1"])
     assert.strictEqual(wrong.code, 1)
     assert.match(wrong.stderr, /does not wait for a grade of nothing/)

@@ -38,6 +38,7 @@ import * as FiberId from "effect/FiberId"
 import * as Mailbox from "effect/Mailbox"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
+import * as Runtime from "effect/Runtime"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
@@ -284,7 +285,9 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   const fs = yield* FileSystem.FileSystem
   const engine = yield* WorkflowEngine.WorkflowEngine
   // Activities run in fibers of the engine: what belongs to the caller's fiber is taken along.
-  const runtime = yield* Effect.runtime<Needs>()
+  // Where the caller cannot be interrupted, as in a schedule of the cluster, the trainer still can.
+  const { context, fiberRefs } = yield* Effect.runtime<Needs>()
+  const runtime = Runtime.make({ context, fiberRefs, runtimeFlags: Runtime.defaultRuntimeFlags })
   // The compiler cannot see that nothing remains of a generic environment.
   const closed = <A, E2, R2>(effect: Effect.Effect<A, E2, R2>) =>
     Effect.provide(effect, runtime) as Effect.Effect<A, E2>
@@ -718,6 +721,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     ))
   const supervisor = yield* supervise.pipe(
     Effect.catchAllCause((cause) => Cause.isInterruptedOnly(cause) ? Effect.void : mailbox.failCause(cause)),
+    Effect.interruptible,
     Effect.forkIn(owner)
   )
   // Cut short, the segment at work saves and says so in its row, so that nothing is left to be found out later.

@@ -18,7 +18,7 @@ describe("durable runs over Postgres", () => {
       if (Option.isNone(url)) return context.skip("there is no Postgres on this machine: apt-get install postgresql")
       const fs = yield* FileSystem.FileSystem
       const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-durable-" })
-      yield* fs.makeDirectory(`${root}/models`)
+      for (const name of ["models", "models-2"]) yield* fs.makeDirectory(`${root}/${name}`)
       const models = backend(`${root}/models`)
       const engine = Layer.provide(
         NodeDurable.layerPostgres({ name: "support" }),
@@ -27,16 +27,17 @@ describe("durable runs over Postgres", () => {
       const directory = `${root}/run`
       const run = DurableRun.train({ name: "support", directory, train: (log) => reinforce(problems, log) })
       const held = yield* Layer.build(engine)
-      const second = yield* run.pipe(Stream.runCount, Effect.provide(Layer.fresh(engine)), Effect.provide(models), Effect.fork)
+      const second = yield* run.pipe(
+        Stream.runCount,
+        Effect.provide(Layer.fresh(engine)),
+        Effect.provide(backend(`${root}/models-2`)),
+        Effect.fork
+      )
       yield* run.pipe(Stream.take(3), Stream.runDrain, Effect.provide(held), Effect.provide(models))
       assert.isTrue(Option.isNone(yield* Fiber.poll(second)))
       yield* Fiber.interrupt(second)
       assert.strictEqual((yield* series(directory)).steps.length, 3)
-    }).pipe(
-      // the connection of the first is closed, and with it its lock
-      Effect.scoped,
-      Effect.provide(NodeContext.layer)
-    ), 120_000)
+    }).pipe(Effect.provide(NodeContext.layer)), 120_000)
 
   it.scopedLive("compute what the plain run computes", (context) =>
     Effect.gen(function*() {
