@@ -18,10 +18,26 @@ const shared = {
   logLevel: "warning"
 }
 
+/** The driver of the embedded database is a binary; it is loaded by the commands that need it, when they do. */
+const binaries = {
+  name: "binaries are loaded when they are needed",
+  setup: ({ onLoad, onResolve }) => {
+    onResolve(
+      { filter: /^@libsql\/client$/ },
+      ({ namespace, path }) => namespace === "binary" ? { path, external: true } : { path, namespace: "binary" }
+    )
+    onLoad({ filter: /.*/, namespace: "binary" }, ({ path }) => ({
+      contents: `module.exports = require(${JSON.stringify(path)})`
+    }))
+  }
+}
+
 await build({
   ...shared,
   entryPoints: [`${root}packages/cli/src/main.ts`],
   outfile: `${dist}/${app}`,
+  plugins: [binaries],
+  external: ["pg-native"],
   // What is still CommonJS asks for Node's own modules at run time.
   banner: {
     js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"

@@ -44,6 +44,8 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
     target: "node20",
     sourcemap: true,
     conditions: ["@effect-tinker/source"],
+    // A binary, found in node_modules.
+    external: ["@libsql/client", "pg-native"],
     // What is still CommonJS asks for Node's own modules at run time.
     banner: {
       js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"

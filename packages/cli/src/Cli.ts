@@ -34,6 +34,7 @@ import * as session from "./commands/session.js"
 import * as studio from "./commands/studio.js"
 import * as train from "./commands/train.js"
 import * as watch from "./commands/watch.js"
+import * as worker from "./commands/worker.js"
 import * as CliFailure from "./internal/CliFailure.js"
 import * as CommandLine from "./internal/commandLine.js"
 import * as completions from "./internal/completions.js"
@@ -68,6 +69,7 @@ const commands = [
   exporting.command,
   session.command,
   train.command,
+  worker.command,
   data.command,
   evaluation.command,
   records.command,

@@ -2,7 +2,7 @@ import { RunLog } from "@effect-tinker/cookbook"
 import { NodeFileSystem } from "@effect/platform-node"
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
-import { mkdtempSync, readdirSync, readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as process_ from "./fixtures/process.js"
 import * as training from "./fixtures/training.js"
@@ -15,30 +15,7 @@ beforeAll(async () => {
 
 afterAll(() => cli.dispose())
 
-/** A directory with data in it, and the command run there on a backend of its own, which needs no account. */
-const place = () => {
-  const cwd = mkdtempSync(join(cli.home, "train-"))
-  const files = training.write(cwd)
-  const tinker = (args: ReadonlyArray<string>, options: Parameters<process_.Tinker["run"]>[1] = {}) =>
-    cli.run([...args, "--base-url", "local"], {
-      limit: 240_000,
-      cwd,
-      ...options,
-      env: { TINKER_LOCAL_DIR: join(cwd, "backend"), ...options.env }
-    })
-  /** What it prints as JSON; a failure is shown. */
-  const json = async (...args: ReadonlyArray<string>) => {
-    const { code, stderr, stdout } = await tinker([...args, "-f", "json"])
-    assert.strictEqual(code, 0, stderr)
-    return JSON.parse(stdout)
-  }
-  const fails = async (...args: ReadonlyArray<string>) => {
-    const { code, stderr, stdout } = await tinker(args)
-    assert.strictEqual(stdout, "")
-    return `${code} ${stderr}`
-  }
-  return { cwd, files, tinker, json, fails }
-}
+const place = () => training.place(cli)
 
 const tiny = ["--model", "local/tiny", "--rank", "4"]
 

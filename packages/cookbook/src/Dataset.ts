@@ -468,12 +468,26 @@ const mapRows = <A, B, E, R, E2, R2>(
 export const map: {
   <A, B>(f: (value: A) => B): <E, R>(self: Dataset<A, E, R>) => Dataset<B, E, R>
   <A, E, R, B>(self: Dataset<A, E, R>, f: (value: A) => B): Dataset<B, E, R>
-} = dual(2, <A, E, R, B>(self: Dataset<A, E, R>, f: (value: A) => B): Dataset<B, E, R> =>
+} = dual(
+  2,
+  <A, E, R, B>(self: Dataset<A, E, R>, f: (value: A) => B): Dataset<B, E, R> => mapOrigin(self, (value) => f(value))
+)
+
+/**
+ * Every value by a function that also sees where it comes from.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const mapOrigin = <A, E, R, B>(
+  self: Dataset<A, E, R>,
+  f: (value: A, origin: Origin) => B
+): Dataset<B, E, R> =>
   mapRows(
     self,
-    (row) => Effect.sync((): Row<B> => row._tag === "Kept" ? { ...row, value: f(row.value) } : row),
+    (row) => Effect.sync((): Row<B> => row._tag === "Kept" ? { ...row, value: f(row.value, row.origin) } : row),
     1
-  ))
+  )
 
 /**
  * Every value by an Effect, in order, so many of them ahead of the reader. A value whose Effect fails with {@link Skip} is

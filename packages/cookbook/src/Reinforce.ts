@@ -331,7 +331,8 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
         settings,
         limits: options.limits,
         strategy: options.strategy,
-        seed: random.seedOf(config.seed, step, index)
+        seed: random.seedOf(config.seed, step, index),
+        at: { step, index }
       })
       const sampled: Sampled = { group, version, millis: (yield* Clock.currentTimeMillis) - started }
       return sampled

@@ -4,8 +4,11 @@
  *
  * @since 0.1.0
  */
+import type * as TinkerError from "effect-tinker/TinkerError"
+import type * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -14,9 +17,10 @@ import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import type * as Environment from "./Environment.js"
 import * as random from "./internal/random.js"
-import type * as Policy from "./Policy.js"
+import * as Policy from "./Policy.js"
 import type * as Trajectory from "./Trajectory.js"
 
 /**
@@ -273,6 +277,8 @@ export interface GroupOptions<RS = never> extends Options {
   readonly strategy?: Strategy<RS> | undefined
   /** Rollouts at once. Defaults to all. */
   readonly concurrency?: number | undefined
+  /** Which step of a run the group is for, and which group of it. With it, rollouts may run elsewhere: see {@link Runner}. */
+  readonly at?: { readonly step: number; readonly index: number } | undefined
 }
 
 const sameTokens = (a: Int32Array, b: Int32Array): boolean =>
@@ -329,6 +335,54 @@ const sharedFirstTurn = Effect.fnUntraced(function*<EP, RP>(
   }
 })
 
+// =============================================================================
+// where rollouts run
+// =============================================================================
+
+/**
+ * One rollout of a training run.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Episode<out EP, out RP, out E, out R> extends Options {
+  readonly policy: Policy.Policy<EP, RP>
+  readonly problem: Environment.Group<E, R>
+  readonly settings: Environment.Settings
+  /** Which rollout of its group. */
+  readonly member: number
+  readonly at?: { readonly step: number; readonly index: number } | undefined
+}
+
+/**
+ * Where the rollouts of a training run take place: in this process, unless a layer says otherwise.
+ *
+ * @since 0.1.0
+ * @category services
+ */
+export class Runner extends Context.Reference<Runner>()("@effect-tinker/cookbook/Rollout/Runner", {
+  defaultValue: (): {
+    /** The weights as they are now, as a policy. */
+    readonly publish: (
+      training: TrainingClient.Service,
+      options: Policy.SamplerOptions
+    ) => Effect.Effect<Policy.Policy<TinkerError.TinkerError>, TinkerError.TinkerError, Scope.Scope>
+    /** Runs an episode in an environment of its own: a trajectory for each seat. */
+    readonly episode: <EP, RP, E, R>(
+      episode: Episode<EP, RP, E, R>
+    ) => Effect.Effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut | GroupFailed, RP | R>
+  } => ({
+    publish: (training, options) =>
+      Effect.map(training.saveWeightsAndGetSamplingClient(), (sampler) => Policy.fromSampler(sampler, options)),
+    episode: here
+  })
+}) {}
+
+const here = <EP, RP, E, R>({ limits, policy, problem, seed, settings }: Episode<EP, RP, E, R>) =>
+  Effect.scoped(
+    Effect.flatMap(problem.make(settings), (environment) => play(policy, environment, { limits, seed }))
+  ) as Effect.Effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut, RP | R>
+
 /**
  * Runs the rollouts of a group, each in an environment and a scope of its own, and compares them. Their order does not
  * depend on which of them ends first. Where all start with the same prompt, one request draws the first turn of all.
@@ -341,6 +395,7 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
   problem: Environment.Group<E, R>,
   options: GroupOptions<RS>
 ) {
+  const runner = yield* Runner
   const strategy: Strategy<RS> = options.strategy ?? failFast
   const errors: Array<string> = []
   const note = (cause: Cause.Cause<unknown>) =>
@@ -356,15 +411,18 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
     : undefined
   const single = (member: number) => {
     let attempts = 0
-    const once = Effect.suspend(() => {
-      // One that is tried again asks for itself: what was drawn for it has failed.
-      const acting = attempts++ === 0 && shared !== undefined ? shared(member) : policy
-      return Effect.flatMap(problem.make(options.settings), (environment) =>
-        play(acting, environment, {
-          limits: options.limits,
-          seed: options.seed === undefined ? undefined : random.seedOf(options.seed, member)
-        }))
-    }).pipe(Effect.scoped, Effect.tapErrorCause(note))
+    const once = Effect.suspend(() =>
+      runner.episode({
+        // One that is tried again asks for itself: what was drawn for it has failed.
+        policy: attempts++ === 0 && shared !== undefined ? shared(member) : policy,
+        problem,
+        settings: options.settings,
+        limits: options.limits,
+        seed: options.seed === undefined ? undefined : random.seedOf(options.seed, member),
+        member,
+        at: options.at
+      })
+    ).pipe(Effect.tapErrorCause(note))
     const schedule = strategy._tag === "FailFast" ? undefined : strategy.schedule
     return schedule === undefined ? once : Effect.retry(once, schedule)
   }

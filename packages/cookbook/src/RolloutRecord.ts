@@ -117,9 +117,16 @@ const shorten = (limit: number) => {
     ...message,
     content: typeof message.content === "string"
       ? cut(message.content)
-      : message.content.map((part) =>
-        part.type === "text" ? { ...part, text: cut(part.text) } : { ...part, thinking: cut(part.thinking) }
-      ),
+      : message.content.map((part) => {
+        switch (part.type) {
+          case "text":
+            return { ...part, text: cut(part.text) }
+          case "thinking":
+            return { ...part, thinking: cut(part.thinking) }
+          case "image":
+            return { ...part, image: cut(part.image) }
+        }
+      }),
     ...(message.toolCalls === undefined ? {} : {
       toolCalls: message.toolCalls.map((call) => ({ ...call, arguments: cut(call.arguments) }))
     }),

@@ -605,6 +605,23 @@ const makeCache = (
   })
 
 /**
+ * Holds a directory for this process until the scope closes, as the journal of a run holds its own. For what is kept
+ * beside a journal and has one writer too.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const claim: (
+  directory: string
+) => Effect.Effect<void, RunInUse | PlatformError.PlatformError, FileSystem.FileSystem | Scope.Scope> = Effect
+  .fnUntraced(function*(directory) {
+    const fs = yield* FileSystem.FileSystem
+    yield* fs.makeDirectory(directory, { recursive: true })
+    const owner = yield* Lock.acquire(fs, directory)
+    if (Option.isSome(owner)) return yield* new RunInUse({ directory, pid: owner.value })
+  })
+
+/**
  * Opens the journal of a run until the scope closes, which is recorded as its end. Where the directory holds the run
  * already, it is resumed from its latest checkpoint.
  *
@@ -618,9 +635,7 @@ export const open: (
 ) => Effect.Effect<RunLog, OpenError, FileSystem.FileSystem | Scope.Scope> = Effect.fnUntraced(
   function*(directory, { config, trainer }, options) {
     const fs = yield* FileSystem.FileSystem
-    yield* fs.makeDirectory(directory, { recursive: true })
-    const owner = yield* Lock.acquire(fs, directory)
-    if (Option.isSome(owner)) return yield* new RunInUse({ directory, pid: owner.value })
+    yield* claim(directory)
     const openFile = (name: string) => AppendFile.open(fs, `${directory}/${name}`, options)
     const journal = yield* openFile(journalName)
     const rollouts = yield* openFile(rolloutsName)

@@ -12,8 +12,15 @@ export class BundleFailed extends Data.TaggedError("BundleFailed")<{ readonly re
   }
 }
 
-/** @param module its address, e.g. `new URL("./child.ts", import.meta.url)` */
-export const bundle = Effect.fnUntraced(function*(module: URL, directory: string) {
+/**
+ * @param module its address, e.g. `new URL("./child.ts", import.meta.url)`
+ * @param external packages it finds when it runs, such as those with a binary
+ */
+export const bundle = Effect.fnUntraced(function*(
+  module: URL,
+  directory: string,
+  external: ReadonlyArray<string> = []
+) {
   const path = yield* Path.Path
   const source = fileURLToPath(module)
   const outfile = path.join(directory, `${path.basename(source, ".ts")}.mjs`)
@@ -26,9 +33,9 @@ export const bundle = Effect.fnUntraced(function*(module: URL, directory: string
         platform: "node",
         format: "esm",
         // an optional peer that none of these programs reads a file with
-        external: ["hyparquet"],
+        external: ["hyparquet", ...external],
         conditions: ["@effect-tinker/source"],
-        banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+        banner: { js: "import { createRequire as nodeRequire } from 'node:module'; const require = nodeRequire(import.meta.url);" },
         logLevel: "silent"
       }),
     catch: (cause) => new BundleFailed({ reason: String(cause) })

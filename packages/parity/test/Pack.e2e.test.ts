@@ -8,7 +8,7 @@ import { Effect, Schema } from "effect"
 
 const root = new URL("../../../", import.meta.url).pathname
 
-const packages = ["tinker", "tokenizer", "local", "cookbook", "weights", "cli"]
+const packages = ["tinker", "tokenizer", "local", "cookbook", "cluster", "weights", "cli"]
 
 const program = `
 import * as Effect from "effect/Effect"
@@ -17,10 +17,11 @@ import * as Wire from "effect-tinker/wire"
 import * as Tokenizer from "@effect-tinker/tokenizer"
 import * as Local from "@effect-tinker/local"
 import * as Cookbook from "@effect-tinker/cookbook"
+import * as Cluster from "@effect-tinker/cluster"
 import * as Weights from "@effect-tinker/weights"
 import * as Cli from "@effect-tinker/cli"
 
-const modules: ReadonlyArray<object> = [Tinker, Wire, Tokenizer, Local, Cookbook, Weights, Cli]
+const modules: ReadonlyArray<object> = [Tinker, Wire, Tokenizer, Local, Cookbook, Cluster, Weights, Cli]
 export const program: Effect.Effect<number> = Effect.sync(() => modules.length)
 // @ts-expect-error internal modules are closed
 import * as Closed from "effect-tinker/internal/anything"

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as RunControl from "@effect-tinker/cluster/RunControl"
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
@@ -18,6 +19,7 @@ import type { Tone } from "../terminal/Output.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
 import { figure } from "../training/drive.js"
+import * as runControl from "./runControl.js"
 
 /** How far below the directory runs are looked for. */
 const depth = 3
@@ -39,12 +41,19 @@ const find = (root: string, left: number = depth): Effect.Effect<
   })
 
 /** `stopped`: it has not ended, and nothing was written for some minutes. */
-type Status = "complete" | "interrupted" | "failed" | "running" | "stopped" | "unreadable"
+type Status = "interrupted" | "unreadable" | RunControl.State
 
 /** After which a run that says nothing more is taken for killed. */
 const silence = 10 * 60_000
 
+/** States that only a durable run can tell: nothing is written while it waits. */
+const durableOnly: ReadonlyArray<RunControl.State> = ["paused", "waiting", "judging", "cancelled"]
+
 const tones: Readonly<Record<string, Tone>> = {
+  paused: "doubtful",
+  waiting: "doubtful",
+  judging: "doubtful",
+  cancelled: "bad",
   complete: "good",
   running: "good",
   interrupted: "doubtful",
@@ -67,8 +76,11 @@ const summary = Effect.fnUntraced(function*(directory: string) {
   })
   const run = Either.isRight(read) ? Option.getOrUndefined(read.right) : undefined
   const ended = run === undefined ? undefined : Option.getOrUndefined(run.ended)
+  const durable = Option.filter(yield* RunControl.status(directory), ({ state }) => durableOnly.includes(state))
   const status: Status = run === undefined
     ? "unreadable"
+    : Option.isSome(durable)
+    ? durable.value.state
     : ended === undefined
     ? updated !== undefined && now - updated < silence ? "running" : "stopped"
     : ended.complete
@@ -210,7 +222,8 @@ export const command = Command.make("runs").pipe(
       directory: Args.text({ name: "directory" }).pipe(Args.withDescription("The directory of a run."))
     }, show).pipe(
       Command.withDescription("Show a run: its configuration, losses, evaluations and checkpoints.")
-    )
+    ),
+    ...runControl.commands
   ]),
   Command.withDescription("Runs recorded on this machine; alone it lists them.")
 )

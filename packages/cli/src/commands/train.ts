@@ -28,8 +28,9 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import type * as Stream from "effect/Stream"
+import * as Stream from "effect/Stream"
 import { CliFailure, usage } from "../internal/CliFailure.js"
 import * as live from "../internal/connection.js"
 import * as userModule from "../internal/userModule.js"
@@ -37,6 +38,7 @@ import * as dataFile from "../training/dataFile.js"
 import { drive } from "../training/drive.js"
 import * as options from "../training/options.js"
 import * as setup from "../training/setup.js"
+import * as workerOptions from "../training/workerOptions.js"
 import * as TrainModule from "../TrainModule.js"
 
 const { batchSize, common, maxLength, optionalFloat, optionalInteger, optionalText } = options
@@ -125,6 +127,10 @@ const run = Effect.fnUntraced(function*<E, R, E2, R2>(options: {
   readonly flags: Common
   /** What else decides the outcome. */
   readonly about?: Readonly<Record<string, unknown>> | undefined
+  /** Where rollouts run, if not here. */
+  readonly rollouts?:
+    | ((directory: string) => Layer.Layer<never, CliFailure, FileSystem.FileSystem>)
+    | undefined
   readonly make: (log: RunLog.Target<FileSystem.FileSystem>) => Effect.Effect<
     Stream.Stream<Trainer.StepReport, E, R>,
     E2,
@@ -134,9 +140,19 @@ const run = Effect.fnUntraced(function*<E, R, E2, R2>(options: {
   const { flags } = options
   const directory = yield* directoryOf(options.recipe, options.source, flags)
   const ledger = yield* setup.ledgerFor(flags.model, flags)
-  yield* options.make(recorded(directory, { file: options.source, ...options.about })).pipe(
-    Effect.flatMap((run) => drive({ directory, run, ledger, inTokens: Option.isSome(flags.tokenBudget) })),
-    Effect.provide(layerFor(ledger, flags.model))
+  const log = recorded(directory, { file: options.source, ...options.about })
+  const inTokens = Option.isSome(flags.tokenBudget)
+  const rollouts = options.rollouts?.(directory) ?? Layer.empty
+  if (flags.durable) {
+    const { train } = yield* Effect.promise(() => import("../training/durable.js"))
+    const run = train({ directory, log, train: (log) => Stream.unwrap(options.make(log)) })
+    return yield* drive({ directory, run, ledger, inTokens }).pipe(
+      Effect.provide(Layer.provideMerge(rollouts, layerFor(ledger, flags.model)))
+    )
+  }
+  yield* options.make(log).pipe(
+    Effect.flatMap((run) => drive({ directory, run, ledger, inTokens })),
+    Effect.provide(Layer.provideMerge(rollouts, layerFor(ledger, flags.model)))
   )
 })
 
@@ -357,12 +373,18 @@ const reinforce = Effect.fnUntraced(function*(
     readonly module: string
     readonly loss: Option.Option<LossName>
     readonly kl: Option.Option<number>
+    readonly workers: boolean
+    readonly label: workerOptions.Label
+    readonly database: Option.Option<Redacted.Redacted>
+    readonly store: Option.Option<string>
   }
 ) {
+  const remote = flags.workers ? yield* remoteRollouts(flags) : undefined
   yield* run({
     recipe: "rl",
     source: flags.module,
     flags,
+    rollouts: remote?.layer,
     make: Effect.fnUntraced(function*(log) {
       const { limits, problems, settings, test } = yield* environments(flags.module)
       const groups = yield* dataFile.sizeFor(problems, flags.groupsPerBatch, 16)
@@ -374,7 +396,7 @@ const reinforce = Effect.fnUntraced(function*(
       return Reinforce.train({
         ...config,
         advantage: advantageOf(config),
-        problems,
+        problems: remote?.problems(problems) ?? problems,
         renderer,
         settings,
         limits,
@@ -393,6 +415,33 @@ const reinforce = Effect.fnUntraced(function*(
       })
     })
   })
+})
+
+/** Where rollouts run with `--workers`, and problems that workers can find. */
+const remoteRollouts = Effect.fnUntraced(function*({ database, label, store }: {
+  readonly label: workerOptions.Label
+  readonly database: Option.Option<Redacted.Redacted>
+  readonly store: Option.Option<string>
+}) {
+  if (Option.isNone(database)) {
+    return yield* usage("--workers needs a database", "Set DATABASE_URL, or give --database postgres://HOST/NAME.")
+  }
+  const durable = yield* Effect.promise(() => import("../training/durable.js"))
+  return {
+    problems: durable.problems,
+    layer: (directory: string) =>
+      Layer.catchAll(
+        durable.layerWorkers({ directory, database: database.value, label, store }),
+        (error) =>
+          Layer.fail(
+            new CliFailure({
+              what: `The database of the workers cannot be used: ${error.message}`,
+              advice: "Check DATABASE_URL, and that Postgres accepts connections from here.",
+              cause: error
+            })
+          )
+      )
+  }
 })
 
 /** The environments that a module exports. @internal */
@@ -419,7 +468,16 @@ const rl = Command.make("rl", {
     Options.withDescription("Default: importance_sampling; with --max-steps-off-policy ppo."),
     Options.optional
   ),
-  kl: optionalFloat("kl", "What a nat of difference from the base model costs. Default: nothing.")
+  kl: optionalFloat("kl", "What a nat of difference from the base model costs. Default: nothing."),
+  workers: Options.boolean("workers").pipe(
+    Options.withDescription("Leave rollouts to the processes of `tinker worker` on the same --database.")
+  ),
+  label: Options.choice("label", workerOptions.labels).pipe(
+    Options.withDefault("cpu" as const),
+    Options.withDescription("Which workers can run the rollouts. Default: cpu.")
+  ),
+  database: Options.optional(workerOptions.database),
+  store: workerOptions.store
 }, reinforce).pipe(
   Command.withDescription("Reinforcement learning in an environment that a module exports.")
 )

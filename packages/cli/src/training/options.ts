@@ -87,6 +87,11 @@ export const common = {
   ),
   price,
   tokenBudget: optionalInteger("token-budget", "Most tokens to train on and to sample in this invocation."),
+  durable: Options.boolean("durable").pipe(
+    Options.withDescription(
+      "Survive crashes, pauses and waiting: see `tinker runs pause`, `resume`, `cancel` and `grade`."
+    )
+  ),
   overrides: Args.text({ name: "field=value" }).pipe(
     Args.withDescription("Further fields of the configuration: adam.clip=1, learningRate.floor=0.1."),
     Args.repeated

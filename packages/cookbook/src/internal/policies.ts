@@ -12,7 +12,8 @@ import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as Dataset from "../Dataset.js"
-import * as Policy from "../Policy.js"
+import type * as Policy from "../Policy.js"
+import * as Rollout from "../Rollout.js"
 
 interface Version {
   readonly version: number
@@ -29,6 +30,7 @@ export const make = Effect.fnUntraced(function*(training: TrainingClient.Service
 }) {
   const { bound, first, sampling } = options
   const owner = yield* Effect.scope
+  const runner = yield* Rollout.Runner
   let newest: Version | undefined
   let waiting: Array<{ readonly version: number; readonly ready: Deferred.Deferred<void> }> = []
   let open: Array<{ readonly version: number; readonly scope: Scope.CloseableScope }> = []
@@ -36,8 +38,7 @@ export const make = Effect.fnUntraced(function*(training: TrainingClient.Service
   const publish = Effect.fnUntraced(function*(version: number) {
     if (newest?.version === version) return
     const scope = yield* Scope.fork(owner, ExecutionStrategy.sequential)
-    const sampler = yield* Scope.extend(training.saveWeightsAndGetSamplingClient(), scope)
-    newest = { version, policy: Policy.fromSampler(sampler, { ...sampling, version }) }
+    newest = { version, policy: yield* Scope.extend(runner.publish(training, { ...sampling, version }), scope) }
     open.push({ version, scope })
     const ready = waiting.filter((waiter) => waiter.version <= version)
     waiting = waiting.filter((waiter) => waiter.version > version)

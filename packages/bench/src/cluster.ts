@@ -1,0 +1,189 @@
+/**
+ * What durability costs a run, and how rollouts grow with workers: wall time, with environments that wait rather than
+ * compute, so that the cores of this machine are not what is measured.
+ */
+import { DurableRun } from "@effect-tinker/cluster"
+import * as NodeCluster from "@effect-tinker/cluster/NodeCluster"
+import * as NodeDurable from "@effect-tinker/cluster/NodeDurable"
+import * as NodePostgres from "@effect-tinker/cluster/NodePostgres"
+import * as RolloutCluster from "@effect-tinker/cluster/RolloutCluster"
+import * as TrajectoryStore from "@effect-tinker/cluster/TrajectoryStore"
+import { Dataset, Reinforce, Rollout, RunLog } from "@effect-tinker/cookbook"
+import { TinkerLocal } from "@effect-tinker/local"
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { SqlClient } from "@effect/sql"
+import { Clock, Duration, Effect, Layer, Option, Redacted, Scope, Stream } from "effect"
+import { TrainingClient } from "effect-tinker"
+import type { Bench } from "./Bench.js"
+import { BenchFailed, median, round } from "./Bench.js"
+import * as env from "./cluster/environment.js"
+import * as Program from "./Program.js"
+
+const failed = (error: unknown) => new BenchFailed({ reason: error instanceof Error ? error.message : String(error) })
+
+// =============================================================================
+// durable runs
+// =============================================================================
+
+const steps = 16
+const saveEvery = 4
+const stepWait = Duration.millis(1500)
+const turns = 2
+
+const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function*() {
+    const started = yield* Clock.currentTimeMillis
+    yield* effect
+    return (yield* Clock.currentTimeMillis) - started
+  })
+
+const train = (log: RunLog.Target<FileSystem.FileSystem>) =>
+  Stream.unwrap(Effect.map(env.renderer, (renderer) =>
+    Reinforce.train({
+      model: { baseModel: "local/tiny", rank: 4, seed: 1 },
+      problems: env.problems(2 * steps, stepWait),
+      renderer,
+      learningRate: 1e-3,
+      maxTokens: 4,
+      groupSize: 4,
+      groupsPerBatch: 2,
+      checkpoints: { periodic: { steps: saveEvery } },
+      log
+    })))
+
+/** Milliseconds of the same run, plain and durable. */
+const durability = Effect.gen(function*() {
+  const fs = yield* FileSystem.FileSystem
+  const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-bench-" })
+  const once = Effect.fnUntraced(function*(name: string, isDurable: boolean) {
+    const directory = `${root}/${name}`
+    yield* fs.makeDirectory(`${directory}-backend`)
+    const run = isDurable
+      ? Stream.runDrain(DurableRun.train({ directory, train })).pipe(
+        Effect.provide(NodeDurable.layerDirectory(directory))
+      )
+      : Stream.runDrain(train(RunLog.directory(directory)))
+    return yield* timed(run.pipe(
+      Effect.provide(Layer.provideMerge(TinkerLocal.layerDirectory(`${directory}-backend`), NodeContext.layer))
+    ))
+  })
+  const pairs: Array<readonly [plain: number, durable: number]> = []
+  for (let turn = 0; turn < turns; turn++) {
+    pairs.push([yield* once(`plain-${turn}`, false), yield* once(`durable-${turn}`, true)])
+  }
+  return pairs
+})
+
+// =============================================================================
+// workers
+// =============================================================================
+
+const concurrency = 8
+const perWorker = 96
+
+interface Throughput {
+  readonly perSecond: number
+  readonly transactions: number
+  readonly bytes: number
+}
+
+/** Rollouts per second of so many workers, and what they cost the database. */
+const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, workers: number) {
+  const scope = yield* Effect.scope
+  const server = yield* Program.startModule("./cookbook/server.js")
+  const [baseUrl = "", apiKey = ""] = (yield* server.ask("")).split(" ")
+  for (let n = 0; n < workers; n++) {
+    const worker = yield* Program.startModule(
+      "./cluster/worker.js",
+      Redacted.value(database),
+      baseUrl,
+      apiKey,
+      String(concurrency)
+    )
+    yield* worker.ask("")
+  }
+  const cluster = RolloutCluster.layer({ run: `workers-${workers}`, slots: 4 * concurrency * workers }).pipe(
+    Layer.provideMerge(Layer.merge(NodeCluster.layerClient, TrajectoryStore.layerSql)),
+    Layer.provideMerge(NodeCluster.layerPostgres({ url: database }))
+  )
+  return yield* Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const runner = yield* Rollout.Runner
+    const renderer = yield* env.renderer
+    const training = yield* TrainingClient.makeLora({ baseModel: "local/tiny", rank: 4 })
+    const policy = yield* Scope.extend(runner.publish(training, { maxTokens: 4, version: 0 }), scope)
+    const problems = yield* Stream.runCollect(
+      Dataset.values(RolloutCluster.problems(env.problems(perWorker * workers, env.wait)))
+    )
+    const all = (step: number) =>
+      Effect.forEach(problems, (problem, index) =>
+        runner.episode({ policy, problem, settings: { renderer }, member: 0, seed: index, at: { step, index } }), {
+        concurrency: "unbounded"
+      })
+    const commits = Effect.map(
+      sql<{ readonly n: string }>`SELECT xact_commit AS n FROM pg_stat_database WHERE datname = current_database()`,
+      ([row]) => Number(row?.n)
+    )
+    // The first ones wait until all workers have their shards.
+    yield* all(0)
+    const before = yield* commits
+    const millis = yield* timed(all(1))
+    // Counters are written with a delay.
+    yield* Effect.sleep("1500 millis")
+    const after = yield* commits
+    const [size] = yield* sql<{ readonly bytes: number }>`
+      SELECT avg(length(trajectories))::int AS bytes FROM tinker_trajectories WHERE run = ${`workers-${workers}`}`
+    const found: Throughput = {
+      perSecond: 1000 * problems.length / millis,
+      transactions: (after - before) / problems.length,
+      bytes: size?.bytes ?? NaN
+    }
+    return found
+  }).pipe(Effect.provide(cluster), Effect.provide(env.clients(baseUrl, apiKey)))
+}, Effect.scoped)
+
+// =============================================================================
+// the bench
+// =============================================================================
+
+export const bench: Bench = {
+  summary: `a durable run beside a plain one; rollouts that wait ${Duration.toSeconds(env.wait)} s, ${concurrency} at once per worker`,
+  run: Effect.gen(function*() {
+    const pairs = yield* durability
+    const [plain, durable] = [median(pairs.map(([ms]) => ms)), median(pairs.map(([, ms]) => ms))]
+    const rows = [
+      ["variant", "seconds", "rollouts/s", "transactions per rollout", "bytes per rollout"],
+      ["plain run", (plain / 1000).toFixed(1), "", "", ""],
+      ["durable run", (durable / 1000).toFixed(1), "", "", ""]
+    ]
+    const ratios: Record<string, number> = {
+      durable_to_plain: round(median(pairs.map(([plain, durable]) => durable / plain)))
+    }
+    const database = yield* NodePostgres.start
+    if (Option.isSome(database)) {
+      let one = NaN
+      for (const workers of [1, 2, 4]) {
+        const { bytes, perSecond, transactions } = yield* throughput(database.value, workers)
+        if (workers === 1) one = perSecond
+        else ratios[`workers_${workers}`] = round(perSecond / one)
+        rows.push([`${workers} workers`, "", perSecond.toFixed(1), transactions.toFixed(1), String(bytes)])
+      }
+    }
+    return {
+      table: rows,
+      ratios,
+      notes: [
+        `A durable run has an activity every ${saveEvery} steps, about ${
+          (plain / 1000 / steps * saveEvery).toFixed(1)
+        } s; \`durable_to_plain\` is wall time, lower is better.`,
+        Option.isSome(database)
+          ? "`workers_N`: rollouts per second of N workers, of those of one. Transactions include those of idle polling."
+          : "There is no Postgres on this machine (apt-get install postgresql): workers are left out."
+      ]
+    }
+  }).pipe(
+    Effect.scoped,
+    Effect.mapError((error) => error instanceof BenchFailed ? error : failed(error))
+  )
+}

@@ -1,0 +1,88 @@
+/**
+ * `tinker worker`: runs rollouts for trainers on other machines.
+ *
+ * @since 0.1.0
+ */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+import * as live from "../internal/connection.js"
+import { Output } from "../terminal/Output.js"
+import * as text from "../terminal/text.js"
+import * as setup from "../training/setup.js"
+import * as workerOptions from "../training/workerOptions.js"
+import { environments } from "./train.js"
+
+const run = Effect.fnUntraced(function*(flags: {
+  readonly module: string
+  readonly model: string
+  readonly database: Redacted.Redacted
+  readonly store: Option.Option<string>
+  readonly labels: string
+  readonly concurrency: number
+  readonly host: Option.Option<string>
+  readonly port: Option.Option<number>
+  readonly renderer: Option.Option<string>
+  readonly tokenizer: Option.Option<string>
+}) {
+  const output = yield* Output
+  const labels = yield* workerOptions.parseLabels(flags.labels)
+  const { problems, settings } = yield* environments(flags.module)
+  const { layer } = yield* Effect.promise(() => import("../training/worker.js"))
+  yield* Effect.gen(function*() {
+    const renderer = yield* setup.rendererFor(flags.model, flags)
+    let done = 0
+    yield* output.note(
+      `Running up to ${flags.concurrency} rollouts at once with the labels ${labels.join(", ")}. Ctrl-C leaves.`
+    )
+    yield* Layer.launch(layer({
+      ...flags,
+      labels,
+      problems,
+      settings: { ...settings, renderer },
+      onRollout: ({ key }) =>
+        ++done % 100 === 0
+          ? output.note(`${text.count(done, "rollout")}, the last for step ${key.step + 1} of ${key.run}`)
+          : Effect.void
+    }))
+  }).pipe(Effect.provide(Layer.mergeAll(live.training, setup.tokenizers, FetchHttpClient.layer)))
+})
+
+/** @internal */
+export const command = Command.make("worker", {
+  module: Args.text({ name: "module" }).pipe(
+    Args.withDescription("The module whose default export is the environment, as the trainer has it.")
+  ),
+  model: Options.text("model").pipe(
+    Options.withAlias("m"),
+    Options.withDescription("The base model that is trained: it decides how conversations are written.")
+  ),
+  database: workerOptions.database,
+  store: workerOptions.store,
+  labels: Options.text("labels").pipe(
+    Options.withDefault("cpu"),
+    Options.withDescription("What it can run, separated by commas: cpu, sandbox, browser, gpu. Default: cpu.")
+  ),
+  concurrency: Options.integer("concurrency").pipe(
+    Options.withDefault(8),
+    Options.withDescription("Rollouts at once. Default: 8.")
+  ),
+  host: Options.text("host").pipe(
+    Options.withDescription("The name by which trainers and other workers reach it. Default: this machine's."),
+    Options.optional
+  ),
+  port: Options.integer("port").pipe(Options.withDescription("Default: a free one."), Options.optional),
+  renderer: Options.text("renderer").pipe(
+    Options.withDescription("How conversations are written. Default: as the model wants it."),
+    Options.optional
+  ),
+  tokenizer: Options.text("tokenizer").pipe(
+    Options.withDescription("A directory or a repository of the hub. Default: that of the model."),
+    Options.optional
+  )
+}, run).pipe(Command.withDescription("Run rollouts for `tinker train rl --workers` until it is interrupted."))

@@ -1,0 +1,41 @@
+/**
+ * The options that a trainer and its workers share.
+ *
+ * @since 0.1.0
+ */
+import * as Options from "@effect/cli/Options"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import type { CliFailure } from "../internal/CliFailure.js"
+import { usage } from "../internal/CliFailure.js"
+
+/** What a worker can run: the labels of `@effect-tinker/cluster`, without loading it. @internal */
+export const labels = ["cpu", "sandbox", "browser", "gpu"] as const
+
+/** @internal */
+export type Label = typeof labels[number]
+
+const isLabel = (value: string): value is Label => labels.some((label) => label === value)
+
+/** `cpu,browser` @internal */
+export const parseLabels = (value: string): Effect.Effect<ReadonlyArray<Label>, CliFailure> => {
+  const given = value.split(",").map((label) => label.trim()).filter((label) => label !== "")
+  const wrong = given.find((label) => !isLabel(label))
+  return wrong !== undefined || given.length === 0
+    ? usage(`There is no label ${JSON.stringify(wrong ?? value)}`, `The labels are ${labels.join(", ")}.`)
+    : Effect.succeed(given.filter(isLabel))
+}
+
+/** A password on the command line can be read by everybody on the machine, so the environment is the better place. @internal */
+export const database = Options.text("database").pipe(
+  Options.map((url) => Redacted.make(url)),
+  Options.withFallbackConfig(Config.redacted("DATABASE_URL")),
+  Options.withDescription("postgres://USER:PASSWORD@HOST/NAME. Default: DATABASE_URL of the environment.")
+)
+
+/** @internal */
+export const store = Options.text("store").pipe(
+  Options.withDescription("A directory that all machines see, for trajectories. Default: the database."),
+  Options.optional
+)

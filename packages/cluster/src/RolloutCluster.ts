@@ -1,0 +1,191 @@
+/**
+ * The trainer's side of distributed rollouts: a layer under `Reinforce.train` sends every rollout to the workers of a
+ * label, and gathers the trajectories as they are stored. The trainer itself does not change.
+ *
+ * Policies are saved as checkpoints that workers sample from; each rollout carries the version it is sampled from, and is
+ * seeded as it would be in this process, so what is trained on does not depend on who ran it.
+ *
+ * @since 0.1.0
+ */
+import * as Dataset from "@effect-tinker/cookbook/Dataset"
+import type * as Environment from "@effect-tinker/cookbook/Environment"
+import * as Policy from "@effect-tinker/cookbook/Policy"
+import * as Rollout from "@effect-tinker/cookbook/Rollout"
+import type * as Sharding from "@effect/cluster/Sharding"
+import * as TinkerFuture from "effect-tinker/TinkerFuture"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
+import * as RolloutWorker from "./RolloutWorker.js"
+import * as TrajectoryStore from "./TrajectoryStore.js"
+
+// =============================================================================
+// problems
+// =============================================================================
+
+const ProblemId = Symbol.for("@effect-tinker/cluster/RolloutCluster/ProblemId")
+
+/**
+ * Problems that workers can be asked for: each knows where it stands in the data, which a worker reads too.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const problems = <E, R, ED, RD>(
+  dataset: Dataset.Dataset<Environment.Group<E, R>, ED, RD>
+): Dataset.Dataset<Environment.Group<E, R>, ED, RD> =>
+  Dataset.mapOrigin(dataset, (problem, origin) => ({
+    ...problem,
+    [ProblemId]: RolloutWorker.problemId(origin)
+  }))
+
+const problemIdOf = (problem: object): string | undefined => {
+  const id: unknown = ProblemId in problem ? problem[ProblemId] : undefined
+  return typeof id === "string" ? id : undefined
+}
+
+// =============================================================================
+// the runner
+// =============================================================================
+
+/**
+ * Where rollouts go, and how long they may take.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options {
+  /** Identifies the run among all that use the store. Never the same for two runs. */
+  readonly run: string
+  /** Which workers can run the rollouts. Defaults to `cpu`. */
+  readonly label?: RolloutWorker.Label | undefined
+  /** Most rollouts with workers at once; twice what all workers run at once keeps them busy. Defaults to 128. */
+  readonly slots?: number | undefined
+  /** After which a rollout is given to another worker too; the first to end counts. Defaults to 5 minutes. */
+  readonly stragglerAfter?: Duration.DurationInput | undefined
+  /** How many workers may be given a rollout, for failing or for being late. Defaults to 4. */
+  readonly attempts?: number | undefined
+  /** How long policies are kept for workers. Defaults to 1 day. */
+  readonly policyTtl?: Duration.DurationInput | undefined
+}
+
+/**
+ * Rollouts by workers, for everything that trains below this layer.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (
+  options: Options
+): Layer.Layer<Rollout.Runner, never, Sharding.Sharding | TrajectoryStore.TrajectoryStore> =>
+  Layer.effect(Rollout.Runner, make(options))
+
+const make = Effect.fnUntraced(function*(options: Options) {
+  const store = yield* TrajectoryStore.TrajectoryStore
+  const client = yield* RolloutWorker.Slot.client
+  const { episode: here } = Context.get(Context.empty(), Rollout.Runner)
+  const label = options.label ?? "cpu"
+  const attempts = Math.max(1, options.attempts ?? 4)
+  const stragglerAfter = Duration.decode(options.stragglerAfter ?? "5 minutes")
+  const ttlSeconds = Math.max(60, Math.round(Duration.toSeconds(options.policyTtl ?? "1 day")))
+  const policies = new WeakMap<object, RolloutWorker.RolloutRequest["policy"]>()
+  const slots = yield* Queue.unbounded<string>()
+  yield* Queue.offerAll(
+    slots,
+    Array.from({ length: Math.max(1, options.slots ?? 128) }, (_, n) => RolloutWorker.slotId(label, n))
+  )
+  const logs = Effect.annotateLogs({ package: "@effect-tinker/cluster", module: "RolloutCluster", run: options.run })
+
+  let warnedAt = -Infinity
+  /** Once for all rollouts that are late at the same time. */
+  const warn = Effect.fnUntraced(function*({ key }: RolloutWorker.RolloutRequest) {
+    const now = yield* Clock.currentTimeMillis
+    if (now - warnedAt < Duration.toMillis(stragglerAfter) / 2) return
+    warnedAt = now
+    yield* logs(Effect.logWarning(
+      `rollouts are late, such as ${key.text}: no worker with the label ${label} has finished it after ` +
+        `${Duration.format(stragglerAfter)}; it is given to another one`
+    ))
+  })
+
+  /** A slot that is given back goes to the end of the queue, so another attempt gets another slot. */
+  const send = (request: RolloutWorker.RolloutRequest) =>
+    Effect.acquireUseRelease(
+      Queue.take(slots),
+      (slot) => client(slot).rollout({ request }),
+      (slot) => Queue.offer(slots, slot)
+    )
+
+  const remote = Effect.fnUntraced(function*(request: RolloutWorker.RolloutRequest) {
+    const stored = yield* store.get(request.key)
+    if (Option.isSome(stored)) return stored.value
+    let sent = 0
+    const attempt: Effect.Effect<void, RolloutWorker.RolloutFailed> = Effect.suspend(() => {
+      sent++
+      const one = Effect.catchAll(send(request), (error) =>
+        error._tag === "RolloutFailed"
+          ? Effect.fail(error)
+          : new RolloutWorker.RolloutFailed({ key: request.key.text, description: error.message }))
+      const late = sent < attempts
+        ? Effect.zipRight(warn(request), attempt)
+        : new RolloutWorker.RolloutFailed({
+          key: request.key.text,
+          description: `${sent} attempts, none of which ended within ${Duration.format(stragglerAfter)}`
+        })
+      return Effect.raceFirst(one, Effect.delay(late, stragglerAfter))
+    })
+    yield* Effect.retry(attempt, { while: () => sent < attempts })
+    const found = yield* store.get(request.key)
+    return yield* Effect.mapError(found, () =>
+      new RolloutWorker.RolloutFailed({
+        key: request.key.text,
+        description: "a worker said that it is stored, and it is not: do all processes use the same store?"
+      }))
+  })
+
+  return Rollout.Runner.of({
+    publish: Effect.fnUntraced(function*(training, sampling) {
+      const version = sampling.version ?? 0
+      const saved = yield* TinkerFuture.await(
+        training.saveWeightsForSampler(`rollouts-${String(version).padStart(6, "0")}`, { ttlSeconds })
+      )
+      // Without `actMany`: rollouts on several machines cannot share a request.
+      const { act } = Policy.fromSampler(yield* training.createSamplingClient(saved.path), sampling)
+      const policy = Policy.make(act)
+      const { contextWindow, maxTokens, temperature } = sampling
+      policies.set(policy, { path: saved.path, version, maxTokens, temperature, contextWindow })
+      return policy
+    }),
+    episode: (episode) => {
+      const { at, limits = {}, member, problem, seed } = episode
+      const policy = policies.get(episode.policy)
+      // Evaluations, and policies that are no checkpoint.
+      if (at === undefined || policy === undefined) return here(episode)
+      const id = problemIdOf(problem)
+      const failed = (description: string) =>
+        new Rollout.GroupFailed({ succeeded: 0, needed: 1, errors: [description] })
+      if (id === undefined) {
+        return Effect.fail(failed("workers cannot know the problem: give the trainer RolloutCluster.problems(…)"))
+      }
+      const millis = (duration: Duration.DurationInput | undefined) =>
+        duration === undefined ? undefined : Duration.decode(duration)
+      const request = new RolloutWorker.RolloutRequest({
+        key: new TrajectoryStore.RolloutKey({
+          run: options.run,
+          step: at.step,
+          task: `${at.index}:${id}`,
+          sample: member
+        }),
+        problem: id,
+        seed,
+        policy,
+        limits: { ...limits, timeout: millis(limits.timeout), actionTimeout: millis(limits.actionTimeout) }
+      })
+      return Effect.mapError(remote(request), (error) => failed(error.message))
+    }
+  })
+})

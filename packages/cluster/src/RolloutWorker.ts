@@ -1,0 +1,239 @@
+/**
+ * A worker: a process that runs rollouts for trainers on other machines. It reads which rollout to run from the cluster's
+ * storage, samples from the policy that the rollout names, and leaves the trajectory in the {@link TrajectoryStore}.
+ *
+ * - Rollouts are delivered at least once. One whose trajectory is stored already is not run again.
+ * - Workers come and go. What one of them had not finished is delivered to the others.
+ * - Credentials for sampling come from the worker's own environment, never through the database.
+ *
+ * @since 0.1.0
+ */
+import * as Dataset from "@effect-tinker/cookbook/Dataset"
+import type * as Environment from "@effect-tinker/cookbook/Environment"
+import * as Policy from "@effect-tinker/cookbook/Policy"
+import * as Rollout from "@effect-tinker/cookbook/Rollout"
+import * as ClusterSchema from "@effect/cluster/ClusterSchema"
+import * as Entity from "@effect/cluster/Entity"
+import type * as Sharding from "@effect/cluster/Sharding"
+import * as Rpc from "@effect/rpc/Rpc"
+import * as SamplingClient from "effect-tinker/SamplingClient"
+import type * as ServiceClient from "effect-tinker/ServiceClient"
+import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as RcMap from "effect/RcMap"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as TrajectoryStore from "./TrajectoryStore.js"
+
+// =============================================================================
+// what is asked of a worker
+// =============================================================================
+
+/**
+ * What a worker can run. A rollout goes to workers that have its label.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const Label = Schema.Literal("cpu", "sandbox", "browser", "gpu")
+
+/**
+ * What a worker can run.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Label = typeof Label.Type
+
+const Count = Schema.Positive.pipe(Schema.int())
+
+/**
+ * One rollout to run.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class RolloutRequest
+  extends Schema.Class<RolloutRequest>("@effect-tinker/cluster/RolloutWorker/RolloutRequest")({
+    key: TrajectoryStore.RolloutKey,
+    /** Which problem of the worker's environment: see `RolloutCluster.problems`. */
+    problem: Schema.NonEmptyString,
+    /** Makes the rollout repeatable. */
+    seed: Schema.optional(Schema.Int),
+    /** The weights to sample from, and how. */
+    policy: Schema.Struct({
+      /** A `tinker://` path. */
+      path: Schema.NonEmptyString,
+      /** Optimizer steps in the weights. */
+      version: Schema.NonNegativeInt,
+      maxTokens: Count,
+      temperature: Schema.optional(Schema.Number),
+      contextWindow: Schema.optional(Count)
+    }),
+    limits: Schema.optionalWith(
+      Schema.Struct({
+        maxTurns: Schema.optional(Schema.Number),
+        maxTokens: Schema.optional(Schema.Number),
+        maxSampledTokens: Schema.optional(Schema.Number),
+        maxTurnTokens: Schema.optional(Schema.Number),
+        timeout: Schema.optional(Schema.DurationFromMillis),
+        actionTimeout: Schema.optional(Schema.DurationFromMillis)
+      }),
+      { default: () => ({}) }
+    )
+  })
+{}
+
+/**
+ * A worker could not run a rollout.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class RolloutFailed
+  extends Schema.TaggedError<RolloutFailed>("@effect-tinker/cluster/RolloutWorker/RolloutFailed")(
+    "RolloutFailed",
+    { key: Schema.String, description: Schema.String }
+  )
+{
+  override get message(): string {
+    return `the rollout ${this.key} failed: ${this.description}`
+  }
+}
+
+/**
+ * A place that runs rollouts. Trainers send to a number of them, which the cluster spreads over the workers of a label;
+ * the id of a slot is `LABEL/NUMBER`, and its shard group the label.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const Slot = Entity.make("RolloutSlot", [
+  Rpc.make("rollout", {
+    payload: { request: RolloutRequest },
+    primaryKey: ({ request }) => request.key.text,
+    error: RolloutFailed
+  }).annotate(ClusterSchema.Persisted, true)
+]).annotate(ClusterSchema.ShardGroup, (id) => id.split("/")[0] ?? "cpu")
+
+/** The id of a slot. @internal */
+export const slotId = (label: Label, n: number): string => `${label}/${n}`
+
+// =============================================================================
+// problems
+// =============================================================================
+
+/** What a problem is known by in all processes that read the same data. @internal */
+export const problemId = ({ row, source }: Dataset.Origin): string => `${source}#${row}`
+
+/** Problems by their ids. The data is read as far as it is asked for, once. */
+const makeLookup = Effect.fnUntraced(function*<E, R, ED, RD>(
+  problems: Dataset.Dataset<Environment.Group<E, R>, ED, RD>
+) {
+  const known = new Map<string, Environment.Group<E, R>>()
+  const pull = yield* Stream.toPull(Dataset.rows(problems))
+  const one = yield* Effect.makeSemaphore(1)
+  let exhausted = false
+  const read = (id: string): Effect.Effect<Option.Option<Environment.Group<E, R>>, ED, RD> =>
+    Effect.gen(function*() {
+      while (!known.has(id) && !exhausted) {
+        const rows = yield* Effect.catchAll(
+          pull,
+          Option.match({
+            onNone: () => {
+              exhausted = true
+              return Effect.succeed(Chunk.empty<Dataset.Row<Environment.Group<E, R>>>())
+            },
+            onSome: (error) => Effect.fail(error)
+          })
+        )
+        for (const row of rows) if (row._tag === "Kept") known.set(problemId(row.origin), row.value)
+      }
+      return Option.fromNullable(known.get(id))
+    })
+  return (id: string) => one.withPermits(1)(read(id))
+})
+
+// =============================================================================
+// workers
+// =============================================================================
+
+/**
+ * What a worker runs, and how much at once.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options<E, R, ED, RD> {
+  /** The problems that the trainer has too. */
+  readonly problems: Dataset.Dataset<Environment.Group<E, R>, ED, RD>
+  /** What environments are made with, beside the context window of the run. */
+  readonly settings: Omit<Environment.Settings, "contextWindow">
+  /** Rollouts at once. Defaults to 8. */
+  readonly concurrency?: number | undefined
+  /** Hears of each rollout that was run, after its trajectory is stored. */
+  readonly onRollout?: ((request: RolloutRequest) => Effect.Effect<void>) | undefined
+}
+
+/**
+ * Runs rollouts until the scope closes.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = <E, R, ED, RD>(options: Options<E, R, ED, RD>): Layer.Layer<
+  never,
+  never,
+  | Exclude<R | RD, Scope.Scope>
+  | Sharding.Sharding
+  | ServiceClient.ServiceClient
+  | TrajectoryStore.TrajectoryStore
+> =>
+  Layer.unwrapScoped(Effect.gen(function*() {
+    const store = yield* TrajectoryStore.TrajectoryStore
+    const runtime = yield* Effect.runtime<Exclude<R | RD, Scope.Scope> | ServiceClient.ServiceClient>()
+    const permits = yield* Effect.makeSemaphore(Math.max(1, options.concurrency ?? 8))
+    // The compiler cannot see that nothing remains of a generic environment.
+    const closed = <A, E2, R2>(effect: Effect.Effect<A, E2, R2>) =>
+      Effect.provide(effect, runtime) as Effect.Effect<A, E2, Extract<R2, Scope.Scope>>
+    const lookup = yield* closed(makeLookup(options.problems))
+    const samplers = yield* RcMap.make({
+      lookup: (path: string) => closed(SamplingClient.make({ modelPath: path })),
+      idleTimeToLive: "2 minutes"
+    })
+
+    const run = Effect.fnUntraced(function*({ key, limits, policy, problem: id, seed }: RolloutRequest) {
+      const problem = yield* lookup(id)
+      if (Option.isNone(problem)) {
+        return yield* new RolloutFailed({ key: key.text, description: `there is no problem ${id} here` })
+      }
+      const sampler = yield* RcMap.get(samplers, policy.path)
+      const environment = yield* problem.value.make({ ...options.settings, contextWindow: policy.contextWindow })
+      return yield* Rollout.play(Policy.fromSampler(sampler, policy), environment, { limits, seed })
+    }, Effect.scoped)
+
+    const rollout = ({ payload: { request } }: { readonly payload: { readonly request: RolloutRequest } }) =>
+      Effect.gen(function*() {
+        if (yield* store.has(request.key)) return
+        const trajectories = yield* closed(run(request))
+        if (yield* store.put(request.key, trajectories)) yield* options.onRollout?.(request) ?? Effect.void
+      }).pipe(
+        permits.withPermits(1),
+        Effect.catchAllCause((cause) => {
+          // A worker that leaves has not failed: the rollout goes to another one.
+          if (Cause.isInterrupted(cause)) return Effect.interrupt
+          const failure = Option.getOrElse(Cause.failureOption(cause), () => Cause.squash(cause))
+          return failure instanceof RolloutFailed
+            ? Effect.fail(failure)
+            : new RolloutFailed({
+              key: request.key.text,
+              description: failure instanceof Error ? failure.message : String(failure)
+            })
+        })
+      )
+    return Slot.toLayer({ rollout }, { concurrency: "unbounded" })
+  }))

@@ -1,0 +1,190 @@
+import { DurableRun, RunControl } from "@effect-tinker/cluster"
+import * as NodeDurable from "@effect-tinker/cluster/NodeDurable"
+import { Evaluator, RunLog } from "@effect-tinker/cookbook"
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Duration, Effect, Fiber, Option, Schedule, Stream } from "effect"
+import { backend, graded, reinforce, series, small } from "./utils/small.js"
+
+const problems = Array.from({ length: 8 }, (_, n) => small(n))
+
+const prepared = Effect.gen(function*() {
+  const fs = yield* FileSystem.FileSystem
+  const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-durable-" })
+  for (const name of ["plain-backend", "durable-backend"]) yield* fs.makeDirectory(`${root}/${name}`)
+  return { plain: `${root}/plain`, durable: `${root}/durable` }
+})
+
+const plain = (directory: string) =>
+  reinforce(problems, RunLog.directory(directory)).pipe(
+    Stream.runDrain,
+    Effect.provide(backend(`${directory}-backend`)),
+    Effect.zipRight(series(directory))
+  )
+
+const durable = (directory: string) => DurableRun.train({ directory, train: (log) => reinforce(problems, log) })
+
+const until = (directory: string, state: RunControl.State) =>
+  RunControl.status(directory).pipe(
+    Effect.flatten,
+    Effect.filterOrFail((status) => status.state === state),
+    Effect.retry(Schedule.spaced("100 millis").pipe(Schedule.upTo("20 seconds")))
+  )
+
+const process = (directory: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  effect.pipe(
+    Effect.provide(NodeDurable.layerDirectory(directory)),
+    Effect.provide(backend(`${directory}-backend`))
+  )
+
+describe("DurableRun", () => {
+  it.scopedLive("computes what the plain run computes", () =>
+    Effect.gen(function*() {
+      const { durable: directory, plain: other } = yield* prepared
+      const steps = yield* durable(directory).pipe(Stream.runCount, process(directory))
+      assert.strictEqual(steps, 8)
+      const found = yield* series(directory)
+      assert.isTrue(found.complete)
+      assert.deepStrictEqual(found.steps, (yield* plain(other)).steps)
+      assert.strictEqual(Option.getOrThrow(yield* RunControl.status(directory)).state, "complete")
+      // started again, it has nothing to do
+      assert.strictEqual(yield* durable(directory).pipe(Stream.runCount, process(directory)), 0)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("goes on where it was cut short or interrupted", () =>
+    Effect.gen(function*() {
+      const { durable: directory, plain: other } = yield* prepared
+      yield* durable(directory).pipe(Stream.take(3), Stream.runDrain, process(directory))
+      assert.strictEqual(Option.getOrThrow(yield* RunControl.status(directory)).state, "stopped")
+      const reached = yield* Deferred.make<void>()
+      const fiber = yield* durable(directory).pipe(
+        Stream.tap(({ step }) => step === 5 ? Deferred.succeed(reached, void 0) : Effect.void),
+        Stream.runDrain,
+        process(directory),
+        Effect.fork
+      )
+      yield* Deferred.await(reached)
+      yield* Fiber.interrupt(fiber)
+      yield* durable(directory).pipe(Stream.runDrain, process(directory))
+      const found = yield* series(directory)
+      assert.strictEqual(found.resumes, 2)
+      assert.deepStrictEqual(found.steps, (yield* plain(other)).steps)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("pauses and resumes on request", () =>
+    Effect.gen(function*() {
+      const { durable: directory, plain: other } = yield* prepared
+      const fiber = yield* durable(directory).pipe(
+        Stream.tap(({ step }) => step === 3 ? RunControl.request(directory, "pause") : Effect.void),
+        Stream.runCount,
+        process(directory),
+        Effect.fork
+      )
+      const paused = yield* until(directory, "paused")
+      assert.isAtLeast(paused.step, 2)
+      yield* RunControl.request(directory, "resume")
+      yield* Fiber.join(fiber)
+      assert.deepStrictEqual((yield* series(directory)).steps, (yield* plain(other)).steps)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("stays paused when its command is started again", () =>
+    Effect.gen(function*() {
+      const { durable: directory } = yield* prepared
+      yield* RunControl.request(directory, "pause")
+      const detached = DurableRun.train({ directory, train: (log) => reinforce(problems, log), detach: true })
+      yield* detached.pipe(Stream.runCount, process(directory))
+      assert.strictEqual((yield* until(directory, "paused")).state, "paused")
+      assert.strictEqual(yield* detached.pipe(Stream.runCount, process(directory)), 0)
+      yield* RunControl.request(directory, "cancel")
+      const error = yield* durable(directory).pipe(Stream.runCount, process(directory), Effect.flip)
+      assert.instanceOf(error, DurableRun.RunCancelled)
+      assert.strictEqual((yield* until(directory, "cancelled")).state, "cancelled")
+      // for good
+      assert.instanceOf(
+        yield* durable(directory).pipe(Stream.runCount, process(directory), Effect.flip),
+        DurableRun.RunCancelled
+      )
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("waits for grades across restarts, and trains on them", () =>
+    Effect.gen(function*() {
+      const { durable: directory } = yield* prepared
+      const run = DurableRun.train({
+        directory,
+        train: (log) => reinforce([graded(0), graded(1)], log, { epochs: 1, groupSize: 2, saveEvery: 1 }),
+        patience: "200 millis",
+        detach: true
+      })
+      // two processes come and go before anybody looks
+      yield* run.pipe(Stream.runCount, process(directory))
+      const asked = yield* RunControl.questions(directory)
+      assert.isAtLeast(asked.length, 2)
+      yield* run.pipe(Stream.runCount, process(directory))
+      assert.deepStrictEqual(yield* RunControl.questions(directory), asked)
+      assert.deepStrictEqual(
+        (yield* until(directory, "judging")).questions.slice().sort(),
+        asked.map(({ key }) => key).sort()
+      )
+      for (const [n, { key }] of asked.entries()) yield* RunControl.answer(directory, key, n / 10)
+      assert.strictEqual(yield* run.pipe(Stream.runCount, process(directory)), 1)
+      const { complete, steps } = yield* series(directory)
+      assert.isTrue(complete)
+      const rewards = yield* RunLog.rollouts(directory, 1)
+      assert.deepStrictEqual(
+        new Set(rewards.map((rollout) => Object(rollout).reward)),
+        new Set(asked.map((_, n) => n / 10))
+      )
+      assert.strictEqual(steps.length, 1)
+      assert.deepStrictEqual(yield* RunControl.questions(directory), [])
+      assert.instanceOf(
+        yield* Effect.flip(RunControl.answer(directory, "none", 1)),
+        RunControl.NoSuchQuestion
+      )
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("waits for a time, evaluates checkpoints in activities, and goes on after failures", () =>
+    Effect.gen(function*() {
+      const { durable: directory, plain: other } = yield* prepared
+      let waits = 1
+      let failures = 1
+      const evaluations: Array<number> = []
+      const run = DurableRun.train({
+        directory,
+        train: (log) =>
+          reinforce(problems, log).pipe(
+            Stream.tap(({ step }) => step === 3 && failures-- > 0 ? Effect.fail("lost" as const) : Effect.void)
+          ),
+        wait: ({ step }) => step === 4 && waits-- > 0 ? "50 millis" : 0,
+        evaluate: [Evaluator.make("double", ({ step }) => {
+          evaluations.push(step)
+          return Effect.succeed({ value: 2 * step, none: NaN })
+        })]
+      })
+      assert.strictEqual(yield* run.pipe(Stream.runDrain, process(directory), Effect.flip), "lost")
+      assert.strictEqual((yield* until(directory, "failed")).step, 2)
+      yield* run.pipe(Stream.runDrain, process(directory))
+      assert.deepStrictEqual((yield* series(directory)).steps, (yield* plain(other)).steps)
+      assert.deepStrictEqual(evaluations, [2, 4, 6, 8])
+      const found = Option.getOrThrow(yield* RunLog.read(directory)).evaluations
+      assert.deepStrictEqual(found.map(({ metrics, step }) => [step, metrics["value"]]), [
+        [2, 4],
+        [4, 8],
+        [6, 12],
+        [8, 16]
+      ])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("belongs to one process", () =>
+    Effect.gen(function*() {
+      const { durable: directory } = yield* prepared
+      yield* RunLog.claim(RunControl.folder(directory))
+      const error = yield* durable(directory).pipe(Stream.runDrain, process(directory), Effect.flip)
+      assert.instanceOf(error, RunLog.RunInUse)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it("trains at night only", () => {
+    const at = (hour: number) => Duration.toHours(DurableRun.between(22, 6)({ now: hour * 3_600_000 }))
+    assert.deepStrictEqual([0, 5, 6, 12, 21, 22, 23].map(at), [0, 0, 16, 10, 1, 0, 0])
+  })
+})

@@ -1,0 +1,35 @@
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import { rounds } from "../src/durable/rounds.js"
+import { run } from "../src/durable/workers.js"
+
+describe("durable runs", () => {
+  it.live(
+    "killed with their server at random moments, compute what an undisturbed run computes",
+    () =>
+      Effect.gen(function*() {
+        const report = yield* rounds(3)
+        assert.deepStrictEqual(report.differences, [])
+        assert.strictEqual(report.kills.both + report.kills.server + report.kills.trainer, 3)
+        assert.strictEqual(report.steps, 16)
+      }).pipe(Effect.provide(NodeContext.layer)),
+    300_000
+  )
+
+  it.live(
+    "a thousand rollouts by three workers, one killed and one added, are trained on once each",
+    (context) =>
+      Effect.gen(function*() {
+        const report = yield* run
+        // Postgres is not installed: apt-get install postgresql
+        if (Option.isNone(report)) return context.skip("there is no Postgres on this machine")
+        assert.deepStrictEqual(report.value.differences, [])
+        assert.strictEqual(report.value.rollouts, 1024)
+        assert.strictEqual(report.value.stored, 1024)
+        assert.strictEqual(report.value.twice, 0)
+        assert.strictEqual(report.value.workers.length, 4)
+      }).pipe(Effect.provide(NodeContext.layer)),
+    300_000
+  )
+})
