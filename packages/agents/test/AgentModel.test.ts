@@ -1,47 +1,10 @@
 import { AgentModel, Recorder } from "@effect-tinker/agents"
 import { Trajectory } from "@effect-tinker/cookbook"
-import { TinkerLocal } from "@effect-tinker/local"
-import type { Renderer } from "@effect-tinker/tokenizer"
-import { Message, Renderers, Tokenizers } from "@effect-tinker/tokenizer"
+import { Message } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Ref, Stream } from "effect"
+import { Effect, Ref, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
-
-const add: Message.ToolSpec = {
-  name: "add",
-  description: "Adds two numbers",
-  parameters: {
-    type: "object",
-    properties: { a: { type: "number" }, b: { type: "number" } },
-    required: ["a", "b"]
-  }
-}
-
-const chatRenderer = Effect.flatMap(
-  Tokenizers.Tokenizers,
-  (tokenizers) => Effect.flatMap(tokenizers.forModel("local/chat"), Renderers.localChat)
-)
-
-/** A sampler that writes these texts in turn, each ended as the format ends answers. */
-const scripted = Effect.fnUntraced(function*(renderer: Renderer.Renderer, texts: ReadonlyArray<string>, version = 0) {
-  const at = yield* Ref.make(0)
-  const sampler: AgentModel.Sampler = {
-    sample: ({ count, maxTokens = Infinity }) =>
-      Effect.forEach(Array.from({ length: count }), () =>
-        Effect.map(Ref.getAndUpdate(at, (n) => n + 1), (n): AgentModel.Sample => {
-          const [end = 0] = renderer.stop
-          const whole = [...renderer.tokenizer.encode(texts[n] ?? "", { parseSpecial: "all" }), Number(end)]
-          const tokens = Int32Array.from(whole.slice(0, maxTokens))
-          return {
-            tokens,
-            logprobs: Float32Array.from(tokens, (_, i) => -1 - i),
-            stopReason: tokens.length < whole.length ? "length" : "stop",
-            policyVersion: version
-          }
-        }))
-  }
-  return sampler
-})
+import { add, callOf, chatRenderer, Local, scripted } from "./support/chat.js"
 
 const model = (texts: ReadonlyArray<string>, options?: Partial<AgentModel.Options>) =>
   Effect.gen(function*() {
@@ -49,12 +12,8 @@ const model = (texts: ReadonlyArray<string>, options?: Partial<AgentModel.Option
     return yield* AgentModel.make({ renderer, sampler: yield* scripted(renderer, texts), ...options })
   })
 
-const Live = Layer.merge(Recorder.layer(), TinkerLocal.layer())
-
-const callOf = (args: string) => `<tool_call>\n{"name": "add", "arguments": ${args}}\n</tool_call>`
-
 describe("AgentModel", () => {
-  it.effect("keeps ids and logprobs of real samples", () =>
+  it.scopedLive("keeps ids and logprobs of real samples", () =>
     Effect.gen(function*() {
       const client = yield* SamplingClient.make({ baseModel: "local/chat" })
       const renderer = yield* chatRenderer
@@ -64,13 +23,11 @@ describe("AgentModel", () => {
       const scored = yield* client.computeLogprobs([...reply.promptIds, ...reply.sampledIds])
       assert.deepStrictEqual(reply.promptIds, yield* renderer.generationPrompt(messages))
       assert.strictEqual(reply.logprobs.length, reply.sampledIds.length)
-      reply.logprobs.forEach((logprob, i) =>
-        assert.closeTo(logprob, scored[reply.promptIds.length + i] ?? NaN, 1e-5)
-      )
+      reply.logprobs.forEach((logprob, i) => assert.closeTo(logprob, scored[reply.promptIds.length + i] ?? NaN, 1e-5))
       const [call] = yield* (yield* Recorder.Recorder).calls("r")
       assert.deepStrictEqual(call?.turn.completion, reply.sampledIds)
       assert.deepStrictEqual(call?.origin, { _tag: "Root" })
-    }).pipe(Effect.scoped, Effect.provide(Live)))
+    }).pipe(Effect.provide([Recorder.layer(), Local])), 60_000)
 
   it.effect("splices a tool turn whose arguments come back re-serialised", () =>
     Effect.gen(function*() {
@@ -95,7 +52,7 @@ describe("AgentModel", () => {
       const rows = Trajectory.toRows(Recorder.toTrajectory(calls, { reward: 1 }), 1)
       assert.strictEqual(rows.length, 1)
       assert.deepStrictEqual(Recorder.summarize(calls), { calls: 2, roots: 1, spliced: 1, forked: {}, rejected: 0 })
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("starts a new row with the reason when the history was edited", () =>
     Effect.gen(function*() {
@@ -108,7 +65,7 @@ describe("AgentModel", () => {
       const calls = yield* (yield* Recorder.Recorder).calls(agent.rollout)
       assert.deepStrictEqual(Recorder.summarize(calls).forked, { AnswerDiffers: 1 })
       assert.strictEqual(Trajectory.toRows(Recorder.toTrajectory(calls, { reward: 1 }), 1).length, 2)
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("a change of tools forks, and says so", () =>
     Effect.gen(function*() {
@@ -122,7 +79,7 @@ describe("AgentModel", () => {
       const calls = yield* (yield* Recorder.Recorder).calls(agent.rollout)
       assert.deepStrictEqual(Recorder.summarize(calls).forked, { ToolsChanged: 1 })
       assert.notStrictEqual(calls[0]?.toolsHash, calls[1]?.toolsHash)
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("rollouts do not continue each other", () =>
     Effect.gen(function*() {
@@ -134,7 +91,7 @@ describe("AgentModel", () => {
         rollout: "y"
       })
       assert.deepInclude(second.origin, { _tag: "Forked", parent: undefined })
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("interleaved conversations of one rollout become one row each", () =>
     Effect.gen(function*() {
@@ -149,7 +106,7 @@ describe("AgentModel", () => {
       assert.strictEqual(Recorder.summarize(calls).spliced, 2)
       const rows = Trajectory.toRows(Recorder.toTrajectory(calls, { reward: 1 }), 1)
       assert.strictEqual(rows.length, 2)
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("two continuations of one answer train it once", () =>
     Effect.gen(function*() {
@@ -163,7 +120,7 @@ describe("AgentModel", () => {
       const trained = rows.reduce((sum, { mask }) => sum + mask.reduce((a, b) => a + b, 0), 0)
       assert.strictEqual(rows.length, 2)
       assert.strictEqual(trained, calls.reduce((sum, { turn }) => sum + turn.completion.length, 0))
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("samples again until the answer is the JSON that was asked for", () =>
     Effect.gen(function*() {
@@ -178,7 +135,7 @@ describe("AgentModel", () => {
       assert.strictEqual(Recorder.summarize(calls).rejected, 2)
       // what was not handed out is not trained on
       assert.strictEqual(Recorder.toTrajectory(calls, { reward: 1 }).turns.length, 1)
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("gives up after the last attempt, with the reason", () =>
     Effect.gen(function*() {
@@ -187,7 +144,7 @@ describe("AgentModel", () => {
         agent.generate({ messages: [Message.user("a")], tools: [add], toolChoice: "required" })
       )
       assert.deepInclude(error, { _tag: "ReplyRejected", attempts: 3 })
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("ends at a stop text, and records only what was before its end", () =>
     Effect.gen(function*() {
@@ -199,7 +156,7 @@ describe("AgentModel", () => {
       assert.include(decoded, "END")
       assert.notInclude(decoded, "three")
       assert.strictEqual(reply.deltas.map((delta) => delta._tag === "Text" ? delta.text : "").join(""), reply.text)
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("streams the pieces, then the reply", () =>
     Effect.gen(function*() {
@@ -207,14 +164,14 @@ describe("AgentModel", () => {
       const parts = yield* Stream.runCollect(agent.stream({ messages: [Message.user("a")], tools: [add] }))
       const tags = new Set(Array.from(parts, ({ _tag }) => _tag))
       assert.deepStrictEqual([...tags], ["Reasoning", "Text", "ToolCall", "Reply"])
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("refuses a prompt that leaves no room, before it samples", () =>
     Effect.gen(function*() {
       const agent = yield* model(["x"], { contextWindow: 4 })
       const error = yield* Effect.flip(agent.generate({ messages: [Message.user("a long question")] }))
       assert.strictEqual(error._tag, "ContextOverflow")
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("the sampler can be replaced between calls", () =>
     Effect.gen(function*() {
@@ -225,15 +182,15 @@ describe("AgentModel", () => {
       yield* Ref.set(current, yield* scripted(renderer, ["new"], 2))
       const fresh = yield* agent.generate({ messages: [Message.user("a")] })
       assert.deepStrictEqual([old.policyVersion, fresh.policyVersion], [1, 2])
-    }).pipe(Effect.provide(Live)))
+    }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("a full recorder refuses calls until a rollout is released", () =>
     Effect.gen(function*() {
-      const agent = yield* model(["one", "two"]).pipe(Effect.provide(Layer.empty))
+      const agent = yield* model(["one", "two"])
       yield* agent.generate({ messages: [Message.user("a")], rollout: "x" })
       const error = yield* Effect.flip(agent.generate({ messages: [Message.user("a")], rollout: "y" }))
       assert.strictEqual(error._tag, "RecorderFull")
       yield* (yield* Recorder.Recorder).release("x")
       yield* agent.generate({ messages: [Message.user("a")], rollout: "y" })
-    }).pipe(Effect.provide(Layer.merge(Recorder.layer({ maxTokens: 1 }), TinkerLocal.layer()))))
+    }).pipe(Effect.provide(Recorder.layer({ maxTokens: 1 }))))
 })
