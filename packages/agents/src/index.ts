@@ -1,0 +1,21 @@
+/**
+ * A language model as agents use it: messages and tools in, a message out. Every call is recorded with the exact tokens
+ * that were sampled. The gateway, the AI SDK model and the `@effect/ai` layer are all built on it.
+ *
+ * Tinker samples whole answers: a stream delivers its parts as soon as the answer is complete, not while it is sampled.
+ *
+ * @since 0.1.0
+ */
+export * as AgentModel from "./AgentModel.js"
+
+/**
+ * What an agent's model calls were, token for token: the ids the sampler was given, the ids and log probabilities it
+ * answered with, and which earlier call each one continues.
+ *
+ * Agents send their whole history with every call, usually not byte for byte as it was sampled. The recorder compares it
+ * by meaning with the calls of the same rollout. Where it matches, the next prompt is the exact ids of that call plus the
+ * rendered rest. Where it does not, the prompt is rendered from scratch and the call says why: it starts a new row.
+ *
+ * @since 0.1.0
+ */
+export * as Recorder from "./Recorder.js"
