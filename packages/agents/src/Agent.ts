@@ -201,7 +201,7 @@ export interface Definition<Task, Result, E, R, ED, RD> {
  */
 export const make = <Task, Result, E = never, R = never, ED = never, RD = never>(
   options: Definition<Task, Result, E, R, ED, RD> & {
-    readonly run: (task: Task, context: RunContext) => Awaitable<Result, E, R>
+    readonly run: (task: Task, context: RunContext) => Awaitable<Result, E | AgentFailed, R>
   }
 ): Agent<Task, Result, E, R, ED, RD> => ({
   [TypeId]: TypeId,
@@ -216,7 +216,8 @@ export const make = <Task, Result, E = never, R = never, ED = never, RD = never>
 
 const describe = (error: unknown): string => error instanceof Error ? error.message : String(error)
 
-const failed = (stage: "run" | "score") => (cause: unknown) =>
+/** @internal */
+export const failed = (stage: "run" | "score") => (cause: unknown): AgentFailed =>
   new AgentFailed({ stage, description: describe(cause), cause })
 
 const isPromise = <A>(value: Awaitable<A, unknown, unknown>): value is PromiseLike<A> => Predicate.isPromiseLike(value)
@@ -518,7 +519,7 @@ export const train = <
       return yield* evaluator.evaluate(weights)
     })
   }))
-  return Reinforce.train({
+  return Reinforce.train<E | AgentFailed, R, ED, RD, Failure, R | RD | RR | RV, ER, RR, RS, RL>({
     ...rest,
     limits,
     loss: rest.loss ?? Loss.perRollout(rest.mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),

@@ -27,7 +27,9 @@ import * as Exit from "effect/Exit"
 import * as Runtime from "effect/Runtime"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as Agent from "./Agent.js"
 import type * as AgentModel from "./AgentModel.js"
+import * as Blocks from "./internal/blocks.js"
 
 // =============================================================================
 // models
@@ -133,6 +135,43 @@ export const fromRuntime = (
     })
   }
 }
+
+/**
+ * An agent written with the AI SDK, to be trained: its `model` is the one it takes from the run.
+ *
+ * @example
+ * ```ts
+ * import * as AiSdk from "@effect-tinker/agents/AiSdk"
+ * import { ToolLoopAgent } from "ai"
+ *
+ * export default AiSdk.agent({
+ *   tasks: [{ question: "2+3", answer: "5" }],
+ *   run: ({ question }, { model, signal }) =>
+ *     new ToolLoopAgent({ model }).generate({ prompt: question, abortSignal: signal }),
+ *   score: ({ answer }, { text }) => text.includes(answer)
+ * })
+ * ```
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const agent = <Task, Result, E = never, R = never, ED = never, RD = never>(
+  options: Agent.Definition<Task, Result, E, R, ED, RD> & Options & {
+    readonly run: (
+      task: Task,
+      context: { readonly model: LanguageModelV3; readonly signal: AbortSignal }
+    ) => PromiseLike<Result>
+  }
+): Agent.Agent<Task, Result, E, R, ED, RD> =>
+  Agent.make({
+    ...options,
+    run: (task, { model, signal }) =>
+      Effect.flatMap(make(model, options), (wrapped) =>
+        Effect.tryPromise({
+          try: () => options.run(task, { model: wrapped, signal }),
+          catch: Agent.failed("run")
+        }))
+  })
 
 // =============================================================================
 // prompts
@@ -311,53 +350,31 @@ const errorOf = (cause: Cause.Cause<unknown>, signal: AbortSignal | undefined): 
 // streams
 // =============================================================================
 
-/** Opens and closes the blocks that deltas of one kind are grouped in. */
-const blocks = () => {
-  let open: { readonly id: string; readonly kind: "text" | "reasoning" } | undefined
-  let count = 0
-  const close = (): ReadonlyArray<LanguageModelV3StreamPart> => {
-    if (open === undefined) return []
-    const { id, kind } = open
-    open = undefined
-    return [{ type: `${kind}-end`, id }]
-  }
-  const write = (kind: "text" | "reasoning", delta: string): ReadonlyArray<LanguageModelV3StreamPart> => {
-    if (open?.kind === kind) return [{ type: `${kind}-delta`, id: open.id, delta }]
-    const closed = close()
-    const id = String(count++)
-    open = { id, kind }
-    return [...closed, { type: `${kind}-start`, id }, { type: `${kind}-delta`, id, delta }]
-  }
-  return { close, write }
-}
-
 const partsFor = (
   model: AgentModel.Service,
   modelId: string,
   call: LanguageModelV3CallOptions
 ): Stream.Stream<LanguageModelV3StreamPart, unknown> =>
   Stream.unwrap(Effect.map(requestOf(call), ({ request, warnings }) => {
-    const { close, write } = blocks()
-    const parts = Stream.mapConcatEffect(
-      model.stream(request),
-      (part): Effect.Effect<ReadonlyArray<LanguageModelV3StreamPart>> => {
+    const { close, write } = Blocks.make()
+    const toParts = (part: AgentModel.Part): Effect.Effect<ReadonlyArray<LanguageModelV3StreamPart>> =>
+      Effect.map(Clock.currentTimeMillis, (time) => {
         switch (part._tag) {
           case "Text":
-            return Effect.sync(() => write("text", part.text))
           case "Reasoning":
-            return Effect.sync(() => write("reasoning", part.text))
+            return write(part)
           case "ToolCall": {
             const { arguments: delta, id, name } = part.call
-            return Effect.sync(() => [
+            return [
               ...close(),
               { type: "tool-input-start", id, toolName: name },
               { type: "tool-input-delta", id, delta },
               { type: "tool-input-end", id },
               toolCallOf(part.call)
-            ])
+            ]
           }
           case "Reply":
-            return Effect.map(Clock.currentTimeMillis, (time) => [
+            return [
               ...close(),
               { type: "response-metadata", id: part.reply.callId, modelId, timestamp: new Date(time) },
               {
@@ -366,11 +383,13 @@ const partsFor = (
                 usage: usageOf(part.reply),
                 providerMetadata: metadataOf(part.reply)
               }
-            ])
+            ]
         }
-      }
+      })
+    return Stream.concat(
+      Stream.make<[LanguageModelV3StreamPart]>({ type: "stream-start", warnings }),
+      Stream.mapConcatEffect(model.stream(request), toParts)
     )
-    return Stream.prepend([{ type: "stream-start", warnings }])(parts)
   })).pipe(
     // Failures are parts of a stream; only an abort breaks it off.
     Stream.catchAll((error) => Stream.make<[LanguageModelV3StreamPart]>({ type: "error", error })),

@@ -17,10 +17,11 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as Agent from "./Agent.js"
 import * as AgentModel from "./AgentModel.js"
+import * as Blocks from "./internal/blocks.js"
 
 // =============================================================================
 // settings
@@ -113,6 +114,39 @@ export const make = (model: AgentModel.Service, settings?: Settings): Effect.Eff
  */
 export const layer = (settings?: Settings): Layer.Layer<LanguageModel.LanguageModel, never, AgentModel.AgentModel> =>
   Layer.effect(LanguageModel.LanguageModel, Effect.flatMap(AgentModel.AgentModel, (model) => make(model, settings)))
+
+/**
+ * An agent written with `@effect/ai`, to be trained: the `LanguageModel` in its context is that of the run.
+ *
+ * @example
+ * ```ts
+ * import * as EffectAi from "@effect-tinker/agents/EffectAi"
+ * import { LanguageModel } from "@effect/ai"
+ *
+ * export default EffectAi.agent({
+ *   tasks: [{ question: "2+3", answer: "5" }],
+ *   run: ({ question }) => LanguageModel.generateText({ prompt: question }),
+ *   score: ({ answer }, { text }) => text.includes(answer)
+ * })
+ * ```
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const agent = <Task, Result, E = never, R = never, ES = never, RS = never, ED = never, RD = never>(
+  options: Agent.Definition<Task, Result, ES, RS, ED, RD> & {
+    readonly settings?: Settings | undefined
+    readonly run: (task: Task) => Effect.Effect<Result, E, R>
+  }
+): Agent.Agent<Task, Result, E | ES, Exclude<R, LanguageModel.LanguageModel> | RS, ED, RD> =>
+  Agent.make<Task, Result, E | ES, Exclude<R, LanguageModel.LanguageModel> | RS, ED, RD>({
+    ...options,
+    run: (task, { model }) =>
+      Effect.flatMap(
+        make(model, options.settings),
+        (service) => Effect.provideService(options.run(task), LanguageModel.LanguageModel, service)
+      )
+  })
 
 // =============================================================================
 // requests
@@ -261,47 +295,31 @@ const partsOf = (reply: AgentModel.Reply): Effect.Effect<Array<Response.PartEnco
     finishOf(reply)
   ])
 
-type StreamParts = ReadonlyArray<Response.StreamPartEncoded>
-
 const streamPartsOf = (
   parts: Stream.Stream<AgentModel.Part, AiError.AiError>
 ): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> =>
-  parts.pipe(
-    Stream.mapAccumEffect(
-      { open: Option.none<{ readonly id: string; readonly kind: "text" | "reasoning" }>(), count: 0 },
-      ({ count, open }, part) => {
-        const closed: StreamParts = Option.match(open, {
-          onNone: () => [],
-          onSome: ({ id, kind }) => [{ type: `${kind}-end`, id }]
-        })
-        const idle = { open: Option.none(), count }
+  Stream.suspend(() => {
+    const { close, write } = Blocks.make()
+    return Stream.mapConcatEffect(
+      parts,
+      (part): Effect.Effect<ReadonlyArray<Response.StreamPartEncoded>, AiError.AiError> => {
         switch (part._tag) {
           case "Text":
-          case "Reasoning": {
-            const kind = part._tag === "Text" ? "text" : "reasoning"
-            if (Option.isSome(open) && open.value.kind === kind) {
-              return Effect.succeed([{ count, open }, [{ type: `${kind}-delta`, id: open.value.id, delta: part.text }]])
-            }
-            const id = String(count)
-            return Effect.succeed([
-              { open: Option.some({ id, kind }), count: count + 1 },
-              [...closed, { type: `${kind}-start`, id }, { type: `${kind}-delta`, id, delta: part.text }]
-            ])
-          }
+          case "Reasoning":
+            return Effect.sync(() => write(part))
           case "ToolCall": {
             const { arguments: delta, id, name } = part.call
-            return Effect.map(toolCallOf(part.call), (call) => [idle, [
-              ...closed,
+            return Effect.map(toolCallOf(part.call), (call) => [
+              ...close(),
               { type: "tool-params-start", id, name },
               { type: "tool-params-delta", id, delta },
               { type: "tool-params-end", id },
               call
-            ]])
+            ])
           }
           case "Reply":
-            return Effect.succeed([idle, [...closed, finishOf(part.reply)]])
+            return Effect.sync(() => [...close(), finishOf(part.reply)])
         }
       }
-    ),
-    Stream.mapConcat((one: StreamParts) => one)
-  )
+    )
+  })
