@@ -456,7 +456,7 @@ export type TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL> =
   & EpisodeOptions<Task, Result>
   & {
     readonly agent: Agent<Task, Result, E, R, ED, RD>
-    /** Limits of a run. Turns default to 64, the time to 10 minutes. */
+    /** Limits of a run, on top of {@link defaultLimits}. */
     readonly limits?: Rollout.Limits | undefined
     /** How the agent's test tasks are evaluated. */
     readonly test?: {
@@ -469,8 +469,13 @@ export type TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL> =
     } | undefined
   }
 
-/** A run that goes on for ever would hold up its step. */
-const defaultLimits: Rollout.Limits = { maxTurns: 64, timeout: "10 minutes" }
+/**
+ * What a run may use unless told otherwise: 64 calls and 10 minutes. An agent that never ends would hold up its step.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export const defaultLimits: Rollout.Limits = { maxTurns: 64, timeout: "10 minutes" }
 
 /**
  * Trains the model of an agent: a stream of steps. The agent's test tasks are evaluated as `test`, before the first step,
