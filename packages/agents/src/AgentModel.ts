@@ -308,6 +308,7 @@ export type AgentModelError =
   | ReplyRejected
   | ContextOverflow
   | Recorder.RecorderFull
+  | Recorder.StoreFailed
 
 // =============================================================================
 // service
@@ -598,7 +599,7 @@ const read = (
     usage: {
       promptTokens: prompt.ids.length,
       completionTokens: length,
-      cachedTokens: prompt.continuedIds
+      cachedTokens: origin._tag === "Continued" ? origin.ids : 0
     },
     promptIds: prompt.ids,
     sampledIds: sample.tokens.subarray(0, length),

@@ -9,6 +9,19 @@
 export * as AgentModel from "./AgentModel.js"
 
 /**
+ * Recorded calls in a directory: JSON lines with what a call was, and beside them its ids and log probabilities as plain
+ * little-endian arrays.
+ *
+ * Files only grow, and every process writes files of its own: several may share a directory, a reader may read while they
+ * write, and nothing is repaired after a crash. The arrays of a call are written before its line, so that a line that can
+ * be read is complete; what a killed process left of its last line is skipped. A call that continues another stores only
+ * what it added to it.
+ *
+ * @since 0.1.0
+ */
+export * as CallStore from "./CallStore.js"
+
+/**
  * What an agent's model calls were, token for token: the ids the sampler was given, the ids and log probabilities it
  * answered with, and which earlier call each one continues.
  *
