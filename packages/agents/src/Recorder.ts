@@ -14,6 +14,7 @@ import * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import type { CannotContinue, ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
 import type * as PlatformError from "@effect/platform/Error"
 import type * as FileSystem from "@effect/platform/FileSystem"
+import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -137,6 +138,8 @@ export interface Service {
     conversation: ReadonlyArray<Message.Message>,
     options?: Renderer.ContinueOptions
   ) => Effect.Effect<Prompt, RenderFailed | ChatTemplateFailed | RecorderFull | StoreFailed>
+  /** The same for a prompt of ids without messages: it continues a call whose ids it begins with. */
+  readonly promptOfIds: (rollout: string, ids: Int32Array) => Effect.Effect<Prompt, RecorderFull | StoreFailed>
   /** Adds a call to its rollout. */
   readonly record: (call: Call) => Effect.Effect<void, StoreFailed>
   /** Says what a rollout is worth; the latest score counts. */
@@ -228,6 +231,12 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
           // another fiber may have read it meanwhile
           resident.get(rollout) ?? keep(rollout, { calls: [...calls], score }))
     })
+  const withRoom = (rollout: string): Effect.Effect<Entry, RecorderFull | StoreFailed> =>
+    Effect.suspend((): Effect.Effect<Entry, RecorderFull | StoreFailed> =>
+      store === undefined && tokens >= maxTokens
+        ? new RecorderFull({ rollout, tokens, maxTokens })
+        : get(rollout)
+    )
   /** Changes what is in memory, after it is on the disk. */
   const change = (rollout: string, write: Effect.Effect<void, unknown>, apply: (entry: Entry) => void) =>
     Effect.flatMap(get(rollout), (entry) =>
@@ -250,13 +259,15 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
 
   return {
     prompt: (rollout, renderer, conversation, continueOptions) =>
-      Effect.flatMap(
-        get(rollout),
-        ({ calls }): Effect.Effect<Prompt, RenderFailed | ChatTemplateFailed | RecorderFull> =>
-          store === undefined && tokens >= maxTokens
-            ? new RecorderFull({ rollout, tokens, maxTokens })
-            : locate(calls, renderer, conversation, continueOptions)
-      ),
+      Effect.flatMap(withRoom(rollout), ({ calls }) => locate(calls, renderer, conversation, continueOptions)),
+    promptOfIds: (rollout, ids) =>
+      Effect.map(withRoom(rollout), ({ calls }) => {
+        const parent = Arr.findLast(calls, ({ rejected, turn }) => rejected === undefined && startsWith(ids, turn))
+        return Option.match(parent, {
+          onNone: (): Prompt => ({ ids, messages: [], origin: { _tag: "Root" } }),
+          onSome: (call) => continued(call, ids, [])
+        })
+      }),
     record: (call) =>
       change(call.rollout, store?.append(call) ?? Effect.void, ({ calls }) => {
         // read back from the store since it was written
