@@ -40,7 +40,8 @@ import * as Recorder from "./Recorder.js"
  */
 export interface SampleRequest {
   readonly prompt: Int32Array
-  readonly stop: Stop
+  /** Texts or ids to end at; the model's own end when absent. */
+  readonly stop: Stop | undefined
   /** Sequences to draw. */
   readonly count: number
   readonly maxTokens: number | undefined
@@ -117,7 +118,7 @@ export const sampler = (
  * @category constructors
  */
 export const samplerFromPolicy = (policy: Policy.Policy<TinkerError.TinkerError>): Sampler => ({
-  sample: ({ count, maxTokens, prompt, seed, stop }) =>
+  sample: ({ count, maxTokens, prompt, seed, stop = [] }) =>
     Effect.forEach(
       Arr.range(0, count - 1),
       (n) => policy.act({ prompt, stop, maxTokens, seed: seed === undefined ? undefined : seed + n }),
@@ -160,19 +161,12 @@ export type ResponseFormat =
   | { readonly _tag: "Json"; readonly schema?: Readonly<Record<string, unknown>> | undefined }
 
 /**
- * What an agent asks.
+ * How an answer is drawn. What is left out is the model's own choice.
  *
  * @since 0.1.0
  * @category models
  */
-export interface Request {
-  /** The conversation, with the system's message first if there is one. Tools are declared by `tools` alone. */
-  readonly messages: ReadonlyArray<Message.Message>
-  readonly tools?: ReadonlyArray<Message.ToolSpec> | undefined
-  /** Defaults to `auto`. */
-  readonly toolChoice?: ToolChoice | undefined
-  /** Defaults to text. */
-  readonly responseFormat?: ResponseFormat | undefined
+export interface Drawing {
   readonly maxTokens?: number | undefined
   readonly temperature?: number | undefined
   readonly topK?: number | undefined
@@ -183,6 +177,34 @@ export interface Request {
   readonly topLogprobs?: number | undefined
   /** Defaults to the model's own rollout. */
   readonly rollout?: string | undefined
+}
+
+/**
+ * What an agent asks.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Request extends Drawing {
+  /** The conversation, with the system's message first if there is one. Tools are declared by `tools` alone. */
+  readonly messages: ReadonlyArray<Message.Message>
+  readonly tools?: ReadonlyArray<Message.ToolSpec> | undefined
+  /** Defaults to `auto`. */
+  readonly toolChoice?: ToolChoice | undefined
+  /** Whether one answer may call several tools. Defaults to true. */
+  readonly parallelToolCalls?: boolean | undefined
+  /** Defaults to text. */
+  readonly responseFormat?: ResponseFormat | undefined
+}
+
+/**
+ * Text or ids to go on from, without a chat format.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface CompletionRequest extends Drawing {
+  readonly prompt: string | ArrayLike<number>
 }
 
 /**
@@ -308,6 +330,7 @@ export type AgentModelError =
   | ReplyRejected
   | ContextOverflow
   | Recorder.RecorderFull
+  | Recorder.StoreFailed
 
 // =============================================================================
 // service
@@ -328,6 +351,11 @@ export interface Service {
   /** Several answers to the same prompt. */
   readonly generateMany: (
     request: Request,
+    count: number
+  ) => Effect.Effect<Arr.NonEmptyReadonlyArray<Reply>, AgentModelError>
+  /** Goes on from text or ids. Ids that begin with those of an earlier completion continue it. */
+  readonly complete: (
+    request: CompletionRequest,
     count: number
   ) => Effect.Effect<Arr.NonEmptyReadonlyArray<Reply>, AgentModelError>
   /** One answer in pieces; the last part is the reply. */
@@ -358,7 +386,7 @@ export interface Options {
   readonly contextWindow?: number | undefined
   /** What requests leave out. */
   readonly defaults?:
-    | Pick<Request, "maxTokens" | "temperature" | "topK" | "topP" | "seed">
+    | Pick<Drawing, "maxTokens" | "temperature" | "topK" | "topP" | "seed">
     | undefined
   /** Draws before an answer that must be JSON or call a tool is given up. Defaults to 3. */
   readonly attempts?: number | undefined
@@ -379,6 +407,74 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
     const ownRollout = options.rollout ?? `rollout-${yield* entropy.hex(8)}`
     const attempts = Math.max(1, options.attempts ?? 3)
 
+    /** Draws until there are as many answers without a problem as asked for, and records every draw. */
+    const draw = Effect.fnUntraced(function*(
+      request: Drawing,
+      count: number,
+      call: {
+        readonly rollout: string
+        readonly prompt: Recorder.Prompt
+        readonly toolsHash: string
+        readonly startedAt: number
+        readonly stop: Stop | undefined
+        readonly read: (callId: string, sample: Sample) => Reply
+        readonly problemOf: (reply: Reply) => string | undefined
+      }
+    ) {
+      const { prompt, rollout } = call
+      const room = contextWindow - prompt.ids.length
+      if (room < 1) return yield* new ContextOverflow({ promptTokens: prompt.ids.length, contextWindow })
+      const { defaults = {} } = options
+      const maxTokens = Math.min(request.maxTokens ?? defaults.maxTokens ?? Infinity, room)
+      const temperature = request.temperature ?? defaults.temperature
+      const seed = request.seed ?? defaults.seed
+      // Greedy draws repeat themselves.
+      const draws = temperature === 0 ? 1 : attempts
+      const accepted: Array<Reply> = []
+      let reason = "the sampler drew nothing"
+      let text = ""
+      for (let n = 0; n < draws && accepted.length < count; n++) {
+        const samples = yield* options.sampler.sample({
+          prompt: prompt.ids,
+          stop: call.stop,
+          count: count - accepted.length,
+          maxTokens: Number.isFinite(maxTokens) ? maxTokens : undefined,
+          temperature,
+          topK: request.topK ?? defaults.topK,
+          topP: request.topP ?? defaults.topP,
+          seed: seed === undefined ? undefined : seed + n,
+          topLogprobs: request.topLogprobs
+        })
+        const endedAt = yield* Clock.currentTimeMillis
+        for (const sample of samples) {
+          const reply = call.read(`call-${yield* entropy.hex(12)}`, sample)
+          const rejected = call.problemOf(reply)
+          yield* recorder.record({
+            id: reply.callId,
+            rollout,
+            origin: prompt.origin,
+            policyVersion: sample.policyVersion,
+            toolsHash: call.toolsHash,
+            turn: { messages: prompt.messages, prompt: prompt.ids, completion: reply.sampledIds },
+            logprobs: reply.logprobs,
+            stopReason: sample.stopReason,
+            message: reply.message,
+            rejected,
+            startedAt: call.startedAt,
+            endedAt
+          })
+          if (rejected === undefined) accepted.push(reply)
+          else {
+            reason = rejected
+            text = reply.text
+          }
+        }
+      }
+      return Arr.isNonEmptyReadonlyArray(accepted) && accepted.length === count
+        ? accepted
+        : yield* new ReplyRejected({ reason, attempts: draws, text })
+    })
+
     const generateMany = Effect.fnUntraced(function*(request: Request, count: number) {
       const rollout = request.rollout ?? ownRollout
       const startedAt = yield* Clock.currentTimeMillis
@@ -386,67 +482,37 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
       const toolsHash = tools.length === 0 ? "" : yield* RunConfig.hash(tools)
       const conversation = yield* conversationOf(renderer, request)
       const prompt = yield* recorder.prompt(rollout, renderer, conversation, options.continuation)
-      const room = contextWindow - prompt.ids.length
-      if (room < 1) {
-        return yield* new ContextOverflow({ promptTokens: prompt.ids.length, contextWindow })
-      }
-      const wanted = request.maxTokens ?? options.defaults?.maxTokens
-      const maxTokens = Math.min(wanted ?? Infinity, room)
-      const temperature = request.temperature ?? options.defaults?.temperature
-      const seed = request.seed ?? options.defaults?.seed
-      const [firstStop] = renderer.stop
-      const stop = typeof firstStop === "string"
-        ? [...renderer.stop.map(String), ...(request.stop ?? [])]
-        : renderer.stop
-      // Greedy draws repeat themselves.
-      const draws = temperature === 0 ? 1 : attempts
-      const accepted: Array<Reply> = []
-      let problem = ""
-      let text = ""
-      for (let draw = 0; draw < draws && accepted.length < count; draw++) {
-        const samples = yield* options.sampler.sample({
-          prompt: prompt.ids,
-          stop,
-          count: count - accepted.length,
-          maxTokens: Number.isFinite(maxTokens) ? maxTokens : undefined,
-          temperature,
-          topK: request.topK ?? options.defaults?.topK,
-          topP: request.topP ?? options.defaults?.topP,
-          seed: seed === undefined ? undefined : seed + draw,
-          topLogprobs: request.topLogprobs
-        })
-        const endedAt = yield* Clock.currentTimeMillis
-        for (const sample of samples) {
-          const reply = read(renderer, request, prompt, rollout, `call-${yield* entropy.hex(12)}`, sample)
-          const rejected = problemOf(request, reply)
-          yield* recorder.record({
-            id: reply.callId,
-            rollout,
-            origin: prompt.origin,
-            policyVersion: sample.policyVersion,
-            toolsHash,
-            turn: { messages: prompt.messages, prompt: prompt.ids, completion: reply.sampledIds },
-            logprobs: reply.logprobs,
-            stopReason: sample.stopReason,
-            message: reply.message,
-            rejected,
-            startedAt,
-            endedAt
-          })
-          if (rejected === undefined) accepted.push(reply)
-          else {
-            problem = rejected
-            text = reply.text
-          }
-        }
-      }
-      return Arr.isNonEmptyReadonlyArray(accepted) && accepted.length === count
-        ? accepted
-        : yield* new ReplyRejected({
-          reason: problem === "" ? "the sampler drew nothing" : problem,
-          attempts: draws,
-          text
-        })
+      const [first] = renderer.stop
+      return yield* draw(request, count, {
+        rollout,
+        prompt,
+        toolsHash,
+        startedAt,
+        stop: typeof first === "string" ? [...renderer.stop.map(String), ...(request.stop ?? [])] : renderer.stop,
+        read: (callId, sample) =>
+          read((ids) => readDeltas(renderer, ids, callId), request, { prompt, rollout, callId }, sample),
+        problemOf: (reply) => problemOf(request, reply)
+      })
+    })
+
+    const complete = Effect.fnUntraced(function*(request: CompletionRequest, count: number) {
+      const rollout = request.rollout ?? ownRollout
+      const startedAt = yield* Clock.currentTimeMillis
+      const { tokenizer } = renderer
+      const ids = typeof request.prompt === "string"
+        ? tokenizer.encode(request.prompt)
+        : Int32Array.from(request.prompt)
+      const prompt = yield* recorder.promptOfIds(rollout, ids)
+      return yield* draw(request, count, {
+        rollout,
+        prompt,
+        toolsHash: "",
+        startedAt,
+        stop: request.stop,
+        read: (callId, sample) =>
+          read((ids) => decodeDeltas(renderer, ids), request, { prompt, rollout, callId }, sample),
+        problemOf: () => undefined
+      })
     })
 
     const generate = (request: Request) => Effect.map(generateMany(request, 1), ([reply]) => reply)
@@ -455,6 +521,7 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
       renderer,
       generate,
       generateMany,
+      complete,
       stream: (request) => Stream.unwrap(Effect.map(generate(request), (reply) => Stream.fromIterable(partsOf(reply))))
     }
   }
@@ -532,6 +599,14 @@ const readDeltas = (renderer: Renderer.Renderer, ids: Int32Array, callId: string
   })
 }
 
+/** What tokens say without a chat format. */
+const decodeDeltas = ({ tokenizer }: Renderer.Renderer, ids: Int32Array): ReadonlyArray<Delta> => {
+  const decoder = tokenizer.decoder({ skipSpecialTokens: true })
+  return [...Array.from(ids, (id) => decoder.push([id])), decoder.end()].flatMap((text) =>
+    text === "" ? [] : [{ _tag: "Text", text }]
+  )
+}
+
 /** The first stop in a text. */
 const stopAt = (text: string, stops: ReadonlyArray<string>): number => {
   let first = -1
@@ -557,28 +632,26 @@ const cutText = (deltas: ReadonlyArray<Delta>, length: number): ReadonlyArray<De
 }
 
 const read = (
-  renderer: Renderer.Renderer,
-  request: Request,
-  prompt: Recorder.Prompt,
-  rollout: string,
-  callId: string,
+  deltasOf: (ids: Int32Array) => ReadonlyArray<Delta>,
+  request: Drawing,
+  call: { readonly prompt: Recorder.Prompt; readonly rollout: string; readonly callId: string },
   sample: Sample
 ): Reply => {
+  const { callId, prompt, rollout } = call
   const stops = request.stop ?? []
   let length = sample.tokens.length
-  let deltas = readDeltas(renderer, sample.tokens, callId)
+  let deltas = deltasOf(sample.tokens)
   const at = stopAt(textOf(deltas, "Text"), stops)
   if (at >= 0) {
     // The sampler takes ids or texts to stop at, not both: what it drew after the text is dropped, id by id.
     let [low, high] = [1, length]
     while (low < high) {
       const middle = (low + high) >> 1
-      if (stopAt(textOf(readDeltas(renderer, sample.tokens.subarray(0, middle), callId), "Text"), stops) >= 0) {
-        high = middle
-      } else low = middle + 1
+      if (stopAt(textOf(deltasOf(sample.tokens.subarray(0, middle)), "Text"), stops) >= 0) high = middle
+      else low = middle + 1
     }
     length = low
-    deltas = cutText(readDeltas(renderer, sample.tokens.subarray(0, length), callId), at)
+    deltas = cutText(deltasOf(sample.tokens.subarray(0, length)), at)
   }
   const text = textOf(deltas, "Text")
   const reasoning = textOf(deltas, "Reasoning")
@@ -598,7 +671,7 @@ const read = (
     usage: {
       promptTokens: prompt.ids.length,
       completionTokens: length,
-      cachedTokens: prompt.continuedIds
+      cachedTokens: origin._tag === "Continued" ? origin.ids : 0
     },
     promptIds: prompt.ids,
     sampledIds: sample.tokens.subarray(0, length),
@@ -611,9 +684,13 @@ const read = (
 }
 
 /** Why an answer is not what was asked for. */
-const problemOf = ({ responseFormat, toolChoice = "auto" }: Request, reply: Reply): string | undefined => {
+const problemOf = (
+  { parallelToolCalls = true, responseFormat, toolChoice = "auto" }: Request,
+  reply: Reply
+): string | undefined => {
   const { finishReason, text, toolCalls } = reply
   if (toolChoice === "none" && toolCalls.length > 0) return "it calls a tool although none is allowed"
+  if (!parallelToolCalls && toolCalls.length > 1) return "it calls several tools although one at a time is allowed"
   if (toolChoice === "required" && toolCalls.length === 0) return "it calls no tool although one is required"
   if (typeof toolChoice === "object" && !toolCalls.some(({ name }) => name === toolChoice.name)) {
     return `it does not call ${toolChoice.name}`

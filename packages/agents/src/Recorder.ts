@@ -12,11 +12,18 @@ import type * as Trajectory from "@effect-tinker/cookbook/Trajectory"
 import type * as Message from "@effect-tinker/tokenizer/Message"
 import * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import type { CannotContinue, ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
+import type * as PlatformError from "@effect/platform/Error"
+import type * as FileSystem from "@effect/platform/FileSystem"
+import * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as CallStore from "./CallStore.js"
 
 // =============================================================================
 // models
@@ -26,7 +33,7 @@ import * as Schema from "effect/Schema"
  * How a call relates to the earlier calls of its rollout.
  *
  * - `Root`: it starts a conversation; there was no answer in its messages.
- * - `Continued`: its prompt begins with the exact ids of `parent`.
+ * - `Continued`: its prompt begins with the exact ids of `parent`, its prompt and answer: so many `ids`, of so many `messages`.
  * - `Forked`: it has a history, but not one that continues a recorded call; `parent` is the nearest call, if there is one.
  *
  * @since 0.1.0
@@ -34,8 +41,8 @@ import * as Schema from "effect/Schema"
  */
 export type Origin =
   | { readonly _tag: "Root" }
-  | { readonly _tag: "Continued"; readonly parent: string }
-  | { readonly _tag: "Forked"; readonly parent: string | undefined; readonly fork: Trajectory.Fork }
+  | { readonly _tag: "Continued"; readonly parent: string; readonly ids: number; readonly messages: number }
+  | { readonly _tag: "Forked"; readonly parent?: string | undefined; readonly fork: Trajectory.Fork }
 
 /**
  * One recorded call of the model.
@@ -76,8 +83,6 @@ export interface Prompt {
   /** The conversation; messages of the continued call are shared with it. */
   readonly messages: ReadonlyArray<Message.Message>
   readonly origin: Origin
-  /** How many of the ids are those of the continued call. */
-  readonly continuedIds: number
 }
 
 /**
@@ -101,6 +106,25 @@ export class RecorderFull extends Schema.TaggedError<RecorderFull>("@effect-tink
 }
 
 /**
+ * The recorder's files could not be read or written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class StoreFailed extends Schema.TaggedError<StoreFailed>("@effect-tinker/agents/Recorder/StoreFailed")(
+  "StoreFailed",
+  { rollout: Schema.String, cause: Schema.Defect }
+) {
+  /** A disk may have room again. */
+  get isRetryable(): boolean {
+    return true
+  }
+  override get message(): string {
+    return `rollout ${this.rollout}: the recorded calls could not be read or written: ${String(this.cause)}`
+  }
+}
+
+/**
  * The calls of all open rollouts.
  *
  * @since 0.1.0
@@ -113,13 +137,23 @@ export interface Service {
     renderer: Renderer.Renderer,
     conversation: ReadonlyArray<Message.Message>,
     options?: Renderer.ContinueOptions
-  ) => Effect.Effect<Prompt, RenderFailed | ChatTemplateFailed | RecorderFull>
+  ) => Effect.Effect<Prompt, RenderFailed | ChatTemplateFailed | RecorderFull | StoreFailed>
+  /** The same for a prompt of ids without messages: it continues a call whose ids it begins with. */
+  readonly promptOfIds: (rollout: string, ids: Int32Array) => Effect.Effect<Prompt, RecorderFull | StoreFailed>
   /** Adds a call to its rollout. */
-  readonly record: (call: Call) => Effect.Effect<void>
-  /** The calls of a rollout in the order in which they were recorded; empty for a rollout without calls. */
-  readonly calls: (rollout: string) => Effect.Effect<ReadonlyArray<Call>>
-  /** {@link Service.calls}, and forgets the rollout. */
-  readonly release: (rollout: string) => Effect.Effect<ReadonlyArray<Call>>
+  readonly record: (call: Call) => Effect.Effect<void, StoreFailed>
+  /** Says what a rollout is worth; the latest score counts. */
+  readonly score: (
+    rollout: string,
+    reward: number,
+    metrics?: Readonly<Record<string, number>>
+  ) => Effect.Effect<void, StoreFailed>
+  /** A rollout so far: its calls in the order in which they were recorded, none for a rollout that is not known. */
+  readonly rollout: (rollout: string) => Effect.Effect<CallStore.Recorded, StoreFailed>
+  /** {@link Service.rollout}, and forgets it. In a store, it remains in the files. */
+  readonly release: (rollout: string) => Effect.Effect<CallStore.Recorded, StoreFailed>
+  /** The rollouts that were not released, the oldest first. */
+  readonly rollouts: Effect.Effect<ReadonlyArray<string>>
   /** Rollouts and tokens held in memory. */
   readonly size: Effect.Effect<{ readonly rollouts: number; readonly tokens: number }>
 }
@@ -139,7 +173,11 @@ export class Recorder extends Context.Tag("@effect-tinker/agents/Recorder")<Reco
  * @category configuration
  */
 export interface Options {
-  /** Tokens of all rollouts held in memory; a call beyond them fails with {@link RecorderFull}. Defaults to 64 million. */
+  /**
+   * Tokens held in memory, of all rollouts together. With a store, the rollouts that were not used for the longest time
+   * are dropped from memory and read again when needed; without one, further calls fail with {@link RecorderFull}.
+   * Defaults to 64 million.
+   */
   readonly maxTokens?: number | undefined
 }
 
@@ -147,44 +185,133 @@ export interface Options {
 // constructors
 // =============================================================================
 
+interface Entry {
+  readonly calls: Array<Call>
+  score: Option.Option<CallStore.Score>
+}
+
+const sizeOf = (calls: ReadonlyArray<Call>): number =>
+  calls.reduce((sum, { turn }) => sum + turn.prompt.length + turn.completion.length, 0)
+
+const over = (store: CallStore.CallStore | undefined, options: Options | undefined): Service => {
+  const maxTokens = options?.maxTokens ?? 64_000_000
+  // In the order of their last use. Every rollout without a store; those in use with one.
+  const resident = new Map<string, Entry>()
+  let tokens = 0
+
+  const drop = (rollout: string): void => {
+    const entry = resident.get(rollout)
+    if (entry === undefined) return
+    resident.delete(rollout)
+    tokens -= sizeOf(entry.calls)
+  }
+  const keep = (rollout: string, entry: Entry): Entry => {
+    resident.set(rollout, entry)
+    tokens += sizeOf(entry.calls)
+    if (store !== undefined) {
+      for (const other of resident.keys()) {
+        if (tokens <= maxTokens) break
+        if (other !== rollout) drop(other)
+      }
+    }
+    return entry
+  }
+  const failed = (rollout: string) => (cause: unknown) => new StoreFailed({ rollout, cause })
+  const get = (rollout: string): Effect.Effect<Entry, StoreFailed> =>
+    Effect.suspend(() => {
+      const entry = resident.get(rollout)
+      if (entry !== undefined) {
+        resident.delete(rollout)
+        resident.set(rollout, entry)
+        return Effect.succeed(entry)
+      }
+      return store === undefined
+        ? Effect.succeed({ calls: [], score: Option.none() })
+        : Effect.map(Effect.mapError(store.rollout(rollout), failed(rollout)), ({ calls, score }) =>
+          // another fiber may have read it meanwhile
+          resident.get(rollout) ?? keep(rollout, { calls: [...calls], score }))
+    })
+  const withRoom = (rollout: string): Effect.Effect<Entry, RecorderFull | StoreFailed> =>
+    Effect.suspend((): Effect.Effect<Entry, RecorderFull | StoreFailed> =>
+      store === undefined && tokens >= maxTokens
+        ? new RecorderFull({ rollout, tokens, maxTokens })
+        : get(rollout)
+    )
+  /** Changes what is in memory, after it is on the disk. */
+  const change = (rollout: string, write: Effect.Effect<void, unknown>, apply: (entry: Entry) => void) =>
+    Effect.flatMap(get(rollout), (entry) =>
+      Effect.zipRight(
+        Effect.mapError(write, failed(rollout)),
+        Effect.sync(() => {
+          const current = resident.get(rollout)
+          // dropped from memory meanwhile: the store has it
+          if (current === undefined && store !== undefined) return
+          drop(rollout)
+          apply(current ?? entry)
+          keep(rollout, current ?? entry)
+        })
+      ))
+  const recorded = (rollout: string, { calls, score }: Entry): CallStore.Recorded => ({
+    rollout,
+    calls: calls.slice(),
+    score
+  })
+
+  return {
+    prompt: (rollout, renderer, conversation, continueOptions) =>
+      Effect.flatMap(withRoom(rollout), ({ calls }) => locate(calls, renderer, conversation, continueOptions)),
+    promptOfIds: (rollout, ids) =>
+      Effect.map(withRoom(rollout), ({ calls }) => {
+        const parent = Arr.findLast(calls, ({ rejected, turn }) => rejected === undefined && startsWith(ids, turn))
+        return Option.match(parent, {
+          onNone: (): Prompt => ({ ids, messages: [], origin: { _tag: "Root" } }),
+          onSome: (call) => continued(call, ids, [])
+        })
+      }),
+    record: (call) =>
+      change(call.rollout, store?.append(call) ?? Effect.void, ({ calls }) => {
+        // read back from the store since it was written
+        if (!calls.some(({ id }) => id === call.id)) calls.push(call)
+      }),
+    score: (rollout, reward, metrics = {}) =>
+      Effect.flatMap(Clock.currentTimeMillis, (time) => {
+        const score: CallStore.Score = { rollout, reward, metrics, time }
+        return change(rollout, store?.score(score) ?? Effect.void, (entry) => {
+          entry.score = Option.some(score)
+        })
+      }),
+    rollout: (rollout) => Effect.map(get(rollout), (entry) => recorded(rollout, entry)),
+    release: (rollout) =>
+      Effect.flatMap(get(rollout), (entry) =>
+        Effect.as(
+          Effect.zipRight(Effect.sync(() => drop(rollout)), store?.forget(rollout) ?? Effect.void),
+          recorded(rollout, entry)
+        )),
+    rollouts: store?.rollouts ?? Effect.sync(() => Array.from(resident.keys())),
+    size: Effect.sync(() => ({ rollouts: resident.size, tokens }))
+  }
+}
+
 /**
  * A recorder in memory.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const make = (options?: Options): Effect.Effect<Service> =>
-  Effect.sync(() => {
-    const maxTokens = options?.maxTokens ?? 64_000_000
-    const rollouts = new Map<string, Array<Call>>()
-    let tokens = 0
-    const release = (rollout: string): ReadonlyArray<Call> => {
-      const calls = rollouts.get(rollout) ?? []
-      rollouts.delete(rollout)
-      for (const call of calls) tokens -= sizeOf(call)
-      return calls
-    }
-    return {
-      prompt: (rollout, renderer, conversation, continueOptions) =>
-        Effect.suspend((): Effect.Effect<Prompt, RenderFailed | ChatTemplateFailed | RecorderFull> =>
-          tokens >= maxTokens
-            ? new RecorderFull({ rollout, tokens, maxTokens })
-            : locate(rollouts.get(rollout) ?? [], renderer, conversation, continueOptions)
-        ),
-      record: (call) =>
-        Effect.sync(() => {
-          tokens += sizeOf(call)
-          const calls = rollouts.get(call.rollout)
-          if (calls === undefined) rollouts.set(call.rollout, [call])
-          else calls.push(call)
-        }),
-      calls: (rollout) => Effect.sync(() => rollouts.get(rollout)?.slice() ?? []),
-      release: (rollout) => Effect.sync(() => release(rollout)),
-      size: Effect.sync(() => ({ rollouts: rollouts.size, tokens }))
-    }
-  })
+export const make = (options?: Options): Effect.Effect<Service> => Effect.sync(() => over(undefined, options))
 
-const sizeOf = ({ turn }: Call): number => turn.prompt.length + turn.completion.length
+/**
+ * A recorder that writes every call to a directory before it is handed out: see `CallStore`. Rollouts of earlier processes
+ * go on where they were.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const makeDirectory = (
+  directory: string,
+  options?: Options
+): Effect.Effect<Service, PlatformError.PlatformError, FileSystem.FileSystem | Scope.Scope> =>
+  Effect.map(CallStore.open(directory), (store) => over(store, options))
 
 /**
  * A recorder in memory.
@@ -193,6 +320,18 @@ const sizeOf = ({ turn }: Call): number => turn.prompt.length + turn.completion.
  * @category layers
  */
 export const layer = (options?: Options): Layer.Layer<Recorder> => Layer.effect(Recorder, make(options))
+
+/**
+ * A recorder that writes every call to a directory.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerDirectory = (
+  directory: string,
+  options?: Options
+): Layer.Layer<Recorder, PlatformError.PlatformError, FileSystem.FileSystem> =>
+  Layer.scoped(Recorder, makeDirectory(directory, options))
 
 // =============================================================================
 // continuation
@@ -209,8 +348,12 @@ const continued = (call: Call, ids: Int32Array, conversation: ReadonlyArray<Mess
   ids,
   // the parent's own messages say the same, and are in memory already
   messages: [...call.turn.messages, call.message, ...conversation.slice(call.turn.messages.length + 1)],
-  origin: { _tag: "Continued", parent: call.id },
-  continuedIds: call.turn.prompt.length + call.turn.completion.length
+  origin: {
+    _tag: "Continued",
+    parent: call.id,
+    ids: call.turn.prompt.length + call.turn.completion.length,
+    messages: call.turn.messages.length + 1
+  }
 })
 
 const locate = Effect.fnUntraced(function*(
@@ -233,11 +376,11 @@ const locate = Effect.fnUntraced(function*(
     }
   }
   const ids = yield* renderer.generationPrompt(conversation)
-  const rendered = (origin: Origin): Prompt => ({ ids, messages: conversation, origin, continuedIds: 0 })
+  const rendered = (origin: Origin): Prompt => ({ ids, messages: conversation, origin })
   if (!hasHistory) return rendered({ _tag: "Root" })
   if (nearest === undefined) {
     const fork = { reason: "Unrecorded", description: "the rollout has no call with such a history" }
-    return rendered({ _tag: "Forked", parent: undefined, fork })
+    return rendered({ _tag: "Forked", fork })
   }
   const { call, refusal } = nearest
   // A template that writes the history exactly as it was sampled needs no continuation.

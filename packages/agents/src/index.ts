@@ -23,6 +23,33 @@ export * as Agent from "./Agent.js"
 export * as AgentModel from "./AgentModel.js"
 
 /**
+ * Recorded calls in a directory: JSON lines with what a call was, and beside them its ids and log probabilities as plain
+ * little-endian arrays.
+ *
+ * Files only grow, and every process writes files of its own: several may share a directory, a reader may read while they
+ * write, and nothing is repaired after a crash. The arrays of a call are written before its line, so that a line that can
+ * be read is complete; what a killed process left of its last line is skipped. A call that continues another stores only
+ * what it added to it.
+ *
+ * @since 0.1.0
+ */
+export * as CallStore from "./CallStore.js"
+
+/**
+ * An HTTP gateway that records: agents speak OpenAI's API to it, whole or streamed, and every token they sample becomes
+ * training data. Chat completions, completions, responses (without server-side state) and models.
+ *
+ * A rollout is named by the path (`/rollouts/ID/v1/…`), the header `x-rollout-id`, or `metadata.rollout_id`. Requests that
+ * name none belong to the rollout of their opening messages, so that a conversation is continued anyhow.
+ *
+ * The gateway's key opens everything. The key of a rollout, given out when the rollout is created, opens that rollout and
+ * nothing else. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
+ *
+ * @since 0.1.0
+ */
+export * as Gateway from "./Gateway.js"
+
+/**
  * What an agent's model calls were, token for token: the ids the sampler was given, the ids and log probabilities it
  * answered with, and which earlier call each one continues.
  *
