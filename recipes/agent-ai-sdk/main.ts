@@ -8,21 +8,17 @@ import { Loss } from "@effect-tinker/cookbook"
 import type { LanguageModel } from "ai"
 import { stepCountIs, tool, ToolLoopAgent } from "ai"
 import { z } from "zod"
-import { findArchived, heldOut, isAnswered, tickets, track } from "../shared/orders.js"
+import { heldOut, isAnswered, lookUp, tickets } from "../shared/orders.js"
 import { define, measured } from "../shared/recipe.js"
 
-const tools = {
-  find_order: tool({
+const lookUpIn = (region: "E" | "U") =>
+  tool({
     description: "Look up an order.",
     inputSchema: z.object({ order_id: z.string() }),
-    execute: ({ order_id }) => findArchived(order_id)
-  }),
-  track_order: tool({
-    description: "Track an order by its number.",
-    inputSchema: z.object({ order_id: z.string() }),
-    execute: ({ order_id }) => track(order_id)
+    execute: ({ order_id }) => lookUp(region, order_id)
   })
-}
+
+const tools = { find_order: lookUpIn("E"), get_order: lookUpIn("U") }
 
 const answer = (model: LanguageModel, question: string, abortSignal: AbortSignal) =>
   new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({ prompt: question, abortSignal })

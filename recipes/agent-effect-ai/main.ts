@@ -7,19 +7,20 @@ import * as EffectAi from "@effect-tinker/agents/EffectAi"
 import { Loss } from "@effect-tinker/cookbook"
 import { Chat, Tool, Toolkit } from "@effect/ai"
 import { Effect, Schema } from "effect"
-import { findArchived, heldOut, isAnswered, tickets, track } from "../shared/orders.js"
+import { heldOut, isAnswered, lookUp, tickets } from "../shared/orders.js"
 import { define, measured } from "../shared/recipe.js"
 
-const parameters = { order_id: Schema.String }
+const options = {
+  description: "Look up an order.",
+  parameters: { order_id: Schema.String },
+  success: Schema.String
+}
 
-const toolkit = Toolkit.make(
-  Tool.make("find_order", { description: "Look up an order.", parameters, success: Schema.String }),
-  Tool.make("track_order", { description: "Track an order by its number.", parameters, success: Schema.String })
-)
+const toolkit = Toolkit.make(Tool.make("find_order", options), Tool.make("get_order", options))
 
 const Tools = toolkit.toLayer({
-  find_order: ({ order_id }) => Effect.succeed(findArchived(order_id)),
-  track_order: ({ order_id }) => Effect.succeed(track(order_id))
+  find_order: ({ order_id }) => Effect.succeed(lookUp("E", order_id)),
+  get_order: ({ order_id }) => Effect.succeed(lookUp("U", order_id))
 })
 
 const answer = Effect.fn(function*(question: string) {

@@ -264,6 +264,11 @@ const rewardOf = (
  * @category models
  */
 export interface EpisodeOptions<in Task, in Result> {
+  /**
+   * Where calls and rewards are recorded: with `Recorder.makeDirectory` they remain in files. Each run is a rollout of its
+   * own there, released when it is over. Defaults to memory.
+   */
+  readonly recorder?: Recorder.Service | undefined
   /** Sees every run that the agent has ended by itself, before its rollout ends. */
   readonly onRun?: ((run: Run<Task, Result>) => Effect.Effect<void>) | undefined
 }
@@ -281,6 +286,9 @@ type Event<Result, E> =
   | { readonly _tag: "Call"; readonly pending: Pending }
   | { readonly _tag: "Ended"; readonly result: Exit.Exit<Result, E | AgentFailed> }
 
+/** How a run may fail, beside what the agent fails with. */
+type RunFailure = AgentFailed | Recorder.StoreFailed
+
 /**
  * One run of an agent as an episode: the agent's calls are the observations, the policy's actions are their answers. The
  * agent runs in a fiber of its own, in the scope.
@@ -293,7 +301,7 @@ export const episode: <Task, Result, E, R>(
   task: Task,
   settings: Environment.Settings,
   options?: EpisodeOptions<Task, Result>
-) => Effect.Effect<Environment.Environment<E | AgentFailed, R>, never, Scope.Scope> = Effect.fnUntraced(
+) => Effect.Effect<Environment.Environment<E | AgentFailed | Recorder.StoreFailed, R>, never, Scope.Scope> = Effect.fnUntraced(
   function*<Task, Result, E, R>(
     agent: Agent<Task, Result, E, R, unknown, unknown>,
     task: Task,
@@ -315,7 +323,7 @@ export const episode: <Task, Result, E, R>(
     )
 
     const forks = new WeakMap<Int32Array, Trajectory.Fork>()
-    const recorder = yield* Recorder.make()
+    const recorder = options?.recorder ?? (yield* Recorder.make())
     const model = yield* AgentModel.make({
       renderer,
       contextWindow: settings.contextWindow,
@@ -350,7 +358,7 @@ export const episode: <Task, Result, E, R>(
     }))
 
     const finish = Effect.fnUntraced(function*(result: Exit.Exit<Result, E | AgentFailed>) {
-      const calls = yield* recorder.calls(model.rollout)
+      const { calls } = yield* recorder.rollout(model.rollout)
       const { spliced } = Recorder.summarize(calls)
       const scored = yield* Exit.match(result, {
         onSuccess: (value) => agent.score(task, value, calls),
@@ -366,6 +374,7 @@ export const episode: <Task, Result, E, R>(
             )
       })
       const metrics = { ...scored.metrics, agent_failed: Exit.isFailure(result) ? 1 : 0, calls: calls.length, spliced }
+      yield* recorder.score(model.rollout, scored.reward, metrics)
       yield* options?.onRun?.({ task, result, reward: scored.reward, metrics, calls }) ?? Effect.void
       return { reward: scored.reward, metrics }
     })
@@ -380,12 +389,14 @@ export const episode: <Task, Result, E, R>(
         const { pending } = event
         if (pending.abandoned) continue
         current = pending
-        const { maxTokens, prompt, stop } = pending.request
+        const { maxTokens, prompt, stop = renderer.stop } = pending.request
         return { _tag: "Continue", observation: { prompt, stop, maxTokens, fork: pending.fork } } as const
       }
     })
 
-    const environment: Environment.Environment<E | AgentFailed, R> = {
+    yield* Effect.addFinalizer(() => Effect.ignore(recorder.release(model.rollout)))
+
+    const environment: Environment.Environment<E | RunFailure, R> = {
       initial: Effect.zipRight(
         agent.run(task, model).pipe(
           Effect.exit,
@@ -422,7 +433,7 @@ export const problem = <Task, Result, E, R>(
   agent: Agent<Task, Result, E, R, unknown, unknown>,
   task: Task,
   options?: EpisodeOptions<Task, Result>
-): Environment.Group<E | AgentFailed, R> =>
+): Environment.Group<E | AgentFailed | Recorder.StoreFailed, R> =>
   Environment.group((settings) => episode(agent, task, settings, options), { tags: agent.tags(task) })
 
 /**
@@ -437,7 +448,7 @@ export const problems = <Task, Result, E, R, ED, RD>(
     /** Defaults to the agent's tasks. */
     readonly tasks?: Dataset.Dataset<Task, ED, RD> | undefined
   }
-): Dataset.Dataset<Environment.Group<E | AgentFailed, R>, ED, RD> =>
+): Dataset.Dataset<Environment.Group<E | AgentFailed | Recorder.StoreFailed, R>, ED, RD> =>
   Dataset.map(options?.tasks ?? agent.tasks, (task) => problem(agent, task, options))
 
 // =============================================================================
@@ -452,7 +463,7 @@ export const problems = <Task, Result, E, R, ED, RD>(
  * @category models
  */
 export type TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL> =
-  & Omit<Reinforce.Options<E | AgentFailed, R, ED, RD, EV, RV, ER, RR, RS, RL>, "problems">
+  & Omit<Reinforce.Options<E | RunFailure, R, ED, RD, EV, RV, ER, RR, RS, RL>, "problems">
   & EpisodeOptions<Task, Result>
   & {
     readonly agent: Agent<Task, Result, E, R, ED, RD>
@@ -501,13 +512,21 @@ export const train = <
   options: TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL>
 ): Stream.Stream<
   Trainer.StepReport<Reinforce.Detail>,
-  E | AgentFailed | ED | EV | ER | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError,
+  | E
+  | AgentFailed
+  | Recorder.StoreFailed
+  | ED
+  | EV
+  | ER
+  | Rollout.ActionTimedOut
+  | Rollout.GroupFailed
+  | Trainer.TrainError,
   R | RD | RV | RR | RS | RL | ServiceClient.ServiceClient
 > => {
-  const { agent, onRun, test, ...rest } = options
+  const { agent, onRun, recorder, test, ...rest } = options
   const limits = { ...defaultLimits, ...rest.limits }
   const { renderer } = rest
-  type Failure = E | AgentFailed | ED | EV | ER | TinkerError.TinkerError | Rollout.ActionTimedOut | Rollout.GroupFailed
+  type Failure = E | RunFailure | ED | EV | ER | TinkerError.TinkerError | Rollout.ActionTimedOut | Rollout.GroupFailed
   const own = Option.map(agent.test, (tasks): Evaluator.Evaluator<Failure, R | RD | RR> => ({
     name: "test",
     evaluate: Effect.fnUntraced(function*(weights) {
@@ -524,11 +543,11 @@ export const train = <
       return yield* evaluator.evaluate(weights)
     })
   }))
-  return Reinforce.train<E | AgentFailed, R, ED, RD, Failure, R | RD | RR | RV, ER, RR, RS, RL>({
+  return Reinforce.train<E | RunFailure, R, ED, RD, Failure, R | RD | RR | RV, ER, RR, RS, RL>({
     ...rest,
     limits,
     loss: rest.loss ?? Loss.perRollout(rest.mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),
-    problems: problems(agent, { onRun }),
+    problems: problems(agent, { onRun, recorder }),
     evaluate: [...Option.toArray(own), ...(rest.evaluate ?? [])]
   })
 }

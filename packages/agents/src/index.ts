@@ -13,6 +13,14 @@
 export * as Agent from "./Agent.js"
 
 /**
+ * What agents did, as data to fine-tune on: runs of every task, the best of them kept (rejection sampling), as rows of the
+ * exact tokens that were sampled. And as JSON lines, for later runs and other programs.
+ *
+ * @since 0.1.0
+ */
+export * as AgentData from "./AgentData.js"
+
+/**
  * A language model as agents use it: messages and tools in, a message out. Every call is recorded with the exact tokens
  * that were sampled. The gateway, the AI SDK model and the `@effect/ai` layer are all built on it.
  *

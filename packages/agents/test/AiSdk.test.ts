@@ -7,6 +7,7 @@ import { generateText, Output, stepCountIs, streamText, tool, ToolLoopAgent } fr
 import { Deferred, Effect } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { z } from "zod"
+import { callsOf } from "./support/calls.js"
 import { callOf, chatRenderer, Local, scripted } from "./support/chat.js"
 
 const add = tool({
@@ -21,7 +22,7 @@ const scriptedModel = (texts: ReadonlyArray<string>, options?: Partial<AgentMode
     const renderer = yield* chatRenderer
     const sampler = yield* scripted(renderer, texts, 7)
     const agent = yield* AgentModel.make({ renderer, sampler, ...options })
-    return { agent, model: yield* AiSdk.make(agent), calls: (yield* Recorder.Recorder).calls(agent.rollout) }
+    return { agent, model: yield* AiSdk.make(agent), calls: callsOf(agent.rollout) }
   })
 
 const promised = <A>(f: (signal: AbortSignal) => PromiseLike<A>) => Effect.tryPromise({ try: f, catch: (e) => e })
@@ -213,7 +214,7 @@ describe("AiSdk", () => {
     Effect.gen(function*() {
       const { model } = yield* scriptedModel(["a"])
       yield* promised(() => generateText({ model, prompt: "Hi", providerOptions: { tinker: { rollout: "other" } } }))
-      assert.strictEqual((yield* (yield* Recorder.Recorder).calls("other")).length, 1)
+      assert.strictEqual((yield* callsOf("other")).length, 1)
     }).pipe(Effect.provide(Recorder.layer())))
 
   it.scopedLive("a ToolLoopAgent on local/chat", () =>
@@ -235,7 +236,7 @@ describe("AiSdk", () => {
       )
       assert.strictEqual(steps.length, 2)
       assert.include(text, "200")
-      const calls = yield* (yield* Recorder.Recorder).calls(agent.rollout)
+      const calls = yield* callsOf(agent.rollout)
       assert.deepInclude(Recorder.summarize(calls), { calls: 2, spliced: 1 })
     }).pipe(Effect.provide([Recorder.layer(), Local])), 60_000)
 })

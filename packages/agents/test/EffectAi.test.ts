@@ -4,6 +4,7 @@ import { Chat, LanguageModel, Prompt, Tool, Toolkit } from "@effect/ai"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Fiber, Layer, Schema, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
+import { callsOf } from "./support/calls.js"
 import { callOf, chatRenderer, Local, scripted } from "./support/chat.js"
 
 const toolkit = Toolkit.make(
@@ -35,7 +36,7 @@ const writing = (texts: ReadonlyArray<string>, settings?: EffectAi.Settings) =>
   )
 
 const summary = Effect.gen(function*() {
-  return Recorder.summarize(yield* (yield* Recorder.Recorder).calls("r"))
+  return Recorder.summarize(yield* callsOf("r"))
 })
 
 describe("EffectAi", () => {
@@ -47,7 +48,7 @@ describe("EffectAi", () => {
       assert.strictEqual(response.text, "Hello.")
       assert.strictEqual(response.reasoningText, "hm")
       assert.strictEqual(response.finishReason, "stop")
-      const [call] = yield* (yield* Recorder.Recorder).calls("r")
+      const [call] = yield* callsOf("r")
       assert.deepStrictEqual(call?.turn.messages, [
         { role: "system", content: "Be brief." },
         { role: "user", content: "Hi" }
@@ -69,7 +70,7 @@ describe("EffectAi", () => {
       const third = yield* chat.generateText({ prompt: [], toolkit })
       assert.strictEqual(third.text, "Done.")
       assert.deepStrictEqual(yield* summary, { calls: 3, roots: 1, spliced: 2, forked: {}, rejected: 0 })
-      const calls = yield* (yield* Recorder.Recorder).calls("r")
+      const calls = yield* callsOf("r")
       assert.deepInclude(calls[2]?.turn.messages.at(-1), { role: "tool", content: "no negative numbers", name: "add" })
     }).pipe(
       Effect.provide(
@@ -133,7 +134,7 @@ describe("EffectAi", () => {
         EffectAi.withSettings({ rollout: "other", maxTokens: 100 })
       )
       assert.strictEqual(whole.text, "Hello there.")
-      assert.strictEqual((yield* (yield* Recorder.Recorder).calls("other")).length, 1)
+      assert.strictEqual((yield* callsOf("other")).length, 1)
     }).pipe(Effect.provide(writing(["Hello there.", "Hello there."], { maxTokens: 2 }))))
 
   it.effect("failures are errors of @effect/ai: bad input, answers that do not fit, arguments that are no JSON", () =>
