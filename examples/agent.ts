@@ -3,11 +3,11 @@
  */
 import { Agent, AgentModel, Recorder } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
-import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Chat } from "@effect-tinker/tokenizer"
 import { Array, Console, Effect, Option, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { answer, statusOf } from "./agent/support.js"
+import { ChatBackend } from "./shared/chat.js"
 
 const order = (n: number) => `${n % 2 === 0 ? "E" : "U"}${100 + 37 * n % 900}`
 
@@ -58,6 +58,4 @@ const program = Effect.gen(function*() {
   }
 })
 
-Effect.runPromise(
-  program.pipe(Effect.scoped, Effect.provide([Recorder.layer(), NodeTinkerLocal.layerInProcess()]))
-)
+Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([Recorder.layer(), ChatBackend])))

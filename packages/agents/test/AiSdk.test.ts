@@ -10,6 +10,9 @@ import { z } from "zod"
 import { callsOf } from "./support/calls.js"
 import { callOf, chatRenderer, Local, scripted } from "./support/chat.js"
 
+// warnings are among the results, and need not be printed
+Reflect.set(globalThis, "AI_SDK_LOG_WARNINGS", false)
+
 const add = tool({
   description: "Adds two numbers",
   inputSchema: z.object({ a: z.number(), b: z.number() }),
