@@ -6,17 +6,26 @@ import * as AiSdk from "@effect-tinker/agents/AiSdk"
 import { Chat } from "@effect-tinker/tokenizer"
 import { Array, Console, Effect, Option, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
-import { answer, statusOf } from "./agent/support.js"
+import { answer, remember } from "./agent/support.js"
 import { ChatBackend } from "./shared/chat.js"
 
-const order = (n: number) => `${n % 2 === 0 ? "E" : "U"}${100 + 37 * n % 900}`
+const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned"]
+
+/** A ticket of the past: the question, and what the customer should have been told. */
+const ticket = (n: number) => {
+  const kind = n % 2 === 0 ? "order" : "package"
+  const id = `${"KBDH"[n % 4] ?? ""}${100 + 37 * n % 900}`
+  const status = statuses[7 * n % 6] ?? ""
+  remember(kind, id, status)
+  return { question: `Where is my ${kind} ${id}?`, status }
+}
 
 /** The tasks, how the agent is run at one of them, and what its result is worth. */
 const agent = AiSdk.agent({
-  tasks: Array.range(1, 24).map(order),
-  test: Array.range(101, 124).map(order),
-  run: (order, { model, signal }) => answer(model, `Where is my order ${order}?`, signal),
-  score: (order, { text }) => text.includes(statusOf(order))
+  tasks: Array.range(1, 24).map(ticket),
+  test: Array.range(101, 124).map(ticket),
+  run: ({ question }, { model, signal }) => answer(model, question, signal),
+  score: ({ status }, { text }) => text.includes(status)
 })
 
 const percent = (share: number | undefined) => `${Math.round(100 * (share ?? NaN))}%`
@@ -27,7 +36,7 @@ const program = Effect.gen(function*() {
     agent,
     model: { baseModel: "local/chat", rank: 16 },
     renderer,
-    learningRate: 5e-4,
+    learningRate: 2e-4,
     adam: { clip: 1 },
     maxTokens: 48,
     groupSize: 8,
@@ -52,9 +61,10 @@ const program = Effect.gen(function*() {
   const client = yield* SamplingClient.make({ modelPath: checkpoint.samplerPath ?? "" })
   const recorded = yield* AgentModel.make({ renderer, sampler: AgentModel.sampler(client) })
   const model = yield* AiSdk.make(recorded)
-  for (const ticket of ["E321", "U654"]) {
-    const { text } = yield* Effect.promise((signal) => answer(model, `Where is my order ${ticket}?`, signal))
-    yield* Console.log(text)
+  for (const n of [200, 201]) {
+    const { question } = ticket(n)
+    const { text } = yield* Effect.promise((signal) => answer(model, question, signal))
+    yield* Console.log(`${question} ${text}`)
   }
 })
 

@@ -209,8 +209,7 @@ export const make = <Task, Result, E = never, R = never, ED = never, RD = never>
   test: Option.map(Option.fromNullable(options.test), (rows) => Dataset.from(rows)),
   tags: options.tags ?? (() => []),
   run: (task, model) => awaited("run", (signal) => options.run(task, { model, signal })),
-  score: (task, result, calls) =>
-    Effect.flatMap(awaited("score", () => options.score(task, result, calls)), rewardOf),
+  score: (task, result, calls) => Effect.flatMap(awaited("score", () => options.score(task, result, calls)), rewardOf),
   failureReward: options.failureReward ?? 0
 })
 
@@ -301,127 +300,133 @@ export const episode: <Task, Result, E, R>(
   task: Task,
   settings: Environment.Settings,
   options?: EpisodeOptions<Task, Result>
-) => Effect.Effect<Environment.Environment<E | AgentFailed | Recorder.StoreFailed, R>, never, Scope.Scope> = Effect.fnUntraced(
-  function*<Task, Result, E, R>(
-    agent: Agent<Task, Result, E, R, unknown, unknown>,
-    task: Task,
-    settings: Environment.Settings,
-    options?: EpisodeOptions<Task, Result>
-  ) {
-    const { renderer } = settings
-    const scope = yield* Effect.scope
-    const events = yield* Queue.unbounded<Event<Result, E>>()
-    const open = new Set<Pending>()
-    let over = false
-    let current: Pending | undefined
-    // Calls of a Promise agent are fibers of their own, which would wait for ever.
-    yield* Effect.addFinalizer(() =>
-      Effect.suspend(() => {
-        over = true
-        return Effect.forEach(open, ({ answer }) => Deferred.interrupt(answer), { discard: true })
-      })
-    )
+) => Effect.Effect<Environment.Environment<E | AgentFailed | Recorder.StoreFailed, R>, never, Scope.Scope> = Effect
+  .fnUntraced(
+    function*<Task, Result, E, R>(
+      agent: Agent<Task, Result, E, R, unknown, unknown>,
+      task: Task,
+      settings: Environment.Settings,
+      options?: EpisodeOptions<Task, Result>
+    ) {
+      const { renderer } = settings
+      const scope = yield* Effect.scope
+      const events = yield* Queue.unbounded<Event<Result, E>>()
+      const open = new Set<Pending>()
+      let over = false
+      let current: Pending | undefined
+      // Calls of a Promise agent are fibers of their own, which would wait for ever.
+      yield* Effect.addFinalizer(() =>
+        Effect.suspend(() => {
+          over = true
+          return Effect.forEach(open, ({ answer }) => Deferred.interrupt(answer), { discard: true })
+        })
+      )
 
-    const forks = new WeakMap<Int32Array, Trajectory.Fork>()
-    const recorder = options?.recorder ?? (yield* Recorder.make())
-    const model = yield* AgentModel.make({
-      renderer,
-      contextWindow: settings.contextWindow,
-      // An answer of the wrong kind is the model's mistake: it is handed to the agent and learned from.
-      attempts: 1,
-      sampler: {
-        sample: (request) =>
-          Effect.forEach(Array.from({ length: request.count }), () =>
-            Effect.suspend(() => {
-              if (over) return Effect.interrupt
-              const pending: Pending = {
-                request,
-                fork: forks.get(request.prompt),
-                answer: Deferred.unsafeMake(FiberId.none),
-                abandoned: false
-              }
-              open.add(pending)
-              return Queue.offer(events, { _tag: "Call", pending }).pipe(
-                Effect.zipRight(Deferred.await(pending.answer)),
-                Effect.onInterrupt(() => Effect.sync(() => pending.abandoned = true)),
-                Effect.ensuring(Effect.sync(() => open.delete(pending)))
-              )
-            }))
-      }
-    }).pipe(Effect.provideService(Recorder.Recorder, {
-      ...recorder,
-      prompt: (...args) =>
-        Effect.tap(recorder.prompt(...args), ({ ids, origin }) =>
-          Effect.sync(() => {
-            if (origin._tag === "Forked") forks.set(ids, origin.fork)
-          }))
-    }))
-
-    const finish = Effect.fnUntraced(function*(result: Exit.Exit<Result, E | AgentFailed>) {
-      const { calls } = yield* recorder.rollout(model.rollout)
-      const { spliced } = Recorder.summarize(calls)
-      const scored = yield* Exit.match(result, {
-        onSuccess: (value) => agent.score(task, value, calls),
-        onFailure: (cause): Effect.Effect<
-          { readonly reward: number; readonly metrics: Readonly<Record<string, number>> },
-          E | AgentFailed
-        > =>
-          agent.failureReward === "fail" || !(Cause.isFailure(cause) || Cause.isInterruptedOnly(cause))
-            ? Effect.failCause(cause)
-            : Effect.zipRight(
-              Effect.logDebug("the agent failed", cause),
-              Effect.succeed({ reward: agent.failureReward, metrics: {} })
-            )
-      })
-      const metrics = { ...scored.metrics, agent_failed: Exit.isFailure(result) ? 1 : 0, calls: calls.length, spliced }
-      yield* recorder.score(model.rollout, scored.reward, metrics)
-      yield* options?.onRun?.({ task, result, reward: scored.reward, metrics, calls }) ?? Effect.void
-      return { reward: scored.reward, metrics }
-    })
-
-    /** What the agent does next: it asks, or it has ended. */
-    const next = Effect.gen(function*() {
-      for (;;) {
-        const event = yield* Queue.take(events)
-        if (event._tag === "Ended") {
-          return { _tag: "Done", reason: "completed", ...(yield* finish(event.result)) } as const
+      const forks = new WeakMap<Int32Array, Trajectory.Fork>()
+      const recorder = options?.recorder ?? (yield* Recorder.make())
+      const model = yield* AgentModel.make({
+        renderer,
+        contextWindow: settings.contextWindow,
+        // An answer of the wrong kind is the model's mistake: it is handed to the agent and learned from.
+        attempts: 1,
+        sampler: {
+          sample: (request) =>
+            Effect.forEach(Array.from({ length: request.count }), () =>
+              Effect.suspend(() => {
+                if (over) return Effect.interrupt
+                const pending: Pending = {
+                  request,
+                  fork: forks.get(request.prompt),
+                  answer: Deferred.unsafeMake(FiberId.none),
+                  abandoned: false
+                }
+                open.add(pending)
+                return Queue.offer(events, { _tag: "Call", pending }).pipe(
+                  Effect.zipRight(Deferred.await(pending.answer)),
+                  Effect.onInterrupt(() => Effect.sync(() => pending.abandoned = true)),
+                  Effect.ensuring(Effect.sync(() => open.delete(pending)))
+                )
+              }))
         }
-        const { pending } = event
-        if (pending.abandoned) continue
-        current = pending
-        const { maxTokens, prompt, stop = renderer.stop } = pending.request
-        return { _tag: "Continue", observation: { prompt, stop, maxTokens, fork: pending.fork } } as const
-      }
-    })
+      }).pipe(Effect.provideService(Recorder.Recorder, {
+        ...recorder,
+        prompt: (...args) =>
+          Effect.tap(recorder.prompt(...args), ({ ids, origin }) =>
+            Effect.sync(() => {
+              if (origin._tag === "Forked") forks.set(ids, origin.fork)
+            }))
+      }))
 
-    yield* Effect.addFinalizer(() => Effect.ignore(recorder.release(model.rollout)))
-
-    const environment: Environment.Environment<E | RunFailure, R> = {
-      initial: Effect.zipRight(
-        agent.run(task, model).pipe(
-          Effect.exit,
-          Effect.flatMap((result) => Queue.offer(events, { _tag: "Ended", result })),
-          Effect.forkIn(scope)
-        ),
-        next
-      ),
-      step: Effect.fnUntraced(function*(action) {
-        const asked = current
-        if (asked === undefined) return yield* Effect.dieMessage("the episode has not started")
-        // The agent gave the call up while it was sampled: nothing came of the answer.
-        const masked = asked.abandoned
-        yield* Deferred.succeed(asked.answer, action)
-        const { message } = renderer.parse(action.tokens)
-        const forked = { forked: asked.fork === undefined ? 0 : 1 }
-        const step = yield* next
-        return step._tag === "Continue"
-          ? { ...step, reward: 0, masked, message, metrics: forked }
-          : { ...step, masked, message, metrics: { ...step.metrics, ...forked } }
+      const finish = Effect.fnUntraced(function*(result: Exit.Exit<Result, E | AgentFailed>) {
+        const { calls } = yield* recorder.rollout(model.rollout)
+        const { spliced } = Recorder.summarize(calls)
+        const scored = yield* Exit.match(result, {
+          onSuccess: (value) => agent.score(task, value, calls),
+          onFailure: (cause): Effect.Effect<
+            { readonly reward: number; readonly metrics: Readonly<Record<string, number>> },
+            E | AgentFailed
+          > =>
+            agent.failureReward === "fail" || !(Cause.isFailure(cause) || Cause.isInterruptedOnly(cause))
+              ? Effect.failCause(cause)
+              : Effect.zipRight(
+                Effect.logDebug("the agent failed", cause),
+                Effect.succeed({ reward: agent.failureReward, metrics: {} })
+              )
+        })
+        const metrics = {
+          ...scored.metrics,
+          agent_failed: Exit.isFailure(result) ? 1 : 0,
+          calls: calls.length,
+          spliced
+        }
+        yield* recorder.score(model.rollout, scored.reward, metrics)
+        yield* options?.onRun?.({ task, result, reward: scored.reward, metrics, calls }) ?? Effect.void
+        return { reward: scored.reward, metrics }
       })
+
+      /** What the agent does next: it asks, or it has ended. */
+      const next = Effect.gen(function*() {
+        for (;;) {
+          const event = yield* Queue.take(events)
+          if (event._tag === "Ended") {
+            return { _tag: "Done", reason: "completed", ...(yield* finish(event.result)) } as const
+          }
+          const { pending } = event
+          if (pending.abandoned) continue
+          current = pending
+          const { maxTokens, prompt, stop = renderer.stop } = pending.request
+          return { _tag: "Continue", observation: { prompt, stop, maxTokens, fork: pending.fork } } as const
+        }
+      })
+
+      yield* Effect.addFinalizer(() => Effect.ignore(recorder.release(model.rollout)))
+
+      const environment: Environment.Environment<E | RunFailure, R> = {
+        initial: Effect.zipRight(
+          agent.run(task, model).pipe(
+            Effect.exit,
+            Effect.flatMap((result) => Queue.offer(events, { _tag: "Ended", result })),
+            Effect.forkIn(scope)
+          ),
+          next
+        ),
+        step: Effect.fnUntraced(function*(action) {
+          const asked = current
+          if (asked === undefined) return yield* Effect.dieMessage("the episode has not started")
+          // The agent gave the call up while it was sampled: nothing came of the answer.
+          const masked = asked.abandoned
+          yield* Deferred.succeed(asked.answer, action)
+          const { message } = renderer.parse(action.tokens)
+          const forked = { forked: asked.fork === undefined ? 0 : 1 }
+          const step = yield* next
+          return step._tag === "Continue"
+            ? { ...step, reward: 0, masked, message, metrics: forked }
+            : { ...step, masked, message, metrics: { ...step.metrics, ...forked } }
+        })
+      }
+      return environment
     }
-    return environment
-  }
-)
+  )
 
 /**
  * Runs of an agent at one task.

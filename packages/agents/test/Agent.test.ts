@@ -64,7 +64,10 @@ describe("Agent.episode", () => {
             const { text } = yield* ask(model, task)
             return (yield* ask(model, task, text, "b")).text
           }),
-        score: (task, result, calls) => ({ score: result === "b!" ? 0.5 : 0, metrics: { words: task.length + calls.length } })
+        score: (task, result, calls) => ({
+          score: result === "b!" ? 0.5 : 0,
+          metrics: { words: task.length + calls.length }
+        })
       })
       const runs: Array<Agent.Run<string, string>> = []
       const trajectory = yield* play(agent, "a", { onRun: (run) => Effect.sync(() => void runs.push(run)) })
