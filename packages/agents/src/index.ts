@@ -1,4 +1,26 @@
 /**
+ * An agent you already have, as something to train: its tasks, how it is run with a model, and how its result is scored.
+ *
+ * The agent stays in charge: it calls the model when it likes, as often as it likes, from sub-agents too. Each run is an
+ * episode of the cookbook, so trainers and evaluators take it like any other environment. All calls of a run belong to one
+ * rollout with one reward. Calls that continue each other are one row of training data; sub-agents, compacted histories
+ * and forks are further rows of the same rollout.
+ *
+ * The calls of one run are answered one after the other, also where the agent makes them at once; runs are concurrent.
+ *
+ * @since 0.1.0
+ */
+export * as Agent from "./Agent.js"
+
+/**
+ * What agents did, as data to fine-tune on: runs of every task, the best of them kept (rejection sampling), as rows of the
+ * exact tokens that were sampled. And as JSON lines, for later runs and other programs.
+ *
+ * @since 0.1.0
+ */
+export * as AgentData from "./AgentData.js"
+
+/**
  * A language model as agents use it: messages and tools in, a message out. Every call is recorded with the exact tokens
  * that were sampled. The gateway, the AI SDK model and the `@effect/ai` layer are all built on it.
  *

@@ -31,6 +31,8 @@ import type * as Trajectory from "./Trajectory.js"
 export interface Observation {
   readonly prompt: Int32Array
   readonly stop: Stop
+  /** Most tokens of the action, on top of the limits of the policy and the rollout. Defaults to no limit. */
+  readonly maxTokens?: number | undefined
   /** Who acts, in an environment with several seats. Defaults to 0. */
   readonly seat?: number | undefined
   /** Why the prompt does not continue the tokens of the turn before, where it does not. */

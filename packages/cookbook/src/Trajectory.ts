@@ -262,17 +262,21 @@ const toRow = (draft: Draft, advantage: number): Row => {
 }
 
 /**
- * The rows of a trajectory: one, as long as each prompt begins with exactly the tokens of the prompt and the answer before
- * it; a new one wherever that is not so.
+ * The rows of a trajectory. A turn whose prompt begins with exactly the tokens of an earlier row extends that row, the
+ * longest one if there are several; any other turn starts a new row. Conversations that take turns, such as those of
+ * sub-agents, are one row each.
  *
  * @since 0.1.0
  * @category combinators
  */
 export const toRows = (self: Trajectory, advantage: number): ReadonlyArray<Row> => {
   const drafts: Array<Draft> = []
-  let current: Draft | undefined
   for (const turn of self.turns) {
-    if (current === undefined || !startsWith(turn.prompt, current)) {
+    let current: Draft | undefined
+    for (const draft of drafts) {
+      if (draft.length > (current?.length ?? 0) && startsWith(turn.prompt, draft)) current = draft
+    }
+    if (current === undefined) {
       current = { length: 0, parts: [] }
       drafts.push(current)
     }

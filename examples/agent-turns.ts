@@ -1,0 +1,108 @@
+/**
+ * The same conversation with a tool, by three clients: which of their turns continue the sampled tokens, and which do not,
+ * and why.
+ */
+import { AgentModel, Recorder } from "@effect-tinker/agents"
+import * as AiSdk from "@effect-tinker/agents/AiSdk"
+import * as EffectAi from "@effect-tinker/agents/EffectAi"
+import { Chat, Message } from "@effect-tinker/tokenizer"
+import { Chat as AiChat, LanguageModel, Tool, Toolkit } from "@effect/ai"
+import type { ModelMessage } from "ai"
+import { generateText, pruneMessages, stepCountIs, tool } from "ai"
+import { Console, Effect, Schema } from "effect"
+import { SamplingClient } from "effect-tinker"
+import { z } from "zod"
+import { ChatBackend } from "./shared/chat.js"
+
+const questions = ["What is 137 + 63?", "What is 250 + 11?", "What is 480 + 19?"]
+
+const compute = (expression: string) =>
+  String(expression.split("+").reduce((sum, part) => sum + Number(part), 0))
+
+/** Appends what was sampled to the history. */
+const raw = Effect.fn(function*(model: AgentModel.Service) {
+  const tools = [{
+    name: "calculator",
+    description: "Compute an expression.",
+    parameters: { type: "object", properties: { expression: { type: "string" } }, required: ["expression"] }
+  }]
+  const messages: Array<Message.Message> = []
+  for (const question of questions) {
+    messages.push(Message.user(question))
+    for (;;) {
+      const { message, toolCalls } = yield* model.generate({ messages, tools })
+      messages.push(message)
+      if (toolCalls.length === 0) break
+      for (const { arguments: json, id, name } of toolCalls) {
+        messages.push({ role: "tool", content: compute(JSON.parse(json).expression), toolCallId: id, name })
+      }
+    }
+  }
+})
+
+/** Parses arguments and writes them anew. With `prune`, it forgets old tool calls as long-running agents do. */
+const aiSdk = (prune: boolean) =>
+  Effect.fn(function*(recorded: AgentModel.Service) {
+    const model = yield* AiSdk.make(recorded)
+    const calculator = tool({
+      description: "Compute an expression.",
+      inputSchema: z.object({ expression: z.string() }),
+      execute: ({ expression }) => compute(expression)
+    })
+    let messages: Array<ModelMessage> = []
+    for (const content of questions) {
+      messages.push({ role: "user", content })
+      const { response } = yield* Effect.promise((abortSignal) =>
+        generateText({ model, messages, tools: { calculator }, stopWhen: stepCountIs(4), abortSignal })
+      )
+      messages.push(...response.messages)
+      if (prune) messages = pruneMessages({ messages, toolCalls: "all", emptyMessages: "remove" })
+    }
+  })
+
+/** Decodes arguments by their schema. */
+const effectAi = Effect.fn(function*(recorded: AgentModel.Service) {
+  const toolkit = Toolkit.make(
+    Tool.make("calculator", {
+      description: "Compute an expression.",
+      parameters: { expression: Schema.String },
+      success: Schema.String
+    })
+  )
+  const conversation = Effect.gen(function*() {
+    const chat = yield* AiChat.empty
+    for (const question of questions) {
+      let response = yield* chat.generateText({ prompt: question, toolkit })
+      while (response.toolCalls.length > 0) response = yield* chat.generateText({ prompt: [], toolkit })
+    }
+  })
+  yield* conversation.pipe(
+    Effect.provide(toolkit.toLayer({ calculator: ({ expression }) => Effect.succeed(compute(expression)) })),
+    Effect.provideServiceEffect(LanguageModel.LanguageModel, EffectAi.make(recorded))
+  )
+})
+
+const clients = {
+  "raw client": raw,
+  "AI SDK": aiSdk(false),
+  "AI SDK, pruned": aiSdk(true),
+  "Effect AI": effectAi
+}
+
+const program = Effect.gen(function*() {
+  const client = yield* SamplingClient.make({ baseModel: "local/chat" })
+  const { renderer } = yield* Chat.forModel("local/chat")
+  const recorder = yield* Recorder.Recorder
+  yield* Console.log("client          turns  spliced  forked")
+  for (const [name, talk] of Object.entries(clients)) {
+    const sampler = AgentModel.sampler(client)
+    const model = yield* AgentModel.make({ renderer, sampler, defaults: { temperature: 0, maxTokens: 64 } })
+    yield* talk(model)
+    const { calls } = yield* recorder.release(model.rollout)
+    const { forked, spliced } = Recorder.summarize(calls)
+    const reasons = Object.entries(forked).map(([reason, count]) => `${count} ${reason}`).join(", ") || "0"
+    yield* Console.log(`${name.padEnd(16)}${String(calls.length).padStart(5)}${String(spliced).padStart(9)}  ${reasons}`)
+  }
+})
+
+Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([Recorder.layer(), ChatBackend])))
