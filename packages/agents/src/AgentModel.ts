@@ -390,6 +390,11 @@ export interface Options {
     | undefined
   /** Draws before an answer that must be JSON or call a tool is given up. Defaults to 3. */
   readonly attempts?: number | undefined
+  /**
+   * What is added to the system message when JSON is asked for, given the JSON Schema if there is one; empty for nothing.
+   * Defaults to a request for JSON with the schema.
+   */
+  readonly jsonInstruction?: ((schema: Readonly<Record<string, unknown>> | undefined) => string) | undefined
   /** How strictly a follow-up continues what was sampled. Defaults to the strictest. */
   readonly continuation?: Renderer.ContinueOptions | undefined
 }
@@ -480,7 +485,7 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
       const startedAt = yield* Clock.currentTimeMillis
       const tools = request.tools ?? []
       const toolsHash = tools.length === 0 ? "" : yield* RunConfig.hash(tools)
-      const conversation = yield* conversationOf(renderer, request)
+      const conversation = yield* conversationOf(renderer, request, options.jsonInstruction ?? askForJson)
       const prompt = yield* recorder.prompt(rollout, renderer, conversation, options.continuation)
       const [first] = renderer.stop
       return yield* draw(request, count, {
@@ -548,21 +553,20 @@ export const partsOf = (reply: Reply): ReadonlyArray<Part> => [...reply.deltas, 
 // prompts
 // =============================================================================
 
-const jsonInstruction = (format: ResponseFormat | undefined): string =>
-  format?._tag !== "Json"
-    ? ""
-    : format.schema === undefined
+const askForJson = (schema: Readonly<Record<string, unknown>> | undefined): string =>
+  schema === undefined
     ? "Answer with JSON only."
-    : `Answer with JSON only, as this JSON Schema has it:\n${JSON.stringify(format.schema)}`
+    : `Answer with JSON only, as this JSON Schema has it:\n${JSON.stringify(schema)}`
 
 /** The messages with tools and response format in front, where the format has them. */
 const conversationOf = (
   renderer: Renderer.Renderer,
-  { messages, responseFormat, tools = [] }: Request
+  { messages, responseFormat, tools = [] }: Request,
+  jsonInstruction: (schema: Readonly<Record<string, unknown>> | undefined) => string
 ): Effect.Effect<ReadonlyArray<Message.Message>, RenderFailed> => {
   const [first] = messages
   const isSystem = first?.role === "system"
-  const instruction = jsonInstruction(responseFormat)
+  const instruction = responseFormat?._tag === "Json" ? jsonInstruction(responseFormat.schema) : ""
   if (tools.length === 0 && instruction === "") return Effect.succeed(messages)
   const system = [isSystem ? Message.text(first) : "", instruction].filter((text) => text !== "").join("\n\n")
   const rest = isSystem ? messages.slice(1) : messages

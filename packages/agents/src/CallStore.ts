@@ -13,7 +13,6 @@ import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Chunk from "effect/Chunk"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -278,9 +277,11 @@ export const open: (
   function*(directory) {
     const fs = yield* FileSystem.FileSystem
     yield* fs.makeDirectory(directory, { recursive: true })
-    const index = yield* makeIndex(fs, yield* segmentsOf(fs, directory))
-    const now = yield* Clock.currentTimeMillis
-    const segment = `${directory}/calls-${String(now).padStart(15, "0")}-${yield* entropy.hex(4)}`
+    const earlier = yield* segmentsOf(fs, directory)
+    const index = yield* makeIndex(fs, earlier)
+    // numbered, so that a rollout that goes on is read in its order; processes that open at once differ in the rest
+    const last = Number(/calls-([0-9]+)-[0-9a-f]+$/.exec(earlier.at(-1) ?? "")?.[1] ?? 0)
+    const segment = `${directory}/calls-${String(last + 1).padStart(6, "0")}-${yield* entropy.hex(4)}`
     const lines = yield* fs.open(linesOf(segment), { flag: "ax" })
     const arrays = yield* fs.open(arraysOf(segment), { flag: "ax" })
     const one = yield* Effect.makeSemaphore(1)

@@ -69,7 +69,8 @@ export const fromModelError = (error: AgentModel.AgentModelError): Refused => {
     case "ChatTemplateFailed":
       return invalid(error.message, { param: "messages" })
     case "ReplyRejected":
-      return broken(502, error.message, "reply_rejected")
+      // it was sampled several times already: a status that clients do not retry by themselves
+      return invalid(error.message, { status: 422, code: "reply_rejected" })
     case "RecorderFull":
       return busy(error.message, "recorder_full")
     case "StoreFailed":
