@@ -5,12 +5,14 @@
 import { AgentModel, Recorder } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
 import * as EffectAi from "@effect-tinker/agents/EffectAi"
+import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { Chat, Message } from "@effect-tinker/tokenizer"
 import { Chat as AiChat, LanguageModel, Tool, Toolkit } from "@effect/ai"
 import type { ModelMessage } from "ai"
 import { generateText, pruneMessages, stepCountIs, tool } from "ai"
-import { Console, Effect, Schema } from "effect"
+import { Console, Effect, Redacted, Schema } from "effect"
 import { SamplingClient } from "effect-tinker"
+import OpenAI from "openai"
 import { z } from "zod"
 import { ChatBackend } from "./shared/chat.js"
 
@@ -22,13 +24,15 @@ const conversations = ["What is 137 + 63?", "What is 250 + 11?", "What is 480 + 
 
 const compute = (expression: string) => String(expression.split("+").reduce((sum, part) => sum + Number(part), 0))
 
+const calculatorSpec = {
+  name: "calculator",
+  description: "Compute an expression.",
+  parameters: { type: "object", properties: { expression: { type: "string" } }, required: ["expression"] }
+}
+
 /** Appends what was sampled to the history. */
 const raw = Effect.fn(function*(model: AgentModel.Service, conversation: ReadonlyArray<string>) {
-  const tools = [{
-    name: "calculator",
-    description: "Compute an expression.",
-    parameters: { type: "object", properties: { expression: { type: "string" } }, required: ["expression"] }
-  }]
+  const tools = [calculatorSpec]
   const messages: Array<Message.Message> = []
   for (const said of conversation) {
     messages.push(Message.user(said))
@@ -42,6 +46,34 @@ const raw = Effect.fn(function*(model: AgentModel.Service, conversation: Readonl
     }
   }
 })
+
+/** Knows nothing of us: it has a URL and a key. */
+const openAi = Effect.fn(function*(recorded: AgentModel.Service, conversation: ReadonlyArray<string>) {
+  const { apiKey, rolloutUrl } = yield* NodeGateway.serve({ model: "local/chat" }).pipe(
+    Effect.provideService(AgentModel.AgentModel, recorded)
+  )
+  const client = new OpenAI({ baseURL: rolloutUrl(recorded.rollout), apiKey: Redacted.value(apiKey) })
+  const messages: Array<OpenAI.ChatCompletionMessageParam> = []
+  for (const content of conversation) {
+    messages.push({ role: "user", content })
+    for (let step = 0; step < 4; step++) {
+      const { choices: [choice] } = yield* Effect.promise((signal) =>
+        client.chat.completions.create({
+          model: "local/chat",
+          messages,
+          tools: [{ type: "function", function: calculatorSpec }]
+        }, { signal })
+      )
+      if (choice === undefined) break
+      messages.push(choice.message)
+      const calls = (choice.message.tool_calls ?? []).flatMap((call) => call.type === "function" ? [call] : [])
+      if (calls.length === 0) break
+      for (const { function: { arguments: json }, id } of calls) {
+        messages.push({ role: "tool", content: compute(JSON.parse(json).expression), tool_call_id: id })
+      }
+    }
+  }
+}, Effect.scoped)
 
 /** Parses arguments and writes them anew. With `prune`, it forgets old tool calls as long-running agents do. */
 const aiSdk = (prune: boolean) =>
@@ -88,7 +120,8 @@ const effectAi = Effect.fn(function*(recorded: AgentModel.Service, conversation:
 })
 
 const clients = {
-  "raw client": raw,
+  "raw model": raw,
+  "OpenAI client": openAi,
   "AI SDK": aiSdk(false),
   "AI SDK, pruned": aiSdk(true),
   "Effect AI": effectAi

@@ -182,7 +182,7 @@ export interface Definition<Task, Result, E, R, ED, RD> {
 
 /**
  * An agent that calls the model of its run itself. With the AI SDK there is `AiSdk.agent`, with `@effect/ai`
- * `EffectAi.agent`.
+ * `EffectAi.agent`, and for clients of OpenAI's API `NodeGateway.agent`.
  *
  * @example
  * ```ts
@@ -281,6 +281,18 @@ interface Pending {
   abandoned: boolean
 }
 
+/** All that a run calls is of its rollout, whatever the agent says. */
+const inOwnRollout = (model: AgentModel.Service): AgentModel.Service => {
+  const { rollout } = model
+  return {
+    ...model,
+    generate: (request) => model.generate({ ...request, rollout }),
+    generateMany: (request, count) => model.generateMany({ ...request, rollout }, count),
+    complete: (request, count) => model.complete({ ...request, rollout }, count),
+    stream: (request) => model.stream({ ...request, rollout })
+  }
+}
+
 type Event<Result, E> =
   | { readonly _tag: "Call"; readonly pending: Pending }
   | { readonly _tag: "Ended"; readonly result: Exit.Exit<Result, E | AgentFailed> }
@@ -318,7 +330,7 @@ export const episode: <Task, Result, E, R>(
       yield* Effect.addFinalizer(() =>
         Effect.suspend(() => {
           over = true
-          return Effect.forEach(open, ({ answer }) => Deferred.interrupt(answer), { discard: true })
+          return Effect.forEach(Array.from(open), ({ answer }) => Deferred.interrupt(answer), { discard: true })
         })
       )
 
@@ -403,7 +415,7 @@ export const episode: <Task, Result, E, R>(
 
       const environment: Environment.Environment<E | RunFailure, R> = {
         initial: Effect.zipRight(
-          agent.run(task, model).pipe(
+          agent.run(task, inOwnRollout(model)).pipe(
             Effect.exit,
             Effect.flatMap((result) => Queue.offer(events, { _tag: "Ended", result })),
             Effect.forkIn(scope)
