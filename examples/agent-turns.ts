@@ -119,7 +119,12 @@ const effectAi = Effect.fn(function*(recorded: AgentModel.Service, conversation:
   )
 })
 
-const clients = {
+type Client = (
+  model: AgentModel.Service,
+  conversation: ReadonlyArray<string>
+) => Effect.Effect<void, unknown, Recorder.Recorder>
+
+const clients: Readonly<Record<string, Client>> = {
   "raw model": raw,
   "OpenAI client": openAi,
   "AI SDK": aiSdk(false),
