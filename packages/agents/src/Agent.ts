@@ -39,14 +39,18 @@ import * as Recorder from "./Recorder.js"
 // =============================================================================
 
 /**
+ * Marks an agent.
+ *
  * @since 0.1.0
- * @category type ids
+ * @category guards
  */
 export const TypeId = "~@effect-tinker/agents/Agent" as const
 
 /**
+ * Marks an agent.
+ *
  * @since 0.1.0
- * @category type ids
+ * @category guards
  */
 export type TypeId = typeof TypeId
 
@@ -91,6 +95,12 @@ export type Score = number | boolean | null | {
   readonly error?: unknown
 }
 
+/** What a score comes to. */
+interface Scored {
+  readonly reward: number
+  readonly metrics: Readonly<Record<string, number>>
+}
+
 /**
  * A value, a Promise of it, or an Effect.
  *
@@ -116,11 +126,7 @@ export interface Agent<in out Task, in out Result, out E = never, out R = never,
     task: Task,
     result: Result,
     calls: ReadonlyArray<Recorder.Call>
-  ) => Effect.Effect<
-    { readonly reward: number; readonly metrics: Readonly<Record<string, number>> },
-    E | AgentFailed,
-    R
-  >
+  ) => Effect.Effect<Scored, E | AgentFailed, R>
   readonly failureReward: number | "fail"
 }
 
@@ -146,6 +152,14 @@ export class AgentFailed extends Schema.TaggedError<AgentFailed>("@effect-tinker
     return `the agent's ${this.stage} failed: ${this.description}`
   }
 }
+
+/**
+ * How a run may fail, beside what the agent fails with.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type RunFailure = AgentFailed | Recorder.StoreFailed
 
 /**
  * Whether a value is an agent.
@@ -239,9 +253,7 @@ const awaited = <A, E, R>(
     ).pipe(Effect.onInterrupt(() => Effect.sync(() => controller.abort())))
   })
 
-const rewardOf = (
-  given: Score
-): Effect.Effect<{ readonly reward: number; readonly metrics: Readonly<Record<string, number>> }, AgentFailed> => {
+const rewardOf = (given: Score): Effect.Effect<Scored, AgentFailed> => {
   const { error, metrics, score } = Predicate.isRecord(given)
     ? given
     : { error: undefined, metrics: undefined, score: given }
@@ -281,6 +293,17 @@ interface Pending {
   abandoned: boolean
 }
 
+const failures = new WeakMap<object, number>()
+
+/** The first failures of an agent are warnings: if all of its runs fail, there is nothing to learn. */
+const noteFailure = (agent: object, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const before = failures.get(agent) ?? 0
+    failures.set(agent, before + 1)
+    const message = `the agent failed: ${describe(Cause.squash(cause))}`
+    return before < 3 ? Effect.logWarning(message) : Effect.logDebug(message)
+  }).pipe(Effect.annotateLogs({ package: "@effect-tinker/agents", module: "Agent" }))
+
 /** All that a run calls is of its rollout, whatever the agent says. */
 const inOwnRollout = (model: AgentModel.Service): AgentModel.Service => {
   const { rollout } = model
@@ -297,9 +320,6 @@ type Event<Result, E> =
   | { readonly _tag: "Call"; readonly pending: Pending }
   | { readonly _tag: "Ended"; readonly result: Exit.Exit<Result, E | AgentFailed> }
 
-/** How a run may fail, beside what the agent fails with. */
-type RunFailure = AgentFailed | Recorder.StoreFailed
-
 /**
  * One run of an agent as an episode: the agent's calls are the observations, the policy's actions are their answers. The
  * agent runs in a fiber of its own, in the scope.
@@ -312,133 +332,126 @@ export const episode: <Task, Result, E, R>(
   task: Task,
   settings: Environment.Settings,
   options?: EpisodeOptions<Task, Result>
-) => Effect.Effect<Environment.Environment<E | AgentFailed | Recorder.StoreFailed, R>, never, Scope.Scope> = Effect
-  .fnUntraced(
-    function*<Task, Result, E, R>(
-      agent: Agent<Task, Result, E, R, unknown, unknown>,
-      task: Task,
-      settings: Environment.Settings,
-      options?: EpisodeOptions<Task, Result>
-    ) {
-      const { renderer } = settings
-      const scope = yield* Effect.scope
-      const events = yield* Queue.unbounded<Event<Result, E>>()
-      const open = new Set<Pending>()
-      let over = false
-      let current: Pending | undefined
-      // Calls of a Promise agent are fibers of their own, which would wait for ever.
-      yield* Effect.addFinalizer(() =>
-        Effect.suspend(() => {
-          over = true
-          return Effect.forEach(Array.from(open), ({ answer }) => Deferred.interrupt(answer), { discard: true })
-        })
-      )
+) => Effect.Effect<Environment.Environment<E | RunFailure, R>, never, Scope.Scope> = Effect.fnUntraced(
+  function*<Task, Result, E, R>(
+    agent: Agent<Task, Result, E, R, unknown, unknown>,
+    task: Task,
+    settings: Environment.Settings,
+    options?: EpisodeOptions<Task, Result>
+  ) {
+    const { renderer } = settings
+    const scope = yield* Effect.scope
+    const events = yield* Queue.unbounded<Event<Result, E>>()
+    const open = new Set<Pending>()
+    let over = false
+    let current: Pending | undefined
+    // Calls of a Promise agent are fibers of their own, which nobody would interrupt.
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        over = true
+        return Effect.forEach(Array.from(open), ({ answer }) => Deferred.interrupt(answer), { discard: true })
+      })
+    )
 
-      const forks = new WeakMap<Int32Array, Trajectory.Fork>()
-      const recorder = options?.recorder ?? (yield* Recorder.make())
-      const model = yield* AgentModel.make({
-        renderer,
-        contextWindow: settings.contextWindow,
-        // An answer of the wrong kind is the model's mistake: it is handed to the agent and learned from.
-        attempts: 1,
-        sampler: {
-          sample: (request) =>
-            Effect.forEach(Array.from({ length: request.count }), () =>
-              Effect.suspend(() => {
-                if (over) return Effect.interrupt
-                const pending: Pending = {
-                  request,
-                  fork: forks.get(request.prompt),
-                  answer: Deferred.unsafeMake(FiberId.none),
-                  abandoned: false
-                }
-                open.add(pending)
-                return Queue.offer(events, { _tag: "Call", pending }).pipe(
-                  Effect.zipRight(Deferred.await(pending.answer)),
-                  Effect.onInterrupt(() => Effect.sync(() => pending.abandoned = true)),
-                  Effect.ensuring(Effect.sync(() => open.delete(pending)))
-                )
-              }))
-        }
-      }).pipe(Effect.provideService(Recorder.Recorder, {
-        ...recorder,
-        prompt: (...args) =>
-          Effect.tap(recorder.prompt(...args), ({ ids, origin }) =>
-            Effect.sync(() => {
-              if (origin._tag === "Forked") forks.set(ids, origin.fork)
-            }))
-      }))
-
-      const finish = Effect.fnUntraced(function*(result: Exit.Exit<Result, E | AgentFailed>) {
-        const { calls } = yield* recorder.rollout(model.rollout)
-        const { spliced } = Recorder.summarize(calls)
-        const scored = yield* Exit.match(result, {
-          onSuccess: (value) => agent.score(task, value, calls),
-          onFailure: (cause): Effect.Effect<
-            { readonly reward: number; readonly metrics: Readonly<Record<string, number>> },
-            E | AgentFailed
-          > =>
-            agent.failureReward === "fail" || !(Cause.isFailure(cause) || Cause.isInterruptedOnly(cause))
-              ? Effect.failCause(cause)
-              : Effect.zipRight(
-                Effect.logDebug("the agent failed", cause),
-                Effect.succeed({ reward: agent.failureReward, metrics: {} })
+    const forks = new WeakMap<Int32Array, Trajectory.Fork>()
+    const recorder = options?.recorder ?? (yield* Recorder.make())
+    const model = yield* AgentModel.make({
+      renderer,
+      contextWindow: settings.contextWindow,
+      // An answer of the wrong kind is the model's mistake: it is handed to the agent and learned from.
+      attempts: 1,
+      sampler: {
+        sample: (request) =>
+          Effect.forEach(Array.from({ length: request.count }), () =>
+            Effect.suspend(() => {
+              if (over) return Effect.interrupt
+              const pending: Pending = {
+                request,
+                fork: forks.get(request.prompt),
+                answer: Deferred.unsafeMake(FiberId.none),
+                abandoned: false
+              }
+              open.add(pending)
+              return Queue.offer(events, { _tag: "Call", pending }).pipe(
+                Effect.zipRight(Deferred.await(pending.answer)),
+                Effect.onInterrupt(() => Effect.sync(() => pending.abandoned = true)),
+                Effect.ensuring(Effect.sync(() => open.delete(pending)))
               )
-        })
-        const metrics = {
-          ...scored.metrics,
-          agent_failed: Exit.isFailure(result) ? 1 : 0,
-          calls: calls.length,
-          spliced
-        }
-        yield* recorder.score(model.rollout, scored.reward, metrics)
-        yield* options?.onRun?.({ task, result, reward: scored.reward, metrics, calls }) ?? Effect.void
-        return { reward: scored.reward, metrics }
-      })
-
-      /** What the agent does next: it asks, or it has ended. */
-      const next = Effect.gen(function*() {
-        for (;;) {
-          const event = yield* Queue.take(events)
-          if (event._tag === "Ended") {
-            return { _tag: "Done", reason: "completed", ...(yield* finish(event.result)) } as const
-          }
-          const { pending } = event
-          if (pending.abandoned) continue
-          current = pending
-          const { maxTokens, prompt, stop = renderer.stop } = pending.request
-          return { _tag: "Continue", observation: { prompt, stop, maxTokens, fork: pending.fork } } as const
-        }
-      })
-
-      yield* Effect.addFinalizer(() => Effect.ignore(recorder.release(model.rollout)))
-
-      const environment: Environment.Environment<E | RunFailure, R> = {
-        initial: Effect.zipRight(
-          agent.run(task, inOwnRollout(model)).pipe(
-            Effect.exit,
-            Effect.flatMap((result) => Queue.offer(events, { _tag: "Ended", result })),
-            Effect.forkIn(scope)
-          ),
-          next
-        ),
-        step: Effect.fnUntraced(function*(action) {
-          const asked = current
-          if (asked === undefined) return yield* Effect.dieMessage("the episode has not started")
-          // The agent gave the call up while it was sampled: nothing came of the answer.
-          const masked = asked.abandoned
-          yield* Deferred.succeed(asked.answer, action)
-          const { message } = renderer.parse(action.tokens)
-          const forked = { forked: asked.fork === undefined ? 0 : 1 }
-          const step = yield* next
-          return step._tag === "Continue"
-            ? { ...step, reward: 0, masked, message, metrics: forked }
-            : { ...step, masked, message, metrics: { ...step.metrics, ...forked } }
-        })
+            }))
       }
-      return environment
+    }).pipe(Effect.provideService(Recorder.Recorder, {
+      ...recorder,
+      prompt: (...args) =>
+        Effect.tap(recorder.prompt(...args), ({ ids, origin }) =>
+          Effect.sync(() => {
+            if (origin._tag === "Forked") forks.set(ids, origin.fork)
+          }))
+    }))
+
+    const finish = Effect.fnUntraced(function*(result: Exit.Exit<Result, E | AgentFailed>) {
+      const { calls } = yield* recorder.rollout(model.rollout)
+      const { spliced } = Recorder.summarize(calls)
+      const scored = yield* Exit.match(result, {
+        onSuccess: (value) => agent.score(task, value, calls),
+        onFailure: (cause): Effect.Effect<Scored, E | AgentFailed> =>
+          agent.failureReward === "fail" || !(Cause.isFailure(cause) || Cause.isInterruptedOnly(cause))
+            ? Effect.failCause(cause)
+            : Effect.as(noteFailure(agent, cause), { reward: agent.failureReward, metrics: {} })
+      })
+      const metrics = {
+        ...scored.metrics,
+        agent_failed: Exit.isFailure(result) ? 1 : 0,
+        calls: calls.length,
+        spliced
+      }
+      yield* recorder.score(model.rollout, scored.reward, metrics)
+      yield* options?.onRun?.({ task, result, reward: scored.reward, metrics, calls }) ?? Effect.void
+      return { reward: scored.reward, metrics }
+    })
+
+    /** What the agent does next: it asks, or it has ended. */
+    const next = Effect.gen(function*() {
+      for (;;) {
+        const event = yield* Queue.take(events)
+        if (event._tag === "Ended") {
+          return { _tag: "Done", reason: "completed", ...(yield* finish(event.result)) } as const
+        }
+        const { pending } = event
+        if (pending.abandoned) continue
+        current = pending
+        const { maxTokens, prompt, stop = renderer.stop } = pending.request
+        return { _tag: "Continue", observation: { prompt, stop, maxTokens, fork: pending.fork } } as const
+      }
+    })
+
+    yield* Effect.addFinalizer(() => Effect.ignore(recorder.release(model.rollout)))
+
+    const environment: Environment.Environment<E | RunFailure, R> = {
+      initial: Effect.zipRight(
+        agent.run(task, inOwnRollout(model)).pipe(
+          Effect.exit,
+          Effect.flatMap((result) => Queue.offer(events, { _tag: "Ended", result })),
+          Effect.forkIn(scope)
+        ),
+        next
+      ),
+      step: Effect.fnUntraced(function*(action) {
+        const asked = current
+        if (asked === undefined) return yield* Effect.dieMessage("the episode has not started")
+        // The agent gave the call up while it was sampled: nothing came of the answer.
+        const masked = asked.abandoned
+        yield* Deferred.succeed(asked.answer, action)
+        const { message } = renderer.parse(action.tokens)
+        const forked = { forked: asked.fork === undefined ? 0 : 1 }
+        const step = yield* next
+        return step._tag === "Continue"
+          ? { ...step, reward: 0, masked, message, metrics: forked }
+          : { ...step, masked, message, metrics: { ...step.metrics, ...forked } }
+      })
     }
-  )
+    return environment
+  }
+)
 
 /**
  * Runs of an agent at one task.
@@ -450,7 +463,7 @@ export const problem = <Task, Result, E, R>(
   agent: Agent<Task, Result, E, R, unknown, unknown>,
   task: Task,
   options?: EpisodeOptions<Task, Result>
-): Environment.Group<E | AgentFailed | Recorder.StoreFailed, R> =>
+): Environment.Group<E | RunFailure, R> =>
   Environment.group((settings) => episode(agent, task, settings, options), { tags: agent.tags(task) })
 
 /**
@@ -465,7 +478,7 @@ export const problems = <Task, Result, E, R, ED, RD>(
     /** Defaults to the agent's tasks. */
     readonly tasks?: Dataset.Dataset<Task, ED, RD> | undefined
   }
-): Dataset.Dataset<Environment.Group<E | AgentFailed | Recorder.StoreFailed, R>, ED, RD> =>
+): Dataset.Dataset<Environment.Group<E | RunFailure, R>, ED, RD> =>
   Dataset.map(options?.tasks ?? agent.tasks, (task) => problem(agent, task, options))
 
 // =============================================================================
@@ -529,15 +542,7 @@ export const train = <
   options: TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL>
 ): Stream.Stream<
   Trainer.StepReport<Reinforce.Detail>,
-  | E
-  | AgentFailed
-  | Recorder.StoreFailed
-  | ED
-  | EV
-  | ER
-  | Rollout.ActionTimedOut
-  | Rollout.GroupFailed
-  | Trainer.TrainError,
+  E | RunFailure | ED | EV | ER | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError,
   R | RD | RV | RR | RS | RL | ServiceClient.ServiceClient
 > => {
   const { agent, onRun, recorder, test, ...rest } = options
