@@ -43,7 +43,7 @@ export default tseslint.config(
     }
   },
   {
-    files: ["packages/{tinker,tokenizer,local,cookbook,cluster,studio,cli}/src/**/*.ts"],
+    files: ["packages/{tinker,tokenizer,local,cookbook,agents,cluster,studio,cli}/src/**/*.ts"],
     rules: {
       "no-console": "error",
       "no-restricted-syntax": ["error", ...outsideEffect],
@@ -57,7 +57,7 @@ export default tseslint.config(
   },
   {
     // Portable code: Node's own modules appear in Node*.ts, in the CLI and in tests only.
-    files: ["packages/{tinker,tokenizer,local,cookbook,cluster,studio}/src/**/*.ts"],
+    files: ["packages/{tinker,tokenizer,local,cookbook,agents,cluster,studio}/src/**/*.ts"],
     ignores: ["packages/*/src/**/Node*.ts", "packages/*/src/internal/node/**/*.ts"],
     rules: {
       "no-restricted-imports": ["error", {

@@ -1,10 +1,10 @@
 // Writes each package's index.ts from its modules, or with --check fails when one is out of date.
-// Node-only and Promise entry points have paths of their own, so that the barrel stays portable. A folder `wire` gets a
-// barrel beside it: the sub-entry for wire types and for what authors of servers need.
+// Node-only and Promise entry points have paths of their own, so that the barrel stays portable; so have modules over an
+// optional peer. A folder `wire` gets a barrel beside it: the sub-entry for wire types and for authors of servers.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { publishable } from "./packages.mjs"
 
-const ownEntry = /^(Node[A-Z]|Promise$)/
+const ownEntry = /^(Node[A-Z]|(Promise|AiSdk|EffectAi)$)/
 const header = /^\/\*\*[\s\S]*?\*\//
 let stale = 0
 

@@ -10,6 +10,8 @@ import { layerClients, Narrator, rendererOf } from "./recipe.js"
 
 /** Add a recipe here: its module does the rest. */
 const recipes = new Map<string, () => Promise<{ readonly default: Recipe }>>([
+  ["agent-ai-sdk", () => import("../agent-ai-sdk/main.js")],
+  ["agent-effect-ai", () => import("../agent-effect-ai/main.js")],
   ["chat-sl", () => import("../chat-sl/main.js")],
   ["code-rl", () => import("../code-rl/main.js")],
   ["dpo", () => import("../dpo/main.js")],

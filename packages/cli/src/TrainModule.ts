@@ -1,15 +1,17 @@
 /**
- * What the modules export that `tinker train rl` and `tinker eval` load: environments to act in, and functions that score
- * answers.
+ * What the modules export that `tinker train rl`, `tinker train agent` and `tinker eval` load: environments to act in,
+ * agents, and functions that score answers.
  *
  * @since 0.1.0
  */
+import * as Agent from "@effect-tinker/agents/Agent"
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import type * as Environment from "@effect-tinker/cookbook/Environment"
 import type * as Rollout from "@effect-tinker/cookbook/Rollout"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as HttpClient from "@effect/platform/HttpClient"
 import type * as Path from "@effect/platform/Path"
+import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 
 /**
@@ -101,12 +103,33 @@ const problemsOf = (u: unknown): ProblemSet | string => {
 const isDefinition = (u: unknown): u is Exclude<Environments, Problems> =>
   Predicate.hasProperty(u, "problems") && !Dataset.isDataset(u)
 
+type AgentModule = Agent.Agent<unknown, unknown, unknown, Services, unknown, Services>
+
+/** What an agent does with its tasks is its own affair. */
+const isAgent = (u: unknown): u is AgentModule => Agent.isAgent(u)
+
 /**
- * The environments of a module's default export, or what is wrong with it.
+ * The agent of a module's default export, as environments.
+ *
+ * @internal
+ */
+export const agentOf = (u: unknown): Loaded | string =>
+  isAgent(u)
+    ? {
+      problems: Agent.problems(u),
+      test: Option.getOrUndefined(Option.map(u.test, (tasks) => Agent.problems(u, { tasks }))),
+      settings: undefined,
+      limits: Agent.defaultLimits
+    }
+    : "it is not made by Agent.make, AiSdk.agent, EffectAi.agent or NodeGateway.agent"
+
+/**
+ * The environments of a module's default export, which may be an agent, or what is wrong with it.
  *
  * @internal
  */
 export const environmentsOf = (u: unknown): Loaded | string => {
+  if (isAgent(u)) return agentOf(u)
   const given = isDefinition(u) ? u : { problems: u }
   const problems = problemsOf(given.problems)
   if (typeof problems === "string") return `its problems ${problems}`

@@ -6,8 +6,8 @@
 export * as Cli from "./Cli.js"
 
 /**
- * What the modules export that `tinker train rl` and `tinker eval` load: environments to act in, and functions that score
- * answers.
+ * What the modules export that `tinker train rl`, `tinker train agent` and `tinker eval` load: environments to act in,
+ * agents, and functions that score answers.
  *
  * @since 0.1.0
  */

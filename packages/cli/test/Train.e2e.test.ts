@@ -121,6 +121,24 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
     assert.deepStrictEqual([self.steps, self.run_dir], [1, "runs/distill-self-chats-tiny"])
   })
 
+  it("agent: an agent of the AI SDK and one of @effect/ai, each rollout counting the same", async () => {
+    const { fails, json } = place()
+    const sampled = ["--max-tokens", "8", "--group", "4", "groupsPerBatch=2"]
+    const trained = await json("train", "agent", "agent.ts", ...tiny, ...sampled, "--epochs", "2")
+    assert.strictEqual(trained.run_dir, "runs/agent-agent-tiny")
+    assert.strictEqual(trained.steps, 4)
+    assert.isAtLeast(trained.evaluations.test["env/all/reward"], 0)
+    assert.strictEqual((await json("runs", "show", trained.run_dir)).config.loss.normalize, "rollout")
+    const other = await json("train", "agent", "effect-agent.ts", ...tiny, ...sampled)
+    assert.strictEqual(other.steps, 2)
+    const rollouts = await json("eval", trained.run_dir, "--env", "agent.ts", "--max-tokens", "8", "--group-size", "2")
+    assert.strictEqual(rollouts.total, 1)
+    assert.match(
+      await fails("train", "agent", "env.ts", ...tiny),
+      /^1 error: The default export of env\.ts is no agent/
+    )
+  })
+
   it("Ctrl-C saves, says how to go on, and the same command computes what an uninterrupted run computes", async () => {
     const args = ["train", "sft", "chats.jsonl", ...tiny, "--batch-size", "2", "--epochs", "4", "--warm-up", "2"]
     const whole = place()

@@ -33,6 +33,8 @@ export interface Observation {
   readonly stop: Stop
   /** What the prompt adds to the turn before, as messages: only for the record. */
   readonly given?: ReadonlyArray<Message.Message> | undefined
+  /** Most tokens of the action, on top of the limits of the policy and the rollout. Defaults to no limit. */
+  readonly maxTokens?: number | undefined
   /** Who acts, in an environment with several seats. Defaults to 0. */
   readonly seat?: number | undefined
   /** Why the prompt does not continue the tokens of the turn before, where it does not. */

@@ -171,8 +171,8 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
     if (room <= 1) return end("max_tokens")
     const left = (limits.maxSampledTokens ?? Infinity) - sampled
     if (left <= 1) return end("max_sampled_tokens")
-    const budget = Math.min(room, left, limits.maxTurnTokens ?? Infinity)
-    const { fork, given, prompt, seat = 0, stop } = observation
+    const { fork, given, maxTokens = Infinity, prompt, seat = 0, stop } = observation
+    const budget = Math.min(room, left, limits.maxTurnTokens ?? Infinity, maxTokens)
     const action = yield* withinTime(
       policy.act({
         prompt,

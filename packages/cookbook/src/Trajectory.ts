@@ -241,6 +241,16 @@ interface Draft {
   readonly parts: Array<{ readonly tokens: Int32Array; readonly turn: Turn | undefined }>
 }
 
+const startsWith = (tokens: Int32Array, draft: Draft): boolean => {
+  if (tokens.length < draft.length) return false
+  let at = 0
+  for (const { tokens: part } of draft.parts) {
+    for (let i = 0; i < part.length; i++) if (tokens[at + i] !== part[i]) return false
+    at += part.length
+  }
+  return true
+}
+
 const toRow = (draft: Draft, advantage: number): Row => {
   const tokens = new Int32Array(draft.length)
   const logprobs = new Float32Array(draft.length)
@@ -268,22 +278,24 @@ const toRow = (draft: Draft, advantage: number): Row => {
 }
 
 /**
- * The rows of a trajectory: one, as long as each prompt begins with exactly the tokens of the prompt and the answer before
- * it; a new one wherever that is not so.
+ * The rows of a trajectory. A turn whose prompt begins with exactly the tokens of an earlier row extends that row, the
+ * longest one if there are several; any other turn starts a new row. Conversations that take turns, such as those of
+ * sub-agents, are one row each.
  *
  * @since 0.1.0
  * @category combinators
  */
 export const toRows = (self: Trajectory, advantage: number): ReadonlyArray<Row> => {
   const drafts: Array<Draft> = []
-  let current: Draft | undefined
-  let before: Turn | undefined
   for (const turn of self.turns) {
-    if (current === undefined || before === undefined || !continues(before, turn)) {
+    let current: Draft | undefined
+    for (const draft of drafts) {
+      if (draft.length > (current?.length ?? 0) && startsWith(turn.prompt, draft)) current = draft
+    }
+    if (current === undefined) {
       current = { length: 0, parts: [] }
       drafts.push(current)
     }
-    before = turn
     const added = turn.prompt.subarray(current.length)
     current.parts.push({ tokens: added, turn: undefined }, { tokens: turn.action.tokens, turn })
     current.length += added.length + turn.action.tokens.length

@@ -42,6 +42,16 @@ describe("Rollout.run", () => {
       const cut = yield* Rollout.run(policy, counting(5), { limits: { maxTurnTokens: 1 } })
       assert.deepStrictEqual(outcome(cut), ["completed", 5])
       assert.deepStrictEqual(cut.turns.map(({ action }) => action.tokens.length), [1, 1, 1, 1, 1])
+      // and so does an environment that asks for fewer tokens
+      const { initial, step } = counting(1)
+      const shortened = yield* Rollout.run(policy, {
+        initial: Effect.map(
+          initial,
+          (start) => start._tag === "Done" ? start : { ...start, observation: { ...start.observation, maxTokens: 2 } }
+        ),
+        step
+      })
+      assert.deepStrictEqual(shortened.turns.map(({ action }) => action.tokens.length), [2])
     }))
 
   it.effect("a rollout out of time keeps its turns; an action out of time is a failure", () =>

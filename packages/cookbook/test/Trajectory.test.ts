@@ -59,6 +59,26 @@ describe("Trajectory.toRows", () => {
     assert.deepStrictEqual(rows.map(({ targets }) => Array.from(targets)), [[2, 3], [2, 9, 4, 5], [2, 3]])
   })
 
+  it("conversations that take turns are one row each", () => {
+    const rows = Trajectory.toRows(
+      trajectory([
+        turn([1], [2]),
+        turn([8], [9]),
+        turn([1, 2, 3], [4]),
+        turn([8, 9, 7], [6]),
+        // a prefix of the first conversation, but not what follows its last answer
+        turn([1, 2], [5])
+      ]),
+      1
+    )
+    assert.deepStrictEqual(rows.map((row) => Array.from(Trajectory.tokensOf(row))), [
+      [1, 2, 3, 4],
+      [8, 9, 7, 6],
+      [1, 2, 5]
+    ])
+    assert.deepStrictEqual(rows.map(({ mask }) => Array.from(mask)), [[1, 0, 1], [1, 0, 1], [0, 1]])
+  })
+
   it("an episode without a turn is no row", () => {
     assert.deepStrictEqual(Trajectory.toRows(trajectory([]), 1), [])
   })

@@ -261,7 +261,10 @@ export const continueConversation = (
   renderer: Renderer,
   turn: Turn,
   conversation: ReadonlyArray<Message.Message>,
-  options?: ContinueOptions
+  options?: ContinueOptions & {
+    /** The answer as the client was given it. Defaults to what the completion says. */
+    readonly answer?: Message.Message | undefined
+  }
 ): Either.Either<Int32Array, CannotContinue> => {
   const refuse = (reason: CannotContinue["reason"], index: number, description: string) =>
     Either.left(new CannotContinue({ renderer: renderer.name, reason, index, description }))
@@ -280,7 +283,7 @@ export const continueConversation = (
   }
   const echoed = conversation[length]
   if (echoed === undefined) return refuse("NothingNew", length, "the conversation ends before the answer")
-  const difference = Message.difference(renderer.parse(turn.completion).message, echoed)
+  const difference = Message.difference(options?.answer ?? renderer.parse(turn.completion).message, echoed)
   if (Option.isSome(difference)) return refuse("AnswerDiffers", length, difference.value)
   return renderer.continue(turn, conversation.slice(length + 1), options)
 }

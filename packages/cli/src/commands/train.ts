@@ -340,10 +340,16 @@ type LossName = keyof typeof losses
 const reinforceConfig = Effect.fnUntraced(function*(
   flags: Sampled,
   groupsPerBatch: number,
-  more: { readonly loss?: LossName | undefined; readonly kl?: number | undefined }
+  more: {
+    readonly loss?: LossName | undefined
+    readonly kl?: number | undefined
+    /** Let every rollout count the same, however long. */
+    readonly perRollout?: boolean | undefined
+  }
 ) {
   const shared = yield* commonConfig(flags, "constant")
   const isAsync = Option.isSome(flags.maxStepsOffPolicy)
+  const loss = losses[more.loss ?? (isAsync ? "ppo" : "importance_sampling")]
   return yield* overridden(
     Reinforce.Config,
     () =>
@@ -354,7 +360,7 @@ const reinforceConfig = Effect.fnUntraced(function*(
         groupsPerBatch,
         maxTokens: flags.maxTokens,
         temperature: flags.temperature,
-        loss: losses[more.loss ?? (isAsync ? "ppo" : "importance_sampling")],
+        loss: more.perRollout === true ? Loss.perRollout(loss) : loss,
         mode: Option.match(flags.maxStepsOffPolicy, {
           onNone: () => Reinforce.sync,
           onSome: (maxStepsOffPolicy) => Reinforce.async({ maxStepsOffPolicy })
@@ -369,6 +375,7 @@ const reinforceConfig = Effect.fnUntraced(function*(
 const advantageOf = ({ advantage }: Reinforce.Config) => advantage === "custom" ? undefined : advantage
 
 const reinforce = Effect.fnUntraced(function*(
+  recipe: "rl" | "agent",
   flags: Sampled & {
     readonly module: string
     readonly loss: Option.Option<LossName>
@@ -381,16 +388,18 @@ const reinforce = Effect.fnUntraced(function*(
 ) {
   const remote = flags.workers ? yield* remoteRollouts(flags) : undefined
   yield* run({
-    recipe: "rl",
+    recipe,
     source: flags.module,
     flags,
     rollouts: remote?.layer,
     make: Effect.fnUntraced(function*(log) {
-      const { limits, problems, settings, test } = yield* environments(flags.module)
+      const load = recipe === "rl" ? environments : agents
+      const { limits, problems, settings, test } = yield* load(flags.module)
       const groups = yield* dataFile.sizeFor(problems, flags.groupsPerBatch, 16)
       const config = yield* reinforceConfig(flags, groups, {
         loss: Option.getOrUndefined(flags.loss),
-        kl: Option.getOrUndefined(flags.kl)
+        kl: Option.getOrUndefined(flags.kl),
+        perRollout: recipe === "agent"
       })
       const renderer = yield* setup.rendererFor(flags.model, flags)
       return Reinforce.train({
@@ -455,10 +464,17 @@ export const environments = Effect.fnUntraced(function*(path: string) {
     : loaded
 })
 
-const rl = Command.make("rl", {
-  module: Args.text({ name: "module" }).pipe(
-    Args.withDescription("A TypeScript or JavaScript module whose default export is the environment: see the guide.")
-  ),
+const agents = Effect.fnUntraced(function*(path: string) {
+  const loaded = TrainModule.agentOf(yield* userModule.defaultExport(path))
+  return typeof loaded === "string"
+    ? yield* new CliFailure({
+      what: `The default export of ${path} is no agent: ${loaded}`,
+      advice: "Export AiSdk.agent({ tasks, run, score }): see docs/agents.md."
+    })
+    : loaded
+})
+
+const rewarded = {
   ...common,
   ...sampled,
   loss: Options.choiceWithValue(
@@ -478,8 +494,29 @@ const rl = Command.make("rl", {
   ),
   database: Options.optional(workerOptions.database),
   store: workerOptions.store
-}, reinforce).pipe(
+}
+
+const moduleArgument = (exported: string) =>
+  Args.text({ name: "module" }).pipe(
+    Args.withDescription(`A TypeScript or JavaScript module whose default export is the ${exported}: see the guide.`)
+  )
+
+const rl = Command.make(
+  "rl",
+  { module: moduleArgument("environment"), ...rewarded },
+  (flags) => reinforce("rl", flags)
+).pipe(
   Command.withDescription("Reinforcement learning in an environment that a module exports.")
+)
+
+const agent = Command.make(
+  "agent",
+  { module: moduleArgument("agent"), ...rewarded },
+  (flags) => reinforce("agent", flags)
+).pipe(
+  Command.withDescription(
+    "Train the model of an agent that a module exports: written with the AI SDK, or any other way."
+  )
 )
 
 const modes = ["on-policy", "off-policy", "self"] as const
@@ -674,6 +711,6 @@ const distill = Command.make("distill", {
 
 /** @internal */
 export const command = Command.make("train").pipe(
-  Command.withSubcommands([sft, dpo, rl, distill]),
+  Command.withSubcommands([sft, dpo, rl, agent, distill]),
   Command.withDescription("Train a model; the same command resumes a run that was interrupted.")
 )

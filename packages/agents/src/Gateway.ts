@@ -1,0 +1,366 @@
+/**
+ * An HTTP gateway that records: agents speak OpenAI's API to it, whole or streamed, and every token they sample becomes
+ * training data. Chat completions, completions, responses (without server-side state) and models.
+ *
+ * A rollout is named by the path (`/rollouts/ID/v1/…`), the header `x-rollout-id`, or `metadata.rollout_id`. Requests that
+ * name none belong to the rollout of their opening messages, so that a conversation is continued anyhow.
+ *
+ * The gateway's key opens everything. The key of a rollout, given out when the rollout is created, opens that rollout and
+ * nothing else. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
+ *
+ * @since 0.1.0
+ */
+import * as RunConfig from "@effect-tinker/cookbook/RunConfig"
+import * as Message from "@effect-tinker/tokenizer/Message"
+import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpIncomingMessage from "@effect/platform/HttpIncomingMessage"
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import * as AgentModel from "./AgentModel.js"
+import * as entropy from "./internal/entropy.js"
+import * as chat from "./internal/openai/chat.js"
+import type { Refused } from "./internal/openai/common.js"
+import { busy, decoder, fromModelError, invalid, refuse, sse } from "./internal/openai/common.js"
+import * as completions from "./internal/openai/completions.js"
+import * as responses from "./internal/openai/responses.js"
+import * as Recorder from "./Recorder.js"
+
+// =============================================================================
+// models
+// =============================================================================
+
+/**
+ * Whom the gateway serves, and how much at once.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface Options {
+  /** The name of the model in listings. Requests may name any model: agents keep the one they were written with. */
+  readonly model: string
+  /** What callers must send as a bearer token. `undefined` lets everybody in who reaches the port. */
+  readonly apiKey: Redacted.Redacted | undefined
+  /** Largest request body; larger ones are refused with 413. Defaults to 8 MiB. */
+  readonly maxBodyBytes?: number | undefined
+  /** Calls at once; further ones are refused with 429. Defaults to 1024. */
+  readonly maxConcurrent?: number | undefined
+}
+
+const encoder = new TextEncoder()
+
+/**
+ * The key that opens one rollout: a keyed hash of its name, so that the gateway keeps no list of them.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const rolloutKey = (apiKey: Redacted.Redacted, rollout: string): Effect.Effect<Redacted.Redacted> =>
+  Effect.promise(async () => {
+    const { subtle } = globalThis.crypto
+    const secret = encoder.encode(Redacted.value(apiKey))
+    const key = await subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"])
+    const digest = new Uint8Array(await subtle.sign("HMAC", key, encoder.encode(`rollout:${rollout}`)))
+    return Redacted.make(`rk-${Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("")}`)
+  })
+
+/** Takes as long for any two texts of the same length. */
+const sameSecret = (left: string, right: string): boolean => {
+  if (left.length !== right.length) return false
+  let difference = 0
+  for (let i = 0; i < left.length; i++) difference |= left.charCodeAt(i) ^ right.charCodeAt(i)
+  return difference === 0
+}
+
+const rolloutPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/
+
+const CreateSession = Schema.Struct({ session_id: Schema.optional(Schema.NullOr(Schema.String)) })
+const decodeSession = decoder(CreateSession)
+
+const decodeReward = decoder(Schema.Struct({
+  reward: Schema.JsonNumber,
+  metrics: Schema.optionalWith(Schema.Record({ key: Schema.String, value: Schema.JsonNumber }), { default: () => ({}) })
+}))
+
+/**
+ * A recorded call as a record that rLLM's gateway client reads.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const toTrace = (call: Recorder.Call, model: string): Readonly<Record<string, unknown>> => ({
+  trace_id: call.id,
+  session_id: call.rollout,
+  model,
+  messages: call.turn.messages.map(Message.toTemplate),
+  prompt_token_ids: Array.from(call.turn.prompt),
+  response_message: Message.toTemplate(call.message),
+  completion_token_ids: Array.from(call.turn.completion),
+  logprobs: Array.from(call.logprobs),
+  finish_reason: (call.message.toolCalls ?? []).length > 0 ? "tool_calls" : call.stopReason,
+  latency_ms: call.endedAt - call.startedAt,
+  token_counts: { prompt: call.turn.prompt.length, completion: call.turn.completion.length },
+  timestamp: call.endedAt / 1000,
+  metadata: {
+    policy_version: call.policyVersion,
+    tools_hash: call.toolsHash,
+    origin: call.origin,
+    ...(call.rejected === undefined ? {} : { rejected: call.rejected })
+  }
+})
+
+// =============================================================================
+// app
+// =============================================================================
+
+/**
+ * The gateway as an `HttpApp`, over the model and the recorder in the context. `NodeGateway` puts it behind a port.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make: (
+  options: Options
+) => Effect.Effect<HttpApp.Default, never, AgentModel.AgentModel | Recorder.Recorder> = Effect.fnUntraced(
+  function*(options) {
+    const model = yield* AgentModel.AgentModel
+    const recorder = yield* Recorder.Recorder
+    const { apiKey, maxBodyBytes = 8 * 1024 * 1024, maxConcurrent = 1024 } = options
+    let inFlight = 0
+
+    /** Whom the caller's key lets in: everywhere, or to this rollout. */
+    const authorize = Effect.fnUntraced(function*(rollout: string | undefined) {
+      if (apiKey === undefined) return
+      const { headers } = yield* HttpServerRequest.HttpServerRequest
+      const token = /^bearer +(\S+)$/i.exec(headers["authorization"] ?? "")?.[1]
+      if (token === undefined) {
+        return yield* invalid("send the gateway's key as a bearer token", { status: 401, code: "invalid_api_key" })
+      }
+      if (sameSecret(token, Redacted.value(apiKey))) return
+      const own = rollout === undefined ? undefined : yield* rolloutKey(apiKey, rollout)
+      if (own !== undefined && sameSecret(token, Redacted.value(own))) return
+      return yield* invalid(
+        token.startsWith("rk-") ? "this key does not open this rollout" : "the key is wrong",
+        { status: 401, code: "invalid_api_key" }
+      )
+    })
+
+    /** The rollout of the address or the header; what else there is to know of it is in the body. */
+    const named = Effect.gen(function*() {
+      const { headers } = yield* HttpServerRequest.HttpServerRequest
+      const params = yield* HttpRouter.params
+      const rollout = params["rollout"] ?? headers["x-rollout-id"]
+      if (rollout !== undefined && !rolloutPattern.test(rollout)) {
+        return yield* invalid("rollout ids are up to 128 letters, digits and . _ : -", { code: "invalid_rollout_id" })
+      }
+      return rollout
+    })
+
+    const bodyText = Effect.gen(function*() {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const tooLarge = invalid(`the body has more than ${maxBodyBytes} bytes`, { status: 413, code: "body_too_large" })
+      if (Number(request.headers["content-length"] ?? 0) > maxBodyBytes) return yield* tooLarge
+      return yield* request.text.pipe(
+        HttpIncomingMessage.withMaxBodySize(Option.some(maxBodyBytes)),
+        Effect.mapError(() => tooLarge)
+      )
+    })
+
+    const limited = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | Refused, R> =>
+      Effect.suspend((): Effect.Effect<A, E | Refused, R> => {
+        if (inFlight >= maxConcurrent) return busy(`${inFlight} calls are in flight already`, "too_many_calls")
+        inFlight++
+        return Effect.ensuring(effect, Effect.sync(() => inFlight--))
+      })
+
+    /** The rollout of a request that has been read. */
+    const rolloutOf = Effect.fnUntraced(function*(
+      name: string | undefined,
+      metadata: Readonly<Record<string, unknown>> | null | undefined,
+      opening: () => unknown
+    ) {
+      const own = name ?? metadata?.["rollout_id"]
+      if (own === undefined) {
+        yield* authorize(undefined)
+        return `anonymous-${(yield* RunConfig.hash(opening())).slice(0, 24)}`
+      }
+      if (typeof own !== "string" || !rolloutPattern.test(own)) {
+        return yield* invalid("rollout ids are up to 128 letters, digits and . _ : -", { code: "invalid_rollout_id" })
+      }
+      yield* authorize(own)
+      return own
+    })
+
+    const head = (prefix: string, requested: string | null | undefined, reply: AgentModel.Reply) =>
+      Effect.map(Clock.currentTimeMillis, (now): chat.Head => ({
+        id: `${prefix}-${reply.callId}`,
+        created: Math.floor(now / 1000),
+        model: requested ?? options.model
+      }))
+
+    const tagged = (reply: AgentModel.Reply, response: HttpServerResponse.HttpServerResponse) =>
+      HttpServerResponse.setHeaders(response, {
+        "x-rollout-id": reply.rollout,
+        "x-call-id": reply.callId,
+        "x-policy-version": String(reply.policyVersion)
+      })
+
+    /** Keys are checked before bodies are read; a rollout that only the body names is checked after it. */
+    const received = Effect.gen(function*() {
+      const name = yield* named
+      const { headers } = yield* HttpServerRequest.HttpServerRequest
+      const isRolloutKey = /^bearer +rk-/i.test(headers["authorization"] ?? "")
+      if (name !== undefined || !isRolloutKey) yield* authorize(name)
+      return { name, text: yield* bodyText }
+    })
+
+    const chatCompletions = Effect.gen(function*() {
+      const { name, text } = yield* received
+      const request = yield* chat.decode(text)
+      const rollout = yield* rolloutOf(name, request.metadata, () => openingOf(request.messages))
+      const asked = yield* chat.toRequest(request, rollout)
+      const replies = yield* Effect.mapError(model.generateMany(asked, request.n ?? 1), fromModelError)
+      const [first] = replies
+      const id = yield* head("chatcmpl", request.model, first)
+      return tagged(
+        first,
+        request.stream === true
+          ? sse(chat.chunks(id, request, model.renderer, replies))
+          : HttpServerResponse.unsafeJson(chat.whole(id, request, model.renderer, replies))
+      )
+    })
+
+    const textCompletions = Effect.gen(function*() {
+      const { name, text } = yield* received
+      const request = yield* completions.decode(text)
+      const rollout = yield* rolloutOf(name, request.metadata, () => request.prompt)
+      const asked = yield* completions.toRequest(request, rollout)
+      const replies = yield* Effect.mapError(model.complete(asked, request.n ?? 1), fromModelError)
+      const [first] = replies
+      const id = yield* head("cmpl", request.model, first)
+      return tagged(
+        first,
+        request.stream === true
+          ? sse(completions.chunks(id, request, model.renderer, replies))
+          : HttpServerResponse.unsafeJson(completions.whole(id, request, model.renderer, replies))
+      )
+    })
+
+    const createResponse = Effect.gen(function*() {
+      const { name, text } = yield* received
+      const request = yield* responses.decode(text)
+      const rollout = yield* rolloutOf(name, request.metadata, () => responses.openingOf(request))
+      const asked = yield* responses.toRequest(request, rollout)
+      const reply = yield* Effect.mapError(model.generate(asked), fromModelError)
+      const id = yield* head("resp", request.model, reply)
+      return tagged(
+        reply,
+        request.stream === true
+          ? sse(responses.events(id, request, reply))
+          : HttpServerResponse.unsafeJson(responses.whole(id, request, reply))
+      )
+    })
+
+    const models = Effect.gen(function*() {
+      yield* authorize(yield* named)
+      const self = { id: options.model, object: "model", created: 0, owned_by: "effect-tinker" }
+      return HttpServerResponse.unsafeJson({ object: "list", data: [self] })
+    })
+
+    // -------------------------------------------------------------------------
+    // rollouts
+    // -------------------------------------------------------------------------
+
+    const createRollout = Effect.gen(function*() {
+      yield* authorize(undefined)
+      const { session_id } = yield* decodeSession((yield* bodyText) || "{}")
+      const rollout = session_id ?? `rollout-${yield* entropy.hex(8)}`
+      if (!rolloutPattern.test(rollout)) {
+        return yield* invalid("rollout ids are up to 128 letters, digits and . _ : -", { code: "invalid_rollout_id" })
+      }
+      const key = apiKey === undefined ? undefined : Redacted.value(yield* rolloutKey(apiKey, rollout))
+      return HttpServerResponse.unsafeJson({ session_id: rollout, url: `/rollouts/${rollout}/v1`, api_key: key })
+    })
+
+    const rollouts = Effect.gen(function*() {
+      yield* authorize(undefined)
+      const ids = yield* recorder.rollouts
+      return HttpServerResponse.unsafeJson(ids.map((session_id) => ({ session_id })))
+    })
+
+    const recorded = Effect.gen(function*() {
+      const rollout = (yield* named) ?? ""
+      yield* authorize(rollout)
+      return yield* Effect.mapError(recorder.rollout(rollout), fromModelError)
+    })
+
+    const oneRollout = Effect.map(recorded, ({ calls, rollout, score }) =>
+      HttpServerResponse.unsafeJson({
+        session_id: rollout,
+        trace_count: calls.length,
+        created_at: calls[0] === undefined ? null : calls[0].startedAt / 1000,
+        metadata: { ...Recorder.summarize(calls), reward: Option.getOrNull(Option.map(score, ({ reward }) => reward)) }
+      }))
+
+    const traces = Effect.map(
+      recorded,
+      ({ calls }) => HttpServerResponse.unsafeJson(calls.map((call) => toTrace(call, options.model)))
+    )
+
+    const releaseRollout = Effect.gen(function*() {
+      const rollout = (yield* named) ?? ""
+      yield* authorize(rollout)
+      const { calls } = yield* Effect.mapError(recorder.release(rollout), fromModelError)
+      return HttpServerResponse.unsafeJson({ deleted: calls.length })
+    })
+
+    const rewardRollout = Effect.gen(function*() {
+      const rollout = (yield* named) ?? ""
+      yield* authorize(rollout)
+      const { metrics, reward } = yield* decodeReward(yield* bodyText)
+      yield* Effect.mapError(recorder.score(rollout, reward, metrics), fromModelError)
+      return HttpServerResponse.unsafeJson({ session_id: rollout, reward })
+    })
+
+    const health = Effect.succeed(HttpServerResponse.unsafeJson({ status: "ok" }))
+
+    const calls = ["", "/rollouts/:rollout", "/sessions/:rollout"].flatMap((prefix) => [
+      HttpRouter.makeRoute("POST", path(prefix, "/v1/chat/completions"), limited(chatCompletions)),
+      HttpRouter.makeRoute("POST", path(prefix, "/v1/completions"), limited(textCompletions)),
+      HttpRouter.makeRoute("POST", path(prefix, "/v1/responses"), limited(createResponse)),
+      HttpRouter.makeRoute("GET", path(prefix, "/v1/models"), models)
+    ])
+    const records = ["/rollouts", "/sessions"].flatMap((prefix) => [
+      HttpRouter.makeRoute("POST", path(prefix, ""), createRollout),
+      HttpRouter.makeRoute("GET", path(prefix, ""), rollouts),
+      HttpRouter.makeRoute("GET", path(prefix, "/:rollout"), oneRollout),
+      HttpRouter.makeRoute("DELETE", path(prefix, "/:rollout"), releaseRollout),
+      HttpRouter.makeRoute("GET", path(prefix, "/:rollout/traces"), traces),
+      HttpRouter.makeRoute("POST", path(prefix, "/:rollout/reward"), rewardRollout)
+    ])
+    const router = HttpRouter.fromIterable([...calls, ...records, HttpRouter.makeRoute("GET", "/health", health)])
+
+    return router.pipe(
+      Effect.catchTags({
+        Refused: (refused) => Effect.succeed(refuse(refused)),
+        RouteNotFound: ({ request }) =>
+          Effect.succeed(refuse(invalid(`there is no ${request.method} ${request.url}`, { status: 404 })))
+      }),
+      // The platform runs handlers uninterruptibly. Interruptible, a client that disconnects interrupts its sample.
+      Effect.interruptible
+    )
+  }
+)
+
+const path = (prefix: string, rest: string): `/${string}` => `/${`${prefix}${rest}`.slice(1)}`
+
+/** What comes before the first answer: it stays the same while a conversation goes on. */
+const openingOf = (messages: ReadonlyArray<{ readonly role: string }>): unknown => {
+  const end = messages.findIndex(({ role }) => role === "assistant")
+  return end < 0 ? messages : messages.slice(0, end)
+}

@@ -1,0 +1,176 @@
+/**
+ * The gateway behind a port of this machine. Safe by default: loopback only, a key that nobody can guess, and no requests
+ * from web pages or under host names that somebody else controls.
+ *
+ * @since 0.1.0
+ */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import type * as HttpApp from "@effect/platform/HttpApp"
+import type * as HttpServerError from "@effect/platform/HttpServerError"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import * as Http from "node:http"
+import * as Net from "node:net"
+import * as Agent from "./Agent.js"
+import * as AgentModel from "./AgentModel.js"
+import * as Gateway from "./Gateway.js"
+import * as entropy from "./internal/entropy.js"
+import { invalid, refuse } from "./internal/openai/common.js"
+import * as Recorder from "./Recorder.js"
+
+/**
+ * Where to listen, and whom to serve.
+ *
+ * @since 0.1.0
+ * @category configuration
+ */
+export interface Options extends Omit<Gateway.Options, "apiKey"> {
+  /** Defaults to any free port. */
+  readonly port?: number | undefined
+  /** Defaults to `127.0.0.1`, which other machines cannot reach. */
+  readonly host?: string | undefined
+  /** Host names under which the gateway may be addressed besides loopback names and IP addresses. Defaults to none. */
+  readonly allowHosts?: ReadonlyArray<string> | undefined
+  /** What callers must send as a bearer token. Defaults to a random key. */
+  readonly apiKey?: Redacted.Redacted | undefined
+  /** Asks for no key: whoever reaches the port may call. Defaults to false. */
+  readonly open?: boolean | undefined
+}
+
+/**
+ * A gateway that is listening.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Running {
+  /** The address, without a path. OpenAI clients take `${url}/v1`. */
+  readonly url: string
+  readonly port: number
+  /** What to send as a bearer token; with `open`, anything. */
+  readonly apiKey: Redacted.Redacted
+  /** The base URL that OpenAI clients take for one rollout. */
+  readonly rolloutUrl: (rollout: string) => string
+  /** The key that opens one rollout. */
+  readonly rolloutKey: (rollout: string) => Effect.Effect<Redacted.Redacted>
+}
+
+/**
+ * The gateway of a layer.
+ *
+ * @since 0.1.0
+ * @category services
+ */
+export class NodeGateway extends Context.Tag("@effect-tinker/agents/NodeGateway")<NodeGateway, Running>() {}
+
+const isLoopback = (name: string): boolean =>
+  name === "localhost" || name.endsWith(".localhost") || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
+
+/**
+ * A web page can make a host name of its own resolve to this machine, and then counts as the same origin (DNS rebinding).
+ * Agents are not web pages: what a browser sends is refused by its `Origin`.
+ */
+const guarded = (app: HttpApp.Default, options: Options): HttpApp.Default => {
+  const names = new Set([options.host ?? "127.0.0.1", ...(options.allowHosts ?? [])].map((name) => name.toLowerCase()))
+  return Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
+    const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(headers["host"] ?? "")
+    const name = (match?.[1] ?? match?.[2] ?? "").toLowerCase()
+    if (!isLoopback(name) && !names.has(name) && Net.isIP(name) === 0) {
+      return Effect.succeed(refuse(invalid("the gateway does not go by this host name", { status: 403 })))
+    }
+    return headers["origin"] === undefined
+      ? app
+      : Effect.succeed(refuse(invalid("web pages may not call the gateway", { status: 403 })))
+  })
+}
+
+/**
+ * Listens until the scope is closed, over the model and the recorder in the context.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const serve: (
+  options: Options
+) => Effect.Effect<Running, HttpServerError.ServeError, AgentModel.AgentModel | Recorder.Recorder | Scope.Scope> =
+  Effect
+    .fnUntraced(function*(options) {
+      const apiKey = options.apiKey ?? Redacted.make(`ag-${yield* entropy.hex(32)}`)
+      const app = yield* Gateway.make({ ...options, apiKey: options.open === true ? undefined : apiKey })
+      const host = options.host ?? "127.0.0.1"
+      const http = yield* NodeHttpServer.make(() => Http.createServer(), { port: options.port ?? 0, host })
+      yield* http.serve(guarded(app, options))
+      const port = http.address._tag === "TcpAddress" ? http.address.port : 0
+      const reachable = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host
+      const url = `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`
+      return {
+        url,
+        port,
+        apiKey,
+        rolloutUrl: (rollout) => `${url}/rollouts/${rollout}/v1`,
+        rolloutKey: (rollout) => Gateway.rolloutKey(apiKey, rollout)
+      }
+    })
+
+/**
+ * A gateway for as long as the layer lives.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (
+  options: Options
+): Layer.Layer<NodeGateway, HttpServerError.ServeError, AgentModel.AgentModel | Recorder.Recorder> =>
+  Layer.scoped(NodeGateway, serve(options))
+
+/**
+ * An agent that calls its model by OpenAI's API, to be trained: only the URL and the key of its client change. Each run has
+ * a gateway of its own on loopback for as long as it lasts.
+ *
+ * @example
+ * ```ts
+ * import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
+ * import OpenAI from "openai"
+ *
+ * export default NodeGateway.agent({
+ *   tasks: [{ question: "2+3", answer: "5" }],
+ *   run: async ({ question }, { apiKey, baseURL, signal }) => {
+ *     const client = new OpenAI({ apiKey, baseURL })
+ *     const messages = [{ role: "user" as const, content: question }]
+ *     const { choices } = await client.chat.completions.create({ model: "any", messages }, { signal })
+ *     return choices[0]?.message.content ?? ""
+ *   },
+ *   score: ({ answer }, text) => text.includes(answer)
+ * })
+ * ```
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const agent = <Task, Result, E = never, R = never, ED = never, RD = never>(
+  options: Agent.Definition<Task, Result, E, R, ED, RD> & {
+    readonly run: (
+      task: Task,
+      context: { readonly baseURL: string; readonly apiKey: string; readonly signal: AbortSignal }
+    ) => PromiseLike<Result>
+  }
+): Agent.Agent<Task, Result, E, R, ED, RD> =>
+  Agent.make({
+    ...options,
+    run: (task, { model, signal }) =>
+      Effect.gen(function*() {
+        const { apiKey, url } = yield* serve({ model: model.renderer.name }).pipe(
+          Effect.provideService(AgentModel.AgentModel, model),
+          Effect.provideServiceEffect(Recorder.Recorder, Recorder.make()),
+          Effect.mapError(Agent.failed("run"))
+        )
+        return yield* Effect.tryPromise({
+          try: () => options.run(task, { baseURL: `${url}/v1`, apiKey: Redacted.value(apiKey), signal }),
+          catch: Agent.failed("run")
+        })
+      }).pipe(Effect.scoped)
+  })

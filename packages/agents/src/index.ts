@@ -1,0 +1,70 @@
+/**
+ * An agent you already have, as something to train: its tasks, how it is run with a model, and how its result is scored.
+ *
+ * The agent stays in charge: it calls the model when it likes, as often as it likes, from sub-agents too. Each run is an
+ * episode of the cookbook, so trainers and evaluators take it like any other environment. All calls of a run belong to one
+ * rollout with one reward. Calls that continue each other are one row of training data; sub-agents, compacted histories
+ * and forks are further rows of the same rollout.
+ *
+ * The calls of one run are answered one after the other, also where the agent makes them at once; runs are concurrent.
+ *
+ * @since 0.1.0
+ */
+export * as Agent from "./Agent.js"
+
+/**
+ * What agents did, as data to fine-tune on: runs of every task, the best of them kept (rejection sampling), as rows of the
+ * exact tokens that were sampled. And as JSON lines, for later runs and other programs.
+ *
+ * @since 0.1.0
+ */
+export * as AgentData from "./AgentData.js"
+
+/**
+ * A language model as agents use it: messages and tools in, a message out. Every call is recorded with the exact tokens
+ * that were sampled. The gateway, the AI SDK model and the `@effect/ai` layer are all built on it.
+ *
+ * Tinker samples whole answers: a stream delivers its parts as soon as the answer is complete, not while it is sampled.
+ *
+ * @since 0.1.0
+ */
+export * as AgentModel from "./AgentModel.js"
+
+/**
+ * Recorded calls in a directory: JSON lines with what a call was, and beside them its ids and log probabilities as plain
+ * little-endian arrays.
+ *
+ * Files only grow, and every process writes files of its own: several may share a directory, a reader may read while they
+ * write, and nothing is repaired after a crash. The arrays of a call are written before its line, so that a line that can
+ * be read is complete; what a killed process left of its last line is skipped. A call that continues another stores only
+ * what it added to it.
+ *
+ * @since 0.1.0
+ */
+export * as CallStore from "./CallStore.js"
+
+/**
+ * An HTTP gateway that records: agents speak OpenAI's API to it, whole or streamed, and every token they sample becomes
+ * training data. Chat completions, completions, responses (without server-side state) and models.
+ *
+ * A rollout is named by the path (`/rollouts/ID/v1/…`), the header `x-rollout-id`, or `metadata.rollout_id`. Requests that
+ * name none belong to the rollout of their opening messages, so that a conversation is continued anyhow.
+ *
+ * The gateway's key opens everything. The key of a rollout, given out when the rollout is created, opens that rollout and
+ * nothing else. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
+ *
+ * @since 0.1.0
+ */
+export * as Gateway from "./Gateway.js"
+
+/**
+ * What an agent's model calls were, token for token: the ids the sampler was given, the ids and log probabilities it
+ * answered with, and which earlier call each one continues.
+ *
+ * Agents send their whole history with every call, usually not byte for byte as it was sampled. The recorder compares it
+ * by meaning with the calls of the same rollout. Where it matches, the next prompt is the exact ids of that call plus the
+ * rendered rest. Where it does not, the prompt is rendered from scratch and the call says why: it starts a new row.
+ *
+ * @since 0.1.0
+ */
+export * as Recorder from "./Recorder.js"

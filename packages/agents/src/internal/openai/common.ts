@@ -1,0 +1,187 @@
+/**
+ * What the endpoints of OpenAI's API share: refusals in its shape, tools and schemas in its words, server-sent events.
+ */
+import type * as Message from "@effect-tinker/tokenizer/Message"
+import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as TinkerError from "effect-tinker/TinkerError"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type * as AgentModel from "../../AgentModel.js"
+
+// =============================================================================
+// refusals
+// =============================================================================
+
+/**
+ * A response that is not what was asked for.
+ *
+ * @internal
+ */
+export class Refused extends Data.TaggedError("Refused")<{
+  readonly status: number
+  readonly message: string
+  /** As OpenAI names it: what its clients map to error classes goes by the status. */
+  readonly type: "invalid_request_error" | "rate_limit_error" | "server_error"
+  readonly code: string | null
+  readonly param: string | null
+  readonly retryAfter?: number | undefined
+}> {}
+
+/** @internal */
+export const invalid = (
+  message: string,
+  options?: { readonly status?: number; readonly code?: string; readonly param?: string }
+): Refused =>
+  new Refused({
+    status: options?.status ?? 400,
+    message,
+    type: "invalid_request_error",
+    code: options?.code ?? null,
+    param: options?.param ?? null
+  })
+
+/** @internal */
+export const unsupported = (param: string, message: string): Refused =>
+  invalid(message, { code: "unsupported_parameter", param })
+
+/** @internal */
+export const busy = (message: string, code: string): Refused =>
+  new Refused({ status: 429, message, type: "rate_limit_error", code, param: null, retryAfter: 1 })
+
+const broken = (status: number, message: string, code: string): Refused =>
+  new Refused({ status, message, type: "server_error", code, param: null })
+
+/**
+ * A failed call as a response. Clients retry 408, 409, 429 and 5xx by themselves.
+ *
+ * @internal
+ */
+export const fromModelError = (error: AgentModel.AgentModelError): Refused => {
+  switch (error._tag) {
+    case "ContextOverflow":
+      return invalid(error.message, { code: "context_length_exceeded", param: "messages" })
+    case "RenderFailed":
+    case "ChatTemplateFailed":
+      return invalid(error.message, { param: "messages" })
+    case "ReplyRejected":
+      // it was sampled several times already: a status that clients do not retry by themselves
+      return invalid(error.message, { status: 422, code: "reply_rejected" })
+    case "RecorderFull":
+      return busy(error.message, "recorder_full")
+    case "StoreFailed":
+      return broken(500, error.message, "store_failed")
+    case "InvalidInput":
+    case "BadRequest":
+      return invalid(error.message)
+    case "RateLimited":
+      return busy(error.message, "rate_limited")
+    default:
+      return broken(TinkerError.isRetryable(error) ? 503 : 502, error.message, "upstream_failed")
+  }
+}
+
+/** @internal */
+export const refuse = ({ code, message, param, retryAfter, status, type }: Refused) =>
+  HttpServerResponse.unsafeJson({ error: { message, type, param, code } }, {
+    status,
+    headers: retryAfter === undefined ? {} : { "retry-after": String(retryAfter) }
+  })
+
+// =============================================================================
+// requests
+// =============================================================================
+
+/**
+ * Reads JSON, and names the first field that is wrong.
+ *
+ * @internal
+ */
+export const decoder = <A, I>(schema: Schema.Schema<A, I>) => {
+  const decode = ParseResult.decodeUnknown(Schema.parseJson(schema))
+  return (text: string): Effect.Effect<A, Refused> =>
+    Effect.mapError(decode(text), (issue) => {
+      const [first] = ParseResult.ArrayFormatter.formatIssueSync(issue)
+      const param = first?.path.map(String).join(".") ?? ""
+      return param === ""
+        ? invalid(first?.message ?? "the body is not JSON of the expected shape")
+        : invalid(`${param}: ${first?.message ?? "unexpected"}`, { param })
+    })
+}
+
+/** A field that may be absent or `null`. @internal */
+export const maybe = <A, I, R>(schema: Schema.Schema<A, I, R>) => Schema.optional(Schema.NullOr(schema))
+
+/** @internal */
+export const Json = Schema.Record({ key: Schema.String, value: Schema.Unknown })
+
+/** @internal */
+export const sampling = {
+  model: maybe(Schema.String),
+  temperature: maybe(Schema.Number.pipe(Schema.between(0, 100))),
+  top_p: maybe(Schema.Number.pipe(Schema.greaterThan(0), Schema.lessThanOrEqualTo(1))),
+  top_k: maybe(Schema.Int),
+  stream: maybe(Schema.Boolean),
+  metadata: maybe(Json)
+}
+
+/** @internal */
+export const TextPart = Schema.Struct({
+  type: Schema.Literal("text", "input_text", "output_text", "refusal"),
+  text: Schema.optional(Schema.String),
+  refusal: Schema.optional(Schema.String)
+})
+
+/** Content as clients write it: text, parts of text, or nothing. @internal */
+export const Content = Schema.Union(Schema.String, Schema.Array(TextPart), Schema.Null)
+
+/** @internal */
+export const textOf = (content: typeof Content.Type | undefined): string =>
+  typeof content === "string"
+    ? content
+    : (content ?? []).map(({ refusal, text }) => text ?? refusal ?? "").join("")
+
+/** The roles of the API in the words of renderers. @internal */
+export const roleOf = (role: string): string => role === "developer" ? "system" : role === "function" ? "tool" : role
+
+/** @internal */
+export const toolSpec = (
+  tool: {
+    readonly name: string
+    readonly description?: string | null | undefined
+    readonly parameters?: Readonly<Record<string, unknown>> | null | undefined
+  }
+): Message.ToolSpec => ({
+  name: tool.name,
+  description: tool.description ?? "",
+  parameters: tool.parameters ?? { type: "object", properties: {} }
+})
+
+// =============================================================================
+// responses
+// =============================================================================
+
+/** The text and bytes of a token. @internal */
+export const tokenOf = ({ tokenizer }: Renderer.Renderer, id: number) => {
+  const text = tokenizer.decode([id])
+  return {
+    token: text,
+    bytes: Option.match(tokenizer.tokenBytes(id), {
+      onNone: () => Array.from(new TextEncoder().encode(text)),
+      onSome: (bytes) => Array.from(bytes)
+    })
+  }
+}
+
+const encoder = new TextEncoder()
+
+/** @internal */
+export const sse = (events: Iterable<string>) =>
+  HttpServerResponse.stream(
+    Stream.map(Stream.fromIterable(events), (text) => encoder.encode(text)),
+    { contentType: "text/event-stream; charset=utf-8", headers: { "cache-control": "no-cache" } }
+  )

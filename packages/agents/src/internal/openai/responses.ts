@@ -1,0 +1,281 @@
+/**
+ * The Responses API without server-side state: the whole conversation is in `input`, as agents that set `store: false` or
+ * keep their own history send it.
+ */
+import type * as Message from "@effect-tinker/tokenizer/Message"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as AgentModel from "../../AgentModel.js"
+import type { Head } from "./chat.js"
+import type { Refused } from "./common.js"
+import { Content, decoder, invalid, Json, maybe, roleOf, sampling, textOf, toolSpec, unsupported } from "./common.js"
+
+const MessageItem = Schema.Struct({
+  type: Schema.optional(Schema.Literal("message")),
+  role: Schema.Literal("system", "developer", "user", "assistant"),
+  content: Content
+})
+
+const CallItem = Schema.Struct({
+  type: Schema.Literal("function_call"),
+  call_id: Schema.String,
+  name: Schema.String,
+  arguments: Schema.String
+})
+
+const OutputItem = Schema.Struct({
+  type: Schema.Literal("function_call_output"),
+  call_id: Schema.String,
+  output: Content
+})
+
+const ReasoningItem = Schema.Struct({
+  type: Schema.Literal("reasoning"),
+  content: maybe(Schema.Array(Schema.Struct({ text: Schema.String }))),
+  summary: maybe(Schema.Array(Schema.Struct({ text: Schema.String })))
+})
+
+const Tool = Schema.Struct({
+  type: Schema.Literal("function"),
+  name: Schema.String,
+  description: maybe(Schema.String),
+  parameters: maybe(Json)
+})
+
+const Format = Schema.Union(
+  Schema.Struct({ type: Schema.Literal("text", "json_object") }),
+  Schema.Struct({ type: Schema.Literal("json_schema"), schema: maybe(Json) })
+)
+
+const ResponsesRequest = Schema.Struct({
+  ...sampling,
+  input: Schema.Union(
+    Schema.String,
+    Schema.NonEmptyArray(Schema.Union(CallItem, OutputItem, ReasoningItem, MessageItem))
+  ),
+  instructions: maybe(Schema.String),
+  max_output_tokens: maybe(Schema.Positive),
+  tools: maybe(Schema.Array(Tool)),
+  tool_choice: maybe(Schema.Union(
+    Schema.Literal("auto", "none", "required"),
+    Schema.Struct({ type: Schema.Literal("function"), name: Schema.String })
+  )),
+  parallel_tool_calls: maybe(Schema.Boolean),
+  text: maybe(Schema.Struct({ format: maybe(Format) })),
+  previous_response_id: maybe(Schema.String),
+  conversation: maybe(Schema.Unknown),
+  background: maybe(Schema.Boolean)
+})
+
+/** @internal */
+export type ResponsesRequest = typeof ResponsesRequest.Type
+
+/** @internal */
+export const decode = decoder(ResponsesRequest)
+
+/** Items as messages: reasoning, text and calls of one answer are items of their own here. */
+const messagesOf = ({ input, instructions }: ResponsesRequest): ReadonlyArray<Message.Message> => {
+  const messages: Array<Message.Message> = []
+  if (instructions !== undefined && instructions !== null) messages.push({ role: "system", content: instructions })
+  if (typeof input === "string") return [...messages, { role: "user", content: input }]
+  let answer: { thinking: string; text: string; calls: Array<Message.ToolCall> } | undefined
+  const flush = () => {
+    if (answer === undefined) return
+    const { calls, text, thinking } = answer
+    messages.push({
+      role: "assistant",
+      content: thinking === "" ? text : [{ type: "thinking", thinking }, { type: "text", text }],
+      ...(calls.length === 0 ? {} : { toolCalls: calls })
+    })
+    answer = undefined
+  }
+  const current = () => answer ??= { thinking: "", text: "", calls: [] }
+  for (const item of input) {
+    switch (item.type) {
+      case "reasoning": {
+        if (answer !== undefined) flush()
+        const parts = item.content ?? item.summary ?? []
+        current().thinking += parts.map(({ text }) => text).join("")
+        break
+      }
+      case "function_call":
+        current().calls.push({ id: item.call_id, name: item.name, arguments: item.arguments })
+        break
+      case "function_call_output":
+        flush()
+        messages.push({ role: "tool", content: textOf(item.output), toolCallId: item.call_id })
+        break
+      default:
+        if (item.role === "assistant") {
+          if (answer !== undefined && (answer.text !== "" || answer.calls.length > 0)) flush()
+          current().text += textOf(item.content)
+        } else {
+          flush()
+          messages.push({ role: roleOf(item.role), content: textOf(item.content) })
+        }
+    }
+  }
+  flush()
+  return messages
+}
+
+/** What comes before the first answer: it stays the same while a conversation goes on. @internal */
+export const openingOf = (request: ResponsesRequest): unknown => {
+  const messages = messagesOf(request)
+  const end = messages.findIndex(({ role }) => role === "assistant")
+  return end < 0 ? messages : messages.slice(0, end)
+}
+
+/** @internal */
+export const toRequest = (
+  request: ResponsesRequest,
+  rollout: string
+): Effect.Effect<AgentModel.Request, Refused> => {
+  const param = (["previous_response_id", "conversation", "background"] as const).find((name) => {
+    const value = request[name]
+    return value !== undefined && value !== null && value !== false
+  })
+  if (param !== undefined) {
+    return unsupported(param, `${param} needs state on the server, which is not kept: send the whole input`)
+  }
+  const tools = request.tools ?? []
+  const choice = request.tool_choice ?? undefined
+  if (typeof choice === "object" && !tools.some(({ name }) => name === choice.name)) {
+    return invalid(`there is no tool ${choice.name}`, { param: "tool_choice" })
+  }
+  const format = request.text?.format ?? undefined
+  return Effect.succeed({
+    rollout,
+    messages: messagesOf(request),
+    tools: tools.map(toolSpec),
+    toolChoice: typeof choice === "object" ? { name: choice.name } : choice,
+    parallelToolCalls: request.parallel_tool_calls ?? undefined,
+    responseFormat: format === undefined || format.type === "text"
+      ? undefined
+      : { _tag: "Json", schema: format.type === "json_schema" ? format.schema ?? undefined : undefined },
+    maxTokens: request.max_output_tokens ?? undefined,
+    temperature: request.temperature ?? undefined,
+    topK: request.top_k ?? undefined,
+    topP: request.top_p ?? undefined
+  })
+}
+
+// =============================================================================
+// responses
+// =============================================================================
+
+type Item = Readonly<Record<string, unknown>> & { readonly id: string; readonly type: string }
+
+const textPart = (text: string) => ({ type: "output_text", text, annotations: [], logprobs: [] })
+
+const itemsOf = ({ callId, reasoning, text, toolCalls }: AgentModel.Reply): ReadonlyArray<Item> => [
+  ...(reasoning === "" ? [] : [{
+    type: "reasoning",
+    id: `rs_${callId}`,
+    summary: [],
+    content: [{ type: "reasoning_text", text: reasoning }]
+  }]),
+  ...(text === "" && toolCalls.length > 0 ? [] : [{
+    type: "message",
+    id: `msg_${callId}`,
+    role: "assistant",
+    status: "completed",
+    content: [textPart(text)]
+  }]),
+  ...toolCalls.map((call) => ({
+    type: "function_call",
+    id: `fc_${call.id}`,
+    call_id: call.id,
+    name: call.name,
+    arguments: call.arguments,
+    status: "completed"
+  }))
+]
+
+const envelope = (head: Head, request: ResponsesRequest) => ({
+  id: head.id,
+  object: "response",
+  created_at: head.created,
+  model: head.model,
+  error: null,
+  instructions: request.instructions ?? null,
+  metadata: request.metadata ?? {},
+  parallel_tool_calls: request.parallel_tool_calls ?? true,
+  temperature: request.temperature ?? null,
+  top_p: request.top_p ?? null,
+  max_output_tokens: request.max_output_tokens ?? null,
+  previous_response_id: null,
+  store: false,
+  text: { format: request.text?.format ?? { type: "text" } },
+  tool_choice: request.tool_choice ?? "auto",
+  tools: request.tools ?? []
+})
+
+/** @internal */
+export const whole = (head: Head, request: ResponsesRequest, reply: AgentModel.Reply) => {
+  const { finishReason, usage } = reply
+  return {
+    ...envelope(head, request),
+    status: finishReason === "length" ? "incomplete" : "completed",
+    incomplete_details: finishReason === "length" ? { reason: "max_output_tokens" } : null,
+    output: itemsOf(reply),
+    usage: {
+      input_tokens: usage.promptTokens,
+      input_tokens_details: { cached_tokens: usage.cachedTokens },
+      output_tokens: usage.completionTokens,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: usage.promptTokens + usage.completionTokens
+    }
+  }
+}
+
+/** @internal */
+export const events = function*(head: Head, request: ResponsesRequest, reply: AgentModel.Reply): Iterable<string> {
+  let number = 0
+  const event = (type: string, data: object) =>
+    `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number++, ...data })}\n\n`
+  const response = whole(head, request, reply)
+  const started = { ...response, status: "in_progress", incomplete_details: null, output: [], usage: null }
+  yield event("response.created", { response: started })
+  yield event("response.in_progress", { response: started })
+  for (const [index, item] of response.output.entries()) {
+    const at = { item_id: item.id, output_index: index }
+    const part = { ...at, content_index: 0 }
+    switch (item.type) {
+      case "reasoning":
+        yield event("response.output_item.added", { output_index: index, item: { ...item, content: [] } })
+        for (const delta of reply.deltas) {
+          if (delta._tag === "Reasoning") yield event("response.reasoning_text.delta", { ...part, delta: delta.text })
+        }
+        yield event("response.reasoning_text.done", { ...part, text: reply.reasoning })
+        break
+      case "message":
+        yield event("response.output_item.added", {
+          output_index: index,
+          item: { ...item, status: "in_progress", content: [] }
+        })
+        yield event("response.content_part.added", { ...part, part: textPart("") })
+        for (const delta of reply.deltas) {
+          if (delta._tag === "Text") {
+            yield event("response.output_text.delta", { ...part, delta: delta.text, logprobs: [] })
+          }
+        }
+        yield event("response.output_text.done", { ...part, text: reply.text, logprobs: [] })
+        yield event("response.content_part.done", { ...part, part: textPart(reply.text) })
+        break
+      default:
+        yield event("response.output_item.added", {
+          output_index: index,
+          item: { ...item, status: "in_progress", arguments: "" }
+        })
+        yield event("response.function_call_arguments.delta", { ...at, delta: item["arguments"] })
+        yield event("response.function_call_arguments.done", {
+          ...at,
+          name: item["name"],
+          arguments: item["arguments"]
+        })
+    }
+    yield event("response.output_item.done", { output_index: index, item })
+  }
+  yield event(response.status === "incomplete" ? "response.incomplete" : "response.completed", { response })
+}

@@ -1,0 +1,231 @@
+import { AgentModel, Gateway, Recorder } from "@effect-tinker/agents"
+import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Layer, Option, Redacted } from "effect"
+import { TinkerError } from "effect-tinker"
+import { callOf, chatRenderer, scripted } from "./support/chat.js"
+
+interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+}
+
+const gatewayOver = (sampler: AgentModel.Sampler, options?: Partial<NodeGateway.Options>) =>
+  Effect.gen(function*() {
+    const model = yield* AgentModel.make({ renderer: yield* chatRenderer, sampler })
+    return yield* NodeGateway.serve({ model: "m", ...options }).pipe(
+      Effect.provideService(AgentModel.AgentModel, model)
+    )
+  })
+
+const gateway = (texts: ReadonlyArray<string>, options?: Partial<NodeGateway.Options>) =>
+  Effect.gen(function*() {
+    return yield* gatewayOver(yield* scripted(yield* chatRenderer, texts), options)
+  })
+
+const send = (
+  { apiKey, url }: Pick<NodeGateway.Running, "apiKey" | "url">,
+  path: string,
+  body?: unknown,
+  init?: { readonly method?: string; readonly headers?: Record<string, string>; readonly key?: Redacted.Redacted }
+): Effect.Effect<Answer> =>
+  Effect.promise(async (signal) => {
+    const response = await fetch(`${url}${path}`, {
+      method: init?.method ?? (body === undefined ? "GET" : "POST"),
+      headers: { authorization: `Bearer ${Redacted.value(init?.key ?? apiKey)}`, ...init?.headers },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      signal
+    })
+    return { status: response.status, headers: response.headers, text: await response.text() }
+  })
+
+const errorOf = ({ text }: Answer) => JSON.parse(text).error
+
+const ask = (content: string, more: object = {}) => ({ messages: [{ role: "user", content }], ...more })
+
+const chat = "/v1/chat/completions"
+
+const addTool = {
+  type: "function",
+  function: { name: "add", parameters: { type: "object", properties: { a: { type: "number" } } } }
+}
+
+describe("Gateway", () => {
+  it.scopedLive("names the rollout by path, header or metadata; the others go by their opening", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway(["1", "2", "3", "4", "5"])
+      const rolloutOf = ({ headers }: Answer) => headers.get("x-rollout-id")
+      assert.strictEqual(rolloutOf(yield* send(running, `/rollouts/a${chat}`, ask("x"))), "a")
+      assert.strictEqual(rolloutOf(yield* send(running, chat, ask("x"), { headers: { "x-rollout-id": "b" } })), "b")
+      assert.strictEqual(rolloutOf(yield* send(running, chat, ask("x", { metadata: { rollout_id: "c" } }))), "c")
+      const first = yield* send(running, chat, ask("x"))
+      const second = yield* send(running, chat, {
+        messages: [...ask("x").messages, { role: "assistant", content: "4" }, { role: "user", content: "y" }]
+      })
+      assert.match(rolloutOf(first) ?? "", /^anonymous-/)
+      assert.strictEqual(rolloutOf(first), rolloutOf(second))
+      const { calls } = yield* (yield* Recorder.Recorder).rollout(rolloutOf(first) ?? "")
+      assert.strictEqual(Recorder.summarize(calls).spliced, 1)
+      assert.strictEqual((yield* send(running, "/rollouts/..%2Fa/traces")).status, 400)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("a rollout's key opens that rollout only", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway(["1", "2"])
+      const created = JSON.parse((yield* send(running, "/sessions", { session_id: "a" })).text)
+      const key = Redacted.make<string>(created.api_key)
+      const status = (path: string, body?: unknown) =>
+        Effect.map(send(running, path, body, { key }), ({ status }) => status)
+      assert.strictEqual(yield* status(`/rollouts/a${chat}`, ask("x")), 200)
+      assert.strictEqual(yield* status(chat, ask("x", { metadata: { rollout_id: "a" } })), 200)
+      assert.strictEqual(yield* status("/rollouts/a/traces"), 200)
+      for (const path of ["/rollouts/b/traces", "/sessions/b/traces", "/rollouts/b", "/rollouts"]) {
+        assert.strictEqual(yield* status(path), 401)
+      }
+      assert.strictEqual(yield* status(`/rollouts/b${chat}`, ask("x")), 401)
+      assert.strictEqual(yield* status(chat, ask("x")), 401)
+      assert.strictEqual(yield* status(chat, ask("x", { metadata: { rollout_id: "b" } })), 401)
+      assert.strictEqual(yield* status("/rollouts/b/reward", { reward: 1 }), 401)
+      assert.strictEqual((yield* send(running, "/rollouts/b", undefined, { key, method: "DELETE" })).status, 401)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("lets nobody in without a key, and no web page", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway(["1"])
+      const wrong = { key: Redacted.make("ag-wrong") }
+      const refused = yield* send(running, chat, ask("x"), wrong)
+      assert.strictEqual(refused.status, 401)
+      assert.deepInclude(errorOf(refused), { code: "invalid_api_key", type: "invalid_request_error" })
+      // the key comes first, whatever the body is
+      assert.strictEqual((yield* send(running, chat, "{", wrong)).status, 401)
+      const page = { headers: { origin: "https://example.org" } }
+      assert.strictEqual((yield* send(running, chat, ask("x"), page)).status, 403)
+      assert.strictEqual((yield* send(running, "/health", undefined, wrong)).status, 200)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("says what is wrong with a request, as OpenAI does", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway(["no", "no", "no"], { maxBodyBytes: 2000 })
+      const refusal = (body: unknown) =>
+        Effect.map(send(running, chat, body), (answer) => ({ status: answer.status, ...errorOf(answer) }))
+      assert.deepInclude(yield* refusal("{"), { status: 400, type: "invalid_request_error" })
+      assert.deepInclude(yield* refusal({ messages: [] }), { status: 400, param: "messages.0" })
+      assert.deepInclude(yield* refusal(ask("x", { presence_penalty: 1 })), { param: "presence_penalty" })
+      assert.deepInclude(yield* refusal(ask("x", { tool_choice: "required" })), { param: "tool_choice" })
+      const image = { type: "image_url", image_url: { url: "data:" } }
+      assert.deepInclude(yield* refusal({ messages: [{ role: "user", content: [image] }] }), { status: 400 })
+      assert.deepInclude(yield* refusal(ask("x".repeat(3000))), { status: 413, code: "body_too_large" })
+      assert.deepInclude(yield* refusal(ask("x", { tools: [addTool], tool_choice: "required" })), {
+        status: 422,
+        code: "reply_rejected"
+      })
+      const unknown = yield* send(running, "/v1/embeddings", {})
+      assert.strictEqual(unknown.status, 404)
+      assert.include(errorOf(unknown).message, "/v1/embeddings")
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("tool choice: required, named and none are kept to", () =>
+    Effect.gen(function*() {
+      const call = callOf("{\"a\": 1}")
+      const running = yield* gateway(["no", call, call, "plain", `${call}\n${call}`, call])
+      const choose = (tool_choice: unknown, more: object = {}) =>
+        Effect.map(
+          send(running, chat, ask("x", { tools: [addTool], tool_choice, ...more })),
+          ({ text }) => JSON.parse(text).choices[0]
+        )
+      assert.strictEqual((yield* choose("required")).finish_reason, "tool_calls")
+      assert.strictEqual((yield* choose("none")).message.content, "plain")
+      const named = yield* choose({ type: "function", function: { name: "add" } })
+      assert.strictEqual(named.message.tool_calls.length, 2)
+      assert.notStrictEqual(named.message.tool_calls[0].id, named.message.tool_calls[1].id)
+      assert.strictEqual((yield* choose("auto", { parallel_tool_calls: false })).message.tool_calls.length, 1)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("a client that leaves cancels its sample, and frees its place", () =>
+    Effect.gen(function*() {
+      const started = yield* Deferred.make<void>()
+      const cancelled = yield* Deferred.make<void>()
+      const sampler: AgentModel.Sampler = {
+        sample: () =>
+          Effect.zipRight(Deferred.succeed(started, void 0), Effect.never).pipe(
+            Effect.onInterrupt(() => Deferred.succeed(cancelled, void 0))
+          )
+      }
+      const running = yield* gatewayOver(sampler, { maxConcurrent: 1 })
+      const call = yield* Effect.fork(send(running, chat, ask("x", { stream: true })))
+      yield* Deferred.await(started)
+      const busy = yield* send(running, chat, ask("y"))
+      assert.strictEqual(busy.status, 429)
+      assert.strictEqual(busy.headers.get("retry-after"), "1")
+      yield* Fiber.interrupt(call)
+      yield* Deferred.await(cancelled)
+      const next = yield* Effect.fork(send(running, chat, ask("z")))
+      const early = yield* Effect.raceFirst(Effect.as(Effect.sleep("200 millis"), undefined), Fiber.join(next))
+      assert.isUndefined(early)
+      yield* Fiber.interrupt(next)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("failures of the sampler keep what they mean", () =>
+    Effect.gen(function*() {
+      const fields = { module: "SamplingClient", method: "sample", description: "busy" }
+      const statusOf = (error: TinkerError.TinkerError) =>
+        Effect.gen(function*() {
+          const running = yield* gatewayOver({ sample: () => Effect.fail(error) })
+          return (yield* send(running, chat, ask("x"))).status
+        })
+      assert.strictEqual(yield* statusOf(new TinkerError.RateLimited(fields)), 429)
+      assert.strictEqual(yield* statusOf(new TinkerError.Unavailable(fields)), 503)
+      assert.strictEqual(yield* statusOf(new TinkerError.InvalidInput(fields)), 400)
+      assert.strictEqual(yield* statusOf(new TinkerError.MalformedResponse(fields)), 502)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("rollouts can be scored, read and released", () =>
+    Effect.gen(function*() {
+      const recorder = yield* Recorder.Recorder
+      const running = yield* gateway(["One."])
+      yield* send(running, `/rollouts/a${chat}`, ask("x"))
+      yield* send(running, "/rollouts/a/reward", { reward: 0.5, metrics: { turns: 1 } })
+      const { calls, score } = yield* recorder.rollout("a")
+      assert.strictEqual(Option.getOrThrow(score).reward, 0.5)
+      const [trace] = JSON.parse((yield* send(running, "/sessions/a/traces")).text)
+      assert.deepStrictEqual(trace, JSON.parse(JSON.stringify(calls.map((call) => Gateway.toTrace(call, "m"))[0])))
+      assert.deepInclude(JSON.parse((yield* send(running, "/rollouts/a")).text), { session_id: "a", trace_count: 1 })
+      const released = yield* send(running, "/rollouts/a", undefined, { method: "DELETE" })
+      assert.deepStrictEqual(JSON.parse(released.text), { deleted: 1 })
+      assert.deepStrictEqual(yield* recorder.rollouts, [])
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("streams reasoning, text and calls as deltas that end with [DONE]", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway([`<think>\nhm\n</think>\n\nLet me add.\n${callOf("{\"a\": 1}")}`])
+      const { headers, text } = yield* send(running, chat, ask("x", { tools: [addTool], stream: true }))
+      assert.match(headers.get("content-type") ?? "", /^text\/event-stream/)
+      const events = text.split("\n\n").filter((event) => event !== "").map((event) => event.slice("data: ".length))
+      assert.strictEqual(events.at(-1), "[DONE]")
+      const deltas = events.slice(0, -1).map((event) => JSON.parse(event).choices[0])
+      const join = (field: string) => deltas.map(({ delta }) => delta[field] ?? "").join("")
+      assert.strictEqual(join("reasoning_content"), "hm")
+      assert.strictEqual(join("content"), "Let me add.")
+      const calls = deltas.flatMap(({ delta }) => delta.tool_calls ?? [])
+      assert.deepStrictEqual(calls.map((call) => call.function), [{ name: "add", arguments: "{\"a\": 1}" }])
+      assert.strictEqual(deltas.at(-1).finish_reason, "tool_calls")
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("a layer serves for as long as it lives", () =>
+    Effect.gen(function*() {
+      const renderer = yield* chatRenderer
+      const sampler = yield* scripted(renderer, ["Hi."])
+      const Live = NodeGateway.layer({ model: "m", open: true }).pipe(
+        Layer.provide(AgentModel.layer({ renderer, sampler })),
+        Layer.provide(Recorder.layer())
+      )
+      const url = yield* Effect.gen(function*() {
+        const running = yield* NodeGateway.NodeGateway
+        const answer = yield* send(running, chat, ask("x"), { key: Redacted.make("anything") })
+        assert.strictEqual(JSON.parse(answer.text).choices[0].message.content, "Hi.")
+        return running.url
+      }).pipe(Effect.provide(Live))
+      yield* Effect.flip(Effect.tryPromise(() => fetch(`${url}/health`)))
+    }))
+})
