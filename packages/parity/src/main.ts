@@ -5,6 +5,7 @@ import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
 import type { Suite } from "./Suite.js"
 import { exitCode } from "./Suite.js"
+import { agents } from "./suites/agents.js"
 import { cli } from "./suites/cli.js"
 import { cookbook } from "./suites/cookbook.js"
 import { engine } from "./suites/engine.js"
@@ -29,6 +30,7 @@ const suites: ReadonlyArray<Suite> = [
   telemetry,
   renderers,
   cookbook,
+  agents,
   weights,
   llama,
   runtimes,
