@@ -3,23 +3,33 @@
  */
 import { Agent, AgentModel, Recorder } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
+import type { RunLog } from "@effect-tinker/cookbook"
 import { Chat } from "@effect-tinker/tokenizer"
 import { Array, Console, Effect, Option, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
-import { answer, statusOf } from "./agent/support.js"
+import { answer, remember } from "./agent/support.js"
 import { ChatBackend } from "./shared/chat.js"
 
-const order = (n: number) => `${n % 2 === 0 ? "E" : "U"}${100 + 37 * n % 900}`
+const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned"]
+
+/** A ticket of the past: the question, and what the customer should have been told. */
+const ticket = (n: number) => {
+  const kind = n % 2 === 0 ? "order" : "package"
+  const id = `${"KBDH"[n % 4] ?? ""}${100 + 37 * n % 900}`
+  const status = statuses[Math.floor(n / 2) % 6] ?? ""
+  remember(kind, id, status)
+  return { question: `Where is my ${kind} ${id}?`, status }
+}
 
 /** The tasks, how the agent is run at one of them, and what its result is worth. */
 const agent = AiSdk.agent({
-  tasks: Array.range(1, 24).map(order),
-  test: Array.range(101, 124).map(order),
-  run: (order, { model, signal }) => answer(model, `Where is my order ${order}?`, signal),
-  score: (order, { text }) => text.includes(statusOf(order))
+  tasks: Array.range(1, 24).map(ticket),
+  test: Array.range(101, 124).map(ticket),
+  run: ({ question }, { model, signal }) => answer(model, question, signal),
+  score: ({ status }, { text }) => text.includes(status)
 })
 
-const percent = (share: number | undefined) => `${Math.round(100 * (share ?? NaN))}%`
+const percent = (metrics: RunLog.Metrics | undefined) => `${Math.round(100 * (metrics?.["env/all/reward"] ?? NaN))}%`
 
 const program = Effect.gen(function*() {
   const { renderer } = yield* Chat.forModel("local/chat")
@@ -27,34 +37,38 @@ const program = Effect.gen(function*() {
     agent,
     model: { baseModel: "local/chat", rank: 16 },
     renderer,
-    learningRate: 5e-4,
+    learningRate: 2e-4,
     adam: { clip: 1 },
     maxTokens: 48,
     groupSize: 8,
     groupsPerBatch: 8,
-    epochs: 4
+    epochs: 2
   })
   const last = yield* steps.pipe(
-    Stream.tap(({ evaluations, metrics, step }) =>
-      step === 1 || step % 4 === 0
-        ? Console.log(
-          `step ${step}: ${percent(metrics["env/all/reward"])} of the tickets answered` +
-            (step === 1 ? `, ${percent(evaluations["test"]?.["env/all/reward"])} of those held out` : "")
-        )
-        : Effect.void
-    ),
+    Stream.tap(({ evaluations, metrics, step }) => {
+      const before = evaluations["test"]
+      return Console.log(
+        `step ${step}: ${percent(metrics)} of the tickets answered` +
+          (before === undefined ? "" : `, ${percent(before)} of those held out`)
+      )
+    }),
     Stream.runLast
   )
   const { checkpoint, evaluations } = Option.getOrThrow(Option.flatMap(last, ({ final }) => final))
-  yield* Console.log(`trained: ${percent(evaluations["test"]?.["env/all/reward"])} of those held out`)
+  yield* Console.log(`trained: ${percent(evaluations["test"])} of those held out`)
 
   // The same agent on the checkpoint; its calls are recorded here too.
   const client = yield* SamplingClient.make({ modelPath: checkpoint.samplerPath ?? "" })
-  const recorded = yield* AgentModel.make({ renderer, sampler: AgentModel.sampler(client) })
+  const recorded = yield* AgentModel.make({
+    renderer,
+    sampler: AgentModel.sampler(client),
+    defaults: { temperature: 0 }
+  })
   const model = yield* AiSdk.make(recorded)
-  for (const ticket of ["E321", "U654"]) {
-    const { text } = yield* Effect.promise((signal) => answer(model, `Where is my order ${ticket}?`, signal))
-    yield* Console.log(text)
+  for (const n of [200, 201]) {
+    const { question } = ticket(n)
+    const { text } = yield* Effect.promise((signal) => answer(model, question, signal))
+    yield* Console.log(`${question} ${text}`)
   }
 })
 

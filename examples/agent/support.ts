@@ -5,22 +5,22 @@ import type { LanguageModel } from "ai"
 import { stepCountIs, tool, ToolLoopAgent } from "ai"
 import { z } from "zod"
 
-const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned"]
+/** Orders are in one system, packages in another. */
+const records = new Map<string, { readonly kind: "order" | "package"; readonly status: string }>()
 
-/** Orders are in two systems: `E…` are Europe's, `U…` those of the USA. The agent was never told. */
-const lookUpIn = (region: "E" | "U") =>
+export const remember = (kind: "order" | "package", id: string, status: string) => records.set(id, { kind, status })
+
+const lookUpIn = (system: "order" | "package") =>
   tool({
     description: "Look up an order.",
     inputSchema: z.object({ order_id: z.string() }),
-    execute: ({ order_id }) => order_id.startsWith(region) ? statusOf(order_id) : "unknown"
+    execute: ({ order_id }) => {
+      const found = records.get(order_id)
+      return found?.kind === system ? found.status : "unknown"
+    }
   })
 
-const tools = { find_order: lookUpIn("E"), get_order: lookUpIn("U") }
+const tools = { find_order: lookUpIn("order"), get_order: lookUpIn("package") }
 
-export const statusOf = (order: string) => statuses[7 * Number(order.slice(1)) % statuses.length] ?? "unknown"
-
-export const answer = (model: LanguageModel, question: string, abortSignal?: AbortSignal) =>
-  new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({
-    prompt: question,
-    ...(abortSignal === undefined ? {} : { abortSignal })
-  })
+export const answer = (model: LanguageModel, question: string, abortSignal: AbortSignal) =>
+  new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({ prompt: question, abortSignal })

@@ -4,21 +4,20 @@
  */
 import { Agent } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
-import { Loss } from "@effect-tinker/cookbook"
 import type { LanguageModel } from "ai"
 import { stepCountIs, tool, ToolLoopAgent } from "ai"
 import { z } from "zod"
 import { heldOut, isAnswered, lookUp, tickets } from "../shared/orders.js"
 import { define, measured } from "../shared/recipe.js"
 
-const lookUpIn = (region: "E" | "U") =>
+const lookUpIn = (system: "order" | "package") =>
   tool({
     description: "Look up an order.",
     inputSchema: z.object({ order_id: z.string() }),
-    execute: ({ order_id }) => lookUp(region, order_id)
+    execute: ({ order_id }) => lookUp(system, order_id)
   })
 
-const tools = { find_order: lookUpIn("E"), get_order: lookUpIn("U") }
+const tools = { find_order: lookUpIn("order"), get_order: lookUpIn("package") }
 
 const answer = (model: LanguageModel, question: string, abortSignal: AbortSignal) =>
   new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({ prompt: question, abortSignal })
@@ -31,9 +30,9 @@ const agent = AiSdk.agent({
 })
 
 export default define({
-  measure: "tickets answered right, of orders it was not trained on",
+  measure: "tickets answered right, of customers it was not trained on",
   model: "local/chat",
-  learningRate: 5e-4,
+  learningRate: 2e-4,
   passes: ({ after, before }) => after >= 0.8 && after >= before + 0.1,
   run: ({ learningRate, model, renderer, seed }) =>
     Agent.train({
@@ -42,7 +41,6 @@ export default define({
       renderer,
       learningRate,
       adam: { clip: 1 },
-      loss: Loss.perRollout(Loss.ppo()),
       maxTokens: 48,
       groupSize: 8,
       groupsPerBatch: 8,

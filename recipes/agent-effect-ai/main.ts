@@ -4,7 +4,6 @@
  */
 import { Agent } from "@effect-tinker/agents"
 import * as EffectAi from "@effect-tinker/agents/EffectAi"
-import { Loss } from "@effect-tinker/cookbook"
 import { Chat, Tool, Toolkit } from "@effect/ai"
 import { Effect, Schema } from "effect"
 import { heldOut, isAnswered, lookUp, tickets } from "../shared/orders.js"
@@ -19,8 +18,8 @@ const options = {
 const toolkit = Toolkit.make(Tool.make("find_order", options), Tool.make("get_order", options))
 
 const Tools = toolkit.toLayer({
-  find_order: ({ order_id }) => Effect.succeed(lookUp("E", order_id)),
-  get_order: ({ order_id }) => Effect.succeed(lookUp("U", order_id))
+  find_order: ({ order_id }) => Effect.succeed(lookUp("order", order_id)),
+  get_order: ({ order_id }) => Effect.succeed(lookUp("package", order_id))
 })
 
 const answer = Effect.fn(function*(question: string) {
@@ -40,9 +39,9 @@ const agent = EffectAi.agent({
 })
 
 export default define({
-  measure: "tickets answered right, of orders it was not trained on",
+  measure: "tickets answered right, of customers it was not trained on",
   model: "local/chat",
-  learningRate: 5e-4,
+  learningRate: 2e-4,
   passes: ({ after, before }) => after >= 0.8 && after >= before + 0.1,
   run: ({ learningRate, model, renderer, seed }) =>
     Agent.train({
@@ -51,7 +50,6 @@ export default define({
       renderer,
       learningRate,
       adam: { clip: 1 },
-      loss: Loss.perRollout(Loss.ppo()),
       maxTokens: 48,
       groupSize: 8,
       groupsPerBatch: 8,

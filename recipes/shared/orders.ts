@@ -1,6 +1,6 @@
 /**
- * A support desk's orders, kept in two systems: those of Europe in one, those of the USA in the other. Nobody tells the agent
- * that the first letter of an order says which.
+ * A support desk with two systems, one for orders and one for packages. Its tools look alike, and nobody tells the agent which
+ * of them is for what.
  */
 import { Array } from "effect"
 
@@ -12,26 +12,23 @@ export interface Ticket {
 
 const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned"]
 
-const statusOf = (order: string): string => statuses[7 * Number(order.slice(1)) % statuses.length] ?? "unknown"
-
-/** The system that knows the orders of a region. */
-export const lookUp = (region: "E" | "U", order: string): string =>
-  order.startsWith(region) ? statusOf(order) : "unknown"
-
-const questions = [
-  (order: string) => `Where is my order ${order}?`,
-  (order: string) => `What is the status of order ${order}?`,
-  (order: string) => `Track order ${order}.`
-]
-
-const ticket = (n: number): Ticket => {
-  const order = `${n % 2 === 0 ? "E" : "U"}${100 + 37 * n % 900}`
-  return { question: questions[n % questions.length]?.(order) ?? order, status: statusOf(order) }
+const record = (n: number) => {
+  const kind = n % 2 === 0 ? "order" : "package"
+  const id = `${"KBDH"[n % 4] ?? ""}${100 + 37 * n % 900}`
+  return { id, kind, question: `Where is my ${kind} ${id}?`, status: statuses[Math.floor(n / 2) % 6] ?? "" } as const
 }
 
 /** Tickets to learn from, and others to be measured by. */
-export const tickets: ReadonlyArray<Ticket> = Array.range(1, 24).map(ticket)
-export const heldOut: ReadonlyArray<Ticket> = Array.range(101, 124).map(ticket)
+export const tickets: ReadonlyArray<Ticket> = Array.range(1, 24).map(record)
+export const heldOut: ReadonlyArray<Ticket> = Array.range(101, 124).map(record)
+
+const systems = new Map([...Array.range(1, 24), ...Array.range(101, 124)].map(record).map((row) => [row.id, row]))
+
+/** What a system knows of an id. */
+export const lookUp = (kind: "order" | "package", id: string): string => {
+  const found = systems.get(id)
+  return found?.kind === kind ? found.status : "unknown"
+}
 
 /** Whether an answer tells the customer. */
 export const isAnswered = ({ status }: Ticket, answer: string): boolean => answer.includes(status)

@@ -39,14 +39,18 @@ import * as Recorder from "./Recorder.js"
 // =============================================================================
 
 /**
+ * Marks an agent.
+ *
  * @since 0.1.0
- * @category type ids
+ * @category guards
  */
 export const TypeId = "~@effect-tinker/agents/Agent" as const
 
 /**
+ * Marks an agent.
+ *
  * @since 0.1.0
- * @category type ids
+ * @category guards
  */
 export type TypeId = typeof TypeId
 
@@ -91,6 +95,12 @@ export type Score = number | boolean | null | {
   readonly error?: unknown
 }
 
+/** What a score comes to. */
+interface Scored {
+  readonly reward: number
+  readonly metrics: Readonly<Record<string, number>>
+}
+
 /**
  * A value, a Promise of it, or an Effect.
  *
@@ -116,11 +126,7 @@ export interface Agent<in out Task, in out Result, out E = never, out R = never,
     task: Task,
     result: Result,
     calls: ReadonlyArray<Recorder.Call>
-  ) => Effect.Effect<
-    { readonly reward: number; readonly metrics: Readonly<Record<string, number>> },
-    E | AgentFailed,
-    R
-  >
+  ) => Effect.Effect<Scored, E | AgentFailed, R>
   readonly failureReward: number | "fail"
 }
 
@@ -146,6 +152,14 @@ export class AgentFailed extends Schema.TaggedError<AgentFailed>("@effect-tinker
     return `the agent's ${this.stage} failed: ${this.description}`
   }
 }
+
+/**
+ * How a run may fail, beside what the agent fails with.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type RunFailure = AgentFailed | Recorder.StoreFailed
 
 /**
  * Whether a value is an agent.
@@ -182,7 +196,7 @@ export interface Definition<Task, Result, E, R, ED, RD> {
 
 /**
  * An agent that calls the model of its run itself. With the AI SDK there is `AiSdk.agent`, with `@effect/ai`
- * `EffectAi.agent`.
+ * `EffectAi.agent`, and for clients of OpenAI's API `NodeGateway.agent`.
  *
  * @example
  * ```ts
@@ -209,8 +223,7 @@ export const make = <Task, Result, E = never, R = never, ED = never, RD = never>
   test: Option.map(Option.fromNullable(options.test), (rows) => Dataset.from(rows)),
   tags: options.tags ?? (() => []),
   run: (task, model) => awaited("run", (signal) => options.run(task, { model, signal })),
-  score: (task, result, calls) =>
-    Effect.flatMap(awaited("score", () => options.score(task, result, calls)), rewardOf),
+  score: (task, result, calls) => Effect.flatMap(awaited("score", () => options.score(task, result, calls)), rewardOf),
   failureReward: options.failureReward ?? 0
 })
 
@@ -240,9 +253,7 @@ const awaited = <A, E, R>(
     ).pipe(Effect.onInterrupt(() => Effect.sync(() => controller.abort())))
   })
 
-const rewardOf = (
-  given: Score
-): Effect.Effect<{ readonly reward: number; readonly metrics: Readonly<Record<string, number>> }, AgentFailed> => {
+const rewardOf = (given: Score): Effect.Effect<Scored, AgentFailed> => {
   const { error, metrics, score } = Predicate.isRecord(given)
     ? given
     : { error: undefined, metrics: undefined, score: given }
@@ -282,12 +293,32 @@ interface Pending {
   abandoned: boolean
 }
 
+const failures = new WeakMap<object, number>()
+
+/** The first failures of an agent are warnings: if all of its runs fail, there is nothing to learn. */
+const noteFailure = (agent: object, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const before = failures.get(agent) ?? 0
+    failures.set(agent, before + 1)
+    const message = `the agent failed: ${describe(Cause.squash(cause))}`
+    return before < 3 ? Effect.logWarning(message) : Effect.logDebug(message)
+  }).pipe(Effect.annotateLogs({ package: "@effect-tinker/agents", module: "Agent" }))
+
+/** All that a run calls is of its rollout, whatever the agent says. */
+const inOwnRollout = (model: AgentModel.Service): AgentModel.Service => {
+  const { rollout } = model
+  return {
+    ...model,
+    generate: (request) => model.generate({ ...request, rollout }),
+    generateMany: (request, count) => model.generateMany({ ...request, rollout }, count),
+    complete: (request, count) => model.complete({ ...request, rollout }, count),
+    stream: (request) => model.stream({ ...request, rollout })
+  }
+}
+
 type Event<Result, E> =
   | { readonly _tag: "Call"; readonly pending: Pending }
   | { readonly _tag: "Ended"; readonly result: Exit.Exit<Result, E | AgentFailed> }
-
-/** How a run may fail, beside what the agent fails with. */
-type RunFailure = AgentFailed | Recorder.StoreFailed
 
 /**
  * One run of an agent as an episode: the agent's calls are the observations, the policy's actions are their answers. The
@@ -301,7 +332,7 @@ export const episode: <Task, Result, E, R>(
   task: Task,
   settings: Environment.Settings,
   options?: EpisodeOptions<Task, Result>
-) => Effect.Effect<Environment.Environment<E | AgentFailed | Recorder.StoreFailed, R>, never, Scope.Scope> = Effect.fnUntraced(
+) => Effect.Effect<Environment.Environment<E | RunFailure, R>, never, Scope.Scope> = Effect.fnUntraced(
   function*<Task, Result, E, R>(
     agent: Agent<Task, Result, E, R, unknown, unknown>,
     task: Task,
@@ -314,11 +345,11 @@ export const episode: <Task, Result, E, R>(
     const open = new Set<Pending>()
     let over = false
     let current: Pending | undefined
-    // Calls of a Promise agent are fibers of their own, which would wait for ever.
+    // Calls of a Promise agent are fibers of their own, which nobody would interrupt.
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
         over = true
-        return Effect.forEach(open, ({ answer }) => Deferred.interrupt(answer), { discard: true })
+        return Effect.forEach(Array.from(open), ({ answer }) => Deferred.interrupt(answer), { discard: true })
       })
     )
 
@@ -362,18 +393,17 @@ export const episode: <Task, Result, E, R>(
       const { spliced } = Recorder.summarize(calls)
       const scored = yield* Exit.match(result, {
         onSuccess: (value) => agent.score(task, value, calls),
-        onFailure: (cause): Effect.Effect<
-          { readonly reward: number; readonly metrics: Readonly<Record<string, number>> },
-          E | AgentFailed
-        > =>
+        onFailure: (cause): Effect.Effect<Scored, E | AgentFailed> =>
           agent.failureReward === "fail" || !(Cause.isFailure(cause) || Cause.isInterruptedOnly(cause))
             ? Effect.failCause(cause)
-            : Effect.zipRight(
-              Effect.logDebug("the agent failed", cause),
-              Effect.succeed({ reward: agent.failureReward, metrics: {} })
-            )
+            : Effect.as(noteFailure(agent, cause), { reward: agent.failureReward, metrics: {} })
       })
-      const metrics = { ...scored.metrics, agent_failed: Exit.isFailure(result) ? 1 : 0, calls: calls.length, spliced }
+      const metrics = {
+        ...scored.metrics,
+        agent_failed: Exit.isFailure(result) ? 1 : 0,
+        calls: calls.length,
+        spliced
+      }
       yield* recorder.score(model.rollout, scored.reward, metrics)
       yield* options?.onRun?.({ task, result, reward: scored.reward, metrics, calls }) ?? Effect.void
       return { reward: scored.reward, metrics }
@@ -398,7 +428,7 @@ export const episode: <Task, Result, E, R>(
 
     const environment: Environment.Environment<E | RunFailure, R> = {
       initial: Effect.zipRight(
-        agent.run(task, model).pipe(
+        agent.run(task, inOwnRollout(model)).pipe(
           Effect.exit,
           Effect.flatMap((result) => Queue.offer(events, { _tag: "Ended", result })),
           Effect.forkIn(scope)
@@ -433,7 +463,7 @@ export const problem = <Task, Result, E, R>(
   agent: Agent<Task, Result, E, R, unknown, unknown>,
   task: Task,
   options?: EpisodeOptions<Task, Result>
-): Environment.Group<E | AgentFailed | Recorder.StoreFailed, R> =>
+): Environment.Group<E | RunFailure, R> =>
   Environment.group((settings) => episode(agent, task, settings, options), { tags: agent.tags(task) })
 
 /**
@@ -448,7 +478,7 @@ export const problems = <Task, Result, E, R, ED, RD>(
     /** Defaults to the agent's tasks. */
     readonly tasks?: Dataset.Dataset<Task, ED, RD> | undefined
   }
-): Dataset.Dataset<Environment.Group<E | AgentFailed | Recorder.StoreFailed, R>, ED, RD> =>
+): Dataset.Dataset<Environment.Group<E | RunFailure, R>, ED, RD> =>
   Dataset.map(options?.tasks ?? agent.tasks, (task) => problem(agent, task, options))
 
 // =============================================================================
@@ -512,15 +542,7 @@ export const train = <
   options: TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL>
 ): Stream.Stream<
   Trainer.StepReport<Reinforce.Detail>,
-  | E
-  | AgentFailed
-  | Recorder.StoreFailed
-  | ED
-  | EV
-  | ER
-  | Rollout.ActionTimedOut
-  | Rollout.GroupFailed
-  | Trainer.TrainError,
+  E | RunFailure | ED | EV | ER | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError,
   R | RD | RV | RR | RS | RL | ServiceClient.ServiceClient
 > => {
   const { agent, onRun, recorder, test, ...rest } = options

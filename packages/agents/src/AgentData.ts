@@ -73,13 +73,7 @@ export const collect = <Task, Result, E, R, ED, RD>(
   options: CollectOptions<Task, Result, E, R, ED, RD>
 ): Stream.Stream<
   Collected<Task, Result>,
-  | E
-  | ED
-  | Agent.AgentFailed
-  | Recorder.StoreFailed
-  | TinkerError.TinkerError
-  | Rollout.ActionTimedOut
-  | Rollout.GroupFailed,
+  E | ED | Agent.RunFailure | TinkerError.TinkerError | Rollout.ActionTimedOut | Rollout.GroupFailed,
   R | RD
 > => {
   const policy = Policy.fromSampler(options.sampler, options)

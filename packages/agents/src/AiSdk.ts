@@ -305,7 +305,9 @@ const finishReasonOf = ({ finishReason }: AgentModel.Reply): LanguageModelV3Fini
   raw: finishReason
 })
 
-const usageOf = ({ usage: { cachedTokens, completionTokens, promptTokens } }: AgentModel.Reply): LanguageModelV3Usage => ({
+const usageOf = (
+  { usage: { cachedTokens, completionTokens, promptTokens } }: AgentModel.Reply
+): LanguageModelV3Usage => ({
   inputTokens: {
     total: promptTokens,
     noCache: promptTokens - cachedTokens,

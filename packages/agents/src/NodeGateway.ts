@@ -15,11 +15,12 @@ import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as Http from "node:http"
 import * as Net from "node:net"
-import type * as AgentModel from "./AgentModel.js"
+import * as Agent from "./Agent.js"
+import * as AgentModel from "./AgentModel.js"
 import * as Gateway from "./Gateway.js"
 import * as entropy from "./internal/entropy.js"
 import { invalid, refuse } from "./internal/openai/common.js"
-import type * as Recorder from "./Recorder.js"
+import * as Recorder from "./Recorder.js"
 
 /**
  * Where to listen, and whom to serve.
@@ -125,3 +126,51 @@ export const layer = (
   options: Options
 ): Layer.Layer<NodeGateway, HttpServerError.ServeError, AgentModel.AgentModel | Recorder.Recorder> =>
   Layer.scoped(NodeGateway, serve(options))
+
+/**
+ * An agent that calls its model by OpenAI's API, to be trained: only the URL and the key of its client change. Each run has
+ * a gateway of its own on loopback for as long as it lasts.
+ *
+ * @example
+ * ```ts
+ * import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
+ * import OpenAI from "openai"
+ *
+ * export default NodeGateway.agent({
+ *   tasks: [{ question: "2+3", answer: "5" }],
+ *   run: async ({ question }, { apiKey, baseURL, signal }) => {
+ *     const client = new OpenAI({ apiKey, baseURL })
+ *     const messages = [{ role: "user" as const, content: question }]
+ *     const { choices } = await client.chat.completions.create({ model: "any", messages }, { signal })
+ *     return choices[0]?.message.content ?? ""
+ *   },
+ *   score: ({ answer }, text) => text.includes(answer)
+ * })
+ * ```
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const agent = <Task, Result, E = never, R = never, ED = never, RD = never>(
+  options: Agent.Definition<Task, Result, E, R, ED, RD> & {
+    readonly run: (
+      task: Task,
+      context: { readonly baseURL: string; readonly apiKey: string; readonly signal: AbortSignal }
+    ) => PromiseLike<Result>
+  }
+): Agent.Agent<Task, Result, E, R, ED, RD> =>
+  Agent.make({
+    ...options,
+    run: (task, { model, signal }) =>
+      Effect.gen(function*() {
+        const { apiKey, url } = yield* serve({ model: model.renderer.name }).pipe(
+          Effect.provideService(AgentModel.AgentModel, model),
+          Effect.provideServiceEffect(Recorder.Recorder, Recorder.make()),
+          Effect.mapError(Agent.failed("run"))
+        )
+        return yield* Effect.tryPromise({
+          try: () => options.run(task, { baseURL: `${url}/v1`, apiKey: Redacted.value(apiKey), signal }),
+          catch: Agent.failed("run")
+        })
+      }).pipe(Effect.scoped)
+  })

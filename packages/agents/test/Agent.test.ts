@@ -1,6 +1,7 @@
 import { Agent } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
 import * as EffectAi from "@effect-tinker/agents/EffectAi"
+import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { Policy, Rollout, Trajectory } from "@effect-tinker/cookbook"
 import type { Renderer } from "@effect-tinker/tokenizer"
 import { Message } from "@effect-tinker/tokenizer"
@@ -9,6 +10,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { generateText } from "ai"
 import { Deferred, Effect, Exit, Fiber, TestClock } from "effect"
 import { TinkerError } from "effect-tinker"
+import OpenAI from "openai"
 import { chatRenderer } from "./support/chat.js"
 
 /** A policy that answers the last words of a prompt by a function of them. */
@@ -64,7 +66,10 @@ describe("Agent.episode", () => {
             const { text } = yield* ask(model, task)
             return (yield* ask(model, task, text, "b")).text
           }),
-        score: (task, result, calls) => ({ score: result === "b!" ? 0.5 : 0, metrics: { words: task.length + calls.length } })
+        score: (task, result, calls) => ({
+          score: result === "b!" ? 0.5 : 0,
+          metrics: { words: task.length + calls.length }
+        })
       })
       const runs: Array<Agent.Run<string, string>> = []
       const trajectory = yield* play(agent, "a", { onRun: (run) => Effect.sync(() => void runs.push(run)) })
@@ -208,5 +213,27 @@ describe("Agent.episode", () => {
       assert.strictEqual(Trajectory.rewardOf(trajectory), 1)
       const overflown = yield* play(agent, "", { contextWindow: 4 })
       assert.deepStrictEqual([overflown.turns.length, overflown.reward], [0, 0])
+    }))
+
+  it.live("an agent that only takes a URL", () =>
+    Effect.gen(function*() {
+      const agent = NodeGateway.agent({
+        tasks: ["a"],
+        run: async (task, { apiKey, baseURL, signal }) => {
+          const client = new OpenAI({ apiKey, baseURL, maxRetries: 0 })
+          const messages: Array<OpenAI.ChatCompletionMessageParam> = [{ role: "user", content: task }]
+          for (const next of ["b", "c"]) {
+            const { choices } = await client.chat.completions.create({ model: "gpt", messages }, { signal })
+            messages.push({ role: "assistant", content: choices[0]?.message.content ?? "" })
+            messages.push({ role: "user", content: next })
+          }
+          return messages.map(({ content }) => content).join(" ")
+        },
+        score: (_, said) => said === "a a! b b! c"
+      })
+      const trajectory = yield* play(agent, "a")
+      assert.deepStrictEqual([trajectory.stop, Trajectory.rewardOf(trajectory)], ["completed", 1])
+      assert.deepInclude(trajectory.turns[1]?.metrics, { calls: 2, spliced: 1 })
+      assert.strictEqual(Trajectory.toRows(trajectory, 1).length, 1)
     }))
 })

@@ -47,54 +47,58 @@ describe("AgentData", () => {
     assert.deepStrictEqual(AgentData.best(runs, { minimum: 1 }), [])
   })
 
-  it.scopedLive("runs are collected, written as JSON lines and read back token for token, and trained on", () =>
-    Effect.gen(function*() {
-      const { directory, groups } = yield* collected
-      assert.deepStrictEqual(groups.map(({ runs, task }) => [task, runs.length]), [["France", 3], ["Norway", 3]])
+  it.scopedLive(
+    "runs are collected, written as JSON lines and read back token for token, and trained on",
+    () =>
+      Effect.gen(function*() {
+        const { directory, groups } = yield* collected
+        assert.deepStrictEqual(groups.map(({ runs, task }) => [task, runs.length]), [["France", 3], ["Norway", 3]])
 
-      // the store has them with their rewards
-      const stored = Chunk.toReadonlyArray(yield* Stream.runCollect(CallStore.read(`${directory}/calls`)))
-      assert.sameDeepMembers(
-        stored.map(({ calls, score }) => [calls.length, score._tag === "Some" ? score.value.reward : undefined]),
-        groups.flatMap(({ runs }) => runs.map(({ reward }) => [3, reward]))
-      )
+        // the store has them with their rewards
+        const stored = Chunk.toReadonlyArray(yield* Stream.runCollect(CallStore.read(`${directory}/calls`)))
+        assert.sameDeepMembers(
+          stored.map(({ calls, score }) => [calls.length, score._tag === "Some" ? score.value.reward : undefined]),
+          groups.flatMap(({ runs }) => runs.map(({ reward }) => [3, reward]))
+        )
 
-      const kept = groups.flatMap(({ runs }) => AgentData.best(runs, { minimum: 0 }))
-      assert.strictEqual(kept.length, 2)
-      const path = `${directory}/best.jsonl`
-      yield* AgentData.writeJsonl(path, Stream.fromIterable(kept))
-      const expected = (yield* Effect.forEach(kept, ({ calls }) => AgentData.toData(calls))).flat()
-      const data = Chunk.toReadonlyArray(yield* Stream.runCollect(Dataset.values(AgentData.jsonl(path))))
-      assert.deepStrictEqual(data, expected)
-      assert.strictEqual(data.length, 4)
+        const kept = groups.flatMap(({ runs }) => AgentData.best(runs, { minimum: 0 }))
+        assert.strictEqual(kept.length, 2)
+        const path = `${directory}/best.jsonl`
+        yield* AgentData.writeJsonl(path, Stream.fromIterable(kept))
+        const expected = (yield* Effect.forEach(kept, ({ calls }) => AgentData.toData(calls))).flat()
+        const data = Chunk.toReadonlyArray(yield* Stream.runCollect(Dataset.values(AgentData.jsonl(path))))
+        assert.deepStrictEqual(data, expected)
+        assert.strictEqual(data.length, 4)
 
-      // weights are on what was sampled, and nothing else
-      const [first] = kept[0]?.calls ?? []
-      const tensor = data[0]?.lossFnInputs["weights"]
-      assert.isTrue(first !== undefined && tensor !== undefined)
-      if (first === undefined || tensor === undefined) return
-      const weights = Array.from(TensorData.toFloat32Array(tensor))
-      const from = first.turn.prompt.length - 1
-      assert.deepStrictEqual(weights.slice(0, from), Array.from({ length: from }, () => 0))
-      assert.isTrue(weights.slice(from, from + first.turn.completion.length).every((weight) => weight === 1))
+        // weights are on what was sampled, and nothing else
+        const [first] = kept[0]?.calls ?? []
+        const tensor = data[0]?.lossFnInputs["weights"]
+        assert.isTrue(first !== undefined && tensor !== undefined)
+        if (first === undefined || tensor === undefined) return
+        const weights = Array.from(TensorData.toFloat32Array(tensor))
+        const from = first.turn.prompt.length - 1
+        assert.deepStrictEqual(weights.slice(0, from), Array.from({ length: from }, () => 0))
+        assert.isTrue(weights.slice(from, from + first.turn.completion.length).every((weight) => weight === 1))
 
-      // the same lines are chats
-      const chats = Chunk.toReadonlyArray(yield* Stream.runCollect(Dataset.values(Example.chats(path))))
-      assert.deepStrictEqual(chats.map(({ messages }) => messages.map(({ role, trainable }) => [role, trainable])), [
-        [["user", false], ["assistant", true], ["user", false], ["assistant", true]],
-        [["user", false], ["assistant", true]],
-        [["user", false], ["assistant", true], ["user", false], ["assistant", true]],
-        [["user", false], ["assistant", true]]
-      ])
+        // the same lines are chats
+        const chats = Chunk.toReadonlyArray(yield* Stream.runCollect(Dataset.values(Example.chats(path))))
+        assert.deepStrictEqual(chats.map(({ messages }) => messages.map(({ role, trainable }) => [role, trainable])), [
+          [["user", false], ["assistant", true], ["user", false], ["assistant", true]],
+          [["user", false], ["assistant", true]],
+          [["user", false], ["assistant", true], ["user", false], ["assistant", true]],
+          [["user", false], ["assistant", true]]
+        ])
 
-      const reports = yield* Supervised.train({
-        model: { baseModel: "local/chat", rank: 4 },
-        data: AgentData.jsonl(path),
-        learningRate: 1e-3,
-        batchSize: 4,
-        epochs: 3
-      }).pipe(Stream.runCollect)
-      const losses = Chunk.toReadonlyArray(reports).map(({ loss }) => loss)
-      assert.isBelow(losses.at(-1) ?? NaN, losses[0] ?? NaN)
-    }).pipe(Effect.provide([Local, NodeContext.layer])), 120_000)
+        const reports = yield* Supervised.train({
+          model: { baseModel: "local/chat", rank: 4 },
+          data: AgentData.jsonl(path),
+          learningRate: 1e-3,
+          batchSize: 4,
+          epochs: 3
+        }).pipe(Stream.runCollect)
+        const losses = Chunk.toReadonlyArray(reports).map(({ loss }) => loss)
+        assert.isBelow(losses.at(-1) ?? NaN, losses[0] ?? NaN)
+      }).pipe(Effect.provide([Local, NodeContext.layer])),
+    120_000
+  )
 })

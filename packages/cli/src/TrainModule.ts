@@ -121,7 +121,7 @@ export const agentOf = (u: unknown): Loaded | string =>
       settings: undefined,
       limits: Agent.defaultLimits
     }
-    : "it is made by neither Agent.make, AiSdk.agent nor EffectAi.agent"
+    : "it is not made by Agent.make, AiSdk.agent, EffectAi.agent or NodeGateway.agent"
 
 /**
  * The environments of a module's default export, which may be an agent, or what is wrong with it.

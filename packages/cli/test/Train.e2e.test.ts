@@ -141,7 +141,10 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
     assert.strictEqual(other.steps, 2)
     const rollouts = await json("eval", trained.run_dir, "--env", "agent.ts", "--max-tokens", "8", "--group-size", "2")
     assert.strictEqual(rollouts.total, 1)
-    assert.match(await fails("train", "agent", "env.ts", ...tiny), /^1 error: The default export of env\.ts is no agent/)
+    assert.match(
+      await fails("train", "agent", "env.ts", ...tiny),
+      /^1 error: The default export of env\.ts is no agent/
+    )
   })
 
   it("Ctrl-C saves, says how to go on, and the same command computes what an uninterrupted run computes", async () => {

@@ -556,7 +556,9 @@ const agent = Command.make(
   { module: moduleArgument("agent"), ...rewarded },
   (flags) => reinforce("agent", flags)
 ).pipe(
-  Command.withDescription("Train the model of an agent that a module exports: written with the AI SDK, or any other way.")
+  Command.withDescription(
+    "Train the model of an agent that a module exports: written with the AI SDK, or any other way."
+  )
 )
 
 const distillation = Effect.fnUntraced(function*(flags: Sampled & { readonly file: string; readonly teacher: string }) {
