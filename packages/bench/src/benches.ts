@@ -7,6 +7,7 @@ import { BenchFailed } from "./Bench.js"
 
 /** Add a bench here: its module exports `bench` and does the rest. */
 const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
+  ["agents", () => import("./agents.js")],
   ["cluster", () => import("./cluster.js")],
   ["cookbook", () => import("./cookbook.js")],
   ["engine", () => import("./engine.js")],

@@ -24,6 +24,7 @@ import * as data from "./commands/data.js"
 import * as doctor from "./commands/doctor.js"
 import * as evaluation from "./commands/eval.js"
 import * as exporting from "./commands/export.js"
+import * as gateway from "./commands/gateway.js"
 import * as local from "./commands/local.js"
 import * as models from "./commands/models.js"
 import * as report from "./commands/report.js"
@@ -76,6 +77,7 @@ const commands = [
   models.sampler,
   sampling.sample,
   sampling.chat,
+  gateway.command,
   billing.command,
   account.audit,
   watch.command,

@@ -5,6 +5,7 @@ import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
 import type { Suite } from "./Suite.js"
 import { exitCode } from "./Suite.js"
+import { agents } from "./suites/agents.js"
 import { cli } from "./suites/cli.js"
 import { cookbook } from "./suites/cookbook.js"
 import { drift } from "./suites/drift.js"
@@ -32,6 +33,7 @@ const suites: ReadonlyArray<Suite> = [
   telemetry,
   renderers,
   cookbook,
+  agents,
   weights,
   llama,
   studio,

@@ -1,0 +1,56 @@
+import { CallStore } from "@effect-tinker/agents"
+import { NodeFileSystem } from "@effect/platform-node"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { Chunk, Effect, Stream } from "effect"
+import { spawn } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import * as process_ from "./fixtures/process.js"
+
+let cli: process_.Tinker
+let root: string
+
+beforeAll(async () => {
+  cli = await process_.make()
+  root = mkdtempSync(join(tmpdir(), "tinker-gateway-"))
+}, 60_000)
+
+afterAll(() => {
+  rmSync(root, { recursive: true, force: true })
+  cli.dispose()
+})
+
+describe("tinker gateway", { timeout: 120_000 }, () => {
+  it("serves a model to OpenAI clients, and records what they sample", async () => {
+    const record = join(root, "calls")
+    const args = ["gateway", "local/chat", "--base-url", "local", "--port", "0", "--record", record, "-f", "ndjson"]
+    const child = spawn(process.execPath, [cli.bin, ...args], {
+      env: { ...cli.base, TINKER_LOCAL_DIR: join(root, "data") }
+    })
+    let complaints = ""
+    child.stderr.on("data", (data) => complaints += String(data))
+    const line = await new Promise<string>((resolve, reject) => {
+      child.once("exit", (code) => reject(new Error(`${code}: ${complaints}`)))
+      child.stdout.once("data", (data) => resolve(String(data)))
+    })
+    const { api_key: key, base_url: url } = JSON.parse(line)
+    const answer = await fetch(`${url}/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "x-rollout-id": "first" },
+      body: JSON.stringify({ messages: [{ role: "user", content: "Thank you very much" }], temperature: 0 })
+    })
+    assert.strictEqual((await answer.json()).choices[0].message.content, "You are welcome!")
+    assert.strictEqual((await fetch(`${url}/models`)).status, 401)
+    const ended = new Promise((resolve) => child.once("exit", resolve))
+    child.kill("SIGTERM")
+    await ended
+    const [recorded] = await Stream.runCollect(CallStore.read(record)).pipe(
+      Effect.map(Chunk.toReadonlyArray),
+      Effect.provide(NodeFileSystem.layer),
+      Effect.runPromise
+    )
+    assert.strictEqual(recorded?.rollout, "first")
+    assert.strictEqual(recorded?.calls.length, 1)
+  })
+})
