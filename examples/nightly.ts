@@ -51,7 +51,7 @@ const program = Effect.gen(function*() {
       const steps = yield* retrain(`${root}/night-${number}`)
       yield* Console.log(`night ${number}: ${steps} steps`)
       if (number === 2) yield* Deferred.succeed(enough, void 0)
-    })
+    }).pipe(Effect.interruptible) // what a schedule starts is not, and an engine of its own must be
   })
   yield* Layer.launch(nightly).pipe(
     Effect.raceFirst(Deferred.await(enough)),

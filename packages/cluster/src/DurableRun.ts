@@ -532,7 +532,9 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
           return {}
         })
       })
-      measured.push({ _tag: "Evaluation", step: checkpoint.step, name: evaluator.name, metrics })
+      if (Object.keys(metrics).length > 0) {
+        measured.push({ _tag: "Evaluation", step: checkpoint.step, name: evaluator.name, metrics })
+      }
     }
   })
 

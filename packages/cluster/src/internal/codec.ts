@@ -1,5 +1,5 @@
 /**
- * Trajectories as text, number for number: typed arrays as base64, and the numbers that JSON lacks by name. A schema of
+ * Trajectories as text, number for number: typed arrays as base64, and the numbers that JSON lacks by name (-0 is one). A schema of
  * every token would cost more than the rollout it describes.
  */
 import type * as Trajectory from "@effect-tinker/cookbook/Trajectory"
@@ -23,8 +23,8 @@ const replace = (_key: string, value: unknown): unknown =>
     ? { $i32: bytesOf(value) }
     : value instanceof Float32Array
     ? { $f32: bytesOf(value) }
-    : typeof value === "number" && !Number.isFinite(value)
-    ? { $number: String(value) }
+    : typeof value === "number" && (!Number.isFinite(value) || Object.is(value, -0))
+    ? { $number: value === 0 ? "-0" : String(value) }
     : value
 
 const revive = (_key: string, value: unknown): unknown => {
