@@ -160,8 +160,7 @@ type Replies = (
 ) => Stream.Stream<Piece | undefined, TinkerError.TinkerError | RenderFailed | ChatTemplateFailed>
 
 /** The server writes the prompt. */
-const overServer = (oai: OpenAiCompat.Service, model: string, options: Sampling): Replies =>
-(conversation) => {
+const overServer = (oai: OpenAiCompat.Service, model: string, options: Sampling): Replies => (conversation) => {
   const request = { model, messages: conversation, ...parameters(options) }
   return piecesOr(
     Stream.map(oai.chatStream(request), ({ choices }) => choices[0]?.delta),
@@ -268,10 +267,14 @@ const runChat = Effect.fnUntraced(
 
     /** At a terminal, the conversation survives a reply that is interrupted or fails with a retryable error. */
     const listen = stdin.isTTY
-      ? Effect.catchIf(breakable(reply), (error) => TinkerError.isTinkerError(error) && TinkerError.isRetryable(error), (error) => {
-        const { advice, what } = report(error)
-        return Effect.as(output.warn(`${what}. ${advice}`), Option.none())
-      })
+      ? Effect.catchIf(
+        breakable(reply),
+        (error) => TinkerError.isTinkerError(error) && TinkerError.isRetryable(error),
+        (error) => {
+          const { advice, what } = report(error)
+          return Effect.as(output.warn(`${what}. ${advice}`), Option.none())
+        }
+      )
       : Effect.asSome(reply)
 
     const answer = Effect.gen(function*() {
