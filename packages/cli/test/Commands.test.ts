@@ -343,6 +343,24 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
       assert.strictEqual(plain.stderr, "")
     }))
 
+  it.effect("chat: prompts are written as training writes them, or by the server where it must be", () =>
+    Effect.gen(function*() {
+      const line = ["chat", "--model", "local/tiny", "--max-tokens", "6", "--seed", "7"]
+      const stdin = "hello\nagain\n"
+      const own = yield* tinker(line, { stdin })
+      assert.strictEqual(own.code, 0, own.stderr)
+      // the recommended format by its name, and another one
+      assert.strictEqual((yield* tinker([...line, "--renderer", "role_colon"], { stdin })).stdout, own.stdout)
+      assert.notStrictEqual((yield* tinker([...line, "--renderer", "qwen3_instruct"], { stdin })).stdout, own.stdout)
+      const unknown = yield* tinker([...line, "--renderer", "nonsense"], { stdin })
+      assert.strictEqual(unknown.code, 1)
+      assert.include(unknown.stderr, "role_colon")
+      // stops of one's own are the server's business
+      const stopped = yield* tinker([...line, "--stop", "e"], { stdin })
+      assert.strictEqual(stopped.code, 0, stopped.stderr)
+      assert.notInclude(stopped.stdout, "e")
+    }))
+
   it.scoped("report draws a log, leaves out a torn line and says so", () =>
     Effect.gen(function*() {
       const { fs, root } = yield* directory

@@ -44,6 +44,14 @@ describe("Datum", () => {
     assert.deepStrictEqual(unweighted && TensorData.toArray(unweighted), [1, 1])
   })
 
+  it("makes data of many examples, or refuses the first that is none", () => {
+    const examples = [{ tokens: [1, 2, 3], weights: [0, 0, 1] }, { tokens: new Int32Array([4, 5]) }]
+    const [first, second] = get(Datum.fromExamples(examples))
+    assert.deepStrictEqual(first, get(Datum.fromTokens([1, 2, 3], { weights: [0, 0, 1] })))
+    assert.deepStrictEqual(second, get(Datum.fromTokens([4, 5])))
+    assert.include(reason(Datum.fromExamples([...examples, { tokens: [6] }])), "needs two tokens")
+  })
+
   it("refuses tokens and weights that do not make an example", () => {
     assert.include(reason(Datum.fromTokens([1])), "needs two tokens")
     assert.include(reason(Datum.fromTokens([1, 2], { weights: [1] })), "1 weights for 2 tokens")
