@@ -4,6 +4,8 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { publishable } from "./packages.mjs"
 
+/** What newcomers import first explains a wrong Effect version; see packages/tinker/src/requiresEffect3.ts. */
+const explains = { tinker: "./requiresEffect3.js", local: "effect-tinker/requiresEffect3" }
 const ownEntry = /^(Node[A-Z]|(Promise|AiSdk|EffectAi)$)/
 const header = /^\/\*\*[\s\S]*?\*\//
 let stale = 0
@@ -24,7 +26,10 @@ for (const { dir, manifest, name } of publishable) {
   if (existsSync(`${dir}/src/wire`)) barrels.push(["wire.ts", "src/wire"])
   for (const [file, folder] of barrels) {
     const exports = barrel(dir, folder)
-    const text = exports.length === 0 ? `/**\n * @since ${manifest.version}\n */\nexport {}\n` : exports.join("\n")
+    const first = Object.hasOwn(explains, name) ? `import "${explains[name]}"\n\n` : ""
+    const text = exports.length === 0
+      ? `/**\n * @since ${manifest.version}\n */\nexport {}\n`
+      : `${first}${exports.join("\n")}`
     const path = `${dir}/src/${file}`
     if (existsSync(path) && readFileSync(path, "utf8") === text) continue
     if (process.argv.includes("--check")) {

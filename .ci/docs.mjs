@@ -1,4 +1,5 @@
-// The API reference of each publishable package, from its JSDoc, into docs/api; the examples in the JSDoc are compiled.
+// The API reference of each publishable package, from its JSDoc, into docs/api, the examples in it compiled; and the site
+// of the guides and the reference. `--site` builds the site alone.
 import { spawnSync } from "node:child_process"
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname } from "node:path"
@@ -22,6 +23,8 @@ const readable = (page) => page.replace(/^(---\s+)[\s\S]*?\n---\n+/, "").replace
 
 /** The first sentence about a module. */
 const about = (page) => /overview\n\n([\s\S]*?)(?:[.:](?:\s|$)|\n\n)/.exec(page)?.[1].replace(/\s+/g, " ") ?? ""
+
+if (process.argv.includes("--site")) await import("./site.mjs")
 
 rmSync(`${root}docs/api`, { recursive: true, force: true })
 let failed = 0
@@ -68,5 +71,6 @@ for (const { dir, manifest, name } of sdkFirst) {
 if (failed === 0) {
   writeFileSync(`${root}docs/api/README.md`, `${index.join("\n")}\n`)
   process.stdout.write("The API reference begins at docs/api/README.md\n")
+  await import("./site.mjs")
 }
 process.exit(failed === 0 ? 0 : 1)

@@ -10,7 +10,7 @@ const programs = {
   chaos: ["packages/parity/src/chaos.ts", "the chaos run"],
   example: ["examples/shared/run.ts", "the examples"],
   recipe: ["recipes/shared/run.ts", "the recipes"],
-  docs: [".ci/docs.mjs", "the API reference"],
+  docs: [".ci/docs.mjs", "the documentation"],
   pretrain: ["packages/local/pretrain/main.ts", "the pretraining of local/chat"]
 }
 

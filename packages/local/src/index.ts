@@ -1,3 +1,5 @@
+import "effect-tinker/requiresEffect3"
+
 /**
  * The engine of the embedded backend: transformers that train and sample on the CPU. It knows nothing of HTTP, files or
  * Node. By default it computes in the calling thread, in short slices so that everything else on the event loop stays

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import "./requiresEffect3.js"
 import * as Config from "effect/Config"
 import type * as ConfigError from "effect/ConfigError"
 import type * as Duration from "effect/Duration"

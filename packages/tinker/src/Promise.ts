@@ -11,6 +11,7 @@
  * @since 0.1.0
  */
 /// <reference lib="esnext.disposable" preserve="true" />
+import "./requiresEffect3.js"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -1,3 +1,5 @@
+import "./requiresEffect3.js"
+
 /**
  * Extraction of tar archives that come from elsewhere: only regular files and directories are written, only below the
  * target, only within limits, and only all or nothing.

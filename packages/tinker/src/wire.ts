@@ -1,3 +1,5 @@
+import "./requiresEffect3.js"
+
 /**
  * Who the credential belongs to.
  *
