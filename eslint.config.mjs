@@ -10,7 +10,19 @@ const outsideEffect = [
 ]
 
 export default tseslint.config(
-  { ignores: ["**/dist", "**/build", "packages/*/assets", "**/node_modules", "scratchpad", "docs/api", "docs/site", "**/*.py", "**/.venv*"] },
+  {
+    ignores: [
+      "**/dist",
+      "**/build",
+      "packages/*/assets",
+      "**/node_modules",
+      "scratchpad",
+      "docs/api",
+      "docs/site",
+      "**/*.py",
+      "**/.venv*"
+    ]
+  },
   tseslint.configs.base,
   ...effect.configs.dprint,
   {
