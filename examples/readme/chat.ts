@@ -1,7 +1,8 @@
 import type { Message, Tokenizer } from "@effect-tinker/tokenizer"
-import { Chat, Renderers } from "@effect-tinker/tokenizer"
+import { Chat, Renderer, Renderers } from "@effect-tinker/tokenizer"
 import { Effect } from "effect"
 import type { SamplingClient } from "effect-tinker"
+import { ModelInput } from "effect-tinker"
 
 export const conversation = Effect.fnUntraced(function*(
   client: SamplingClient.Service,
@@ -20,4 +21,16 @@ export const conversation = Effect.fnUntraced(function*(
     logprobs: second.logprobs, // of second.turn.completion
     fork: second.fork // why not, where the format does not allow it
   }
+})
+
+export const seen = Effect.fnUntraced(function*(
+  renderer: Renderer.Renderer,
+  messages: ReadonlyArray<Message.Message>
+) {
+  const prompt = yield* renderer.generationPrompt(messages)
+  const chunks = yield* Renderer.chunks(messages, prompt)
+  const input = ModelInput.fromChunks(
+    chunks.map((chunk) => chunk.type === "image" ? new ModelInput.Image(chunk) : new ModelInput.EncodedText(chunk))
+  )
+  return input
 })
