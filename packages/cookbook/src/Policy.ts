@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as ModelInput from "effect-tinker/ModelInput"
 import type * as SamplingClient from "effect-tinker/SamplingClient"
 import * as TinkerError from "effect-tinker/TinkerError"
@@ -132,6 +133,44 @@ export const fromSampler = (
         ([action]) => action === undefined ? malformed("the server sampled nothing") : Effect.succeed(action)
       )
   }
+}
+
+/**
+ * A person as a policy: reads the prompt as text, and what is written back ends as the format ends an answer. To try an
+ * environment before a model does, or to play against one with {@link perSeat}.
+ *
+ * @example
+ * ```ts
+ * import { Policy } from "@effect-tinker/cookbook"
+ * import type { Renderer } from "@effect-tinker/tokenizer"
+ * import { Terminal } from "@effect/platform"
+ * import { Effect } from "effect"
+ *
+ * const atTheTerminal = (renderer: Renderer.Renderer) =>
+ *   Policy.fromPerson(renderer, (prompt) =>
+ *     Effect.gen(function*() {
+ *       const terminal = yield* Terminal.Terminal
+ *       yield* terminal.display(`${prompt}\n> `)
+ *       return yield* terminal.readLine
+ *     }))
+ * ```
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromPerson = <E, R>(
+  renderer: Renderer.Renderer,
+  ask: (prompt: string, request: Request) => Effect.Effect<string, E, R>
+): Policy<E, R> => {
+  const { tokenizer } = renderer
+  return make((request) =>
+    Effect.map(ask(tokenizer.decode(request.prompt), request), (text) => {
+      const [end] = request.stop
+      const tail = end === undefined ? [] : typeof end === "number" ? [end] : tokenizer.encode(end)
+      const tokens = Int32Array.from([...tokenizer.encode(text), ...tail])
+      return { tokens, logprobs: new Float32Array(tokens.length), stopReason: "stop" as const, policyVersion: 0 }
+    })
+  )
 }
 
 /**

@@ -6,10 +6,14 @@
  * - `async`: the next batches are sampled while the model is trained. A group is begun only when the weights are recent
  *   enough for the step that will use it, so staleness is bounded and nothing is thrown away.
  *
- * Draws are seeded by step, group and member: in `sync` and `stream`, a run that resumes samples what it would have sampled.
+ * Draws are seeded by step, group and member: in `sync` and `stream`, a run that resumes samples what it would have sampled,
+ * and computes the same losses bit for bit. In `async`, which weights a group is sampled from depends on how long things
+ * take, so no two runs are the same; a run that resumes still does every step once and in order, on the same problems and
+ * at the same learning rates, within the bound on staleness.
  *
  * @since 0.1.0
  */
+import type * as Datum from "effect-tinker/Datum"
 import * as ServerLoss from "effect-tinker/Loss"
 import * as ModelInput from "effect-tinker/ModelInput"
 import type * as SamplingClient from "effect-tinker/SamplingClient"
@@ -186,6 +190,8 @@ export type Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL> = ConfigInput & {
   /** Steps between evaluations, which see the weights before a step. Defaults to 20. */
   readonly evaluateEvery?: number | undefined
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  /** Also measure how far each step goes, by a pass over its data after it: `kl_update_v1`, `kl_update_v2`. Defaults to false. */
+  readonly measureUpdate?: boolean | undefined
   /** What of the rollouts is recorded. */
   readonly record?: Recording | undefined
   /** Where the run is recorded, and resumed from. Defaults to nowhere. */
@@ -346,7 +352,14 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   const advantage = typeof options.advantage === "function"
     ? options.advantage
     : advantages[config.advantage === "custom" ? "center" : config.advantage]
-  const learn = makeLearner({ training, config, advantage, reference, record: options.record })
+  const learn = makeLearner({
+    training,
+    config,
+    advantage,
+    reference,
+    record: options.record,
+    measureUpdate: options.measureUpdate ?? false
+  })
 
   const common = {
     trainer: "reinforce",
@@ -411,9 +424,16 @@ interface Part {
   /** The groups that are trained on. */
   readonly used: ReadonlyArray<Trajectory.Group>
   readonly rows: ReadonlyArray<Trajectory.Assembled>
+  readonly data: ReadonlyArray<Datum.Datum>
   readonly kl: Option.Option<number>
   readonly pass: Option.Option<TinkerFuture.TinkerFuture<ForwardBackward.Output>>
 }
+
+/** The logprobs of the targets of each row. */
+const logprobsOf = ({ lossFnOutputs }: ForwardBackward.Output): ReadonlyArray<Float32Array> =>
+  lossFnOutputs.map(({ logprobs }) =>
+    logprobs === undefined ? new Float32Array(0) : TensorData.toFloat32Array(logprobs)
+  )
 
 /** From sampled groups to a step of the optimizer. */
 const makeLearner = (options: {
@@ -422,8 +442,10 @@ const makeLearner = (options: {
   readonly advantage: Trajectory.Advantage
   readonly reference: Option.Option<SamplingClient.Service>
   readonly record: Recording | undefined
+  readonly measureUpdate: boolean
 }) => {
   const { advantage, config, reference, training } = options
+  const serverLoss = ServerLoss.other(config.loss.name, config.loss.config)
 
   const penalized = Effect.fnUntraced(function*(rows: ReadonlyArray<Trajectory.Assembled>) {
     if (Option.isNone(reference) || config.kl === undefined) return { rows, kl: Option.none<number>() }
@@ -446,10 +468,11 @@ const makeLearner = (options: {
       sampled,
       used,
       rows,
+      data,
       kl,
       pass: data.length === 0
         ? Option.none()
-        : Option.some(yield* training.forwardBackward(data, ServerLoss.other(config.loss.name, config.loss.config)))
+        : Option.some(yield* training.forwardBackward(data, serverLoss))
     }
     return submitted
   })
@@ -469,6 +492,9 @@ const makeLearner = (options: {
     }
     yield* commit
     const update = yield* training.optimStep(supervise.adamParams(config.adam, learningRate))
+    const after = options.measureUpdate
+      ? Option.some(yield* training.forward(parts.flatMap(({ data }) => data), serverLoss))
+      : Option.none()
     const accepted = yield* Clock.currentTimeMillis
     const staleness = sampled.map(({ version }) => step - version)
     const rows = parts.flatMap((part) => part.rows)
@@ -482,13 +508,12 @@ const makeLearner = (options: {
           ({ pass }) => Option.match(pass, { onNone: () => Effect.succeedNone, onSome: Effect.asSome })
         )
         const found = outputs.flatMap(Option.toArray)
-        const logprobs = found.flatMap(({ lossFnOutputs }) =>
-          lossFnOutputs.map((output) =>
-            output["logprobs"] === undefined ? new Float32Array(0) : TensorData.toFloat32Array(output["logprobs"])
-          )
-        )
         const { metrics: measured } = yield* update
-        const divergence = Trajectory.divergence(rows.map(({ row }) => row), logprobs)
+        const trained = rows.map(({ row }) => row)
+        const divergence = Trajectory.divergence(trained, found.flatMap(logprobsOf))
+        const updated = Option.isNone(after)
+          ? undefined
+          : Trajectory.divergence(trained, logprobsOf(yield* after.value))
         const kls = parts.flatMap(({ kl }) => Option.toArray(kl))
         const outcome: Loop.Outcome<Detail> = {
           loss: found.reduce((sum, { metrics }) => sum + (metrics["loss:sum"] ?? NaN), 0) /
@@ -499,6 +524,7 @@ const makeLearner = (options: {
             kl_sample_train_v1: divergence.v1,
             kl_sample_train_v2: divergence.v2,
             entropy: divergence.entropy,
+            ...(updated === undefined ? {} : { kl_update_v1: updated.v1, kl_update_v2: updated.v2 }),
             staleness_max: Math.max(...staleness),
             groups: groups.length,
             groups_constant: groups.length - used.size,

@@ -129,7 +129,10 @@ export * as Preference from "./Preference.js"
  * - `async`: the next batches are sampled while the model is trained. A group is begun only when the weights are recent
  *   enough for the step that will use it, so staleness is bounded and nothing is thrown away.
  *
- * Draws are seeded by step, group and member: in `sync` and `stream`, a run that resumes samples what it would have sampled.
+ * Draws are seeded by step, group and member: in `sync` and `stream`, a run that resumes samples what it would have sampled,
+ * and computes the same losses bit for bit. In `async`, which weights a group is sampled from depends on how long things
+ * take, so no two runs are the same; a run that resumes still does every step once and in order, on the same problems and
+ * at the same learning rates, within the bound on staleness.
  *
  * @since 0.1.0
  */

@@ -66,7 +66,7 @@ describe("Reinforce.train", () => {
         groupSize: 4
       })
       const reports = yield* collect(
-        Reinforce.train({ ...options, renderer: write, evaluate: [test], evaluateEvery: 100 })
+        Reinforce.train({ ...options, renderer: write, evaluate: [test], evaluateEvery: 100, measureUpdate: true })
       )
       assert.strictEqual(reports.length, 8)
       const measured = (from: Readonly<Record<string, RunLog.Metrics>> | undefined) =>
@@ -78,6 +78,8 @@ describe("Reinforce.train", () => {
       assert.isAbove(last?.detail.reward ?? NaN, (first?.detail.reward ?? 0) + 0.3)
       // the sampler and the trainer are the same weights
       assert.isBelow(Math.abs(first?.metrics["kl_sample_train_v1"] ?? NaN), 1e-4)
+      // after the step they are not
+      assert.isAbove(first?.metrics["kl_update_v2"] ?? NaN, 1e-4)
       assert.deepStrictEqual(first?.detail.staleness, [0, 0])
       assert.isDefined(first?.metrics["env/even/reward"])
       assert.isTrue(

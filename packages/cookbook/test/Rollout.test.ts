@@ -109,6 +109,22 @@ describe("Environment.messages", () => {
       assert.deepStrictEqual(rewards, [-0.25, -0.25, 1])
     }))
 
+  it.effect("a person can play: reads the prompt, and what is written is an answer", () =>
+    Effect.gen(function*() {
+      const write = yield* renderer
+      const read: Array<string> = []
+      const person = Policy.fromPerson(write, (prompt) => Effect.sync(() => read.push(prompt) === 1 ? "4" : "5"))
+      const environment = Environment.messages({
+        start: [Message.user("2+3?")],
+        onMessage: (message) =>
+          Effect.succeed(Message.text(message) === "5" ? Environment.done(1) : Environment.reply("No. Again."))
+      }, { renderer: write })
+      const trajectory = yield* Rollout.run(person, environment)
+      assert.deepStrictEqual(outcome(trajectory), ["completed", 2])
+      assert.include(read[0], "2+3?")
+      assert.include(read[1], "No. Again.")
+    }))
+
   it.effect("tools answer: results, arguments that do not fit, failures, unknown names", () =>
     Effect.gen(function*() {
       const { heard, outcome, trajectory } = yield* converse([

@@ -1,5 +1,6 @@
 /**
- * The work of both sides: the prompts and the reward of the official cookbook's RL loop, with problems made up.
+ * The work of both sides: the prompts of the official cookbook's RL loop, its group size and its length of answers, with
+ * fewer problems a step, and made-up ones.
  */
 
 /** Problems of a step. */
@@ -9,7 +10,7 @@ export const problems = 8
 export const group = 16
 
 /** Tokens of a rollout. */
-export const maxTokens = 64
+export const maxTokens = 256
 
 const suffix = " Provide a numerical answer without units, written inside \\boxed{}."
 

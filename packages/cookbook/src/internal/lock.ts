@@ -2,6 +2,10 @@
  * One writer per run directory. Every opener leaves a claim file before it looks for those of others, so of two that open
  * at the same time at least one sees the other. Any opener removes the claim of a process that is gone. No stale lock is
  * ever taken over, so there is no race to take one over.
+ *
+ * The embedded backend locks its data directory differently, by one file that is taken over, and has a `Processes` like the
+ * one here. The two packages do not depend on each other, and what both depend on runs in browsers, so there is no module
+ * to share these lines in.
  */
 import type * as PlatformError from "@effect/platform/Error"
 import type * as FileSystem from "@effect/platform/FileSystem"
