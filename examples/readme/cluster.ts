@@ -32,11 +32,13 @@ export const durable = (renderer: Renderer.Renderer) =>
     Effect.provide(NodeDurable.layerDirectory(directory))
   )
 
-const workers = Layer.unwrapEffect(Effect.map(Config.redacted("DATABASE_URL"), (url) =>
-  RolloutCluster.layer({ run: "sums-2", label: "browser" }).pipe(
-    Layer.provide([NodeCluster.layerClient, TrajectoryStore.layerSql]),
-    Layer.provide(NodeCluster.layerPostgres({ url }))
-  )))
+const workers = Layer.unwrapEffect(
+  Effect.map(Config.redacted("DATABASE_URL"), (url) =>
+    RolloutCluster.layer({ run: "sums-2", label: "browser" }).pipe(
+      Layer.provide([NodeCluster.layerClient, TrajectoryStore.layerSql]),
+      Layer.provide(NodeCluster.layerPostgres({ url }))
+    ))
+)
 
 const sums = Environment.problems([{ a: 1, b: 2 }, { a: 3, b: 4 }], {
   question: ({ a, b }) => `What is ${a}+${b}?`,

@@ -117,10 +117,14 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
       Dataset.values(RolloutCluster.problems(env.problems(perWorker * workers, env.wait)))
     )
     const all = (step: number) =>
-      Effect.forEach(problems, (problem, index) =>
-        runner.episode({ policy, problem, settings: { renderer }, member: 0, seed: index, at: { step, index } }), {
-        concurrency: "unbounded"
-      })
+      Effect.forEach(
+        problems,
+        (problem, index) =>
+          runner.episode({ policy, problem, settings: { renderer }, member: 0, seed: index, at: { step, index } }),
+        {
+          concurrency: "unbounded"
+        }
+      )
     const commits = Effect.map(
       sql<{ readonly n: string }>`SELECT xact_commit AS n FROM pg_stat_database WHERE datname = current_database()`,
       ([row]) => Number(row?.n)
@@ -148,7 +152,9 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
 // =============================================================================
 
 export const bench: Bench = {
-  summary: `a durable run beside a plain one; rollouts that wait ${Duration.toSeconds(env.wait)} s, ${concurrency} at once per worker`,
+  summary: `a durable run beside a plain one; rollouts that wait ${
+    Duration.toSeconds(env.wait)
+  } s, ${concurrency} at once per worker`,
   run: Effect.gen(function*() {
     const pairs = yield* durability
     const [plain, durable] = [median(pairs.map(([ms]) => ms)), median(pairs.map(([, ms]) => ms))]

@@ -180,17 +180,19 @@ const lost: ReadonlySet<string> = new Set([
   "FutureExpired",
   "MalformedResponse",
   "NotFound",
+  "RequestFailed",
   "Stuck",
   "UnobservedFailure"
 ])
 
-/** Failures that another process, or the same server after a restart, may not meet again. */
-const isTransient = (error: unknown): boolean =>
-  TinkerError.isTinkerError(error) && (TinkerError.isRetryable(error) || lost.has(error._tag))
+/** What a server that has lost a model or a sampler says, and what a request that makes no sense may be answered with too. */
+const isLost = (error: unknown): boolean => TinkerError.isTinkerError(error) && lost.has(error._tag)
+
+const isRetryable = (error: unknown): boolean => TinkerError.isTinkerError(error) && TinkerError.isRetryable(error)
 
 /**
- * Goes on from the latest checkpoint after failures of the network and of a server that has lost the model, for up to ten
- * minutes.
+ * Goes on from the latest checkpoint: after failures of the network for up to ten minutes, after those of a server that has
+ * lost the model five times in a row.
  *
  * @since 0.1.0
  * @category configuration
@@ -198,7 +200,10 @@ const isTransient = (error: unknown): boolean =>
 export const retryTransient: Schedule.Schedule<unknown, unknown> = Schedule.exponential("500 millis").pipe(
   Schedule.union(Schedule.spaced("30 seconds")),
   Schedule.upTo("10 minutes"),
-  Schedule.whileInput(isTransient)
+  Schedule.whileInput(isRetryable),
+  Schedule.union(
+    Schedule.exponential("500 millis").pipe(Schedule.intersect(Schedule.recurs(5)), Schedule.whileInput(isLost))
+  )
 )
 
 /**

@@ -21,10 +21,12 @@ import { freePort } from "./internal/node/freePort.js"
  * @since 0.1.0
  * @category errors
  */
-export class PostgresFailed extends Schema.TaggedError<PostgresFailed>("@effect-tinker/cluster/NodePostgres/PostgresFailed")(
-  "PostgresFailed",
-  { program: Schema.String, description: Schema.String }
-) {
+export class PostgresFailed
+  extends Schema.TaggedError<PostgresFailed>("@effect-tinker/cluster/NodePostgres/PostgresFailed")(
+    "PostgresFailed",
+    { program: Schema.String, description: Schema.String }
+  )
+{
   override get message(): string {
     return `${this.program} failed: ${this.description}`
   }

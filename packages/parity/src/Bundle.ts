@@ -35,7 +35,10 @@ export const bundle = Effect.fnUntraced(function*(
         // an optional peer that none of these programs reads a file with
         external: ["hyparquet", ...external],
         conditions: ["@effect-tinker/source"],
-        banner: { js: "import { createRequire as nodeRequire } from 'node:module'; const require = nodeRequire(import.meta.url);" },
+        banner: {
+          js:
+            "import { createRequire as nodeRequire } from 'node:module'; const require = nodeRequire(import.meta.url);"
+        },
         logLevel: "silent"
       }),
     catch: (cause) => new BundleFailed({ reason: String(cause) })
