@@ -251,16 +251,23 @@ interface Session<Detail, E> {
  *
  * @example
  * ```ts
- * import { DurableRun, NodeDurable } from "@effect-tinker/cluster"
- * import { Reinforce } from "@effect-tinker/cookbook"
+ * import { DurableRun } from "@effect-tinker/cluster"
+ * import * as NodeDurable from "@effect-tinker/cluster/NodeDurable"
+ * import { Environment, Reinforce } from "@effect-tinker/cookbook"
+ * import type { Renderer } from "@effect-tinker/tokenizer"
  * import { Effect, Stream } from "effect"
  *
- * declare const config: Parameters<typeof Reinforce.train>[0]
+ * const sums = Environment.problems([{ a: 1, b: 2 }, { a: 3, b: 4 }], {
+ *   question: ({ a, b }) => `What is ${a}+${b}?`,
+ *   reward: ({ a, b }, answer) => answer.trim() === String(a + b)
+ * })
  *
- * const program = DurableRun.train({
- *   directory: "runs/support-v2",
- *   train: (log) => Reinforce.train({ ...config, log })
- * }).pipe(Stream.runDrain, Effect.provide(NodeDurable.layerDirectory("runs/support-v2")))
+ * const program = (renderer: Renderer.Renderer) =>
+ *   DurableRun.train({
+ *     directory: "runs/sums",
+ *     train: (log) =>
+ *       Reinforce.train({ model: "Qwen/Qwen3-8B", problems: sums, renderer, learningRate: 2e-5, maxTokens: 64, log })
+ *   }).pipe(Stream.runDrain, Effect.provide(NodeDurable.layerDirectory("runs/sums")))
  * ```
  *
  * @since 0.1.0
