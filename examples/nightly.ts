@@ -9,7 +9,7 @@ import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { ClusterCron } from "@effect/cluster"
 import { FileSystem } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
-import { Console, Cron, Deferred, Effect, Layer, Stream } from "effect"
+import { Console, Cron, Effect, Layer, Queue, Stream } from "effect"
 
 const renderer = Effect.flatMap(Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles), Renderers.qwen3Instruct)
 
@@ -18,7 +18,7 @@ const chats = Dataset.fromIterable(
   ["Ahoy!", "Aye!"].map((answer) => Example.conversation([Message.user("Hello!"), Message.assistant(answer)]))
 )
 
-/** A run of its own for every night: one that was cut short goes on when its night is delivered again. */
+/** A run of its own for every night: one that was cut short goes on when it is started again. */
 const retrain = (directory: string) =>
   DurableRun.train({
     directory,
@@ -38,26 +38,24 @@ const retrain = (directory: string) =>
 const program = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-" })
-  yield* fs.makeDirectory(`${root}/models`)
-  const enough = yield* Deferred.make<void>()
-  let night = 0
+  const nights = yield* Queue.unbounded<void>()
 
   const nightly = ClusterCron.make({
     name: "nightly",
     // "0 2 * * *" is two o'clock at night
     cron: Cron.unsafeParse("*/2 * * * * *"),
-    execute: Effect.gen(function*() {
-      const number = ++night
-      const steps = yield* retrain(`${root}/night-${number}`)
-      yield* Console.log(`night ${number}: ${steps} steps`)
-      if (number === 2) yield* Deferred.succeed(enough, void 0)
-    }).pipe(Effect.interruptible) // what a schedule starts is not, and an engine of its own must be
+    execute: Queue.offer(nights, void 0)
   })
-  yield* Layer.launch(nightly).pipe(
-    Effect.raceFirst(Deferred.await(enough)),
-    Effect.provide(NodeDurable.layerSharding(`${root}/schedule`)),
-    Effect.provide(Layer.provide(TinkerLocal.layerDirectory(`${root}/models`), NodeContext.layer))
-  )
-})
+  yield* Layer.launch(Layer.provide(nightly, NodeDurable.layerSharding(`${root}/schedule`))).pipe(Effect.forkScoped)
 
-program.pipe(Effect.scoped, Effect.provide(NodeContext.layer), NodeRuntime.runMain)
+  for (let night = 1; night <= 2; night++) {
+    yield* Queue.take(nights)
+    const steps = yield* retrain(`${root}/night-${night}`)
+    yield* Console.log(`night ${night}: ${steps} steps`)
+  }
+}).pipe(
+  Effect.scoped,
+  Effect.provide(Layer.provideMerge(TinkerLocal.layer(), NodeContext.layer))
+)
+
+NodeRuntime.runMain(program)

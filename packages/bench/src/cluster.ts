@@ -13,7 +13,7 @@ import { TinkerLocal } from "@effect-tinker/local"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { SqlClient } from "@effect/sql"
-import { Clock, Duration, Effect, Layer, Option, Redacted, Scope, Stream } from "effect"
+import { Chunk, Clock, Duration, Effect, Layer, Option, Redacted, Scope, Stream } from "effect"
 import { TrainingClient } from "effect-tinker"
 import type { Bench } from "./Bench.js"
 import { BenchFailed, median, round } from "./Bench.js"
@@ -80,7 +80,7 @@ const durability = Effect.gen(function*() {
 // =============================================================================
 
 const concurrency = 8
-const perWorker = 96
+const perWorker = 48
 
 interface Throughput {
   readonly perSecond: number
@@ -116,9 +116,9 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
     const problems = yield* Stream.runCollect(
       Dataset.values(RolloutCluster.problems(env.problems(perWorker * workers, env.wait)))
     )
-    const all = (step: number) =>
+    const roll = (step: number, count: number) =>
       Effect.forEach(
-        problems,
+        Chunk.take(problems, count),
         (problem, index) =>
           runner.episode({ policy, problem, settings: { renderer }, member: 0, seed: index, at: { step, index } }),
         {
@@ -130,9 +130,9 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
       ([row]) => Number(row?.n)
     )
     // The first ones wait until all workers have their shards.
-    yield* all(0)
+    yield* roll(0, 2 * concurrency * workers)
     const before = yield* commits
-    const millis = yield* timed(all(1))
+    const millis = yield* timed(roll(1, problems.length))
     // Counters are written with a delay.
     yield* Effect.sleep("1500 millis")
     const after = yield* commits

@@ -180,17 +180,19 @@ const lost: ReadonlySet<string> = new Set([
   "FutureExpired",
   "MalformedResponse",
   "NotFound",
+  "RequestFailed",
   "Stuck",
   "UnobservedFailure"
 ])
 
-/** Failures that another process, or the same server after a restart, may not meet again. */
-const isTransient = (error: unknown): boolean =>
-  TinkerError.isTinkerError(error) && (TinkerError.isRetryable(error) || lost.has(error._tag))
+/** What a server that has lost a model or a sampler says, and what a request that makes no sense may be answered with too. */
+const isLost = (error: unknown): boolean => TinkerError.isTinkerError(error) && lost.has(error._tag)
+
+const isRetryable = (error: unknown): boolean => TinkerError.isTinkerError(error) && TinkerError.isRetryable(error)
 
 /**
- * Goes on from the latest checkpoint after failures of the network and of a server that has lost the model, for up to ten
- * minutes.
+ * Goes on from the latest checkpoint: after failures of the network for up to ten minutes, after those of a server that has
+ * lost the model five times in a row.
  *
  * @since 0.1.0
  * @category configuration
@@ -198,7 +200,10 @@ const isTransient = (error: unknown): boolean =>
 export const retryTransient: Schedule.Schedule<unknown, unknown> = Schedule.exponential("500 millis").pipe(
   Schedule.union(Schedule.spaced("30 seconds")),
   Schedule.upTo("10 minutes"),
-  Schedule.whileInput(isTransient)
+  Schedule.whileInput(isRetryable),
+  Schedule.union(
+    Schedule.exponential("500 millis").pipe(Schedule.intersect(Schedule.recurs(5)), Schedule.whileInput(isLost))
+  )
 )
 
 /**
@@ -246,16 +251,23 @@ interface Session<Detail, E> {
  *
  * @example
  * ```ts
- * import { DurableRun, NodeDurable } from "@effect-tinker/cluster"
- * import { Reinforce } from "@effect-tinker/cookbook"
+ * import { DurableRun } from "@effect-tinker/cluster"
+ * import * as NodeDurable from "@effect-tinker/cluster/NodeDurable"
+ * import { Environment, Reinforce } from "@effect-tinker/cookbook"
+ * import type { Renderer } from "@effect-tinker/tokenizer"
  * import { Effect, Stream } from "effect"
  *
- * declare const config: Parameters<typeof Reinforce.train>[0]
+ * const sums = Environment.problems([{ a: 1, b: 2 }, { a: 3, b: 4 }], {
+ *   question: ({ a, b }) => `What is ${a}+${b}?`,
+ *   reward: ({ a, b }, answer) => answer.trim() === String(a + b)
+ * })
  *
- * const program = DurableRun.train({
- *   directory: "runs/support-v2",
- *   train: (log) => Reinforce.train({ ...config, log })
- * }).pipe(Stream.runDrain, Effect.provide(NodeDurable.layerDirectory("runs/support-v2")))
+ * const program = (renderer: Renderer.Renderer) =>
+ *   DurableRun.train({
+ *     directory: "runs/sums",
+ *     train: (log) =>
+ *       Reinforce.train({ model: "Qwen/Qwen3-8B", problems: sums, renderer, learningRate: 2e-5, maxTokens: 64, log })
+ *   }).pipe(Stream.runDrain, Effect.provide(NodeDurable.layerDirectory("runs/sums")))
  * ```
  *
  * @since 0.1.0
