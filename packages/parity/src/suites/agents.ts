@@ -161,7 +161,7 @@ const weather: Message.ToolSpec = {
 const answers = [
   `<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo",  "days": 2.0}}\n</tool_call>`,
   `Let me look.\n<tool_call>\n{"arguments": {"days": 1, "city": "Zürich"}, "name": "get_weather"}\n</tool_call>`,
-  `<tool_call>\n{"name": "get_weather", "arguments": {"city": "\\u00c5rhus", "days": 3}}\n</tool_call>`,
+  `<think>\nWhere?\n</think>\n\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "\\u00c5rhus"}}\n</tool_call>`,
   "It is sunny, I think."
 ]
 
@@ -177,7 +177,7 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
     tokenizerJson: JSON.parse(tokenizerJson),
     tokenizerConfig: tokens
   })
-  const renderer: Renderer.Renderer = yield* Renderers.byName("qwen3_instruct", tokenizer)
+  const renderer: Renderer.Renderer = yield* Renderers.byName("qwen3", tokenizer)
   const recorder = yield* Recorder.make()
   const cases: Array<{ readonly next: Int32Array; readonly job: unknown }> = []
   const differences: Array<string> = []
@@ -216,7 +216,7 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
       next: second.promptIds,
       job: {
         tokenizer: "qwen",
-        renderers: { name: "qwen3", options: { enable_thinking: false } },
+        renderers: { name: "qwen3" },
         tools: [weather],
         bridged: {
           messages: messages.map(({ content, role }) => ({ role, content })),
