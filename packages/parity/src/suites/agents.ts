@@ -39,7 +39,7 @@ const Rows = Schema.parseJson(Schema.Array(Schema.Struct({
   mask: Numbers
 })))
 
-const Bridged = Schema.parseJson(Schema.Struct({ renderers: Schema.Struct({ next: Numbers }) }))
+const Bridged = Schema.parseJson(Schema.Struct({ renderers: Schema.Struct({ next: Schema.NullOr(Numbers) }) }))
 
 const linesOf = (text: string) => text.trim().split("\n")
 
@@ -162,7 +162,8 @@ const answers = [
   `<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo",  "days": 2.0}}\n</tool_call>`,
   `Let me look.\n<tool_call>\n{"arguments": {"days": 1, "city": "Zürich"}, "name": "get_weather"}\n</tool_call>`,
   `<think>\nWhere?\n</think>\n\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "\\u00c5rhus"}}\n</tool_call>`,
-  "It is sunny, I think."
+  `<tool_call>\n{"name":"get_weather","arguments":{"city":"Rome"}}\n</tool_call>\n` +
+  `<tool_call>\n{"name": "get_weather", "arguments": {"days": 2, "city": "Bern"}}\n</tool_call>`
 ]
 
 /** A tool turn recorded through the model, and the same turn through the bridge of `renderers`. */
@@ -200,11 +201,9 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
     const echoed: Message.Message = {
       role: "assistant",
       content: first.text,
-      ...(first.toolCalls.length === 0 ? {} : {
-        toolCalls: first.toolCalls.map((call) => ({ ...call, arguments: JSON.stringify(JSON.parse(call.arguments)) }))
-      })
+      toolCalls: first.toolCalls.map((call) => ({ ...call, arguments: JSON.stringify(JSON.parse(call.arguments)) }))
     }
-    const fresh = first.toolCalls.length === 0 ? [Message.user("Are you sure?")] : first.toolCalls.map((call) => ({
+    const fresh = first.toolCalls.map((call) => ({
       role: "tool",
       content: "{\"sky\": \"clear\"}",
       toolCallId: call.id,
