@@ -704,6 +704,11 @@ const problemOf = (
   const value = Either.try((): unknown => JSON.parse(text))
   if (Either.isLeft(value)) return "it is not JSON"
   if (responseFormat.schema === undefined) return undefined
-  const { errors, valid } = new Validator(responseFormat.schema).validate(value.right)
-  return valid ? undefined : `its JSON does not match the schema: ${errors.at(-1)?.error ?? ""}`
+  const { schema } = responseFormat
+  // the schema is the client's: one with references that lead nowhere throws
+  return Either.match(Either.try(() => new Validator(schema).validate(value.right)), {
+    onLeft: (error) => `the JSON Schema cannot be used: ${String(error)}`,
+    onRight: ({ errors, valid }) =>
+      valid ? undefined : `its JSON does not match the schema: ${errors.at(-1)?.error ?? ""}`
+  })
 }

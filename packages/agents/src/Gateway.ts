@@ -5,8 +5,8 @@
  * A rollout is named by the path (`/rollouts/ID/v1/…`), the header `x-rollout-id`, or `metadata.rollout_id`. Requests that
  * name none belong to the rollout of their opening messages, so that a conversation is continued anyhow.
  *
- * The gateway's key opens everything. The key of a rollout, given out when the rollout is created, opens that rollout and
- * nothing else. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
+ * The gateway's key opens everything. The key of a rollout, given out when the rollout is created, names the rollout and opens
+ * it and nothing else. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
  *
  * @since 0.1.0
  */
@@ -26,7 +26,7 @@ import * as AgentModel from "./AgentModel.js"
 import * as entropy from "./internal/entropy.js"
 import * as chat from "./internal/openai/chat.js"
 import type { Refused } from "./internal/openai/common.js"
-import { busy, decoder, fromModelError, invalid, refuse, sse } from "./internal/openai/common.js"
+import { broken, busy, decoder, fromModelError, invalid, refuse, sse } from "./internal/openai/common.js"
 import * as completions from "./internal/openai/completions.js"
 import * as responses from "./internal/openai/responses.js"
 import * as Recorder from "./Recorder.js"
@@ -55,7 +55,7 @@ export interface Options {
 const encoder = new TextEncoder()
 
 /**
- * The key that opens one rollout: a keyed hash of its name, so that the gateway keeps no list of them.
+ * The key that opens one rollout: its name and a keyed hash of it, so that the gateway keeps no list of them.
  *
  * @since 0.1.0
  * @category constructors
@@ -66,7 +66,8 @@ export const rolloutKey = (apiKey: Redacted.Redacted, rollout: string): Effect.E
     const secret = encoder.encode(Redacted.value(apiKey))
     const key = await subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"])
     const digest = new Uint8Array(await subtle.sign("HMAC", key, encoder.encode(`rollout:${rollout}`)))
-    return Redacted.make(`rk-${Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("")}`)
+    const signature = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("")
+    return Redacted.make(`rk-${rollout}.${signature}`)
   })
 
 /** Takes as long for any two texts of the same length. */
@@ -133,33 +134,50 @@ export const make: (
     const { apiKey, maxBodyBytes = 8 * 1024 * 1024, maxConcurrent = 1024 } = options
     let inFlight = 0
 
-    /** Whom the caller's key lets in: everywhere, or to this rollout. */
-    const authorize = Effect.fnUntraced(function*(rollout: string | undefined) {
-      if (apiKey === undefined) return
+    /** The one rollout the caller's key opens; `undefined` for all. */
+    const caller = Effect.gen(function*() {
+      if (apiKey === undefined) return undefined
       const { headers } = yield* HttpServerRequest.HttpServerRequest
-      const token = /^bearer +(\S+)$/i.exec(headers["authorization"] ?? "")?.[1]
-      if (token === undefined) {
-        return yield* invalid("send the gateway's key as a bearer token", { status: 401, code: "invalid_api_key" })
-      }
-      if (sameSecret(token, Redacted.value(apiKey))) return
-      const own = rollout === undefined ? undefined : yield* rolloutKey(apiKey, rollout)
-      if (own !== undefined && sameSecret(token, Redacted.value(own))) return
+      const token = /^bearer +(\S+)$/i.exec(headers["authorization"] ?? "")?.[1] ?? ""
+      if (sameSecret(token, Redacted.value(apiKey))) return undefined
+      const rollout = /^rk-(\S+)\.[0-9a-f]{64}$/.exec(token)?.[1]
+      if (rollout !== undefined && sameSecret(token, Redacted.value(yield* rolloutKey(apiKey, rollout)))) return rollout
       return yield* invalid(
-        token.startsWith("rk-") ? "this key does not open this rollout" : "the key is wrong",
+        token === "" ? "send the gateway's key as a bearer token" : "the key is wrong",
         { status: 401, code: "invalid_api_key" }
       )
     })
 
-    /** The rollout of the address or the header; what else there is to know of it is in the body. */
+    /** Who calls, and the rollout of the address, the header or the key; a body may name one too. */
     const named = Effect.gen(function*() {
+      const own = yield* caller
       const { headers } = yield* HttpServerRequest.HttpServerRequest
       const params = yield* HttpRouter.params
-      const rollout = params["rollout"] ?? headers["x-rollout-id"]
-      if (rollout !== undefined && !rolloutPattern.test(rollout)) {
-        return yield* invalid("rollout ids are up to 128 letters, digits and . _ : -", { code: "invalid_rollout_id" })
-      }
-      return rollout
+      const name = params["rollout"] ?? headers["x-rollout-id"]
+      return { own, rollout: name === undefined ? own : yield* allowed(own, name) }
     })
+
+    /** The rollout a call belongs to, by what its body says of it. */
+    const rolloutOf = (
+      { own, rollout }: Effect.Effect.Success<typeof named>,
+      metadata: Readonly<Record<string, unknown>> | null | undefined,
+      opening: () => unknown
+    ): Effect.Effect<string, Refused> => {
+      const name = metadata?.["rollout_id"]
+      if (rollout !== undefined) return Effect.succeed(rollout)
+      return name === undefined
+        ? Effect.map(RunConfig.hash(opening()), (hash) => `anonymous-${hash.slice(0, 24)}`)
+        : allowed(own, String(name))
+    }
+
+    /** What only the gateway's own key may do. */
+    const everywhere = Effect.flatMap(
+      caller,
+      (own) => own === undefined ? Effect.void : forbidden("this key opens one rollout only")
+    )
+
+    /** The rollout that a path names. */
+    const addressed = Effect.map(named, ({ rollout = "" }) => rollout)
 
     const bodyText = Effect.gen(function*() {
       const request = yield* HttpServerRequest.HttpServerRequest
@@ -178,24 +196,6 @@ export const make: (
         return Effect.ensuring(effect, Effect.sync(() => inFlight--))
       })
 
-    /** The rollout of a request that has been read. */
-    const rolloutOf = Effect.fnUntraced(function*(
-      name: string | undefined,
-      metadata: Readonly<Record<string, unknown>> | null | undefined,
-      opening: () => unknown
-    ) {
-      const own = name ?? metadata?.["rollout_id"]
-      if (own === undefined) {
-        yield* authorize(undefined)
-        return `anonymous-${(yield* RunConfig.hash(opening())).slice(0, 24)}`
-      }
-      if (typeof own !== "string" || !rolloutPattern.test(own)) {
-        return yield* invalid("rollout ids are up to 128 letters, digits and . _ : -", { code: "invalid_rollout_id" })
-      }
-      yield* authorize(own)
-      return own
-    })
-
     const head = (prefix: string, requested: string | null | undefined, reply: AgentModel.Reply) =>
       Effect.map(Clock.currentTimeMillis, (now): chat.Head => ({
         id: `${prefix}-${reply.callId}`,
@@ -210,19 +210,10 @@ export const make: (
         "x-policy-version": String(reply.policyVersion)
       })
 
-    /** Keys are checked before bodies are read; a rollout that only the body names is checked after it. */
-    const received = Effect.gen(function*() {
-      const name = yield* named
-      const { headers } = yield* HttpServerRequest.HttpServerRequest
-      const isRolloutKey = /^bearer +rk-/i.test(headers["authorization"] ?? "")
-      if (name !== undefined || !isRolloutKey) yield* authorize(name)
-      return { name, text: yield* bodyText }
-    })
-
     const chatCompletions = Effect.gen(function*() {
-      const { name, text } = yield* received
-      const request = yield* chat.decode(text)
-      const rollout = yield* rolloutOf(name, request.metadata, () => openingOf(request.messages))
+      const call = yield* named
+      const request = yield* chat.decode(yield* bodyText)
+      const rollout = yield* rolloutOf(call, request.metadata, () => openingOf(request.messages))
       const asked = yield* chat.toRequest(request, rollout)
       const replies = yield* Effect.mapError(model.generateMany(asked, request.n ?? 1), fromModelError)
       const [first] = replies
@@ -236,9 +227,9 @@ export const make: (
     })
 
     const textCompletions = Effect.gen(function*() {
-      const { name, text } = yield* received
-      const request = yield* completions.decode(text)
-      const rollout = yield* rolloutOf(name, request.metadata, () => request.prompt)
+      const call = yield* named
+      const request = yield* completions.decode(yield* bodyText)
+      const rollout = yield* rolloutOf(call, request.metadata, () => request.prompt)
       const asked = yield* completions.toRequest(request, rollout)
       const replies = yield* Effect.mapError(model.complete(asked, request.n ?? 1), fromModelError)
       const [first] = replies
@@ -252,9 +243,9 @@ export const make: (
     })
 
     const createResponse = Effect.gen(function*() {
-      const { name, text } = yield* received
-      const request = yield* responses.decode(text)
-      const rollout = yield* rolloutOf(name, request.metadata, () => responses.openingOf(request))
+      const call = yield* named
+      const request = yield* responses.decode(yield* bodyText)
+      const rollout = yield* rolloutOf(call, request.metadata, () => responses.openingOf(request))
       const asked = yield* responses.toRequest(request, rollout)
       const reply = yield* Effect.mapError(model.generate(asked), fromModelError)
       const id = yield* head("resp", request.model, reply)
@@ -267,7 +258,7 @@ export const make: (
     })
 
     const models = Effect.gen(function*() {
-      yield* authorize(yield* named)
+      yield* caller
       const self = { id: options.model, object: "model", created: 0, owned_by: "effect-tinker" }
       return HttpServerResponse.unsafeJson({ object: "list", data: [self] })
     })
@@ -277,25 +268,22 @@ export const make: (
     // -------------------------------------------------------------------------
 
     const createRollout = Effect.gen(function*() {
-      yield* authorize(undefined)
+      yield* everywhere
       const { session_id } = yield* decodeSession((yield* bodyText) || "{}")
       const rollout = session_id ?? `rollout-${yield* entropy.hex(8)}`
-      if (!rolloutPattern.test(rollout)) {
-        return yield* invalid("rollout ids are up to 128 letters, digits and . _ : -", { code: "invalid_rollout_id" })
-      }
+      yield* allowed(undefined, rollout)
       const key = apiKey === undefined ? undefined : Redacted.value(yield* rolloutKey(apiKey, rollout))
       return HttpServerResponse.unsafeJson({ session_id: rollout, url: `/rollouts/${rollout}/v1`, api_key: key })
     })
 
     const rollouts = Effect.gen(function*() {
-      yield* authorize(undefined)
+      yield* everywhere
       const ids = yield* recorder.rollouts
       return HttpServerResponse.unsafeJson(ids.map((session_id) => ({ session_id })))
     })
 
     const recorded = Effect.gen(function*() {
-      const rollout = (yield* named) ?? ""
-      yield* authorize(rollout)
+      const rollout = yield* addressed
       return yield* Effect.mapError(recorder.rollout(rollout), fromModelError)
     })
 
@@ -313,15 +301,13 @@ export const make: (
     )
 
     const releaseRollout = Effect.gen(function*() {
-      const rollout = (yield* named) ?? ""
-      yield* authorize(rollout)
+      const rollout = yield* addressed
       const { calls } = yield* Effect.mapError(recorder.release(rollout), fromModelError)
       return HttpServerResponse.unsafeJson({ deleted: calls.length })
     })
 
     const rewardRollout = Effect.gen(function*() {
-      const rollout = (yield* named) ?? ""
-      yield* authorize(rollout)
+      const rollout = yield* addressed
       const { metrics, reward } = yield* decodeReward(yield* bodyText)
       yield* Effect.mapError(recorder.score(rollout, reward, metrics), fromModelError)
       return HttpServerResponse.unsafeJson({ session_id: rollout, reward })
@@ -351,11 +337,24 @@ export const make: (
         RouteNotFound: ({ request }) =>
           Effect.succeed(refuse(invalid(`there is no ${request.method} ${request.url}`, { status: 404 })))
       }),
+      Effect.catchAllDefect((defect) =>
+        Effect.as(Effect.logError("the gateway failed", defect), refuse(broken(500, "the gateway failed", "internal")))
+      ),
       // The platform runs handlers uninterruptibly. Interruptible, a client that disconnects interrupts its sample.
       Effect.interruptible
     )
   }
 )
+
+const forbidden = (message: string): Refused => invalid(message, { status: 403, code: "forbidden_rollout" })
+
+/** A rollout's name, when it is one and the caller's key opens it. */
+const allowed = (own: string | undefined, rollout: string): Effect.Effect<string, Refused> =>
+  !rolloutPattern.test(rollout)
+    ? invalid("rollout ids are up to 128 letters, digits and . _ : -", { code: "invalid_rollout_id" })
+    : own === undefined || own === rollout
+    ? Effect.succeed(rollout)
+    : forbidden("this key does not open this rollout")
 
 const path = (prefix: string, rest: string): `/${string}` => `/${`${prefix}${rest}`.slice(1)}`
 

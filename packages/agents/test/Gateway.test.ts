@@ -78,16 +78,20 @@ describe("Gateway", () => {
       const status = (path: string, body?: unknown) =>
         Effect.map(send(running, path, body, { key }), ({ status }) => status)
       assert.strictEqual(yield* status(`/rollouts/a${chat}`, ask("x")), 200)
-      assert.strictEqual(yield* status(chat, ask("x", { metadata: { rollout_id: "a" } })), 200)
       assert.strictEqual(yield* status("/rollouts/a/traces"), 200)
+      // the key alone says which rollout it is
+      const plain = yield* send(running, chat, ask("x"), { key })
+      assert.strictEqual(plain.headers.get("x-rollout-id"), "a")
       for (const path of ["/rollouts/b/traces", "/sessions/b/traces", "/rollouts/b", "/rollouts"]) {
-        assert.strictEqual(yield* status(path), 401)
+        assert.strictEqual(yield* status(path), 403)
       }
-      assert.strictEqual(yield* status(`/rollouts/b${chat}`, ask("x")), 401)
-      assert.strictEqual(yield* status(chat, ask("x")), 401)
-      assert.strictEqual(yield* status(chat, ask("x", { metadata: { rollout_id: "b" } })), 401)
-      assert.strictEqual(yield* status("/rollouts/b/reward", { reward: 1 }), 401)
-      assert.strictEqual((yield* send(running, "/rollouts/b", undefined, { key, method: "DELETE" })).status, 401)
+      assert.strictEqual(yield* status(`/rollouts/b${chat}`, ask("x")), 403)
+      assert.strictEqual((yield* send(running, chat, ask("x"), { key, headers: { "x-rollout-id": "b" } })).status, 403)
+      assert.strictEqual(yield* status("/rollouts/b/reward", { reward: 1 }), 403)
+      assert.strictEqual((yield* send(running, "/rollouts/b", undefined, { key, method: "DELETE" })).status, 403)
+      // another rollout's name under this rollout's signature
+      const forged = Redacted.make(Redacted.value(key).replace("rk-a.", "rk-b."))
+      assert.strictEqual((yield* send(running, "/rollouts/b/traces", undefined, { key: forged })).status, 401)
     }).pipe(Effect.provide(Recorder.layer())))
 
   it.scopedLive("lets nobody in without a key, and no web page", () =>

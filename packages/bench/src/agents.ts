@@ -13,10 +13,13 @@ import { BenchFailed, median, round } from "./Bench.js"
 
 const maxTokens = 32
 const warmup = 10
-const pairs = 80
+const pairs = 60
 
 const rollouts = 500
 const turns = 6
+
+/** How long the sampler of the rollouts takes. */
+const sampleTime = "50 millis"
 
 /** Tokens of all rollouts that the recorder may hold; together they have several times as many. */
 const residentTokens = 100_000
@@ -75,13 +78,14 @@ export const bench: Bench = {
     const tokenizer = yield* (yield* Tokenizers.Tokenizers).forModel("local/chat")
     const renderer = yield* Renderers.forModel("local/chat", tokenizer)
     const recorder = yield* Recorder.makeDirectory(directory, { maxTokens: residentTokens })
-    const model = yield* AgentModel.make({ renderer, sampler: AgentModel.sampler(client), contextWindow: 1024 }).pipe(
-      Effect.provideService(Recorder.Recorder, recorder)
-    )
-    const gateway = yield* NodeGateway.serve({ model: "local/chat" }).pipe(
-      Effect.provideService(AgentModel.AgentModel, model),
-      Effect.provideService(Recorder.Recorder, recorder)
-    )
+    const serve = (sampler: AgentModel.Sampler) =>
+      AgentModel.make({ renderer, sampler, contextWindow: 1024 }).pipe(
+        Effect.flatMap((model) =>
+          Effect.provideService(NodeGateway.serve({ model: "local/chat" }), AgentModel.AgentModel, model)
+        ),
+        Effect.provideService(Recorder.Recorder, recorder)
+      )
+    const gateway = yield* serve(AgentModel.sampler(client))
 
     // One after the other, the same question with the same seed both ways, in turns.
     const question = { role: "user", content: "How much is 3 + 31 + 34?" }
@@ -105,6 +109,16 @@ export const bench: Bench = {
     }
     const p50 = (side: 0 | 1) => median(latencies.map((pair) => pair[side]))
 
+    // Many at once, over a sampler that only waits: what is measured is the gateway, not the model.
+    const answer = tokenizer.encode("It is more than that.<|im_end|>", { addSpecialTokens: false })
+    const logprobs = new Float32Array(answer.length).fill(-1)
+    const busy = yield* serve({
+      sample: () =>
+        Effect.delay(
+          Effect.succeed([{ tokens: answer, logprobs, stopReason: "stop" as const, policyVersion: 0 }]),
+          sampleTime
+        )
+    })
     let peak = 0
     let resident = 0
     const watch = setInterval(() => {
@@ -119,7 +133,7 @@ export const bench: Bench = {
         const messages: Array<ChatMessage> = []
         for (let turn = 0; turn < turns; turn++) {
           messages.push({ role: "user", content: `How much is ${rollout} + ${turn}?` })
-          const { choices: [{ message }], usage } = yield* ask(gateway, `load-${rollout}`, messages, { max_tokens: 8 })
+          const { choices: [{ message }], usage } = yield* ask(busy, `load-${rollout}`, messages, {})
           if (usage.prompt_tokens_details.cached_tokens > 0) spliced.push(turn)
           messages.push({ role: "assistant", content: message.content })
         }
@@ -156,7 +170,7 @@ export const bench: Bench = {
         `\`held_to_recorded\`: tokens the recorder held at most, of all it recorded; its limit was ${residentTokens}. ` +
         `${spliced.length} of ${
           rollouts * (turns - 1)
-        } follow-ups continued the sampled ids. Client, gateway and model share the process.`
+        } follow-ups continued the sampled ids. Clients and gateway share the process; the rollouts' sampler waits ${sampleTime}.`
       ]
     }
   }).pipe(

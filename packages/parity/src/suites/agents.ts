@@ -39,7 +39,7 @@ const Rows = Schema.parseJson(Schema.Array(Schema.Struct({
   mask: Numbers
 })))
 
-const Bridged = Schema.parseJson(Schema.Struct({ renderers: Schema.Struct({ next: Numbers }) }))
+const Bridged = Schema.parseJson(Schema.Struct({ renderers: Schema.Struct({ next: Schema.NullOr(Numbers) }) }))
 
 const linesOf = (text: string) => text.trim().split("\n")
 
@@ -161,8 +161,9 @@ const weather: Message.ToolSpec = {
 const answers = [
   `<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo",  "days": 2.0}}\n</tool_call>`,
   `Let me look.\n<tool_call>\n{"arguments": {"days": 1, "city": "Zürich"}, "name": "get_weather"}\n</tool_call>`,
-  `<tool_call>\n{"name": "get_weather", "arguments": {"city": "\\u00c5rhus", "days": 3}}\n</tool_call>`,
-  "It is sunny, I think."
+  `<think>\nWhere?\n</think>\n\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "\\u00c5rhus"}}\n</tool_call>`,
+  `<tool_call>\n{"name":"get_weather","arguments":{"city":"Rome"}}\n</tool_call>\n` +
+  `<tool_call>\n{"name": "get_weather", "arguments": {"days": 2, "city": "Bern"}}\n</tool_call>`
 ]
 
 /** A tool turn recorded through the model, and the same turn through the bridge of `renderers`. */
@@ -177,7 +178,7 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
     tokenizerJson: JSON.parse(tokenizerJson),
     tokenizerConfig: tokens
   })
-  const renderer: Renderer.Renderer = yield* Renderers.byName("qwen3_instruct", tokenizer)
+  const renderer: Renderer.Renderer = yield* Renderers.byName("qwen3", tokenizer)
   const recorder = yield* Recorder.make()
   const cases: Array<{ readonly next: Int32Array; readonly job: unknown }> = []
   const differences: Array<string> = []
@@ -200,11 +201,9 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
     const echoed: Message.Message = {
       role: "assistant",
       content: first.text,
-      ...(first.toolCalls.length === 0 ? {} : {
-        toolCalls: first.toolCalls.map((call) => ({ ...call, arguments: JSON.stringify(JSON.parse(call.arguments)) }))
-      })
+      toolCalls: first.toolCalls.map((call) => ({ ...call, arguments: JSON.stringify(JSON.parse(call.arguments)) }))
     }
-    const fresh = first.toolCalls.length === 0 ? [Message.user("Are you sure?")] : first.toolCalls.map((call) => ({
+    const fresh = first.toolCalls.map((call) => ({
       role: "tool",
       content: "{\"sky\": \"clear\"}",
       toolCallId: call.id,
@@ -216,7 +215,7 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
       next: second.promptIds,
       job: {
         tokenizer: "qwen",
-        renderers: { name: "qwen3", options: { enable_thinking: false } },
+        renderers: { name: "qwen3" },
         tools: [weather],
         bridged: {
           messages: messages.map(({ content, role }) => ({ role, content })),

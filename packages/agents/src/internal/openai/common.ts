@@ -53,7 +53,8 @@ export const unsupported = (param: string, message: string): Refused =>
 export const busy = (message: string, code: string): Refused =>
   new Refused({ status: 429, message, type: "rate_limit_error", code, param: null, retryAfter: 1 })
 
-const broken = (status: number, message: string, code: string): Refused =>
+/** @internal */
+export const broken = (status: number, message: string, code: string): Refused =>
   new Refused({ status, message, type: "server_error", code, param: null })
 
 /**
