@@ -9,9 +9,10 @@ const read = (path) => readFileSync(`${root}${path}`, "utf8")
 const about = (path) => {
   const text = read(path).replaceAll(/<!--[\s\S]*?-->|^```[\s\S]*?^```$/gm, "")
   const [, title = path] = /^# (.+)$/m.exec(text) ?? []
-  const paragraph = text.slice(text.indexOf(title) + title.length).split(/\n\s*\n/).map((part) => part.trim()).find((part) =>
-    /^[\w*`]/.test(part)
-  ) ?? ""
+  const paragraph =
+    text.slice(text.indexOf(title) + title.length).split(/\n\s*\n/).map((part) => part.trim()).find((part) =>
+      /^[\w*`]/.test(part)
+    ) ?? ""
   const plain = paragraph.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll(/\s+/g, " ")
   const sentence = /^.*?[.:](?= |$)/.exec(plain)?.[0] ?? plain
   return { title: title.replaceAll("`", ""), sentence: sentence.replace(/:$/, ".") }
@@ -43,7 +44,9 @@ const text = [
   "",
   "## Packages",
   "",
-  ...publishable.map(({ manifest, name }) => `- [${manifest.name}](./packages/${name}/README.md): ${manifest.description}`),
+  ...publishable.map(({ manifest, name }) =>
+    `- [${manifest.name}](./packages/${name}/README.md): ${manifest.description}`
+  ),
   "",
   "## Examples",
   "",

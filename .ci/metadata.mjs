@@ -39,7 +39,7 @@ for (const { dir, manifest, name } of publishable) {
     typesVersions: { "*": { "*": ["./dist/*", "./*"] } }
   }
   const stale = Object.entries(wanted).filter(([key, value]) => !same(manifest[key], value))
-  if (check) for (const [key] of stale) report(where, `${key} is missing or out of date: npm run codegen`)
+  if (check) { for (const [key] of stale) report(where, `${key} is missing or out of date: npm run codegen`) }
   else if (stale.length > 0) {
     // Line by line, so that the rest of the file keeps its layout.
     const stays = readFileSync(path, "utf8").split("\n").filter((line) =>
@@ -60,6 +60,8 @@ for (const { dir, manifest, name } of publishable) {
   for (const file of ["LICENSE", "README.md"]) {
     if (!existsSync(`${dir}/${file}`)) report(`packages/${name}`, `no ${file}`)
   }
-  if (!(manifest.files ?? []).includes("!dist/.tsbuildinfo")) report(where, "files does not leave out dist/.tsbuildinfo")
+  if (!(manifest.files ?? []).includes("!dist/.tsbuildinfo")) {
+    report(where, "files does not leave out dist/.tsbuildinfo")
+  }
 }
 process.exit(found === 0 ? 0 : 1)

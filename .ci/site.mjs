@@ -20,7 +20,8 @@ const pageOf = (path) => {
   return name !== undefined && publishable.some((pkg) => pkg.name === name) ? `packages/${name}.html` : undefined
 }
 
-const escape = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("\"", "&quot;")
+const escape = (text) =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("\"", "&quot;")
 const read = (path) => readFileSync(`${root}${path}`, "utf8")
 const titleOf = (markdown, path) => /^# (.+)$/m.exec(markdown)?.[1].replaceAll("`", "") ?? posix.basename(path, ".md")
 
@@ -36,7 +37,15 @@ const slugger = () => {
   }
 }
 
-const languages = { ts: "typescript", tsx: "typescript", js: "javascript", sh: "bash", console: "bash", json: "json", py: "python" }
+const languages = {
+  ts: "typescript",
+  tsx: "typescript",
+  js: "javascript",
+  sh: "bash",
+  console: "bash",
+  json: "json",
+  py: "python"
+}
 
 const problems = []
 const pages = new Map()
@@ -60,7 +69,9 @@ const render = (path, markdown) => {
     if (!existsSync(`${root}${target}`)) problems.push(`${path}: ${href} leads nowhere`)
     return target.startsWith("docs/assets/")
       ? posix.relative(posix.dirname(here), target.slice(5))
-      : `${home}/${existsSync(`${root}${target}`) && statSync(`${root}${target}`).isDirectory() ? "tree" : "blob"}/main/${target}${suffix}`
+      : `${home}/${
+        existsSync(`${root}${target}`) && statSync(`${root}${target}`).isDirectory() ? "tree" : "blob"
+      }/main/${target}${suffix}`
   }
   const marked = new Marked({
     renderer: {
@@ -113,7 +124,10 @@ for (const { links } of pages.values()) {
 // The order of the guides is that of the README's table; what it does not name comes last.
 const groups = Array.from(
   /\n## Guides\n([\s\S]*?)\n## /.exec(read("README.md"))?.[1].matchAll(/^\| (\w+) \|(.*)\|$/gm) ?? [],
-  ([, name, cells]) => ({ name, paths: Array.from(cells.matchAll(/\]\(\.\/(docs\/[\w-]+\.md)\)/g), ([, path]) => path) })
+  ([, name, cells]) => ({
+    name,
+    paths: Array.from(cells.matchAll(/\]\(\.\/(docs\/[\w-]+\.md)\)/g), ([, path]) => path)
+  })
 )
 const named = new Set(groups.flatMap(({ paths }) => paths))
 const navigation = [
@@ -129,7 +143,9 @@ const sidebar = (here) =>
       paths.map((path) => {
         const page = pages.get(path)
         const current = page.here === here ? " aria-current=\"page\"" : ""
-        return `<li><a href="${posix.relative(posix.dirname(here), page.here)}"${current}>${escape(page.title)}</a></li>`
+        return `<li><a href="${posix.relative(posix.dirname(here), page.here)}"${current}>${
+          escape(page.title)
+        }</a></li>`
       }).join("")
     }</ul>`
   ).join("\n")
@@ -184,7 +200,9 @@ const page = ({ headings, here, html, title }) => {
 </head>
 <body>
 <a class="skip" href="#content">Skip to the text</a>
-<header><a class="name" href="${to("index.html")}">effect-tinker</a><a href="${to("getting-started.html")}">Get started</a>${reference}<a href="${home}">Source</a></header>
+<header><a class="name" href="${to("index.html")}">effect-tinker</a><a href="${
+    to("getting-started.html")
+  }">Get started</a>${reference}<a href="${home}">Source</a></header>
 <div class="frame">
 <nav class="guides" aria-label="Guides"><details open><summary>☰ Guides and packages</summary>
 ${sidebar(here)}
@@ -192,9 +210,11 @@ ${sidebar(here)}
 <main id="content">
 ${html}</main>
 <nav class="contents" aria-label="On this page">${
-    headings.length < 2 ? "" : `<h2>On this page</h2><ul>${
-      headings.map(({ id, text }) => `<li><a href="#${id}">${text}</a></li>`).join("")
-    }</ul>`
+    headings.length < 2 ?
+      "" :
+      `<h2>On this page</h2><ul>${
+        headings.map(({ id, text }) => `<li><a href="#${id}">${text}</a></li>`).join("")
+      }</ul>`
   }</nav>
 </div>
 <script>${script}</script>
@@ -213,5 +233,7 @@ cpSync(`${root}docs/assets`, `${out}/assets`, { recursive: true })
 cpSync(`${root}llms.txt`, `${out}/llms.txt`)
 for (const problem of problems) process.stderr.write(`${problem}\n`)
 const links = [...pages.values()].reduce((sum, { links }) => sum + links.length, 0)
-process.stdout.write(`${pages.size} pages, ${links} links between them, ${problems.length} broken: docs/site/index.html\n`)
+process.stdout.write(
+  `${pages.size} pages, ${links} links between them, ${problems.length} broken: docs/site/index.html\n`
+)
 process.exit(problems.length === 0 ? 0 : 1)
