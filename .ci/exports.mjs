@@ -23,8 +23,9 @@ try {
     const attw = spawnSync("npx", [
       "attw",
       join(folder, packed.filename),
-      "--profile",
-      "esm-only",
+      // Found by every resolver, the older ones included; that `require` gets an ES module is docs/effect-4.md's to say.
+      "--ignore-rules",
+      "cjs-resolves-to-esm",
       "--format",
       "table-flipped"
     ], {

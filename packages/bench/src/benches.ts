@@ -27,7 +27,10 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["wire", () => import("./wire.js")]
 ])
 
-const usage = `usage: npm run bench -- NAME, with NAME one of: ${Array.from(benches.keys()).join(", ")}`
+/** @internal */
+export const names: ReadonlyArray<string> = Array.from(benches.keys())
+
+const usage = `usage: npm run bench -- NAME, or --all [NAMES] [--record], with NAME one of: ${names.join(", ")}`
 
 /** The bench that the arguments of the command name. */
 export const find = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {

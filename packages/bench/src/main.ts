@@ -1,12 +1,16 @@
 /**
  * `npm run bench -- NAME`: a table for people, and as the last line one JSON object with the ratios.
+ * `npm run bench -- --all`: every bench, or those named after it, beside the ratios of the last release.
  */
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
+import * as All from "./all.js"
 import { render } from "./Bench.js"
 import * as benches from "./benches.js"
 
 const main = Effect.gen(function*() {
+  const [first, ...rest] = process.argv.slice(2)
+  if (first === "--all") return yield* All.run(rest)
   const { bench, name } = yield* benches.find(process.argv.slice(2))
   yield* Console.log(`# ${name}: ${bench.summary}\n`)
   const { notes, ratios, table } = yield* bench.run

@@ -10,6 +10,12 @@ const http = Effect.provide(FetchHttpClient.layer)
 const bearer = { headers: { authorization: "Bearer tml-x" }, key: "tml-x" }
 const apiKeys = [{ key: Redacted.make("tml-x") }]
 
+/** The error codes of a failure and its causes. */
+const codesOf = (error: unknown): ReadonlyArray<unknown> =>
+  typeof error === "object" && error !== null
+    ? ["code" in error ? error.code : undefined, ...codesOf("cause" in error ? error.cause : undefined)]
+    : []
+
 const eventsOf = (bytes: Uint8Array): ReadonlyArray<string> =>
   new TextDecoder().decode(bytes).split("\n\n").filter((event) => event !== "").map((event) =>
     event.replace(/^data: /, "")
@@ -30,7 +36,9 @@ describe("NodeTinkerLocal", () => {
   it.scoped("closing the scope closes the port", () =>
     Effect.gen(function*() {
       const { baseUrl } = yield* Effect.scoped(NodeTinkerLocal.serve())
-      yield* Effect.flip(send("GET", `${baseUrl}/api/v1/healthz`))
+      const refused = yield* Effect.flip(send("GET", `${baseUrl}/api/v1/healthz`))
+      assert.deepInclude(refused, { _tag: "RequestError", reason: "Transport" })
+      assert.include(codesOf(refused), "ECONNREFUSED")
     }).pipe(http))
 
   it.scoped("speaks OpenAI's completions and chat, whole and streamed", () =>
@@ -129,8 +137,10 @@ describe("NodeTinkerLocal", () => {
     Effect.gen(function*() {
       const { baseUrl } = yield* NodeTinkerLocal.serve()
       const health = send("GET", `${baseUrl}/api/v1/healthz`)
-      yield* Effect.flip(health)
-      yield* Effect.flip(health)
+      for (const broken of [yield* Effect.flip(health), yield* Effect.flip(health)]) {
+        assert.propertyVal(broken, "_tag", "RequestError")
+        assert.notInclude(codesOf(broken), "ECONNREFUSED")
+      }
       assert.strictEqual((yield* health).status, 200)
     }).pipe(
       http,

@@ -5,7 +5,7 @@ import { Command, FileSystem, Path } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
 import { Chunk, Config, Console, Effect, Option, Stream } from "effect"
 import { fileURLToPath } from "node:url"
-import { PythonFailed, PythonMissing } from "./Suite.js"
+import { against, PythonFailed, PythonMissing } from "./Suite.js"
 
 /** Directory of this package. */
 export const root = fileURLToPath(new URL("..", import.meta.url))
@@ -64,6 +64,12 @@ export const findInterpreter = Effect.fnUntraced(function*(oldest: number) {
   return yield* missing(`none of ${candidates.join(", ")} is Python 3.${oldest} or newer; PYTHON names another`)
 })
 
+/** Pinned packages whose behaviour suites are held against, as they are named in the summary. */
+const compared = (pins: string): ReadonlyArray<string> =>
+  Array.from(pins.matchAll(/^(tinker-cookbook|renderers|torch|transformers|peft|gguf|tensorboard|skyrl)==(\S+)/gm)).map(
+    ([, name, version]) => `${name} ${version}`
+  )
+
 /**
  * An environment, made at the first use and again when what it needs changes. `PYTHON` names the interpreter to make it
  * with, which must be 3.11 or newer.
@@ -110,6 +116,7 @@ const environment = Effect.fnUntraced(
       return yield* missing(`${python} has tinker ${sdk}, not ${wanted.trim()}`)
     }
     yield* Console.log(`official SDK: tinker ${sdk}`)
+    yield* against(`tinker ${sdk}`, ...compared(everything))
     const run: Python["run"] = (module, ...args) => runIn({}, module, ...args)
     return { interpreter: python, sdk, run, runIn } satisfies Python & { readonly interpreter: string }
   },

@@ -2,8 +2,7 @@
  * A comparison with the official Python SDK: one module in `suites/`, one flag of `npm run parity`.
  */
 import type { NodeContext } from "@effect/platform-node"
-import { Data } from "effect"
-import type { Effect } from "effect"
+import { Context, Data, Effect } from "effect"
 
 export interface Suite {
   /** The flag that runs it alone: `--NAME`. */
@@ -14,6 +13,75 @@ export interface Suite {
   readonly run: (
     args: ReadonlyArray<string>
   ) => Effect.Effect<void, Differs | PythonFailed | PythonMissing, NodeContext.NodeContext>
+}
+
+/**
+ * What the suite that runs has been held against, with its version: the names that {@link against} was called with.
+ */
+export class Against extends Context.Reference<Against>()("@effect-tinker/parity/Against", {
+  defaultValue: (): Set<string> => new Set()
+}) {}
+
+/** Notes what the running suite is held against, for the summary. */
+export const against = (...versions: ReadonlyArray<string>): Effect.Effect<void> =>
+  Effect.map(Against, (names) => {
+    for (const version of versions) names.add(version)
+  })
+
+/** What came of a suite. */
+export interface Outcome {
+  readonly suite: Suite
+  readonly against: ReadonlyArray<string>
+  /** `undefined` where nothing differs. */
+  readonly error: Differs | PythonFailed | PythonMissing | undefined
+}
+
+/** Runs a suite to its end, whatever that is. */
+export const outcome = (
+  suite: Suite,
+  args: ReadonlyArray<string>
+): Effect.Effect<Outcome, never, NodeContext.NodeContext> =>
+  Effect.suspend(() => {
+    const names = new Set<string>()
+    return Effect.matchEffect(Effect.provideService(suite.run(args), Against, names), {
+      onFailure: (error) => Effect.succeed<Outcome>({ suite, against: [...names], error }),
+      onSuccess: () => Effect.succeed<Outcome>({ suite, against: [...names], error: undefined })
+    })
+  })
+
+const resultOf = ({ error }: Outcome): string => {
+  switch (error?._tag) {
+    case undefined:
+      return "same"
+    case "Differs":
+      return `${error.differences.length} different`
+    case "PythonFailed":
+      return `${error.program} failed`
+    case "PythonMissing":
+      return "not compared"
+  }
+}
+
+/** One line for each suite: what was compared, with which version, with what result. */
+export const summarize = (outcomes: ReadonlyArray<Outcome>): string => {
+  const rows = [
+    ["suite", "result", "against", "what was compared"],
+    ...outcomes.map((one) => [
+      one.suite.name,
+      resultOf(one),
+      one.against.length === 0 ? "ours alone" : one.against.join(", "),
+      one.suite.summary
+    ])
+  ]
+  const widths = [0, 1, 2].map((i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)))
+  return rows.map((row) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ").trimEnd()).join("\n")
+}
+
+/** Differences weigh more than suites that could not run. */
+export const exitCodeOf = (outcomes: ReadonlyArray<Outcome>): number => {
+  const tags = outcomes.map(({ error }) => error?._tag)
+  if (tags.includes("Differs") || tags.includes("PythonFailed")) return exitCode.differs
+  return tags.includes("PythonMissing") ? exitCode.pythonMissing : exitCode.same
 }
 
 /** The two sides differ. */

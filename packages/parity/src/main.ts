@@ -3,8 +3,8 @@
  */
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
-import type { Suite } from "./Suite.js"
-import { exitCode } from "./Suite.js"
+import type { Outcome, Suite } from "./Suite.js"
+import { exitCode, exitCodeOf, outcome, summarize } from "./Suite.js"
 import { agents } from "./suites/agents.js"
 import { cli } from "./suites/cli.js"
 import { cookbook } from "./suites/cookbook.js"
@@ -68,16 +68,15 @@ const main = Effect.gen(function*() {
     yield* Console.error(`unknown: ${rest.join(" ")}\n\n${usage}`)
     return yield* exit(exitCode.usage)
   }
+  const outcomes: Array<Outcome> = []
   for (const suite of chosen.length === 0 ? suites : chosen) {
     yield* Console.log(`# ${suite.name}: ${suite.summary}`)
-    yield* suite.run(rest)
+    const ended = yield* outcome(suite, rest)
+    if (ended.error !== undefined) yield* Console.error(ended.error.message)
+    outcomes.push(ended)
   }
-}).pipe(
-  Effect.catchTags({
-    Differs: (error) => Effect.zipRight(Console.error(error.message), exit(exitCode.differs)),
-    PythonFailed: (error) => Effect.zipRight(Console.error(error.message), exit(exitCode.differs)),
-    PythonMissing: (error) => Effect.zipRight(Console.error(error.message), exit(exitCode.pythonMissing))
-  })
-)
+  yield* Console.log(`\n${summarize(outcomes)}`)
+  yield* exit(exitCodeOf(outcomes))
+})
 
 NodeRuntime.runMain(main.pipe(Effect.provide(NodeContext.layer)))

@@ -57,6 +57,12 @@ describe("what is checked after a chaos run", () => {
     assert.isNotEmpty(Check.inOrder([settled(1), settled(2, { line: "model 1.0" })], [executed(1), executed(2)]))
   })
 
+  it("nothing is polled for once every call has settled", () => {
+    assert.deepStrictEqual(Check.quiet({ quiet: 40, over: 40 }), [])
+    assert.deepStrictEqual(Check.quiet({ quiet: 40, over: 42 }), [])
+    assert.lengthOf(Check.quiet({ quiet: 40, over: 43 }), 1)
+  })
+
   it("memory is flat when the last quarter is like the first", () => {
     const mib = 1024 * 1024
     assert.deepStrictEqual(Check.flat([30, 31, 30, 32].map((n) => n * mib)), [])
@@ -105,6 +111,7 @@ describe("the proxy of a chaos run", () => {
       })
   )
 
+  /** Fails with what `fetch` rejects with: a TypeError where the connection broke, a TimeoutError where nothing came. */
   const post = (port: number, body: string, millis = 5_000) =>
     Effect.tryPromise(() =>
       fetch(`http://127.0.0.1:${port}/api/v1/asample`, {
@@ -151,7 +158,7 @@ describe("the proxy of a chaos run", () => {
     it.scopedLive(`${fault}: no answer, and the request ${arrives === 1 ? "arrived" : "did not arrive"}`, () =>
       Effect.gen(function*() {
         const { bodies, proxy } = yield* through({ [fault]: 1 })
-        yield* Effect.flip(post(proxy.port, "hello"))
+        assert.instanceOf((yield* Effect.flip(post(proxy.port, "hello"))).cause, TypeError)
         assert.lengthOf(bodies, arrives)
       }))
   }
@@ -159,7 +166,8 @@ describe("the proxy of a chaos run", () => {
   it.scopedLive("halfOpen: silence until the client gives up", () =>
     Effect.gen(function*() {
       const { proxy } = yield* through({ halfOpen: 1 })
-      yield* Effect.flip(post(proxy.port, "hello", 300))
+      const silence = yield* Effect.flip(post(proxy.port, "hello", 300))
+      assert.propertyVal(silence.cause, "name", "TimeoutError")
       const { port } = yield* echo
       const spoken = yield* Proxy.make({ target: port, seed: 1, rates: { halfOpen: 1 }, neverSilent: ["asample"] })
       assert.strictEqual(yield* post(spoken.port, "hello"), "got hello")
@@ -187,6 +195,6 @@ describe("the proxy of a chaos run", () => {
         }),
         (target) => Proxy.make({ target, seed: 1, rates: {} })
       )
-      yield* Effect.flip(post(proxy.port, "hello"))
+      assert.instanceOf((yield* Effect.flip(post(proxy.port, "hello"))).cause, TypeError)
     }))
 })

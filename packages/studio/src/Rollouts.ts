@@ -273,9 +273,10 @@ const turnOf = (raw: Raw, previous: Raw | undefined, tokenizer: Option.Option<To
   const omitted = Math.max(0, given.length + tokens.length - maxTokens)
   const shown = [...given, ...tokens].slice(omitted)
   const texts = Option.getOrNull(Option.map(tokenizer, (it) => tokenTexts(it, shown)))
-  const recorded = previous === undefined ? undefined : forkOf(previous.turn["fork"])
+  const recorded = forkOf(turn["fork"])
+  const said = Json.arrayOf(turn["given"]).flatMap((message) => messageOf(message) ?? [])
   return {
-    before: Option.match(tokenizer, {
+    before: said.length > 0 ? said : Option.match(tokenizer, {
       onNone: () => [],
       onSome: (it) =>
         Transcript.split(it.decode(given, { skipSpecialTokens: false })).map(({ role, text }) => ({
@@ -446,11 +447,14 @@ export const journal = (
       if (head === undefined) return yield* new RolloutNotFound({ step, index })
       const line = Json.parse(yield* readBytes(path, head.offset, head.bytes))
       const rollout = Json.objectOf(Json.objectOf(line)["rollout"])
-      const raws = Json.arrayOf(rollout["turns"]).map(Json.objectOf).map((turn) => ({
-        prompt: idsOf(turn["prompt"]),
-        tokens: idsOf(turn["tokens"]),
-        turn
-      }))
+      const raws: Array<Raw> = []
+      for (const turn of Json.arrayOf(rollout["turns"]).map(Json.objectOf)) {
+        const before = raws[raws.length - 1]
+        // Of a prompt that continues the turn before, only what it adds is recorded.
+        const offset = Json.numberOf(turn["offset"]) ?? 0
+        const shared = before === undefined ? [] : [...before.prompt, ...before.tokens].slice(0, offset)
+        raws.push({ prompt: [...shared, ...idsOf(turn["prompt"])], tokens: idsOf(turn["tokens"]), turn })
+      }
       return {
         ...publicHead(head),
         step,

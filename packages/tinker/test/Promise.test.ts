@@ -30,6 +30,8 @@ describe("Promise", () => {
     await tinker.close()
     await training.close()
     await tinker.close()
+    const late = await training.optimStep({ learningRate: 1 }).catch((error: unknown) => error)
+    assert.propertyVal(late, "_tag", "Closed")
   })
 
   it("a loop over samples that is aborted between two of them stops those that run ahead", async () => {

@@ -388,6 +388,42 @@ describe("TrainingClient", () => {
       assert.strictEqual(server.log.length, 7)
     }))
 
+  for (const status of [402, 408, 429, 500]) {
+    it.scoped(`G4: a ${status} that says not to retry leaves open what became of the number, which is sent again`, () =>
+      Effect.gen(function*() {
+        let refuses = true
+        const server = Training.make({
+          accept: () => refuses ? Server.refuse(status, { detail: "no" }, { "x-should-retry": "false" }) : undefined
+        })
+        const client = yield* Training.client(server)
+        const once = RetryPolicy.provide({ submit: RetryPolicy.never, billing: RetryPolicy.never })
+        yield* Effect.flip(once(client.saveState("first")))
+        refuses = false
+        yield* once(Effect.flatten(client.saveState("second")))
+        assert.deepStrictEqual(
+          server.log.map(({ json, seqId }) => [seqId, json["path"]]),
+          [[1, "first"], [1, "first"], [2, "second"]]
+        )
+      }))
+  }
+
+  it.scoped("G4: a resend that the server refuses has used its number: nothing takes its place", () =>
+    Effect.gen(function*() {
+      let attempts = 0
+      const server = Training.make({
+        accept: ({ seqId }) => seqId === 1 ? Server.refuse(attempts++ === 0 ? 503 : 400) : undefined
+      })
+      const client = yield* Training.client(server)
+      const once = RetryPolicy.provide({ submit: RetryPolicy.never })
+      assert.strictEqual((yield* Effect.flip(once(client.saveState("first"))))._tag, "Unavailable")
+      yield* once(Effect.flatten(client.saveState("second")))
+      yield* once(Effect.flatten(client.saveState("third")))
+      assert.deepStrictEqual(
+        server.log.map(({ json, seqId }) => [seqId, json["path"]]),
+        [[1, "first"], [1, "first"], [2, "second"], [3, "third"]]
+      )
+    }))
+
   it.scoped("G4: pieces of a pass that got no answer are owed in their order", () =>
     Effect.gen(function*() {
       let down = true

@@ -89,6 +89,15 @@ export const inOrder = (
   return broken
 }
 
+/**
+ * Nobody waits, so nothing is polled for. One poll may have been in flight when the last call settled, and its response
+ * may have been lost once.
+ */
+export const quiet = (polls: { readonly quiet: number; readonly over: number }): ReadonlyArray<Broken> =>
+  polls.over - polls.quiet <= 2
+    ? []
+    : [`waiters: ${polls.over - polls.quiet} polls for samples after the last one had settled`]
+
 const median = (values: ReadonlyArray<number>): number => {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[sorted.length >> 1] ?? NaN

@@ -178,7 +178,11 @@ const train = Effect.fnUntraced(function*(
   const run = (kind: Plan.Settled["kind"], op: number) =>
     Effect.gen(function*() {
       const details = { requests: [] as ReadonlyArray<string>, parts: kind === "pass" ? 1 + op % 3 : 1 }
-      const exit = yield* leaving(random, operation(kind, op, details))
+      // Without retries a lost response is final for its caller, and the number must still reach the server.
+      const sent = random.number() < 0.06
+        ? RetryPolicy.provide({ submit: RetryPolicy.never })(operation(kind, op, details))
+        : operation(kind, op, details)
+      const exit = yield* leaving(random, sent)
       settle(op, kind, line, exit, details)
       if (isLost(exit)) lost = true
     }).pipe(Effect.ensuring(places.release(1)))
@@ -332,6 +336,10 @@ const main = Effect.gen(function*() {
     many(samplers, (id) => sampler(sampling, id)),
     many(callers, (id) => caller(rest, service, id))
   ], { concurrency: "unbounded", discard: true })
+  // Nothing is left to wait for: from here to the end the shared poll of the samples must be silent.
+  writeSync(1, "quiet\n")
+  yield* Effect.sleep(Plan.quietMillis)
+  writeSync(1, "over\n")
 }).pipe(Effect.scoped)
 
 const options = { baseUrl, apiKey: Plan.apiKey, timeout: "3 seconds" } as const

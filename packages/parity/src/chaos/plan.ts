@@ -88,6 +88,9 @@ export type Stats = typeof Stats.Type
 /** The longest a call may take: a poll that meets a dead connection twice, and the policy's budget after it. */
 export const boundMillis = 150_000
 
+/** How long the network is watched after the last call has settled: several times as long as the server holds a poll. */
+export const quietMillis = 8_000
+
 /** An interrupted call returns at once; a busy machine is given this. */
 export const leaveMillis = 5_000
 

@@ -94,12 +94,14 @@ export const run = ({ ops, seed }: Options): Effect.Effect<Report, ChaosFailed, 
     )
     const progress = yield* Ref.make(0)
     const summary = yield* Ref.make(Option.none<Plan.Summary>())
+    const polls = { quiet: 0, over: 0 }
     const reading = yield* client.stdout.pipe(
       Stream.decodeText(),
       Stream.splitLines,
       Stream.runForEach((line) => {
         const [word, ...rest] = line.split(" ")
         if (word === "progress") return Ref.set(progress, Number(rest[0]))
+        if (word === "quiet" || word === "over") polls[word] = proxy.seen()["retrieve_futures"] ?? 0
         if (word !== "summary") return Effect.void
         return Effect.flatMap(
           Schema.decode(Schema.parseJson(Plan.Summary))(rest.join(" ")),
@@ -147,6 +149,7 @@ export const run = ({ ops, seed }: Options): Effect.Effect<Report, ChaosFailed, 
       ...Check.settledOnce(settled, said?.begun ?? 0),
       ...Check.exactlyOnce(settled, executed),
       ...Check.inOrder(settled, executed),
+      ...Check.quiet(polls),
       ...Check.flat(heap),
       ...yield* wrongSamples(settled)
     ]

@@ -8,7 +8,7 @@ import { build } from "esbuild"
 import { execFile } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import type { Suite } from "../Suite.js"
-import { Differs } from "../Suite.js"
+import { against, Differs } from "../Suite.js"
 
 const name = "runtimes"
 
@@ -101,6 +101,7 @@ export const runtimes: Suite = {
         if (Either.isLeft(answer)) differences.push(`${runtime.name}: ${answer.left}`)
         else {
           answers.set(runtime.name, answer.right.trim())
+          yield* against(runtime.package?.replace("@", " ") ?? `node ${process.versions.node}`)
           yield* Console.log(`${runtime.name}: ${answer.right.trim()}`)
         }
       }

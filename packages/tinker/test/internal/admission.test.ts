@@ -261,6 +261,25 @@ describe("fifoSemaphore", () => {
       assert.strictEqual(yield* semaphore.balance, 2)
     }))
 
+  it.effect("one who needs less does not overtake one who needs more, and enters when that one leaves", () =>
+    Effect.gen(function*() {
+      const semaphore = Admission.makeSemaphore(2)
+      const gate = yield* Deferred.make<void>()
+      const holder = yield* Effect.fork(semaphore.withPermit(Deferred.await(gate)))
+      yield* settle
+      const large = yield* Effect.fork(semaphore.admit(2)(Effect.void))
+      yield* settle
+      assert.isFalse(semaphore.tryEnter(1), "a permit is free, but somebody waits")
+      const small = yield* Effect.fork(semaphore.withPermit(Effect.succeed("in")))
+      yield* settle
+      assert.strictEqual(yield* semaphore.waiting, 2)
+      yield* Fiber.interrupt(large)
+      assert.strictEqual(yield* Fiber.join(small), "in")
+      yield* Deferred.succeed(gate, undefined)
+      yield* Fiber.join(holder)
+      assert.strictEqual(yield* semaphore.balance, 2)
+    }))
+
   it.effect("growing admits waiters, shrinking does not evict holders", () =>
     Effect.gen(function*() {
       const semaphore = Admission.makeSemaphore(1)

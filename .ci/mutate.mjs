@@ -1,0 +1,135 @@
+// npm run mutate: breaks the sources on purpose, one place at a time, and runs the tests that must notice. The mutations
+// are data: mutations.json names the file, the text, its replacement, and the test files. It works on a copy, so the tree
+// stays as it is. `--area NAME` and `--only TEXT` choose some, `--chaos` tries those that a chaos run must notice.
+// Not part of CI: docs/mutations.md has the score and explains what survives.
+import { spawnSync } from "node:child_process"
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { basename, join } from "node:path"
+import { parseArgs } from "node:util"
+import { packages, root } from "./packages.mjs"
+
+const { values } = parseArgs({
+  options: {
+    area: { type: "string" },
+    only: { type: "string" },
+    chaos: { type: "boolean", default: false },
+    ops: { type: "string", default: "5000" },
+    seed: { type: "string", default: "1" }
+  }
+})
+const mutations = JSON.parse(readFileSync(new URL("mutations.json", import.meta.url), "utf8")).filter((mutation) =>
+  (values.area === undefined || mutation.area === values.area) &&
+  (values.only === undefined || mutation.what.includes(values.only)) &&
+  (!values.chaos || mutation.chaos === true)
+)
+const outputs = new Set(["dist", "build", "node_modules", "coverage"])
+
+/** The workspace again: sources copied, what is installed linked. */
+const makeStage = () => {
+  const stage = mkdtempSync(join(tmpdir(), "effect-tinker-mutate-"))
+  for (const name of readdirSync(root)) {
+    if (name === "node_modules" || name === ".git") continue
+    cpSync(join(root, name), join(stage, name), { recursive: true, filter: (path) => !outputs.has(basename(path)) })
+  }
+  const link = (from, to) => symlinkSync(from, to, "dir")
+  const ours = new Map(packages.map(({ manifest, name }) => [manifest.name, join(stage, "packages", name)]))
+  mkdirSync(join(stage, "node_modules/@effect-tinker"), { recursive: true })
+  for (const name of readdirSync(join(root, "node_modules"))) {
+    if (name === "@effect-tinker" || name === "effect-tinker" || name === ".cache" || name.startsWith(".v")) continue
+    link(join(root, "node_modules", name), join(stage, "node_modules", name))
+  }
+  for (const [name, target] of ours) link(target, join(stage, "node_modules", name))
+  return stage
+}
+
+const testsOf = (stage) => (files) => {
+  const projects = [...new Set(files.map((file) => file.split("/")[1]))]
+  const { status, stdout } = spawnSync(
+    process.execPath,
+    [
+      join(root, "node_modules/vitest/vitest.mjs"),
+      "run",
+      "--bail=1",
+      "--reporter=json",
+      ...projects.flatMap((project) => ["--project", project]),
+      ...files
+    ],
+    // A mutant that never ends is one that was noticed.
+    { cwd: stage, encoding: "utf8", timeout: 240_000, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
+  )
+  if (status === 0) return undefined
+  if (status === null) return "the tests do not end"
+  try {
+    const report = JSON.parse(stdout.slice(stdout.indexOf("{\"numTotal")))
+    const failed = report.testResults.flatMap((file) => file.assertionResults).find(({ status }) => status === "failed")
+    return failed?.fullName.trim() ?? "a test file does not load"
+  } catch {
+    return "the tests do not run"
+  }
+}
+
+const chaosOf = (stage) => () => {
+  const { status, stdout } = spawnSync(
+    process.execPath,
+    [
+      "--conditions=@effect-tinker/source",
+      "--import",
+      "tsx",
+      join(stage, "packages/parity/src/chaos.ts"),
+      "--ops",
+      values.ops,
+      "--seed",
+      values.seed
+    ],
+    { cwd: stage, encoding: "utf8", timeout: 1_200_000, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
+  )
+  if (status === 0) return undefined
+  const broken = stdout.split("\n").filter((line) => line.startsWith("broken: ")).map((line) => line.slice(8))
+  return broken.length === 0 ? `the run ended with ${status}` : `${broken[0]} (${broken.length} in all)`
+}
+
+if (mutations.length === 0) {
+  process.stderr.write("no mutation is chosen\n")
+  process.exit(2)
+}
+const stage = makeStage()
+let caught = 0
+const survivors = []
+try {
+  const noticed = values.chaos ? chaosOf(stage) : testsOf(stage)
+  const before = noticed([...new Set(mutations.flatMap(({ tests }) => tests))])
+  if (before !== undefined) {
+    process.stderr.write(`without a mutation: ${before}\n`)
+    process.exit(1)
+  }
+  for (const [i, { area, file, replace, search, survives, tests, what }] of mutations.entries()) {
+    const path = join(stage, file)
+    const source = readFileSync(path, "utf8")
+    const parts = source.split(search)
+    if (parts.length !== 2) {
+      process.stderr.write(`${file} has ${parts.length - 1} places for "${what}"\n`)
+      process.exit(1)
+    }
+    writeFileSync(path, parts.join(replace))
+    const by = noticed(tests)
+    writeFileSync(path, source)
+    if (by === undefined) survivors.push({ area, what, survives })
+    else caught++
+    const verdict = by === undefined ? "SURVIVED" : "caught  "
+    process.stdout.write(
+      `${String(i + 1).padStart(3)}/${mutations.length} ${verdict} ${area}: ${what}${
+        by === undefined ? "" : `\n            by ${by}`
+      }\n`
+    )
+  }
+} finally {
+  rmSync(stage, { recursive: true, force: true })
+}
+process.stdout.write(
+  `\n${caught} of ${mutations.length} caught, score ${Math.round(100 * caught / mutations.length)} %\n`
+)
+for (const { area, survives, what } of survivors) {
+  process.stdout.write(`survived: ${area}: ${what}${survives === undefined ? "" : ` (known: ${survives})`}\n`)
+}
+process.exit(survivors.some(({ survives }) => survives === undefined) ? 1 : 0)
