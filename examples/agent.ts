@@ -37,12 +37,12 @@ const program = Effect.gen(function*() {
     agent,
     model: { baseModel: "local/chat", rank: 16 },
     renderer,
-    learningRate: 2e-4,
+    learningRate: 1e-4,
     adam: { clip: 1 },
     maxTokens: 48,
     groupSize: 8,
     groupsPerBatch: 8,
-    epochs: 2
+    epochs: 3
   })
   const last = yield* steps.pipe(
     Stream.tap(({ evaluations, metrics, step }) => {

@@ -32,7 +32,7 @@ const agent = AiSdk.agent({
 export default define({
   measure: "tickets answered right, of customers it was not trained on",
   model: "local/chat",
-  learningRate: 2e-4,
+  learningRate: 1e-4,
   passes: ({ after, before }) => after >= 0.8 && after >= before + 0.1,
   run: ({ learningRate, model, renderer, seed }) =>
     Agent.train({
@@ -46,7 +46,6 @@ export default define({
       groupsPerBatch: 8,
       epochs: 4,
       seed,
-      shuffle: seed,
       test: { groupSize: 2, seed },
       evaluateEvery: 1000
     }).pipe(measured("test", "env/all/reward"))

@@ -55,20 +55,24 @@ const seriesOf = (directory: string) =>
   })
 
 describe("Agent.train", () => {
-  it.scopedLive("a run that was cut short goes on and computes what a whole one computes", () =>
-    Effect.gen(function*() {
-      const root = yield* (yield* FileSystem.FileSystem).makeTempDirectoryScoped()
-      const backend = Effect.provide(NodeTinkerLocal.layerInProcess({ directory: `${root}/backend` }))
-      yield* Stream.runDrain(train({ directory: `${root}/whole` })).pipe(backend)
-      yield* Stream.runDrain(Stream.take(train({ directory: `${root}/cut` }), 2)).pipe(backend)
-      const rest = yield* Stream.runCollect(train({ directory: `${root}/cut` })).pipe(backend)
-      const whole = yield* seriesOf(`${root}/whole`)
-      assert.strictEqual(whole.steps.length, 6)
-      assert.deepStrictEqual(yield* seriesOf(`${root}/cut`), { ...whole, resumes: 1 })
-      const { checkpoint, evaluations } = Option.getOrThrow(Option.getOrThrow(Chunk.last(rest)).final)
-      assert.isString(checkpoint.samplerPath)
-      assert.isAbove(evaluations["test"]?.["env/all/reward"] ?? 0, 0)
-    }).pipe(Effect.provide(NodeContext.layer)), 240_000)
+  it.scopedLive(
+    "a run that was cut short goes on and computes what a whole one computes",
+    () =>
+      Effect.gen(function*() {
+        const root = yield* (yield* FileSystem.FileSystem).makeTempDirectoryScoped()
+        const backend = Effect.provide(NodeTinkerLocal.layerInProcess({ directory: `${root}/backend` }))
+        yield* Stream.runDrain(train({ directory: `${root}/whole` })).pipe(backend)
+        yield* Stream.runDrain(Stream.take(train({ directory: `${root}/cut` }), 2)).pipe(backend)
+        const rest = yield* Stream.runCollect(train({ directory: `${root}/cut` })).pipe(backend)
+        const whole = yield* seriesOf(`${root}/whole`)
+        assert.strictEqual(whole.steps.length, 6)
+        assert.deepStrictEqual(yield* seriesOf(`${root}/cut`), { ...whole, resumes: 1 })
+        const { checkpoint, evaluations } = Option.getOrThrow(Option.getOrThrow(Chunk.last(rest)).final)
+        assert.isString(checkpoint.samplerPath)
+        assert.isAbove(evaluations["test"]?.["env/all/reward"] ?? 0, 0)
+      }).pipe(Effect.provide(NodeContext.layer)),
+    240_000
+  )
 
   it.scopedLive("runs ahead of training within the bound on staleness", () =>
     Effect.gen(function*() {
