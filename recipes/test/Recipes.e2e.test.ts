@@ -15,7 +15,13 @@ const Report = Schema.parseJson(Schema.Struct({
 }))
 
 /** Recipes that run, and whose numbers nobody has fixed yet. Their READMEs say so. */
-const uncalibrated: ReadonlyArray<string> = ["agent-ai-sdk", "agent-effect-ai", "code-rl", "math-rl", "twenty-questions"]
+const uncalibrated: ReadonlyArray<string> = [
+  "agent-ai-sdk",
+  "agent-effect-ai",
+  "code-rl",
+  "math-rl",
+  "twenty-questions"
+]
 
 describe.each(names)("%s", (name) => {
   it.effect("is short, and its README has its numbers and the command for the hosted service", () =>
