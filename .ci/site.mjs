@@ -99,7 +99,8 @@ const render = (path, markdown) => {
 }
 
 const guides = readdirSync(`${root}docs`).filter((file) => file.endsWith(".md")).sort()
-const api = existsSync(`${root}docs/api`)
+// Without its index the reference is not complete.
+const api = existsSync(`${root}docs/api/README.md`)
   ? readdirSync(`${root}docs/api`, { recursive: true }).filter((file) => file.endsWith(".md")).sort()
   : []
 for (

@@ -93,12 +93,20 @@ export class TransportError {
     readonly cause?: unknown
   ) {}
 
-  /** No response within the request's timeout. */
+  /**
+   * No response within the request's timeout.
+   *
+   * @since 0.1.0
+   */
   static timeout(millis: number): TransportError {
     return new TransportError("timeout", `no response within ${millis / 1000} s`)
   }
 
-  /** More than `maxBytes`. */
+  /**
+   * More than `maxBytes`.
+   *
+   * @since 0.1.0
+   */
   static tooLarge(limit: number): TransportError {
     return new TransportError("tooLarge", `the response is larger than ${limit} bytes`)
   }

@@ -140,18 +140,18 @@ describe("secrets (G9)", () => {
       }).pipe(Effect.provide(layer))
     })
 
-    const refused: ReadonlyArray<readonly [string, () => Response]> = [
-      ["to plain http", () => to("http://one.test/")],
-      ["to another scheme", () => to("file:///etc/passwd")],
-      ["to nowhere", () => new Response(null, { status: 302 })],
-      ["in circles", () => to("https://one.test/api/v1/restRead")]
+    const refused: ReadonlyArray<readonly [title: string, requests: number, answer: () => Response]> = [
+      ["to plain http", 1, () => to("http://one.test/")],
+      ["to another scheme", 1, () => to("file:///etc/passwd")],
+      ["to nowhere", 1, () => new Response(null, { status: 302 })],
+      ["in circles", 6, () => to("https://one.test/api/v1/restRead")]
     ]
-    for (const [title, answer] of refused) {
+    for (const [title, requests, answer] of refused) {
       it.effect(`a redirect ${title} is refused`, () => {
         const { layer, seen } = follow(answer)
         return Effect.gen(function*() {
           assert.strictEqual((yield* Effect.flip(run))._tag, "TransportFailed")
-          assert.isAtMost(seen.length, 6)
+          assert.lengthOf(seen, requests)
         }).pipe(Effect.provide(layer))
       })
     }
