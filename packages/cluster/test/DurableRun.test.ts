@@ -29,7 +29,7 @@ const until = (directory: string, state: RunControl.State) =>
   RunControl.status(directory).pipe(
     Effect.flatten,
     Effect.filterOrFail((status) => status.state === state),
-    Effect.retry(Schedule.spaced("100 millis").pipe(Schedule.upTo("20 seconds")))
+    Effect.retry(Schedule.spaced("100 millis").pipe(Schedule.upTo("60 seconds")))
   )
 
 const process = (directory: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
@@ -38,7 +38,7 @@ const process = (directory: string) => <A, E, R>(effect: Effect.Effect<A, E, R>)
     Effect.provide(backend(`${directory}-backend`))
   )
 
-describe("DurableRun", () => {
+describe("DurableRun", { timeout: 120_000 }, () => {
   it.scopedLive("computes what the plain run computes", () =>
     Effect.gen(function*() {
       const { durable: directory, plain: other } = yield* prepared
@@ -75,7 +75,9 @@ describe("DurableRun", () => {
   it.scopedLive("pauses and resumes on request", () =>
     Effect.gen(function*() {
       const { durable: directory, plain: other } = yield* prepared
-      const fiber = yield* durable(directory).pipe(
+      // Slow enough that there is something left to pause.
+      const slow = problems.map((_, n) => small(n, "400 millis"))
+      const fiber = yield* DurableRun.train({ directory, train: (log) => reinforce(slow, log) }).pipe(
         Stream.tap(({ step }) => step === 3 ? RunControl.request(directory, "pause") : Effect.void),
         Stream.runCount,
         process(directory),

@@ -3,6 +3,7 @@ import { Dataset, Environment, Reinforce, RunLog } from "@effect-tinker/cookbook
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
 import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { NodeContext } from "@effect/platform-node"
+import type { Duration } from "effect"
 import { Effect, Layer, Option, Stream } from "effect"
 
 export const renderer = Effect.flatMap(
@@ -10,18 +11,21 @@ export const renderer = Effect.flatMap(
   Renderers.qwen3Instruct
 )
 
-/** Rewarded by how many of the sampled tokens are small. */
-export const small = (n: number) =>
+/** Rewarded by how many of the sampled tokens are small, after a while. */
+export const small = (n: number, after: Duration.DurationInput = 0) =>
   Environment.group(() =>
     Effect.succeed(
       {
         initial: Effect.succeed({ _tag: "Continue", observation: { prompt: Int32Array.of(65, 66 + n), stop: [] } }),
         step: ({ tokens }) =>
-          Effect.succeed({
-            _tag: "Done",
-            reason: "completed",
-            reward: tokens.filter((token) => token < 64).length / tokens.length
-          })
+          Effect.delay(
+            Effect.succeed({
+              _tag: "Done" as const,
+              reason: "completed" as const,
+              reward: tokens.filter((token) => token < 64).length / tokens.length
+            }),
+            after
+          )
       } satisfies Environment.Environment
     )
   )
