@@ -8,7 +8,7 @@ import { Effect, Schema } from "effect"
 
 const root = new URL("../../../", import.meta.url).pathname
 
-const packages = ["tinker", "tokenizer", "local", "cookbook", "cluster", "weights", "cli"]
+const packages = ["tinker", "tokenizer", "local", "cookbook", "agents", "cluster", "weights", "studio", "cli"]
 
 const program = `
 import * as Effect from "effect/Effect"
@@ -17,11 +17,24 @@ import * as Wire from "effect-tinker/wire"
 import * as Tokenizer from "@effect-tinker/tokenizer"
 import * as Local from "@effect-tinker/local"
 import * as Cookbook from "@effect-tinker/cookbook"
+import * as Agents from "@effect-tinker/agents"
 import * as Cluster from "@effect-tinker/cluster"
+import * as Studio from "@effect-tinker/studio"
 import * as Weights from "@effect-tinker/weights"
 import * as Cli from "@effect-tinker/cli"
 
-const modules: ReadonlyArray<object> = [Tinker, Wire, Tokenizer, Local, Cookbook, Cluster, Weights, Cli]
+const modules: ReadonlyArray<object> = [
+  Tinker,
+  Wire,
+  Tokenizer,
+  Local,
+  Cookbook,
+  Agents,
+  Cluster,
+  Weights,
+  Studio,
+  Cli
+]
 export const program: Effect.Effect<number> = Effect.sync(() => modules.length)
 // @ts-expect-error internal modules are closed
 import * as Closed from "effect-tinker/internal/anything"
