@@ -18,7 +18,6 @@ import * as Tokenizer from "@effect-tinker/tokenizer"
 import * as Local from "@effect-tinker/local"
 import * as Cookbook from "@effect-tinker/cookbook"
 import * as Agents from "@effect-tinker/agents"
-import * as Cluster from "@effect-tinker/cluster"
 import * as Studio from "@effect-tinker/studio"
 import * as Weights from "@effect-tinker/weights"
 import * as Cli from "@effect-tinker/cli"
@@ -30,7 +29,6 @@ const modules: ReadonlyArray<object> = [
   Local,
   Cookbook,
   Agents,
-  Cluster,
   Weights,
   Studio,
   Cli
@@ -41,7 +39,13 @@ import * as Closed from "effect-tinker/internal/anything"
 export { Closed }
 `
 
-const tsconfig = {
+/** The libraries under this one name types of Node. */
+const nodeProgram = `
+import * as Cluster from "@effect-tinker/cluster"
+export const runs: object = Cluster.DurableRun
+`
+
+const tsconfig = (file: string, types: ReadonlyArray<string>) => ({
   compilerOptions: {
     target: "ES2022",
     module: "NodeNext",
@@ -49,10 +53,10 @@ const tsconfig = {
     exactOptionalPropertyTypes: true,
     noEmit: true,
     skipLibCheck: false,
-    types: []
+    types
   },
-  files: ["program.ts"]
-}
+  files: [file]
+})
 
 const Packed = Schema.parseJson(Schema.Tuple(Schema.Struct({
   filename: Schema.String,
@@ -87,9 +91,12 @@ describe("npm pack", () => {
         ))
       yield* fs.writeFileString(path.join(folder, "package.json"), `{ "private": true, "type": "module" }`)
       yield* fs.writeFileString(path.join(folder, "program.ts"), program)
-      yield* fs.writeFileString(path.join(folder, "tsconfig.json"), JSON.stringify(tsconfig))
-      yield* run(folder, "npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "effect@3", ...tarballs)
-      const errors = yield* run(folder, path.join(root, "node_modules", ".bin", "tsc"), "-p", folder)
-      assert.strictEqual(errors, "")
+      yield* fs.writeFileString(path.join(folder, "node.ts"), nodeProgram)
+      const needed = ["effect@3", "@types/node@20"]
+      yield* run(folder, "npm", "install", "--prefer-offline", "--no-audit", "--no-fund", ...needed, ...tarballs)
+      for (const [file, types] of [["program.ts", []], ["node.ts", ["node"]]] as const) {
+        yield* fs.writeFileString(path.join(folder, "tsconfig.json"), JSON.stringify(tsconfig(file, types)))
+        assert.strictEqual(yield* run(folder, path.join(root, "node_modules", ".bin", "tsc"), "-p", folder), "")
+      }
     }).pipe(Effect.provide(NodeContext.layer)), 300_000)
 })
