@@ -233,7 +233,7 @@ type Event =
 /** Why a segment ends before its checkpoint. */
 type Signal = Exclude<Segment, { readonly _tag: "Advanced" }>
 
-/** How often requests and grades are looked for. */
+/** How often requests and grades are looked for, beside the beginning of every segment. */
 const tick = Duration.millis(300)
 
 /** The trainer at work, between two suspensions of the workflow. */
@@ -708,14 +708,8 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
       const event = yield* Effect.timeoutOption(Queue.take(events), tick)
       if (Option.isSome(event)) {
         if (event.value._tag === "Ended") return yield* finish(event.value.outcome)
-        if (event.value._tag === "Segment") {
-          current = undefined
-          const resume = yield* RunControl.requested(directory, "resume")
-          if (Option.isSome(resume)) yield* RunControl.done(directory, resume.value)
-          continue
-        }
-        current = event.value
-        if (yield* onHalted(event.value)) return yield* mailbox.end
+        current = event.value._tag === "Halted" ? event.value : undefined
+        if (current !== undefined && (yield* onHalted(current))) return yield* mailbox.end
       } else if (current !== undefined) {
         // It waits for something else than a segment: there is nothing to save.
         if (stopping) return yield* mailbox.end

@@ -76,7 +76,7 @@ describe("DurableRun", { timeout: 120_000 }, () => {
     Effect.gen(function*() {
       const { durable: directory, plain: other } = yield* prepared
       // Slow enough that there is something left to pause.
-      const slow = problems.map((_, n) => small(n, "400 millis"))
+      const slow = problems.map((_, n) => small(n, "200 millis"))
       const fiber = yield* DurableRun.train({ directory, train: (log) => reinforce(slow, log) }).pipe(
         Stream.tap(({ step }) => step === 3 ? RunControl.request(directory, "pause") : Effect.void),
         Stream.runCount,
