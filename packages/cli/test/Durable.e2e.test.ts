@@ -1,5 +1,5 @@
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
-import { existsSync, readdirSync, writeFileSync } from "node:fs"
+import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import * as process_ from "./fixtures/process.js"
@@ -67,9 +67,13 @@ describe.sequential("tinker train --durable", { timeout: 300_000 }, () => {
       "--out",
       "run"
     ]
+    // Questions of the process before are there at once: this one is at work when it has said so itself.
+    const status = join(cwd, "run", "durable", "status.json")
     for (let start = 1; start <= 2; start++) {
+      const begun = Date.now()
+      const isWaiting = () => existsSync(status) && statSync(status).mtimeMs > begun && asked().length >= 2
       const ended = await tinker(train, {
-        onStart: (interrupt) => void until(() => asked().length >= 2).then(() => sleep(1000)).then(interrupt)
+        onStart: (interrupt) => void until(isWaiting).then(() => sleep(1000)).then(interrupt)
       })
       assert.strictEqual(ended.code, 130, ended.stderr)
     }
