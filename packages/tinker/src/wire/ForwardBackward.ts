@@ -95,7 +95,7 @@ export interface Output {
   readonly metrics: Readonly<Record<string, number>>
 }
 
-const Config = Schema.Record({ key: Key, value: Schema.Union(Schema.Number, Schema.String) })
+const Config = Schema.Record({ key: Key, value: Schema.Union(Schema.JsonNumber, Schema.String) })
 
 const Input = Schema.Struct({
   data: Schema.Array(Datum.FromJson),
