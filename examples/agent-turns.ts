@@ -75,7 +75,7 @@ const openAi = Effect.fn(function*(recorded: AgentModel.Service, conversation: R
   }
 }, Effect.scoped)
 
-/** Parses arguments and writes them anew. With `prune`, it forgets old tool calls as long-running agents do. */
+/** Parses arguments and serializes them again. With `prune`, it forgets old tool calls as long-running agents do. */
 const aiSdk = (prune: boolean) =>
   Effect.fn(function*(recorded: AgentModel.Service, conversation: ReadonlyArray<string>) {
     const model = yield* AiSdk.make(recorded)

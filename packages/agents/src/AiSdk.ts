@@ -36,7 +36,7 @@ import * as Blocks from "./internal/blocks.js"
 // =============================================================================
 
 /**
- * What the AI SDK is told about the model.
+ * How the model presents itself to the AI SDK.
  *
  * @since 0.1.0
  * @category configuration

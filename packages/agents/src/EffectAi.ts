@@ -161,7 +161,8 @@ const textOf = (value: unknown): string => typeof value === "string" ? value : J
 const argumentsOf = (tools: ReadonlyArray<Tool.Any>, { name, params }: Prompt.ToolCallPart): string => {
   const tool = tools.find((one) => one.name === name)
   if (tool === undefined) return textOf(params)
-  const encode = Schema.encodeUnknownEither(tool.parametersSchema as unknown as Schema.Schema<unknown, unknown>)
+  // `Tool.Any` says nothing about its parameters; a schema that needs services does not encode here and leaves them as is.
+  const encode = Schema.encodeUnknownEither(Schema.make<unknown>(tool.parametersSchema.ast))
   return textOf(Either.getOrElse(encode(params), () => params))
 }
 

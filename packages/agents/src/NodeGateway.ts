@@ -37,7 +37,7 @@ export interface Options extends Omit<Gateway.Options, "apiKey"> {
   readonly allowHosts?: ReadonlyArray<string> | undefined
   /** What callers must send as a bearer token. Defaults to a random key. */
   readonly apiKey?: Redacted.Redacted | undefined
-  /** Asks for no key: whoever reaches the port may call. Defaults to false. */
+  /** Accepts requests without a key, from anyone who can reach the port. Defaults to false. */
   readonly open?: boolean | undefined
 }
 

@@ -45,7 +45,7 @@ describe("tinker tensorboard", () => {
 })
 
 describe("tinker studio", () => {
-  it.scopedLive("prints an address that shows the runs to whoever has its key", () =>
+  it.scopedLive("prints an address whose key gives access to the runs", () =>
     Effect.gen(function*() {
       execFileSync(process.execPath, [fileURLToPath(new URL("../../studio/page/build.mjs", import.meta.url))])
       const { root } = yield* runs

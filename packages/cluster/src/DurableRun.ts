@@ -611,7 +611,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     yield* DurableDeferred.succeed(deferred, { token, value })
   })
 
-  /** The engine does not notice an answer that overtakes the suspension, so it is told again. */
+  /** The engine misses an answer that arrives before the workflow is suspended, so the workflow is resumed explicitly. */
   const nudge = Effect.flatMap(
     workflow.poll(executionId),
     (found) => found?._tag === "Suspended" ? workflow.resume(executionId) : Effect.void

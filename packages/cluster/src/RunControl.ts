@@ -41,7 +41,7 @@ export const id: (
     yield* fs.makeDirectory(folder(directory), { recursive: true })
     const { bytes } = yield* Entropy
     const made = Encoding.encodeHex(yield* bytes(16))
-    // Whoever comes second finds the id of the first.
+    // The second caller finds the id of the first.
     yield* Effect.ignore(fs.writeFileString(path, made, { flag: "wx" }))
     return yield* fs.readFileString(path)
   }

@@ -4,7 +4,7 @@
  * Rollouts are large and there are many of them, so what is kept in memory is an index: where each one lies in its file,
  * and its reward. One is read when somebody looks at it. Of several attempts at a step the last one counts.
  *
- * All text in here was written by a model, by tools, or by whoever wrote the data: it is shown as text and never
+ * All text in here was written by a model, by tools, or by the author of the data: it is shown as text and never
  * interpreted.
  *
  * @since 0.1.0

@@ -25,6 +25,7 @@ import { Output } from "../terminal/Output.js"
 import * as prompt from "../terminal/prompt.js"
 import { Stdio } from "../terminal/Stdio.js"
 import * as text from "../terminal/text.js"
+import { rendering } from "../training/options.js"
 import * as setup from "../training/setup.js"
 
 interface Sampling {
@@ -370,14 +371,7 @@ export const sample = Command.make("sample", {
 export const chat = Command.make("chat", {
   ...sampling,
   system: Options.text("system").pipe(Options.withDescription("Instructions for the model."), Options.optional),
-  renderer: Options.text("renderer").pipe(
-    Options.withDescription("How conversations are written. Default: as the model wants it."),
-    Options.optional
-  ),
-  tokenizer: Options.text("tokenizer").pipe(
-    Options.withDescription("A directory or a repository of the hub. Default: that of the model."),
-    Options.optional
-  )
+  ...rendering
 }, runChat).pipe(
   Command.withDescription("Talk with a model; a pipe gives one turn a line.")
 )

@@ -547,7 +547,10 @@ const checkMode = Effect.fnUntraced(function*({ instruction, mode, teacher, ...f
     return yield* usage(`--${name} has no meaning with --mode ${mode}`, "See `tinker train distill --help`.")
   }
   if (mode === "self" && Option.isNone(instruction)) {
-    return yield* usage("--mode self needs --instruction", "It is what the teacher is told, and the student is not.")
+    return yield* usage(
+      "--mode self needs --instruction",
+      "Only the teacher sees the instruction; the student learns to answer without it."
+    )
   }
   if (mode !== "self" && Option.isNone(teacher)) {
     return yield* usage(`--mode ${mode} needs --teacher`, "Give tinker://RUN/sampler_weights/NAME, or a base model.")
@@ -698,7 +701,7 @@ const distill = Command.make("distill", {
     "The model to learn from, with the same tokenizer: tinker://RUN/sampler_weights/NAME, or a base model. Default: with " +
       "--mode self, the base model."
   ),
-  instruction: optionalText("instruction", "With --mode self: what the teacher is told, and the student is not."),
+  instruction: optionalText("instruction", "With --mode self: an instruction that only the teacher sees."),
   topK: Options.integer("top-k").pipe(
     Options.withDefault(20),
     Options.withDescription("Off-policy and self: tokens of the teacher's distribution that are learned. Default: 20.")

@@ -14,6 +14,7 @@ import type * as Redacted from "effect/Redacted"
 import * as live from "../internal/connection.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
+import { rendering } from "../training/options.js"
 import * as setup from "../training/setup.js"
 import * as workerOptions from "../training/workerOptions.js"
 import { environments } from "./train.js"
@@ -77,12 +78,5 @@ export const command = Command.make("worker", {
     Options.optional
   ),
   port: Options.integer("port").pipe(Options.withDescription("Default: a free one."), Options.optional),
-  renderer: Options.text("renderer").pipe(
-    Options.withDescription("How conversations are written. Default: as the model wants it."),
-    Options.optional
-  ),
-  tokenizer: Options.text("tokenizer").pipe(
-    Options.withDescription("A directory or a repository of the hub. Default: that of the model."),
-    Options.optional
-  )
+  ...rendering
 }, run).pipe(Command.withDescription("Run rollouts for `tinker train rl --workers` until it is interrupted."))

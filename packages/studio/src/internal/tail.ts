@@ -13,7 +13,7 @@ import type * as Scope from "effect/Scope"
 
 /** @internal */
 export interface Listener {
-  /** The file begins anew: what was read of it before no longer counts. */
+  /** The file was replaced or truncated: what was read of it before no longer counts. */
   readonly restarted: () => void
   readonly line: (text: string, offset: number, bytes: number) => void
   /** A line longer than the limit was passed over. */
