@@ -168,7 +168,7 @@ const download = Effect.fnUntraced(function*(options: Options, emit: (event: Eve
   if (options.overwrite !== true && (yield* fs.exists(directory))) {
     return yield* new TinkerError.InvalidInput({ ...origin, description: `${directory} exists already` })
   }
-  // Beside the target, so that the last step is a rename within one file system; kept when we break off, to go on.
+  // Next to the target, so that the last step is a rename within one file system; kept after an interruption, to resume.
   const staging = `${directory}.download`
   const source = path.join(staging, "source")
   const archive = path.join(staging, "archive.tar")
@@ -302,7 +302,7 @@ const download = Effect.fnUntraced(function*(options: Options, emit: (event: Eve
 
 /**
  * Downloads a checkpoint. External checkpoints are fetched file by file, others as an archive, which is unpacked
- * path-safely. Data lies beside the target, in `DIRECTORY.download`, until it is complete: a second call goes on from
+ * path-safely. Data is stored next to the target, in `DIRECTORY.download`, until it is complete: a second call resumes from
  * there. An archive that is refused leaves nothing behind. Two downloads to one place, in this process or another, do not
  * mix: the second fails with `DownloadInProgress`.
  *

@@ -81,7 +81,7 @@ const ofDisk = new TinkerError.InvalidInput({ ...origin, description: "the file 
 const defaultMaxBytes = 256 * 2 ** 30
 const defaultStallTimeout: Duration.DurationInput = "60 seconds"
 
-/** The address is a credential of its own: it belongs neither in spans nor in headers to a storage host. */
+/** The signed address is itself a credential: it must appear neither in spans nor in headers to a storage host. */
 const untraced = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
   client.pipe(
     HttpClient.followRedirects(5),
@@ -123,7 +123,7 @@ const validatorOf = (headers: Headers.Headers): string | undefined => {
 }
 
 /**
- * Downloads `url` to `path`. Partial data is kept beside it as `path.part`, so that a later call goes on from there; the
+ * Downloads `url` to `path`. Partial data is kept next to it as `path.part`, so that a later call resumes from there; the
  * file itself appears by an atomic rename when all announced bytes are there.
  *
  * @since 0.1.0

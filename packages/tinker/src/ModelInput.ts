@@ -235,7 +235,7 @@ export const append: {
 } = dual(2, (self: ModelInput, chunk: Chunk): ModelInput => make([...self.chunks, chunk]))
 
 /**
- * The input followed by one token, as a chunk of its own.
+ * The input followed by one token, as a separate chunk.
  *
  * @since 0.1.0
  * @category combinators

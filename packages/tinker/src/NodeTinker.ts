@@ -44,7 +44,7 @@ export interface Proxy {
  */
 export interface Options {
   readonly proxy?: Proxy | undefined
-  /** Certificate authorities to trust besides the usual ones: a file (PEM), or a directory of such files. */
+  /** Certificate authorities to trust in addition to Node's own: a file (PEM), or a directory of such files. */
   readonly caFile?: string | undefined
   /**
    * HTTP/2 for sampling and polls, where the server offers it and no proxy is used. Defaults to false: it has not been

@@ -204,7 +204,7 @@ export const completionsEndpoint: Endpoint.Endpoint<CompletionRequest, Completio
 export interface Service {
   readonly models: Effect.Effect<ModelList, TinkerError.TinkerError>
   readonly chat: (request: ChatRequest) => Effect.Effect<ChatCompletion, TinkerError.TinkerError>
-  /** Each run of the stream is a request of its own. */
+  /** Each run of the stream sends a new request. */
   readonly chatStream: (request: ChatRequest) => Stream.Stream<ChatChunk, TinkerError.TinkerError>
   readonly complete: (request: CompletionRequest) => Effect.Effect<Completion, TinkerError.TinkerError>
   readonly completeStream: (request: CompletionRequest) => Stream.Stream<Completion, TinkerError.TinkerError>

@@ -189,7 +189,7 @@ export const optimStepRequest = (options: {
   })
 
 /**
- * What a step came to.
+ * The result of a step.
  *
  * @since 0.1.0
  * @category schemas

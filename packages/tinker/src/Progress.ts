@@ -1,7 +1,7 @@
 /**
- * How a training loop gets on, for observers: steps, metrics, tokens per second, what it waits for, time left.
+ * The progress of a training loop, for observers: steps, metrics, tokens per second, what it waits for, time left.
  *
- * The loop tells; any number of readers look. A reader that is slow misses snapshots and holds nothing up.
+ * The loop reports; any number of readers subscribe. A slow reader misses snapshots and blocks nothing.
  *
  * @since 0.1.0
  */
@@ -146,7 +146,7 @@ export interface Snapshot extends Standing {
  * @category models
  */
 export interface Progress {
-  /** A step is done. Yields what readers see, for a log of one's own. */
+  /** A step is done. Yields the snapshot that readers see, for a custom log. */
   readonly step: (metrics?: Metrics, options?: {
     /** Tokens it took; anything but a positive number counts as none. */
     readonly tokens?: number | undefined
@@ -173,13 +173,13 @@ export interface Options {
   readonly totalSteps?: number | undefined
   /** Steps done before, by the run this one resumes. Defaults to 0. */
   readonly startStep?: number | undefined
-  /** Shows a snapshot. It runs beside the loop, and what it does wrong stays there. */
+  /** Shows a snapshot. It runs concurrently with the loop, and its failures do not affect it. */
   readonly render?: ((snapshot: Snapshot) => Effect.Effect<void>) | undefined
   /** Time after which a snapshot comes though nothing has happened, so that clocks on a screen run. Defaults to never. */
   readonly every?: Duration.DurationInput | undefined
 }
 
-/** A screen that no longer takes anything does not keep the program. */
+/** A terminal that no longer accepts output must not keep the program alive. */
 const patience = Duration.seconds(2)
 
 const isCount = (n: number) => Number.isInteger(n) && n >= 0
@@ -287,7 +287,7 @@ const clock = (duration: Duration.Duration): string => {
   return seconds === 0 ? "0s" : Duration.format(Duration.seconds(seconds))
 }
 
-/** A step that takes this much longer than the others, and this long at all, is worth a word. */
+/** A step this many times slower than the others, and at least this long, is reported. */
 const slow = 3
 const noticeable = Duration.seconds(10)
 
@@ -296,7 +296,7 @@ const overdue = ({ sinceStep, stepTime }: Standing): boolean =>
   (stepTime === undefined || Duration.greaterThan(sinceStep, Duration.times(stepTime, slow)))
 
 /**
- * What comes beside a bar: metrics, speed, time left, and what is waited for.
+ * What is shown next to a bar: metrics, speed, time left, and what the loop waits for.
  *
  * @since 0.1.0
  * @category combinators

@@ -109,7 +109,7 @@ export type PromptInput = SamplingClient.Prompt
 // -----------------------------------------------------------------------------
 
 /**
- * A loss of one's own: as `CustomLoss`, or asynchronous.
+ * A custom loss: as `CustomLoss`, or asynchronous.
  *
  * @since 0.1.0
  * @category models

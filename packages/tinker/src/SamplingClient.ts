@@ -205,7 +205,7 @@ export const fromHandle = (
   Effect.flatMap(ServiceClient.ServiceClient, (service) => service.samplingClientFromHandle(handle, settings))
 
 /**
- * A sampler of its own, opened when the layer is built.
+ * A new sampler, opened when the layer is built.
  *
  * @since 0.1.0
  * @category layers

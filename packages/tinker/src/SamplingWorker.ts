@@ -1,10 +1,10 @@
 /**
- * Sampling in workers: code that keeps a CPU busy (parsing, scoring, running tests on what was drawn) moves to threads
- * of its own with a client of the same sampler, so that heartbeats and polls of this one are never late.
+ * Sampling in workers: code that keeps a CPU busy (parsing, scoring, running tests on what was drawn) moves to separate
+ * threads, each with a client of the same sampler, so that heartbeats and polls of this thread are never late.
  *
  * The pieces fit the workers of `@effect/platform`: a pool here starts each worker with {@link Start}, and a runner
  * there answers it with {@link start}, which gives the other requests their `SamplingClient`. A worker's client numbers
- * its requests in a range of its own and brings its own credentials; the handle it is started with holds none.
+ * its requests in a separate range and uses its own credentials; the handle it is started with contains none.
  *
  * @since 0.1.0
  */

@@ -88,7 +88,7 @@ export interface Service {
     handle: SamplerHandle,
     settings?: SamplingClient.Settings
   ) => Effect.Effect<SamplingClient.Service, TinkerError.StartupError, Scope.Scope>
-  /** Hands a loss over to the server. */
+  /** Uploads a custom loss to the server. */
   readonly uploadLoss: (
     options: UploadedLoss.Options
   ) => Effect.Effect<UploadedLoss.UploadedLoss, TinkerError.TinkerError>

@@ -22,7 +22,7 @@ import type { Pool } from "./wire/Endpoint.js"
 // Base URLs, normalised so that equal servers compare equal.
 // -----------------------------------------------------------------------------
 
-/** Where nobody else listens: the unspecified addresses lead to this machine too. */
+/** Addresses of this machine; the unspecified addresses are among them. */
 const loopback = /^(localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\]|.*\.localhost)$/
 
 /**
@@ -66,7 +66,7 @@ export const normalizeBaseUrl = (
 // -----------------------------------------------------------------------------
 
 /**
- * How a compatible server differs from the hosted service. What is not stated is found out from what the server does:
+ * How a compatible server differs from the hosted service. What is not stated is detected from the server's behaviour:
  * one without `client/dynamic_config` is of the era before 0.25 of the official SDK, and the defaults below for such a
  * server apply. State something where a server is of neither kind.
  *
@@ -110,7 +110,7 @@ export interface Compatibility {
 export const hosted: Compatibility = { passes: "protobuf", failedFutureIsBadRequest: false, dynamicConfig: true }
 
 /**
- * A self-hosted SkyRL server. All of it is found out without being stated; stating it saves the question.
+ * A self-hosted SkyRL server. All of it is detected automatically; stating it saves the detection.
  *
  * @since 0.1.0
  * @category configuration
@@ -190,7 +190,7 @@ export interface Service {
   /** Sent with every request, names in lower case. They count as secrets. */
   readonly headers: Readonly<Record<string, Redacted.Redacted>>
   readonly poolLimits: Readonly<Record<Pool, number>>
-  /** Longest time of one attempt, for endpoints that state none of their own. */
+  /** Longest time of one attempt, for endpoints without a specific one. */
   readonly timeout: Option.Option<Duration.Duration>
   /** Longest time of one poll for results: a connection that has gone silent is given up after it. */
   readonly pollTimeout: Duration.Duration

@@ -556,7 +556,7 @@ export type OperationError = RequestFailed | FutureExpired | Stuck
 /**
  * What each kind of operation can fail with.
  *
- * The groups are disjoint, and the types below are looked up here instead of being unions of their own: so TypeScript
+ * The groups are disjoint, and the types below are looked up here instead of being separate unions: so TypeScript
  * shows `MyError | RequestError | OperationError` for a program that trains and samples, and not twenty classes.
  *
  * @since 0.1.0

@@ -113,7 +113,7 @@ export {
 }
 
 /**
- * Declares that nobody will look at the outcome: a failure is neither logged nor raised by the model's next save,
+ * Declares that the outcome will not be observed: a failure is neither logged nor raised by the model's next save,
  * sampler or close.
  *
  * @since 0.1.0

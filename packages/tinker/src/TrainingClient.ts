@@ -96,8 +96,8 @@ export interface Service {
     config?: Loss.Config<NoInfer<L>>
   ) => Operation<ForwardBackward.Output>
   /**
-   * The same with a loss of one's own. It takes a forward pass for the logprobs first, so it is accepted later than
-   * operations started after it may be. Metrics: `loss:sum` is the user's loss, `surrogate_loss:sum` the server's.
+   * The same with a custom loss. It needs a forward pass for the logprobs first, so operations started after it may be
+   * accepted before it. Metrics: `loss:sum` is the user's loss, `surrogate_loss:sum` the server's.
    */
   readonly forwardBackwardCustom: <E = never, R = never>(
     data: ReadonlyArray<Datum.Datum>,
@@ -131,7 +131,7 @@ export interface Service {
     name: string,
     options?: SaveOptions
   ) => Operation<Weights.SaveWeightsForSamplerResponse>
-  /** Hands the weights to a sampler of their own, without a checkpoint: what a sampling client is made from. */
+  /** Opens a sampler on the current weights, without a checkpoint: what a sampling client is made from. */
   readonly saveWeightsEphemeral: Operation<SamplingSessionId>
   /** A client that samples from the weights as they are now, without a checkpoint. */
   readonly saveWeightsAndGetSamplingClient: (

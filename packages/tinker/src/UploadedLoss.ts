@@ -1,5 +1,5 @@
 /**
- * A loss of one's own that the server runs: handed over once as a graph of operations, then named like any other loss,
+ * A custom loss that the server runs: uploaded once as a graph of operations, then named like any other loss,
  * without the extra pass that `forwardBackwardCustom` needs.
  *
  * @since 0.1.0
@@ -11,7 +11,7 @@ import type * as CustomLossGraph from "./wire/CustomLossGraph.js"
 import type { LossId } from "./wire/Id.js"
 
 /**
- * What to hand over.
+ * What to upload.
  *
  * @since 0.1.0
  * @category models
@@ -47,8 +47,8 @@ export interface UploadedLoss {
 }
 
 /**
- * Hands a loss over and waits until the server has it. A server that does not run losses of its users is not asked:
- * there, `forwardBackwardCustom` takes a function.
+ * Uploads a loss and waits until the server has it. A server that does not run custom losses is not asked:
+ * use `forwardBackwardCustom` there, which takes a function.
  *
  * @since 0.1.0
  * @category constructors

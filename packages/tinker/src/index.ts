@@ -159,9 +159,9 @@ export * as OpenAiCompat from "./OpenAiCompat.js"
 export * as Optimizer from "./Optimizer.js"
 
 /**
- * How a training loop gets on, for observers: steps, metrics, tokens per second, what it waits for, time left.
+ * The progress of a training loop, for observers: steps, metrics, tokens per second, what it waits for, time left.
  *
- * The loop tells; any number of readers look. A reader that is slow misses snapshots and holds nothing up.
+ * The loop reports; any number of readers subscribe. A slow reader misses snapshots and blocks nothing.
  *
  * @since 0.1.0
  */
@@ -207,12 +207,12 @@ export * as SamplerHandle from "./SamplerHandle.js"
 export * as SamplingClient from "./SamplingClient.js"
 
 /**
- * Sampling in workers: code that keeps a CPU busy (parsing, scoring, running tests on what was drawn) moves to threads
- * of its own with a client of the same sampler, so that heartbeats and polls of this one are never late.
+ * Sampling in workers: code that keeps a CPU busy (parsing, scoring, running tests on what was drawn) moves to separate
+ * threads, each with a client of the same sampler, so that heartbeats and polls of this thread are never late.
  *
  * The pieces fit the workers of `@effect/platform`: a pool here starts each worker with {@link Start}, and a runner
  * there answers it with {@link start}, which gives the other requests their `SamplingClient`. A worker's client numbers
- * its requests in a range of its own and brings its own credentials; the handle it is started with holds none.
+ * its requests in a separate range and uses its own credentials; the handle it is started with contains none.
  *
  * @since 0.1.0
  */
@@ -310,7 +310,7 @@ export * as TinkerTransport from "./TinkerTransport.js"
 export * as TrainingClient from "./TrainingClient.js"
 
 /**
- * A loss of one's own that the server runs: handed over once as a graph of operations, then named like any other loss,
+ * A custom loss that the server runs: uploaded once as a graph of operations, then named like any other loss,
  * without the extra pass that `forwardBackwardCustom` needs.
  *
  * @since 0.1.0

@@ -60,7 +60,7 @@ export * as CustomLossGraph from "./wire/CustomLossGraph.js"
  * One HTTP endpoint as data: what a client calls and a server serves.
  *
  * The request of an endpoint is one flat value. Encoded, the fields named in the path template go into the path, and
- * the others into the query (`GET`, `DELETE`) or the JSON body; binary bodies have a codec of their own.
+ * the others into the query (`GET`, `DELETE`) or the JSON body; binary bodies have their own codec.
  *
  * @since 0.1.0
  */

@@ -68,7 +68,7 @@ export const either = (name: string) =>
     Config.map(([upper, lower]) => upper === "" ? lower : upper)
   )
 
-/** Only these words switch something on; anything else, an empty value too, switches it off. */
+/** Only these words enable a setting; anything else, including an empty value, disables it. */
 const isOn = (value: string): boolean => ["1", "true", "yes", "on"].includes(value.toLowerCase())
 
 const levels = ["debug", "info"] as const
@@ -83,7 +83,7 @@ const wordSettings = [
 ]
 
 /**
- * What the environment asks for in words that mean nothing, as sentences.
+ * Environment variables with an unknown value, one sentence each.
  *
  * @internal
  */
@@ -97,7 +97,7 @@ export const misunderstood: Config.Config<ReadonlyArray<string>> = Config.all(
 ).pipe(Config.map((found) => found.flat()))
 
 /**
- * What the environment says.
+ * Settings from the environment.
  *
  * @internal
  */
@@ -130,7 +130,7 @@ export const options: Config.Config<Options> = Config.all({
 })))
 
 /**
- * What is given wins over the environment; an empty base URL or key counts as not given.
+ * Explicit options win over the environment; an empty base URL or key counts as absent.
  *
  * @internal
  */

@@ -77,7 +77,7 @@ export class ClientConfig extends Schema.Class<ClientConfig>("effect-tinker/Clie
 export class ClientDynamicConfig extends Schema.Class<ClientDynamicConfig>("effect-tinker/ClientConfig/Dynamic")({
   /** Seconds until the next refresh. Defaults to 300. */
   refreshIntervalSec: int("refresh_interval_sec", 300),
-  /** Tell the server about samples nobody waits for any more. Defaults to `false`. */
+  /** Tell the server about samples that are no longer awaited. Defaults to `false`. */
   sampleCancelEnabled: flag("sample_cancel_enabled", false),
   /** Most cancellations sent at once. Defaults to 64. */
   sampleCancelMaxBatchSize: int("sample_cancel_max_batch_size", 64)

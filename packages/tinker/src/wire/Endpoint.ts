@@ -2,7 +2,7 @@
  * One HTTP endpoint as data: what a client calls and a server serves.
  *
  * The request of an endpoint is one flat value. Encoded, the fields named in the path template go into the path, and
- * the others into the query (`GET`, `DELETE`) or the JSON body; binary bodies have a codec of their own.
+ * the others into the query (`GET`, `DELETE`) or the JSON body; binary bodies have their own codec.
  *
  * @since 0.1.0
  */
@@ -294,7 +294,7 @@ export const make = <Request, I extends object, Response>(
 }
 
 /**
- * An endpoint whose request is one body in a format of its own.
+ * An endpoint whose request is one body in a custom format.
  *
  * @since 0.1.0
  * @category constructors

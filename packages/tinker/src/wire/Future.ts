@@ -37,7 +37,7 @@ export class FutureRetrieveRequest extends Schema.Class<FutureRetrieveRequest>(i
 }, strict) {}
 
 /**
- * Tell the server that nobody waits for an operation any more.
+ * Tell the server that an operation is no longer awaited.
  *
  * @since 0.1.0
  * @category schemas

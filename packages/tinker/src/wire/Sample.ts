@@ -145,7 +145,7 @@ export class PromptAltTokens extends Schema.Class<PromptAltTokens>(id("PromptAlt
 }, lenient) {}
 
 /**
- * What a sample request comes to.
+ * The result of a sample request.
  *
  * @since 0.1.0
  * @category schemas

@@ -84,7 +84,7 @@ export class SessionEndEvent extends Schema.Class<SessionEndEvent>(id("SessionEn
 }, lenient) {}
 
 /**
- * Something failed that nobody had expected.
+ * An unexpected failure.
  *
  * @since 0.1.0
  * @category schemas

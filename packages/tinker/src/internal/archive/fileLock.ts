@@ -1,6 +1,6 @@
 /**
- * One owner at a time for something on disk, recorded in a file beside it. The owner renews the file, so that what a killed
- * process left behind is known by not being renewed.
+ * A lock file next to something on disk: one owner at a time. The owner renews the file, so a lock that a killed process
+ * left behind is recognised because it is no longer renewed.
  *
  * @since 0.1.0
  */
@@ -15,7 +15,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 
 const renewEvery = Duration.seconds(2)
-/** A few renewals: a busy machine is no dead process. */
+/** Several renewals: a busy machine must not look like a dead process. */
 const staleAfter = Duration.seconds(8)
 const lookEvery = Duration.millis(500)
 
@@ -45,7 +45,7 @@ export const acquire = <E>(
       Effect.catchIf(hasReason("AlreadyExists"), () => Effect.succeed(false))
     )
 
-    /** Whether the file stays as it was seen for as long as no living owner would leave it. */
+    /** Whether the file stays unchanged for longer than a live owner would leave it. */
     const abandoned = Effect.fnUntraced(function*(seen: string) {
       const stamped = Number(seen.split(" ")[1])
       const now = yield* Clock.currentTimeMillis
@@ -57,7 +57,7 @@ export const acquire = <E>(
       return true
     })
 
-    /** Moved before it is removed: of several who find the same file abandoned, one gets it. */
+    /** Moved before it is removed: of several processes that find the same abandoned file, one wins. */
     const clear = Effect.fnUntraced(function*(seen: string) {
       const aside = `${path}.${owner}`
       yield* fs.rename(path, aside)

@@ -1,6 +1,6 @@
 /**
  * An incremental tar reader. It accepts regular files and directories only, and checks every header before its body
- * is handed on, so that what reads it never sees a member it must not write.
+ * is passed on, so a consumer never sees a member it must not write.
  *
  * @since 0.1.0
  */
@@ -41,7 +41,7 @@ export interface Limits {
 interface TarReader {
   /** Appends the events of these bytes to `out`; what it returns is why the archive is refused. */
   readonly push: (bytes: Uint8Array, out: Array<TarEvent>) => Refusal | undefined
-  /** To be called when the input has ended. */
+  /** Call it when the input has ended. */
   readonly end: () => Refusal | undefined
 }
 

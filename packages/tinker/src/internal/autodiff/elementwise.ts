@@ -21,7 +21,7 @@ const unary = (f: (x: number) => number, df: (x: number, y: number) => number) =
     const out = new Float64Array(xs.length)
     for (let i = 0; i < xs.length; i++) {
       const g = gradient[i] ?? 0
-      // 0 · ∞ must not poison positions that a mask has already silenced.
+      // 0 · ∞ must not turn masked positions into NaN.
       out[i] = g === 0 ? 0 : g * df(xs[i] ?? 0, ys[i] ?? 0)
     }
     return [out]

@@ -1,7 +1,7 @@
 /**
  * Values that remember how they were computed, and the reverse pass over them.
  *
- * There is no tape object: a value points at its parents, the reverse pass keeps its gradients in a map of its own, so
+ * There is no tape object: a value points at its parents, the reverse pass keeps its gradients in a separate map, so
  * graphs can share parts, be differentiated twice and never leak into each other.
  *
  * @since 0.1.0

@@ -22,7 +22,7 @@ import { either, optional } from "../config.js"
 // Errors of Node's transports as `TransportError`s.
 // -----------------------------------------------------------------------------
 
-/** Why a chain of certificates ends in nobody we trust. */
+/** Codes of a certificate chain that ends in no trusted authority. */
 const untrusted = new Set([
   "DEPTH_ZERO_SELF_SIGNED_CERT",
   "SELF_SIGNED_CERT_IN_CHAIN",
@@ -60,7 +60,7 @@ export const from = (error: unknown, timeout: number): TinkerTransport.Transport
     case "UND_ERR_INVALID_ARG":
     case "ERR_INVALID_URL":
     case "ERR_HTTP2_INVALID_CONNECTION_HEADERS":
-      // Its cause may hold what it refuses, a proxy's password too.
+      // Its cause may contain the rejected value, such as a proxy's password.
       return new TinkerTransport.TransportError("setup", message(error), undefined)
     case "ERR_TLS_CERT_ALTNAME_INVALID":
       return new TinkerTransport.TransportError(
@@ -103,7 +103,7 @@ const read = (path: string): ReadonlyArray<string> => {
 /** @internal */
 export interface Authorities {
   /**
-   * Options of TLS connections. Throws a `TransportError`, because it is needed where only a throw can stop.
+   * Options of TLS connections. Throws a `TransportError`: the callers are undici callbacks, which have no error channel.
    */
   readonly tls: () => { readonly secureContext?: SecureContext }
 }
@@ -142,7 +142,7 @@ interface Dispatchers {
 }
 
 /**
- * A little below what servers and balancers usually grant an idle connection, in milliseconds.
+ * Slightly less than servers and load balancers usually keep an idle connection, in milliseconds.
  *
  * @internal
  */
@@ -172,7 +172,7 @@ const open = (settings: Settings, authorities: Authorities, pool: Pool): Dispatc
   const all = proxy.all ?? ""
   return new EnvHttpProxyAgent({
     ...options(settings, authorities, pool),
-    // Everything is stated, so that undici does not look at the environment itself.
+    // Every option is explicit, so undici does not read the environment itself.
     httpProxy: proxy.http || all,
     httpsProxy: proxy.https || all,
     noProxy: proxy.no ?? ""

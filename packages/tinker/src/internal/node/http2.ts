@@ -87,7 +87,7 @@ class Sessions {
     this.admit()
   }
 
-  /** A session on which a request timed out while nothing else arrived is probably connected to nobody. */
+  /** A session on which a request timed out while nothing else arrived is probably dead. */
   suspect(session: Session, since: number): void {
     if (session.heard < since) this.retire(session)
   }
@@ -121,7 +121,7 @@ class Sessions {
     }
   }
 
-  /** Until a first session is here nobody knows whether there will be one, so only one is tried. */
+  /** Until the first session is established, HTTP/2 may not be available at all, so only one is tried. */
   private grow(): void {
     this.waiting = this.waiting.filter((request) => !request.isDone)
     const needed = this.live.size === 0 ? 1 : Math.ceil(this.waiting.length / usualStreams)
@@ -154,7 +154,7 @@ class Sessions {
     })
     this.connecting.add(socket)
     const failed = (error: TinkerTransport.TransportError) => {
-      // With other sessions there are streams to come: a server may well grant us no more connections.
+      // Other sessions will free up streams; the server may simply refuse more connections.
       if (this.connecting.delete(socket) && this.live.size === 0) this.refuse(error)
       socket.destroy()
     }
@@ -187,7 +187,7 @@ class Sessions {
       this.leaving.delete(session)
       this.admit()
     }
-    // What breaks a session breaks its streams as well, and each of those tells its own request.
+    // An error of the session also fails its streams, and each stream reports it to its own request.
     http2.on("error", () => undefined)
     http2.on("goaway", () => this.retire(session))
     http2.on("close", gone)
@@ -218,8 +218,8 @@ interface Http2 {
 }
 
 /**
- * Where many wait at once for little. A large body is sent faster over a connection of its own, which no window of the
- * server's throttles, and the others need few connections anyway.
+ * Pools in which many small requests wait at once. A large body is faster over a separate connection, where no flow-control
+ * window throttles it, and the other pools need few connections anyway.
  */
 const pools = new Set<Pool>(["sampling", "futures"])
 
@@ -320,7 +320,7 @@ class Http2Request implements Pending, TinkerTransport.InFlight {
     })
     stream.on("close", () => {
       this.sessions.left(session)
-      // Without an error, and without a response that is whole.
+      // Ended without an error, but before the response was complete.
       this.fail(
         new TinkerTransport.TransportError("connection", "the connection ended before the response did", undefined)
       )
@@ -336,7 +336,7 @@ interface Origin {
 }
 
 /**
- * Undefined where HTTP/2 was not asked for, and through a proxy. Without TLS it is never used: nobody can offer it.
+ * Undefined where HTTP/2 was not requested, and through a proxy. Never used without TLS, which is needed to negotiate it.
  *
  * @internal
  */

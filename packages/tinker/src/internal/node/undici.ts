@@ -57,7 +57,7 @@ const isSingle = (headers: Headers): headers is Record<string, string | undefine
 }
 
 const single = (headers: Headers): Record<string, string | undefined> => {
-  // A header that comes twice is rare, and copying them all for every response is not free.
+  // Repeated headers are rare, and copying all headers for every response is not free.
   if (isSingle(headers)) return headers
   const result: Record<string, string | undefined> = {}
   for (const name in headers) {
@@ -77,7 +77,7 @@ const dispatchOptions = (request: TinkerTransport.Request): Dispatcher.DispatchO
   bodyTimeout: request.timeout
 })
 
-/** What both ways of reading share. A request may be cancelled before undici hands over its controller. */
+/** Shared by whole and streamed responses. A request may be cancelled before undici provides its controller. */
 abstract class Handler implements Dispatcher.DispatchHandler, TinkerTransport.InFlight {
   protected controller: Dispatcher.DispatchController | undefined
   protected isDone = false
@@ -172,7 +172,7 @@ class StreamedResponse extends Handler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    // undici hands over nothing when it resumes; to pause for that would be to turn in circles.
+    // undici delivers an empty chunk when it resumes; pausing for it would loop forever.
     if (chunk.length === 0) return
     this.chunks.push(chunk)
     controller.pause()
@@ -202,7 +202,7 @@ class StreamedResponse extends Handler {
   private readonly more: Effect.Effect<Uint8Array, Option.Option<TinkerTransport.TransportError>> = Effect.flatMap(
     Effect.async<void>((resume) => {
       this.waiting = () => resume(Effect.void)
-      // Not from within a parser's callback, where this may well run: undici resumes no parser while another works.
+      // Not from within a parser callback, where this may run: undici resumes no parser while another one is active.
       queueMicrotask(() => this.controller?.resume())
     }),
     () => this.take

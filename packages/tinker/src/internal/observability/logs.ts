@@ -60,7 +60,7 @@ export const saidLines = (text: string, secrets: ReadonlyArray<string> = []): st
 
 const plain = (path: string): string => path.replace(/\?.*$/, "")
 
-/** The setting is an order of its own, whatever level the program logs at. */
+/** Logged whatever the program's minimum log level is: the setting asks for it explicitly. */
 const info = (text: string) => Effect.logInfo(text).pipe(Logger.withMinimumLogLevel(LogLevel.Info), of("Wire"))
 const debug = (text: string) => Effect.logDebug(text).pipe(Logger.withMinimumLogLevel(LogLevel.Debug), of("Wire"))
 
@@ -119,7 +119,7 @@ export type Report = (event: QueueState.Event) => Effect.Effect<void>
 
 const interval = 60_000
 
-/** A single failed poll is nothing to talk about: the next one usually works. */
+/** A single failed poll is not worth a log line: the next one usually succeeds. */
 const quietFailures = 1
 
 const kindOf = (event: QueueState.Event): string => event._tag === "Queued" ? event.state : event._tag

@@ -122,7 +122,7 @@ export const tokensIn = (operation: string, count: number): void => tokensIns(op
 export const tokensOut = (count: number): void => Metrics.tokensOut.unsafeUpdate(count, none)
 
 /**
- * Positions an input takes, as far as it says so.
+ * Positions an input takes; chunks of unknown length count as 0.
  *
  * @internal
  */
@@ -192,7 +192,7 @@ export type Event =
     readonly endpoint: string
     /** When the incident began. */
     readonly since: number
-    /** When we shall stop waiting. */
+    /** When waiting will stop. */
     readonly until: number
     readonly description: string | undefined
   }
@@ -245,19 +245,19 @@ export class Observer extends Context.Reference<Observer>()("effect-tinker/inter
  * @internal
  */
 export interface Observers {
-  /** False while nobody wants to hear of each request: then `Sent` and `Received` need not be built. */
+  /** False while no listener wants traffic: then `Sent` and `Received` need not be built. */
   readonly active: () => boolean
   readonly emit: Listener
   readonly add: (listener: Listener, options?: Interest) => () => void
 }
 
 /**
- * What a listener wants to hear.
+ * Which events a listener receives.
  *
  * @internal
  */
 export interface Interest {
-  /** Whether it wants every request and answer as well. Defaults to true. */
+  /** Whether it receives every request and response too. Defaults to true. */
   readonly traffic?: boolean | undefined
 }
 

@@ -1,9 +1,9 @@
 /**
  * Reports to the service about this client, as the official SDK sends them: best effort, and never at a caller's cost.
  *
- * Events wait in a bounded queue whose oldest give way; one fiber of the client's scope sends them in batches, every
- * ten seconds or when a batch is full. A server that fails is left alone for longer and longer; one that has no such
- * endpoint is left alone for good.
+ * Events wait in a bounded queue that drops the oldest; one fiber in the client's scope sends them in batches, every ten
+ * seconds or when a batch is full. A failing server is asked with increasing delays; a server without the endpoint is
+ * never asked again.
  *
  * @since 0.1.0
  */
@@ -75,16 +75,16 @@ export const maxQueue = 10_000
 
 const interval: Duration.Duration = Duration.seconds(10)
 
-/** The longest we leave a failing server alone. */
+/** Longest delay before a failing server is tried again. */
 const longestPause = Duration.minutes(5)
 
 /**
- * What closing a scope may cost.
+ * How long closing a scope may take.
  */
 const closeWithin: Duration.Duration = Duration.seconds(1)
 
 interface Pending {
-  /** Kept over retries, so that the service can tell a repetition. */
+  /** The same for every retry, so the service can recognise a repetition. */
   id: string | undefined
   readonly index: number
   readonly at: number
@@ -95,7 +95,7 @@ const none: Telemetry = { sessionStarted: () => undefined, sessionEnded: () => u
 
 const from = { module: "Telemetry", method: "send" }
 
-/** Not the program's own source of chance: what it draws must not depend on whether telemetry is on. */
+/** Not the program's `Random`: what it draws must not depend on whether telemetry is on. */
 const chance = Context.get(DefaultServices.liveServices, Random.Random)
 
 const hex = (n: number, digits: number): string => n.toString(16).padStart(digits, "0")
@@ -150,11 +150,11 @@ const build = ({ at, content, index }: Pending, id: string): TelemetryEvent.Tele
   }
 }
 
-/** A failure after which the same events may still be welcome. */
+/** A failure after which the same events may be sent again. */
 const isPassing = (error: TinkerError.TinkerError): boolean =>
   TinkerError.isRetryable(error) || error._tag === "BillingBlocked" || error._tag === "Authentication"
 
-/** There is nobody who wants to know. */
+/** The server has no telemetry endpoint. */
 const isUnwanted = (error: TinkerError.TinkerError): boolean =>
   error._tag === "NotFound" || error._tag === "Unsupported"
 
@@ -212,7 +212,7 @@ export const make: (api: ApiClient.Service) => Effect.Effect<Telemetry, never, S
         while (queue.length > 0) {
           const batch = queue.splice(0, maxBatch)
           const answer = yield* send(batch, retry)
-          // A response we cannot read is a response: sending the events again would not improve it.
+          // An unreadable response is still a response: sending the events again would not help.
           if (Either.isRight(answer) || answer.left._tag === "MalformedResponse") {
             Metrics.telemetryEvents.unsafeUpdate(batch.length, [])
             continue

@@ -51,7 +51,7 @@ export const typeOf = (error: TinkerError.TinkerError): string => {
 }
 
 /**
- * The error in a line, without anyone's words.
+ * The error in one line, without text from the server or the caller.
  *
  * @internal
  */
@@ -91,7 +91,7 @@ const fieldsOf = (data: Readonly<Record<string, unknown>>): Record<string, unkno
   return kept
 }
 
-/** Not reported here: the next heartbeat or report follows anyway, and polls and lost samples have events of their own. */
+/** Not reported here: the next heartbeat or report follows anyway, and polls and lost samples have separate events. */
 const silent = new Set<RetryPolicy.Class>(["heartbeat", "poll", "telemetry", "resubmit"])
 
 /** What both of the service's events about a failure hold. */
@@ -140,7 +140,7 @@ const failedSample = (
     severity,
     data: {
       ...data,
-      // The official SDK's retry handler sees an exception of its own here; the status is in the future's event.
+      // The official SDK's retry handler sees a different exception here; the status is in the future's event.
       ...(event.error._tag === "FutureExpired" ? { exception_type: "RetryableException", status_code: null } : {}),
       should_retry: event.retrying,
       attempt_count: event.attempt

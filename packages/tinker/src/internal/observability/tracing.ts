@@ -38,7 +38,7 @@ export interface Tracing {
   readonly propagate: boolean
 }
 
-/** The tracer of a program that has none: it keeps spans for nobody. */
+/** The tracer of a program without one: it records nothing. */
 const builtIn = Context.get(DefaultServices.liveServices, Tracer.Tracer)
 
 /** @internal */
@@ -73,7 +73,7 @@ const ending = <A, E, R>(self: Effect.Effect<A, E, R>, span: Tracer.Span): Effec
   )
 
 /**
- * The effect in a span of its own, the parent of those inside.
+ * Runs the effect in a new span, the parent of the spans inside it.
  *
  * @internal
  */
@@ -178,7 +178,7 @@ export const result = <A, E, R>(
         Effect.clockWith((clock) =>
           run((read) =>
           (input) => {
-            // Where nobody looks, as in an effect without tracing, there is a parent that is not recorded.
+            // With tracing disabled there is still a parent, but it is not recorded.
             if (Option.isNone(parent) || !parent.value.sampled) {
               return read(input)
             }

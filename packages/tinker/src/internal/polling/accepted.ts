@@ -56,7 +56,7 @@ interface Waiting<A> {
   waiters: number
 }
 
-/** What may be otherwise when asked again is not kept. */
+/** Only an outcome that asking again cannot change is kept. */
 const isFinal = <A>(exit: Result<A>): boolean =>
   Exit.match(exit, {
     onSuccess: () => true,
@@ -73,7 +73,7 @@ interface Listener {
 }
 
 /**
- * What an accepted operation is waited for with.
+ * How to wait for an accepted operation.
  *
  * @internal
  */
@@ -87,7 +87,7 @@ export interface Options<A> extends Omit<Poll.Options<A>, "iteration" | "onItera
 }
 
 /**
- * One poll for all who wait at the same time, in the scope of its client; its final result for all who come later.
+ * One poll for everyone who waits at the same time, in the scope of the client; the final result is kept for later waiters.
  *
  * Thousands of these may be in flight: methods instead of closures, and nothing is built before it is needed.
  *
@@ -97,7 +97,7 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
   readonly [TypeId]: TypeId = TypeId
   private kept: Result<A> | undefined
   private observed = false
-  /** Those waiting who will observe the outcome. */
+  /** Current waiters that will observe the outcome. */
   private observers = 0
   private waiting: Waiting<A> | undefined
   private iteration = 0
@@ -152,7 +152,7 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
       ))
   }
 
-  /** The outcome by a poll of its own, for when the client's scope is closing. It does not count as observed. */
+  /** The outcome through a separate poll, for when the client's scope is closing. It does not count as observed. */
   settleDetached(): Effect.Effect<A, TinkerError.TinkerError> {
     return Effect.suspend(() => this.kept ?? Effect.onExit(this.work(), (exit) => Effect.sync(() => this.settle(exit))))
   }

@@ -38,7 +38,7 @@ interface PollProgress {
 type Kind = "fatal" | "retry" | "retry_if_budget" | "retry_with_backoff" | "retryable_exception"
 
 interface Report {
-  /** Something came that is no result. */
+  /** A response that is not a result. */
   readonly answer: (
     name: string,
     severity: "WARNING" | "ERROR",
@@ -124,7 +124,7 @@ const headersOf = (type: string, accept: string, iteration: number, roundtrip: n
   ...(iteration === 0 ? { "x-tinker-create-promise-roundtrip-time": String(roundtrip) } : {})
 })
 
-/** Thousands of samples a second all ask first with the same headers. */
+/** The first poll of every sample has the same headers, thousands of times a second. */
 const first = new Map<string, Headers>()
 
 const firstOf = (type: string, accept: string): Headers => {
@@ -168,7 +168,7 @@ const ask = <A>(
 // | anything else | the tagged error |
 // -----------------------------------------------------------------------------
 
-/** Below this a server does not hold our request, and asking at once would be a hot loop. */
+/** A response faster than this means that the server does not hold requests, and polling at once would be a hot loop. */
 const held = 1_000
 const slowest = 1_000
 const pace = (fast: number) => Math.min(50 * 2 ** Math.min(fast, 10), slowest)
@@ -252,7 +252,7 @@ const waitFrom = <A>(
   /** Asks again at once when the server held the request, and ever slower while it does not. */
   const paced = (sent: number): Effect.Effect<typeof again> => {
     fast = now() - sent < held ? fast + 1 : 0
-    // One quick answer may be chance.
+    // A single fast response may be a coincidence.
     return fast < 2 ? Effect.succeed(again) : Effect.as(Effect.sleep(pace(fast - 2)), again)
   }
 
@@ -464,7 +464,7 @@ const untraced = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerEr
     const reason = options.giveUp?.(started)
     if (reason !== undefined) return Effect.fail(reason)
     if (options.ready !== undefined) return waitFrom(options, clock, started, undefined)
-    // Most results are there at the first poll, as protobuf: then the machine for all the rest is never built.
+    // Most results arrive with the first poll, as protobuf: then the state for all other cases is never built.
     return Effect.matchEffect(ask(options, options.iteration ?? 0, true), {
       onFailure: (error) => waitFrom(options, clock, started, { sent: started, result: Either.left(error) }),
       onSuccess: (response) => {

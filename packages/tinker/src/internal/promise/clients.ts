@@ -51,7 +51,7 @@ export interface Scoped {
 }
 
 /**
- * A client in a scope of its own, which ends with the client or with the connection.
+ * A client in a child scope, which closes with the client or with the connection.
  *
  * @internal
  */

@@ -25,7 +25,7 @@ import * as Accepted from "../polling/accepted.js"
 // Rejections of a model's operations that nobody looks at, as `internal/training/unobserved` is for futures: the promise
 // of an operation counts as observed once something is attached to it (`await`, `then`, `catch`, `Promise.all`).
 //
-// Such a rejection does not end the process, for the promises of a pipelined loop are often awaited late. It is logged,
+// Such a rejection does not end the process, because a pipelined loop often awaits its promises late. It is logged,
 // and the model's next save, sampler or close rejects with it.
 // -----------------------------------------------------------------------------
 
@@ -35,7 +35,10 @@ const grace = Duration.seconds(1)
 /** How long closing waits for operations whose promise nobody looks at. */
 const closeWithin = Duration.seconds(10)
 
-/** A promise that says when someone looks at it. A subclass, for `await` does not call the `then` of a plain one. */
+/**
+ * A promise that notices when it is observed. A subclass, because `await` does not call an overridden `then` of a plain
+ * promise.
+ */
 class Watched<A> extends Promise<A> {
   onObserved: (() => void) | undefined
 
@@ -219,7 +222,7 @@ export const errorOf = (cause: Cause.Cause<unknown>): unknown =>
 /** @internal */
 export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runner => {
   const fork = Runtime.runFork(runtime)
-  /** Calls in flight, by what ends them when the connection closes. */
+  /** Calls in flight, each with the function that ends it when the connection closes. */
   const inFlight = new Set<() => void>()
   let stopped = false
 

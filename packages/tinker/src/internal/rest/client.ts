@@ -199,7 +199,7 @@ const isAt = (checkpoint: Checkpoint.Checkpoint, path: Checkpoint.ParsedPath): b
 const unsaidLife = Duration.minutes(15)
 
 /**
- * Where a checkpoint's archive lies, whether the server says so in a body or in a redirect.
+ * The address of a checkpoint's archive, from a response body or from a redirect.
  */
 const archiveUrl: (
   caller: Caller,

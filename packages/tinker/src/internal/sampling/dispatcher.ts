@@ -18,7 +18,7 @@ const mostWhenThrottled = 10
 const throttledFor = 10_000
 const throttledWeight = 20
 
-/** Large prompts are what a busy server can take least of. */
+/** A busy server is most sensitive to large prompts. */
 const small = 128 * 1024
 const largePause = 5_000
 
@@ -58,7 +58,7 @@ export const make = (bytes: number): Dispatcher => {
 
   /** How much longer a rate limit is in force, negative for how long it has been over. */
   const closedFor = (now: number): number => {
-    // The clock may be set back: nobody waits longer than the limit asked for.
+    // If the clock is set back, callers still wait no longer than the limit asked for.
     if (closedUntil - now > longest) closedUntil = now + longest
     return closedUntil - now
   }
@@ -74,7 +74,7 @@ export const make = (bytes: number): Dispatcher => {
       )
     )
 
-  /** Where nobody has to wait, as is usual, both gates are passed in one step. */
+  /** In the usual case nobody waits, and both gates are passed in one step. */
   const admitted = <A, E>(cost: number, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.clockWith((clock) => {

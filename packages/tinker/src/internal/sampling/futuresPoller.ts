@@ -53,7 +53,10 @@ const reportEvery = 60_000
 /** Answers faster than this without news come from a server that does not hold the request. */
 const held = 1_000
 
-/** What comes for nobody is kept for receipts still on the way; one that is so late as to be displaced polls for itself. */
+/**
+ * Completions without a waiter are kept for receipts still in transit; a receipt that arrives after its entry was evicted
+ * polls for itself.
+ */
 const mostUnclaimed = 10_000
 
 /** @internal */
@@ -142,7 +145,7 @@ export const make = (options: Options): FuturesPoller => {
       const now = yield* Clock.currentTimeMillis
       if (news !== undefined) {
         if (news.cursor < cursor) {
-          // The server has restarted its count, and earlier news is lost: every sample polls for its own result.
+          // The server has restarted its cursor, and earlier completions are lost: every sample polls for its own result.
           for (const requestId of [...waiters.keys()]) complete(new FutureCompletion({ state: "finished", requestId }))
         }
         cursor = news.cursor

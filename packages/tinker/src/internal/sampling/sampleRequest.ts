@@ -39,8 +39,8 @@ export const sampleMany =
     )
 
 // -----------------------------------------------------------------------------
-// Sample requests and their receipts without a schema in the way: at thousands a second the schema would cost more than
-// the sending. What is unusual, or wrong, still takes the schema's way, which also finds the words for it.
+// Sample requests and their receipts without a schema: at thousands a second the schema would cost more than the sending.
+// Unusual or invalid requests still go through the schema, which also produces the error message.
 // -----------------------------------------------------------------------------
 
 const bySchema = Endpoint.json(SampleRequest)
@@ -139,14 +139,14 @@ const refuse = (method: string, description: string) =>
 const isNatural = (n: number | undefined): boolean => n === undefined || (Number.isSafeInteger(n) && n >= 1)
 
 /**
- * The request under a number of its own.
+ * The request with its sequence number.
  *
  * @internal
  */
 export type Draft = (seqId: number) => Sample.SampleRequest
 
 /**
- * What only the whole of the options shows is checked here; each field by itself where it is written to the wire.
+ * Checks what depends on several options at once; single fields are checked when they are written to the wire.
  *
  * @internal
  */
@@ -191,7 +191,7 @@ export const make = (
 }
 
 /**
- * A server that does not know a field ignores it: the caller must not take the response for what was asked.
+ * A server ignores fields it does not know: the caller must not mistake the response for what was requested.
  *
  * @internal
  */

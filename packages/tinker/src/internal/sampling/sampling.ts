@@ -63,7 +63,7 @@ const makeSampleProgress = (label: string, within: Duration.Duration): SamplePro
   let moved = 0
   return {
     begin: (now) => {
-      // The time nobody asked does not count.
+      // Idle time does not count.
       if (inFlight++ === 0) moved = now
     },
     end: (answered, now) => {
@@ -125,7 +125,7 @@ const makeCancel = (options: {
 
 const from = (method: string) => ({ module: "SamplingClient", method })
 
-/** A place in the sampler's numbering for each of its clients. */
+/** The range of sequence numbers of each client of a sampler. */
 const clientRange = 1_000_000_000
 
 /** Keeps `clientRange` times the number within the integers a double holds exactly. */
@@ -139,13 +139,13 @@ const decoder: Poll.Decoder<Sample.SampleResponse> = {
 }
 
 /**
- * Where a client's numbers come from: the original counts from 0, a copy from a range of its own.
+ * Where a client's numbers come from: the original counts from 0, a copy from a range reserved for it.
  *
  * @internal
  */
 export type Numbering = "original" | "copy"
 
-/** A sample in progress: what must be cancelled when nobody waits for it any more. */
+/** A sample in progress: what must be cancelled when its caller is interrupted. */
 interface InProgress extends RequestSlot {
   readonly from: { readonly module: string; readonly method: string }
   /** Accepted by the server, its result not there yet. */

@@ -72,7 +72,7 @@ export const configure = (
     Effect.suspend(() => shared.config === undefined ? shared.once.withPermit(ask) : Effect.succeed(shared.config)),
     (config) =>
       api.configure({
-        // The server bounds the pause; who wants a shorter one has said so.
+        // The server bounds the pause; a shorter one comes from the configuration.
         billingPause: Duration.min(
           api.config.billingPause,
           Duration.seconds(config.billingExceptionMaxPauseDurationSec)
@@ -102,7 +102,7 @@ export const checkBaseModel: (
     Effect.map(({ supportedModels }) =>
       shared.offered = supportedModels.flatMap(({ modelName }) => modelName === undefined ? [] : [modelName])
     ),
-    // Not to be found out: the server decides.
+    // The list is not available: the server decides.
     Effect.orElseSucceed((): ReadonlyArray<string> => [])
   ))
   if (offered.length === 0 || offered.includes(baseModel)) return

@@ -45,11 +45,11 @@ export type Health =
 
 const period = Duration.seconds(10)
 
-/** The first missed beat may be chance; from the second on we speak, at most once a minute. */
+/** A single missed beat may be a coincidence; from the second one on it is logged, at most once a minute. */
 const warnAfter = 15_000
 const warnEvery = 60_000
 
-/** A server that responds and refuses is another problem than one that does not respond. */
+/** A server that refuses is a different problem from one that does not respond. */
 const heartbeatProblem = (error: TinkerError.TinkerError, since: string): string => {
   const answer = error.description === undefined ? "" : `: ${error.description}`
   switch (error._tag) {
@@ -162,7 +162,7 @@ const finished = Effect.failSync(() =>
   new TinkerError.Closed({ ...from("sessionId"), description: "the session is finished" })
 )
 
-/** The scope's end must not wait for a server that does not answer. */
+/** Closing the scope must not wait for a server that does not respond. */
 const finishWithin = Duration.seconds(5)
 
 const shortestRefresh = Duration.seconds(10)
@@ -181,7 +181,7 @@ export const make: (
   const background = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.sequential)
   const health = yield* SubscriptionRef.make<Health>({ _tag: "NotStarted" })
   const dynamic = yield* Ref.make(Option.none<ClientDynamicConfig>())
-  // One at a time, and a caller who leaves does not leave half a session behind.
+  // One at a time, and an interrupted caller does not leave half a session behind.
   const line = yield* Admission.makeTurnstile(finished)
   let session: SessionId | undefined
   let outcome: Outcome | undefined
@@ -266,7 +266,7 @@ export const make: (
     return session === undefined ? line.take(open) : Effect.succeed(session)
   })
 
-  /** A server that does not know the end of a session keeps its models, and what they occupy, until it times out. */
+  /** A server that cannot finish a session keeps its models, and their memory, until the session times out. */
   const unload = Effect.suspend(() =>
     api.traits.unloadsModels()
       ? Effect.forEach(

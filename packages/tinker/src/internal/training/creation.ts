@@ -70,7 +70,7 @@ export const request = <A>(method: string, build: () => A): Effect.Effect<A, Tin
   Errors.buildRequest(from(method), build)
 
 /**
- * A creation has no client yet, so its poll is run right here and not shared.
+ * A model being created has no client yet, so its poll runs here and is not shared.
  *
  * @internal
  */
@@ -201,7 +201,7 @@ export const viaLoadWeights: (
 })
 
 /**
- * A new model shaped like the one a checkpoint was saved from; loading it is a step of its own.
+ * A new model shaped like the one a checkpoint was saved from; loading the weights is a separate step.
  *
  * @internal
  */

@@ -218,7 +218,7 @@ export const evaluate: <E, R>(
 })
 
 /**
- * The user's loss takes the place of the surrogate's, which moves aside.
+ * The user's loss replaces that of the surrogate, which is reported under another name.
  *
  * @internal
  */

@@ -44,7 +44,7 @@ const savedExternal = Poll.fromSchema(Weights.SaveWeightsExternalResult)
 /**
  * @internal
  */
-const lacks = (method: string, requestIds: ReadonlyArray<string>, what: string) =>
+const missing = (method: string, requestIds: ReadonlyArray<string>, what: string) =>
   new TinkerError.MalformedResponse({
     module: "TrainingClient",
     method,
@@ -125,7 +125,7 @@ const makeSaving = ({ line, modelId, nextSamplingSessionSeqId }: {
       (future) =>
         TinkerFuture.mapEither(future, ({ path }) =>
           path === undefined
-            ? Either.left(lacks(method, future.requestIds, "path"))
+            ? Either.left(missing(method, future.requestIds, "path"))
             : Either.right(new Weights.SaveWeightsForSamplerResponse({ path })))
     )
   }
@@ -139,7 +139,7 @@ const makeSaving = ({ line, modelId, nextSamplingSessionSeqId }: {
           future,
           ({ samplingSessionId }): Either.Either<SamplingSessionId, TinkerError.TinkerError> =>
             samplingSessionId === undefined
-              ? Either.left(lacks(method, future.requestIds, "sampling_session_id"))
+              ? Either.left(missing(method, future.requestIds, "sampling_session_id"))
               : Either.right(samplingSessionId)
         )
     )
@@ -162,7 +162,7 @@ const makeSaving = ({ line, modelId, nextSamplingSessionSeqId }: {
       (future) =>
         TinkerFuture.mapEither(future, ({ path }) =>
           path === undefined
-            ? Either.left(lacks(method, future.requestIds, "path"))
+            ? Either.left(missing(method, future.requestIds, "path"))
             : Either.right(new Weights.SaveWeightsExternalResponse({ path })))
     )
   }
@@ -234,7 +234,7 @@ const toParams = (input: OptimizerInput): Optimizer.OptimizerParams => {
 const isOther = (input: object): input is Optimizer.OtherOptimizerParams =>
   "type" in input && typeof input.type === "string"
 
-/** What is wrong with the parameters of a step, if anything: a server may only find out when the step runs. */
+/** What is wrong with the parameters of a step, if anything: a server may only notice when the step runs. */
 const problemOf = (params: Optimizer.OptimizerParams): string | undefined => {
   const nonNegative = (name: string, value: number) =>
     Number.isFinite(value) && value >= 0 ? undefined : `${name} must be a finite number of at least 0, not ${value}`
@@ -296,7 +296,7 @@ export const make: (options: {
     module: "TrainingClient",
     report: Logs.makeQueueLog(`Training of ${modelId}`),
     attributes: { "tinker.model_id": modelId },
-    // The smallest forward pass there is. Under a key of its own: it is not the request whose number it takes.
+    // The smallest possible forward pass. It has a new idempotency key, because it is not the request whose number it takes.
     placeholder: (seqId) =>
       Passes.send(
         api,
@@ -475,9 +475,9 @@ export const make: (options: {
     settle: unobserved.settle("settle"),
     getInfo,
     tokenizerId: Effect.flatMap(getInfo, ({ modelData, modelName }) => {
-      // A suffix after the colon names a variant of the service's own.
+      // The suffix after the colon names a variant of the service.
       const id = (modelData.tokenizerId ?? modelData.modelName ?? modelName)?.split(":")[0]
-      return id === undefined || id === "" ? lacks("tokenizerId", [], "name of a tokenizer") : Effect.succeed(id)
+      return id === undefined || id === "" ? missing("tokenizerId", [], "name of a tokenizer") : Effect.succeed(id)
     })
   }
 })

@@ -57,7 +57,7 @@ export const send = (
               traits.settledPasses(other)
               return traits.note("passes", `The server reads passes as ${other}, not as ${form}`)
             }),
-            // Neither form: then it was not about the form.
+            // Both forms were refused, so the form was not the problem.
             Effect.catchAll(() =>
               refusal._tag === "Unavailable" ? by(form) : Effect.fail(refusal)
             )

@@ -32,7 +32,7 @@ interface Operation<A> {
   readonly attributes?: Readonly<Record<string, unknown>> | undefined
   /** Called when its result has arrived. */
   readonly onResult?: ((now: number) => void) | undefined
-  /** It fails if an operation before it failed and nobody observed that. */
+  /** It fails if an earlier operation failed unobserved. */
   readonly isBarrier?: boolean | undefined
 }
 
@@ -41,7 +41,7 @@ interface Numbered {
   readonly seqId?: number | undefined
 }
 
-/** Who started an operation: one who was interrupted before it was accepted will never look at its outcome. */
+/** The fiber that started an operation: if it was interrupted before acceptance, it will never observe the outcome. */
 interface Caller {
   hasLeft: boolean
   readonly futures: Array<Accepted.Accepted<unknown>>
@@ -134,7 +134,7 @@ export const make: (options: {
       })
     })
 
-  /** The number a request was sent under, for the one who keeps its future. */
+  /** The sequence number a request was sent with, for its future. */
   const noted = (send: Sequence.Send) => {
     const note = { seqId: 0, send: (seqId: number) => send(note.seqId = seqId) }
     return note

@@ -50,7 +50,7 @@ export interface Unobserved {
   ) => Effect.Effect<Accepted.Accepted<A>>
   /** Fails if an unobserved failure is already known; polls nothing. */
   readonly raiseKnown: (barrier: string) => Effect.Effect<void, TinkerError.UnobservedFailure>
-  /** Finds out what became of every operation before this number, and fails if one failed unobserved. */
+  /** Settles every operation before this number, and fails if one failed unobserved. */
   readonly settle: (barrier: string, before?: number) => Effect.Effect<void, TinkerError.TinkerError>
   /** The future of a barrier: its own result, then what became of the operations before it. */
   readonly barrier: <A>(
@@ -63,7 +63,7 @@ export interface Unobserved {
 const failureOf = (exit: Exit.Exit<unknown, TinkerError.TinkerError>) =>
   Exit.isSuccess(exit) ? Option.none() : Cause.failureOption(exit.cause)
 
-/** Whether an error tells what became of an operation, rather than that it could not be found out. */
+/** Whether an error is the outcome of an operation, rather than a failure to learn the outcome. */
 const isOutcome = (error: TinkerError.TinkerError): boolean => {
   switch (error._tag) {
     case "RequestFailed":
@@ -115,7 +115,7 @@ export const make: (modelId: string) => Effect.Effect<Unobserved, never, Scope.S
       )
     }
 
-    /** Ends with an error where the outcome could not be found out, though it may be later. */
+    /** Fails if the outcome could not be determined; a later attempt may still succeed. */
     const settleOne = (
       entry: Entry,
       result: Effect.Effect<unknown, TinkerError.TinkerError>

@@ -79,7 +79,7 @@ export interface Service {
   ) => Stream.Stream<Uint8Array, TinkerError.TinkerError>
   /** The retry policies in force. */
   readonly policies: Effect.Effect<RetryPolicy.Policies>
-  /** Runs a step again that has failed, by the policy of its class. */
+  /** Retries a failed step by the policy of its class. */
   readonly again: Retry.Retry["again"]
   /** What the server's client configuration asks for. */
   readonly configure: (flags: Flags) => Effect.Effect<void>
@@ -351,8 +351,8 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
 export const layer: Layer.Layer<ApiClient, never, Requirements> = Layer.scoped(ApiClient, make)
 
 /**
- * A client with its own configuration and credential. Nothing of it is shared by layer memoisation: two configurations
- * in one program stay two.
+ * A client with its own configuration and credential. Layer memoisation does not apply: two configurations in one
+ * program get two clients.
  *
  * @internal
  */

@@ -41,7 +41,7 @@ interface Prepared {
 
 const usual = Duration.seconds(60)
 
-/** An endpoint that keeps to the usual time takes that of the configuration; one that has reasons of its own does not. */
+/** The configured timeout replaces the default of 60 seconds; an endpoint with a different timeout keeps it. */
 const timeoutOf = (endpoint: Endpoint.Plain, config: TinkerConfig.Service): Duration.Duration => {
   if (endpoint.retry === "poll") return config.pollTimeout
   return Duration.equals(endpoint.timeout, usual) ? Option.getOrElse(config.timeout, () => usual) : endpoint.timeout
@@ -59,7 +59,7 @@ const queryOf = (query: Readonly<Record<string, string>>): string => {
   return text === "" ? "" : `?${text}`
 }
 
-/** The most an endpoint may answer that gives no results of training or sampling. */
+/** Largest response of an endpoint that returns no results of training or sampling. */
 const smallAnswer = 32 * 1024 * 1024
 
 /**

@@ -30,7 +30,7 @@ import type * as Traits from "./traits.js"
 
 const maxHops = 5
 
-/** All that a foreign host gets to see of us. */
+/** The only headers sent to another origin. */
 const harmless = ["accept", "user-agent"]
 
 const redirectRefused = (why: string) =>
@@ -63,7 +63,7 @@ const followRedirect = (
     ...request,
     origin: target.origin,
     path: `${target.pathname}${target.search}`,
-    // Once outside, a way back in does not bring the credential back: headers only ever get fewer.
+    // Redirecting back to the original origin does not restore the credential: headers are only ever removed.
     headers: target.origin === request.origin
       ? request.headers
       : Object.fromEntries(Object.entries(request.headers).filter(([name]) => harmless.includes(name)))
@@ -100,7 +100,7 @@ interface Responses {
 }
 
 const makeResponses = ({ fixedSecrets, tenant, traits, transport }: {
-  /** Of every request, besides the credential: they are blanked out of what servers say. */
+  /** Secrets of every request besides the credential: they are redacted from server messages. */
   readonly fixedSecrets: ReadonlyArray<string>
   readonly tenant: Tenants.Tenant
   readonly traits: Traits.Traits
@@ -192,14 +192,14 @@ const makeResponses = ({ fixedSecrets, tenant, traits, transport }: {
 const isSettled = <A, E>(self: Effect.Effect<A, E>): self is Exit.Exit<A, E> => Exit.isExit(self)
 
 interface Presented {
-  /** The credential, found out or exchanged if need be; `undefined` if there is none to send. */
+  /** The credential, looked up or exchanged if necessary; `undefined` if there is none to send. */
   readonly find: (call: Call) => Effect.Effect<string | undefined, TinkerError.TinkerError>
-  /** The credential if it is at hand, empty if there is none to send; `undefined` if it must be waited for. */
+  /** The credential if it is already known, empty if there is none to send; `undefined` if getting it takes a wait. */
   readonly atHand: (call: Call, now: number) => string | undefined
 }
 
 const makePresented = (credentials: Credentials.Service, tenant: Tenants.Tenant): Presented => {
-  /** A credential that needs no finding out is read once. */
+  /** A constant credential is read once. */
   const fixedKey = isSettled(credentials.current) && Exit.isSuccess(credentials.current)
     ? Option.match(credentials.current.value, { onNone: () => "", onSome: Redacted.value })
     : undefined
@@ -246,7 +246,7 @@ const isTransportError = (
   result: TinkerTransport.Response | TinkerTransport.TransportError
 ): result is TinkerTransport.TransportError => "_tag" in result
 
-/** What is read of an error that comes as a stream: enough for its sentence. */
+/** The beginning of a streamed error body: enough for its message. */
 const errorBody = (body: Stream.Stream<Uint8Array, TinkerError.TinkerError>) =>
   Stream.runFold(Stream.take(body, 16), new Uint8Array(0), (all, chunk) => {
     const joined = new Uint8Array(all.length + chunk.length)
@@ -274,7 +274,7 @@ interface Attempts {
 /** @internal */
 export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, tracing, traits, transport }: {
   readonly credentials: Credentials.Service
-  /** Of every request, besides the credential: they are blanked out of what servers say. */
+  /** Secrets of every request besides the credential: they are redacted from server messages. */
   readonly fixedSecrets: ReadonlyArray<string>
   readonly isClosed: () => boolean
   readonly observers: Observer.Observers

@@ -83,7 +83,7 @@ export interface Tenant {
   readonly pools: Readonly<Record<Pool, PoolState>>
   readonly billing: Billing
   readonly scope: Scope.Scope
-  /** Set once the server has asked for it. */
+  /** Set once the server asks for token exchange. */
   tokens: Tokens.TokenExchange | undefined
   /** State of a client that belongs to the whole tenant, created at first use. */
   readonly shared: <A>(key: SharedKey<A>) => A

@@ -24,7 +24,7 @@ const spacing = 10_000
 
 const afterFailure = 60_000
 
-/** Life we grant to a token whose end we cannot read. */
+/** Assumed lifetime of a token without a readable expiry. */
 const unknownLife = 120_000
 
 /**
@@ -71,7 +71,10 @@ const hold = (token: Redacted.Redacted, now: number): Held => {
   return { token, received: now, expires }
 }
 
-/** When to renew: the usual margin, but never more than a part of the token's life, or a short one would never rest. */
+/**
+ * When to renew: the usual margin, but never more than a fraction of the token's lifetime, or a short-lived token would be
+ * renewed continuously.
+ */
 const dueBefore = (held: Held, margin: number, part: number): number =>
   held.expires - Math.min(margin, Math.max(0, held.expires - held.received) * part)
 
@@ -139,7 +142,7 @@ export const make = (
 
   const usable = (now: number): Redacted.Redacted | undefined => {
     if (held === undefined) return undefined
-    // Past its margin it is still good while a renewal is in progress or has just failed.
+    // Within its renewal margin a token is still valid while a renewal is in progress or has just failed.
     const good = now < dueBefore(held, urgent, 0.25) || (now < held.expires && now - lastTry < spacing)
     return good ? held.token : undefined
   }

@@ -1,6 +1,6 @@
 /**
  * What is known about a server: what the configuration states, and what its responses have shown. The second is
- * remembered for the tenant, so that nothing is found out twice.
+ * remembered for the tenant, so nothing is probed twice.
  *
  * There are two eras of the wire. `tinker` 0.25 brought `POST /client/dynamic_config` and made protobuf the only form of
  * a pass; a server that has the endpoint therefore reads protobuf, and one that has not may read JSON alone, which every

@@ -17,7 +17,7 @@ const isText = (chunk: ModelInput["chunks"][number]): chunk is EncodedText => ch
 
 const safe = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** JSON has no word for a number that is not finite, and readers round integers beyond 2^53. */
+/** JSON cannot represent non-finite numbers, and parsers round integers beyond 2^53. */
 const problemOf = ({ data }: TensorData.TensorData): string | undefined => {
   if (data instanceof BigInt64Array) {
     return data.some((value) => value > safe || value < -safe) ? "has integers beyond 2^53" : undefined

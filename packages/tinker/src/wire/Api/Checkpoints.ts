@@ -204,7 +204,7 @@ export const checkpointArchive: Endpoint.Endpoint<CheckpointRequest, Checkpoint.
   })
 
 /**
- * Lets everyone read a checkpoint.
+ * Makes a checkpoint public.
  *
  * @since 0.1.0
  * @category models
@@ -217,7 +217,7 @@ export const publishCheckpoint: Endpoint.Endpoint<CheckpointRequest, void> = End
 )
 
 /**
- * Takes a checkpoint back.
+ * Makes a checkpoint private again.
  *
  * @since 0.1.0
  * @category models

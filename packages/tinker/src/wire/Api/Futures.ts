@@ -89,7 +89,7 @@ export const retrieveFutures: Endpoint.Endpoint<Future.FuturesRetrieveRequest, F
   })
 
 /**
- * Says that nobody waits for a result any more.
+ * Tells the server that a result is no longer awaited.
  *
  * @since 0.1.0
  * @category models

@@ -112,7 +112,7 @@ export const createSamplingSession: Endpoint.Endpoint<
 })
 
 /**
- * A number of its own for one more client of a sampler.
+ * A client number for one more client of a sampler.
  *
  * @since 0.1.0
  * @category models

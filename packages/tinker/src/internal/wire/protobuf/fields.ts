@@ -147,7 +147,7 @@ export const read = (message: Reader, what: string): TensorData => {
     }
   }
   const values = readValues(dtype, csr?.values ?? dense ?? none, what)
-  // an empty shape means the tensor has no shape of its own, or no dimension: the wire does not tell
+  // an empty shape means either no shape or no dimensions: the wire does not distinguish them
   const shape = sizes.length === 0 ? undefined : sizes
   const built = csr === undefined
     ? tensor.dense(values.dtype, values.data, shape)

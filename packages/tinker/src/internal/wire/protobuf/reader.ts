@@ -30,7 +30,7 @@ export const malformed = (what: string): never => {
 
 /** @internal */
 export class Reader {
-  /** Number of the field `next` came to. */
+  /** Number of the current field. */
   field = 0
   private type = 0
   private low = 0
@@ -137,7 +137,7 @@ export class Reader {
     return new Reader(this.bytes, at, at + length)
   }
 
-  /** A reader that stands where this one does. */
+  /** A reader at the same position. */
   fork(): Reader {
     const copy = new Reader(this.bytes, this.at, this.end)
     copy.field = this.field
@@ -157,7 +157,7 @@ export class Reader {
     return this.count("a length")
   }
 
-  /** Steps over so many bytes and says where they began. */
+  /** Skips `length` bytes and returns where they began. */
   private advance(length: number): number {
     const at = this.at
     if (length > this.end - at) malformed("truncated")
@@ -212,7 +212,7 @@ const ascii = (bytes: Uint8Array, at: number, length: number): string | undefine
 }
 
 /**
- * What a reader of messages makes of the bytes, or what is wrong with them.
+ * The decoded message, or what is wrong with the bytes.
  *
  * @internal
  */

@@ -43,7 +43,7 @@ export class Writer {
   private readonly texts = new Map<string, Uint8Array>()
   private scratch = new Int32Array(0)
   private scratchBytes = nothing
-  /** The first thing found that cannot be written. */
+  /** The first value that cannot be written. */
   problem: string | undefined
 
   /** Ready to measure a message. */
@@ -67,7 +67,7 @@ export class Writer {
     return out
   }
 
-  /** Lets go of what is large. */
+  /** Releases large buffers. */
   release(): void {
     this.out = nothing
     this.view = new DataView(nothing.buffer)
