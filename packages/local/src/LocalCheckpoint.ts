@@ -147,8 +147,8 @@ const measure = (
     }
   })
 
-// Values read at a time.
-const chunkValues = 1 << 20
+// Values read at a time: a millisecond of work.
+const chunkValues = 1 << 17
 
 /**
  * The model of a directory. Its weights stay on the disk until the engine needs them; everything else is checked here.

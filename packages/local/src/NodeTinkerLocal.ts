@@ -28,6 +28,7 @@ import * as Os from "node:os"
 import type { ModelUnavailable } from "./EngineError.js"
 import { randomToken } from "./internal/entropy.js"
 import { Dropped } from "./internal/server/message.js"
+import { timeSlicedScheduler } from "./internal/eventLoop.js"
 import * as LocalServer from "./LocalServer.js"
 import * as NodeEngine from "./NodeEngine.js"
 import * as Storage from "./Storage.js"
@@ -379,7 +380,8 @@ export const layerInProcess = (
       options.directory === undefined
         ? Storage.layerMemory
         : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)
-    ])
+    ]),
+    Layer.provideMerge(Layer.setScheduler(timeSlicedScheduler))
   )
 
 /**

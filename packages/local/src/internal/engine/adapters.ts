@@ -65,19 +65,25 @@ const result = (task: Task, examples: ReadonlyArray<ExampleResult>): PassResult 
   }
 }
 
-const named = (lora: Lora, values: Float32Array): ReadonlyArray<NamedTensor> =>
-  namedPieces(lora).map(({ from, name, shape, to }) => ({ name, shape, data: values.slice(from, to) }))
+function* named(lora: Lora, values: Float32Array): Work<ReadonlyArray<NamedTensor>> {
+  const tensors: Array<NamedTensor> = []
+  for (const { from, name, shape, to } of namedPieces(lora)) {
+    tensors.push({ name, shape, data: values.slice(from, to) })
+    yield
+  }
+  return tensors
+}
 
 /**
  * Copies named tensors into a flat array; says what is missing or does not fit. An adapter made with another scale is
  * brought to ours by its factors B.
  */
-const fill = (
+function* fill(
   lora: Lora,
   target: Float32Array,
   tensors: ReadonlyArray<NamedTensor>,
   scale: number
-): string | undefined => {
+): Work<string | undefined> {
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]))
   for (const piece of namedPieces(lora)) {
     const tensor = byName.get(piece.name)
@@ -86,22 +92,25 @@ const fill = (
       return `${piece.name} of the snapshot has ${tensor.data.length} values, the adapter ${piece.to - piece.from}`
     }
     target.set(tensor.data, piece.from)
+    yield
     if (scale === lora.scale || !piece.name.endsWith(".lora_B.weight")) continue
     for (let i = piece.from; i < piece.to; i++) target[i] = at(target, i) * (scale / lora.scale)
+    yield
   }
   return undefined
 }
 
 /** A random, B zero: a new adapter changes nothing. */
-const initialize = (lora: Lora, values: Float32Array, seed: number): void => {
+function* initialize(lora: Lora, values: Float32Array, seed: number): Work<void> {
   const random = makeRandom(seed, 1)
   for (const { a, b, part } of lora.factors.values()) {
     fillRandom(values.subarray(a, b), 1 / Math.sqrt(part.inputs), random)
+    yield
   }
 }
 
-// Numbers handled between two pauses.
-const stride = 1 << 18
+// Numbers handled between two pauses: less than a millisecond.
+const stride = 1 << 15
 
 /** Runs a loop over many numbers in pieces. */
 function* inPieces(length: number, body: (from: number, to: number) => void): Work<void> {
@@ -203,6 +212,14 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     return { metrics: { grad_norm: size } }
   })
 
+  function* snapshot(optimizer: boolean): Work<Snapshot> {
+    const weights = yield* named(lora, values)
+    const whole = { baseModel: model.name, rank, scale: lora.scale, ...flags, weights }
+    if (!optimizer) return whole
+    const { first, second, steps } = moments
+    return { ...whole, optimizer: { steps, first: yield* named(lora, first), second: yield* named(lora, second) } }
+  }
+
   const restore = Effect.fnUntraced(function*(snapshot: Snapshot, optimizer: boolean) {
     const mismatch = (description: string) => new EngineError.InvalidRequest({ description })
     if (snapshot.baseModel !== model.name) {
@@ -211,14 +228,15 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     if (snapshot.rank !== rank) return yield* mismatch(`the snapshot has rank ${snapshot.rank}, the adapter ${rank}`)
     const next = new Float32Array(lora.size)
     const fresh = freshMoments()
-    const problem = fill(lora, next, snapshot.weights, snapshot.scale)
+    const problem = yield* core.drive(() => fill(lora, next, snapshot.weights, snapshot.scale))
     if (problem !== undefined) return yield* mismatch(problem)
+    const state = snapshot.optimizer
     if (optimizer) {
-      if (snapshot.optimizer === undefined) return yield* mismatch("the snapshot was saved without optimizer state")
-      const trouble = fill(lora, fresh.first, snapshot.optimizer.first, lora.scale) ??
-        fill(lora, fresh.second, snapshot.optimizer.second, lora.scale)
+      if (state === undefined) return yield* mismatch("the snapshot was saved without optimizer state")
+      const trouble = (yield* core.drive(() => fill(lora, fresh.first, state.first, lora.scale))) ??
+        (yield* core.drive(() => fill(lora, fresh.second, state.second, lora.scale)))
       if (trouble !== undefined) return yield* mismatch(`optimizer state: ${trouble}`)
-      fresh.steps = snapshot.optimizer.steps
+      fresh.steps = state.steps
     }
     values.set(next)
     key = nextKey()
@@ -232,21 +250,7 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     ...flags,
     forwardBackward: (request) => turn.withPermits(1)(Effect.flatMap(checkTask(model, request), runPass)),
     optimStep: (params) => turn.withPermits(1)(step(params ?? {})),
-    snapshot: (options) =>
-      turn.withPermits(1)(Effect.sync((): Snapshot => ({
-        baseModel: model.name,
-        rank,
-        scale: lora.scale,
-        ...flags,
-        weights: named(lora, values),
-        ...(options?.optimizer === false ? {} : {
-          optimizer: {
-            steps: moments.steps,
-            first: named(lora, moments.first),
-            second: named(lora, moments.second)
-          }
-        })
-      }))),
+    snapshot: (options) => turn.withPermits(1)(core.drive(() => snapshot(options?.optimizer ?? true))),
     load: (snapshot, options) => turn.withPermits(1)(restore(snapshot, options?.optimizer ?? false))
   }
 }
@@ -275,7 +279,7 @@ const checkLora = (
 export const snapshotFactors = Effect.fnUntraced(function*(executor: Executor, machine: Machine, snapshot: Snapshot) {
   const lora = yield* checkLora(machine, snapshot)
   const values = executor.floats(lora.size)
-  const problem = fill(lora, values, snapshot.weights, snapshot.scale)
+  const problem = yield* executor.core.drive(() => fill(lora, values, snapshot.weights, snapshot.scale))
   if (problem !== undefined) return yield* new EngineError.InvalidRequest({ description: problem })
   return { lora, values }
 })
@@ -291,7 +295,7 @@ export const createAdapter = Effect.fnUntraced(function*(executor: Executor, mac
   }
   const lora = yield* checkLora(machine, config)
   const values = executor.floats(lora.size)
-  initialize(lora, values, seed)
+  yield* executor.core.drive(() => initialize(lora, values, seed))
   return makeAdapter(executor, machine, lora, values)
 })
 
