@@ -51,7 +51,8 @@ describe("timeSlicedScheduler", () => {
       const names = Array.from({ length: 100 }, (_, index) => index)
       yield* Effect.forEach(
         names,
-        (name) => Effect.zipRight(Effect.zipRight(Effect.yieldNow(), burn(0.2)), Ref.update(log, (all) => [...all, name])),
+        (name) =>
+          Effect.zipRight(Effect.zipRight(Effect.yieldNow(), burn(0.2)), Ref.update(log, (all) => [...all, name])),
         { concurrency: "unbounded" }
       ).pipe(Effect.withScheduler(timeSlicedScheduler))
       assert.deepStrictEqual(yield* Ref.get(log), names)

@@ -147,7 +147,12 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
   const turn = Effect.unsafeMakeSemaphore(1)
   const values = initial
   let key = nextKey()
-  const gradient = new Float32Array(lora.size)
+  /** What passes have added up since the last step, and the norm of it; undefined when that is nothing. */
+  let gradient: { readonly sum: Float32Array; readonly norm: number } | undefined
+  const clearGradient = (): void => {
+    if (gradient !== undefined) pool.give(gradient.sum)
+    gradient = undefined
+  }
   const freshMoments = (): Moments => ({
     first: new Float32Array(lora.size),
     second: new Float32Array(lora.size),
@@ -159,6 +164,17 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     trainMlp: groups.includes("mlp"),
     trainUnembed: groups.includes("unembed")
   }
+
+  const accumulate = Effect.fnUntraced(function*(sum: Float32Array, size: number) {
+    if (gradient === undefined) {
+      gradient = { sum, norm: size }
+      return
+    }
+    const { sum: before } = gradient
+    yield* core.drive(() => addInto(before, sum))
+    pool.give(sum)
+    gradient = { sum: before, norm: yield* core.drive(() => norm(before)) }
+  })
 
   const runPass = Effect.fnUntraced(function*(task: Task) {
     // The gradient of this call is added to the adapter's only when all of it went well. Its parts are computed side by
@@ -190,25 +206,25 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
       }))
     )
     const sum = total
-    if (sum !== undefined) {
-      if (!Number.isFinite(yield* core.drive(() => norm(sum)))) return yield* notFinite("the gradient")
-      yield* Effect.uninterruptible(core.drive(() => addInto(gradient, sum)))
-      pool.give(sum)
+    if (sum !== undefined && !forwardOnly) {
+      const size = yield* core.drive(() => norm(sum))
+      if (!Number.isFinite(size)) return yield* notFinite("the gradient")
+      yield* Effect.uninterruptible(accumulate(sum, size))
     }
     return result(task, results)
   })
 
   const step = Effect.fnUntraced(function*(params: StepParams) {
     const settings = yield* checkStep(params)
-    const size = yield* core.drive(() => norm(gradient))
+    const { norm: size, sum } = gradient ?? { norm: 0, sum: new Float32Array(lora.size) }
     if (!Number.isFinite(size)) return yield* notFinite("the gradient")
     // a step is whole or did not happen
     key = nextKey()
     yield* Effect.uninterruptible(core.drive(() => {
-      const advance = adamStep(values, gradient, moments, settings, size)
+      const advance = adamStep(values, sum, moments, settings, size)
       return inPieces(values.length, advance)
     }))
-    gradient.fill(0)
+    clearGradient()
     return { metrics: { grad_norm: size } }
   })
 
@@ -240,7 +256,7 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     }
     values.set(next)
     key = nextKey()
-    gradient.fill(0)
+    clearGradient()
     moments = fresh
   })
 

@@ -272,6 +272,17 @@ export function* projectBack(
   }
 }
 
+const scaledCopy = (
+  source: Float32Array,
+  from: number,
+  target: Float32Array,
+  to: number,
+  length: number,
+  scale: number
+): void => {
+  for (let i = 0; i < length; i++) target[to + i] = scale * at(source, from + i)
+}
+
 /** Gradients of the factors of a projection, summed over slices of rows. @internal */
 export interface FactorGradients {
   /** Rows of the input, of the gradient of the output, and of that of the input, which is added to. */
@@ -319,10 +330,10 @@ export const makeFactorGradients = (
       for (const [index, { a, b, part }] of parts.entries()) {
         const fromA = scratch.gradientA + index * padded * inputs
         gradient.set(memory.subarray(fromA, fromA + rank * inputs), a)
+        // rows of a rank that is no multiple of eight are padded
         const fromB = scratch.gradientB + part.shift * padded
-        for (let i = 0; i < part.outputs; i++) {
-          for (let j = 0; j < rank; j++) gradient[b + i * rank + j] = lora.scale * at(memory, fromB + i * padded + j)
-        }
+        const [rows, row] = padded === rank ? [1, part.outputs * rank] : [part.outputs, rank]
+        for (let i = 0; i < rows; i++) scaledCopy(memory, fromB + i * padded, gradient, b + i * rank, row, lora.scale)
       }
     }
   }

@@ -71,9 +71,14 @@ export interface Operations {
   /** target = max(0, source)². */
   readonly relu2: Operations["swiglu"]
   readonly relu2Backward: Operations["swigluBackward"]
-  /** Rotates pairs (i, i + half) of each head by the angles of a position, backwards if `direction` is -1. */
+  /**
+   * Rotates pairs (i, i + half) of each head by the angles of a position, backwards if `direction` is -1. Rows are
+   * `stride` floats apart and have positions that follow each other.
+   */
   readonly rotate: (
     row: number,
+    stride: number,
+    rows: number,
     cosine: number,
     sine: number,
     heads: number,

@@ -77,11 +77,9 @@ function* readPrompt(
   yield* readRows(space, installed, tokens, function*(layer) {
     const block = blocks[layer]
     if (block === undefined) return
-    for (let i = 0; i < tokens.length; i++) {
-      const at = qkv + i * row
-      place(space, block, at, at, from + i)
-      remember(space, layer, region, from + i, at + queryWidth)
-    }
+    const run = { at: qkv, stride: row, rows: tokens.length, position: from }
+    place(space, block, run, run)
+    for (let i = 0; i < tokens.length; i++) remember(space, layer, region, from + i, qkv + i * row + queryWidth)
     for (let head = 0; head < keyValueHeads; head++) {
       const keys = keysAt(space, layer, region, head)
       const values = valuesAt(space, layer, region, head)
@@ -127,7 +125,8 @@ function* readNext(space: Space, installed: Installed, going: ReadonlyArray<Cont
     if (block === undefined) return
     for (const [index, { length, own, prompt, shared }] of going.entries()) {
       const query = qkv + index * row
-      place(space, block, query, query, length)
+      const run = { at: query, stride: row, rows: 1, position: length }
+      place(space, block, run, run)
       remember(space, layer, own, length - shared, query + queryWidth)
       const wide = ceil8(length + 1)
       const rest = length + 1 - shared
