@@ -88,7 +88,7 @@ const rotationOf = (config: typeof Config.Type): Either.Either<LocalModel.Rotati
     originalContext: number("original_max_position_embeddings")
   }
   return Object.values(scaling).some(Number.isNaN)
-    ? Either.left("the llama3 rope scaling lacks one of its numbers")
+    ? Either.left("the llama3 rope scaling is incomplete")
     : Either.right({ theta, scaling })
 }
 

@@ -108,5 +108,10 @@ export const layerFor = (
   options: Options & Pick<Engine.Options, "mode">
 ): Layer.Layer<Engine.Engine, ModelUnavailable> =>
   options.threads !== undefined ? layer(options) : Layer.unwrapEffect(Effect.gen(function*() {
-    return Engine.layer({ ...onNode, ...options, models: yield* modelsOf(options), memoryBytes: yield* memoryOf(options) })
+    return Engine.layer({
+      ...onNode,
+      ...options,
+      models: yield* modelsOf(options),
+      memoryBytes: yield* memoryOf(options)
+    })
   }))

@@ -7,9 +7,12 @@ import * as WorkerRunner from "@effect/platform/WorkerRunner"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { sliceMillis, turn } from "../eventLoop.js"
-import { makeCore } from "./core.js"
 import { makeWorkerHandler } from "./executor.js"
+import { makeSlices } from "./slices.js"
 
-const runner = Effect.map(makeCore({ sliceMillis, pause: turn }), (core) => WorkerRunner.layer(makeWorkerHandler(core)))
+const runner = Effect.map(
+  makeSlices({ sliceMillis, pause: turn }),
+  (slices) => WorkerRunner.layer(makeWorkerHandler(slices))
+)
 
 NodeRuntime.runMain(WorkerRunner.launch(Layer.provide(Layer.unwrapEffect(runner), NodeWorkerRunner.layer)))

@@ -11,7 +11,7 @@ import { adamStep, squares } from "./adamw.js"
 import type { AdamSettings, Moments } from "./adamw.js"
 import type { Group, Lora } from "./architecture.js"
 import { makeLora, namedPieces } from "./architecture.js"
-import type { Executor, Machine } from "./executor.js"
+import type { Executor, LoadedModel } from "./executor.js"
 import { add, at, fillRandom, makeRandom } from "./numbers.js"
 import type { ExampleResult } from "./pass.js"
 import { planParts } from "./pass.js"
@@ -139,9 +139,9 @@ const keys = globalValue("@effect-tinker/local/engine/keys", () => ({ next: 1 })
 /** A number that stands for the values of an adapter as they are now. @internal */
 export const nextKey = (): number => keys.next++
 
-const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: Float32Array): Adapter => {
-  const { architecture: { model }, layout } = machine
-  const { core, pool } = executor
+const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initial: Float32Array): Adapter => {
+  const { architecture: { model }, layout } = loaded
+  const { slices, pool } = executor
   const { settings } = lora
   const { groups, rank } = settings
   const turn = Effect.unsafeMakeSemaphore(1)
@@ -171,9 +171,9 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
       return
     }
     const { sum: before } = gradient
-    yield* core.drive(() => addInto(before, sum))
+    yield* slices.run(() => addInto(before, sum))
     pool.give(sum)
-    gradient = { sum: before, norm: yield* core.drive(() => norm(before)) }
+    gradient = { sum: before, norm: yield* slices.run(() => norm(before)) }
   })
 
   const runPass = Effect.fnUntraced(function*(task: Task) {
@@ -189,7 +189,7 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
         const own = pool.take(size)
         const examples = task.examples.slice(from, to)
         return Effect.map(
-          machine.pass({ adapter, task: { config, forwardOnly, loss }, examples, gradient: own }),
+          loaded.pass({ adapter, task: { config, forwardOnly, loss }, examples, gradient: own }),
           (done) => ({ done, own })
         )
       })
@@ -201,13 +201,13 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
         for (const result of done) results.push(result)
         const sum = total ??= own
         if (sum === own) return
-        yield* core.drive(() => addInto(sum, own))
+        yield* slices.run(() => addInto(sum, own))
         pool.give(own)
       }))
     )
     const sum = total
     if (sum !== undefined && !forwardOnly) {
-      const size = yield* core.drive(() => norm(sum))
+      const size = yield* slices.run(() => norm(sum))
       if (!Number.isFinite(size)) return yield* notFinite("the gradient")
       yield* Effect.uninterruptible(accumulate(sum, size))
     }
@@ -220,7 +220,7 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     if (!Number.isFinite(size)) return yield* notFinite("the gradient")
     // a step is whole or did not happen
     key = nextKey()
-    yield* Effect.uninterruptible(core.drive(() => {
+    yield* Effect.uninterruptible(slices.run(() => {
       const advance = adamStep(values, sum, moments, settings, size)
       return inPieces(values.length, advance)
     }))
@@ -244,13 +244,13 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     if (snapshot.rank !== rank) return yield* mismatch(`the snapshot has rank ${snapshot.rank}, the adapter ${rank}`)
     const next = new Float32Array(lora.size)
     const fresh = freshMoments()
-    const problem = yield* core.drive(() => fill(lora, next, snapshot.weights, snapshot.scale))
+    const problem = yield* slices.run(() => fill(lora, next, snapshot.weights, snapshot.scale))
     if (problem !== undefined) return yield* mismatch(problem)
     const state = snapshot.optimizer
     if (optimizer) {
       if (state === undefined) return yield* mismatch("the snapshot was saved without optimizer state")
-      const trouble = (yield* core.drive(() => fill(lora, fresh.first, state.first, lora.scale))) ??
-        (yield* core.drive(() => fill(lora, fresh.second, state.second, lora.scale)))
+      const trouble = (yield* slices.run(() => fill(lora, fresh.first, state.first, lora.scale))) ??
+        (yield* slices.run(() => fill(lora, fresh.second, state.second, lora.scale)))
       if (trouble !== undefined) return yield* mismatch(`optimizer state: ${trouble}`)
       fresh.steps = state.steps
     }
@@ -266,13 +266,13 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     ...flags,
     forwardBackward: (request) => turn.withPermits(1)(Effect.flatMap(checkTask(model, request), runPass)),
     optimStep: (params) => turn.withPermits(1)(step(params ?? {})),
-    snapshot: (options) => turn.withPermits(1)(core.drive(() => snapshot(options?.optimizer ?? true))),
+    snapshot: (options) => turn.withPermits(1)(slices.run(() => snapshot(options?.optimizer ?? true))),
     load: (snapshot, options) => turn.withPermits(1)(restore(snapshot, options?.optimizer ?? false))
   }
 }
 
 const checkLora = (
-  { architecture, layout: { maxRank } }: Machine,
+  { architecture, layout: { maxRank } }: LoadedModel,
   config: Omit<Config, "baseModel" | "optimizer">
 ): Effect.Effect<Lora, EngineError.EngineError> => {
   const rank = config.rank ?? 32
@@ -292,16 +292,18 @@ const checkLora = (
 }
 
 /** The factors of a snapshot in one array. @internal */
-export const snapshotFactors = Effect.fnUntraced(function*(executor: Executor, machine: Machine, snapshot: Snapshot) {
-  const lora = yield* checkLora(machine, snapshot)
-  const values = executor.floats(lora.size)
-  const problem = yield* executor.core.drive(() => fill(lora, values, snapshot.weights, snapshot.scale))
-  if (problem !== undefined) return yield* new EngineError.InvalidRequest({ description: problem })
-  return { lora, values }
-})
+export const snapshotFactors = Effect.fnUntraced(
+  function*(executor: Executor, loaded: LoadedModel, snapshot: Snapshot) {
+    const lora = yield* checkLora(loaded, snapshot)
+    const values = executor.floats(lora.size)
+    const problem = yield* executor.slices.run(() => fill(lora, values, snapshot.weights, snapshot.scale))
+    if (problem !== undefined) return yield* new EngineError.InvalidRequest({ description: problem })
+    return { lora, values }
+  }
+)
 
 /** @internal */
-export const createAdapter = Effect.fnUntraced(function*(executor: Executor, machine: Machine, config: Config) {
+export const createAdapter = Effect.fnUntraced(function*(executor: Executor, loaded: LoadedModel, config: Config) {
   if (config.optimizer !== undefined && config.optimizer !== "adamw") {
     return yield* unsupportedOptimizer(config.optimizer)
   }
@@ -309,21 +311,21 @@ export const createAdapter = Effect.fnUntraced(function*(executor: Executor, mac
   if (!Number.isSafeInteger(seed)) {
     return yield* new EngineError.InvalidRequest({ description: `seed is ${seed}, expected an integer` })
   }
-  const lora = yield* checkLora(machine, config)
+  const lora = yield* checkLora(loaded, config)
   const values = executor.floats(lora.size)
-  yield* executor.core.drive(() => initialize(lora, values, seed))
-  return makeAdapter(executor, machine, lora, values)
+  yield* executor.slices.run(() => initialize(lora, values, seed))
+  return makeAdapter(executor, loaded, lora, values)
 })
 
 /** @internal */
 export const restoreAdapter = Effect.fnUntraced(function*(
   executor: Executor,
-  machine: Machine,
+  loaded: LoadedModel,
   snapshot: Snapshot,
   optimizer: boolean
 ) {
-  const { lora, values } = yield* snapshotFactors(executor, machine, snapshot)
-  const adapter = makeAdapter(executor, machine, lora, values)
+  const { lora, values } = yield* snapshotFactors(executor, loaded, snapshot)
+  const adapter = makeAdapter(executor, loaded, lora, values)
   if (optimizer) yield* adapter.load(snapshot, { optimizer })
   return adapter
 })

@@ -261,13 +261,13 @@ export function* projectBack(
   target: number,
   rows: number
 ): Work<void> {
-  const { kernels, training: { turned } } = space
+  const { kernels, training: { transposed } } = space
   const { inputs, offset, outputs } = projection
   for (let from = 0; from < outputs; from += blockOutputs) {
     const block = Math.min(blockOutputs, outputs - from)
     const accumulate = from > 0 ? 1 : 0
-    kernels.turn(installed.weights + offset + from * inputs, inputs, turned, block, block * 8)
-    kernels.gemm(source + from, outputs, 1, turned, block * 8, target, inputs, rows, inputs, block, accumulate)
+    kernels.transposePanels(installed.weights + offset + from * inputs, inputs, transposed, block, block * 8)
+    kernels.gemm(source + from, outputs, 1, transposed, block * 8, target, inputs, rows, inputs, block, accumulate)
     if (rows * inputs * block > pauseAfter / 4) yield
   }
 }

@@ -56,7 +56,7 @@ const matrixKernels = (memory: Float32Array): Pick<Operations, "gemm" | "pack" |
       }
     }
   },
-  turn: (source, inputs, target, outputs, targetPanel) => {
+  transposePanels: (source, inputs, target, outputs, targetPanel) => {
     for (let output = 0; output < outputs; output++) {
       for (let input = 0; input < inputs; input++) {
         memory[target + (input >> 3) * targetPanel + output * 8 + (input & 7)] = at(
