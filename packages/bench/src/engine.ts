@@ -8,21 +8,16 @@ import { Context, Effect, Layer, Option } from "effect"
 import type { Bench, Result, Variant } from "./Bench.js"
 import { BenchFailed, interleaved, median, round } from "./Bench.js"
 import * as jax from "./engineJax.js"
-import { longestWait } from "./engineLoop.js"
+import type { Delay } from "./engineLoop.js"
+import { duringQuickstart, longestWait } from "./engineLoop.js"
+import { batch, data, length, rank } from "./engineStep.js"
 import * as torch from "./engineTorch.js"
+import * as Program from "./Program.js"
 
-const BATCH = 16
-const LENGTH = 128
-const RANK = 32
 const SAMPLES = 16
 const SAMPLED = 64
 
-const tokensPerPass = BATCH * LENGTH
-
-const data = Array.from({ length: BATCH }, (_, index) => {
-  const tokens = Array.from({ length: LENGTH + 1 }, (_, i) => (i * 37 + index * 91 + ((i * i) % 53)) % 256)
-  return { tokens: tokens.slice(0, -1), lossInputs: { target_tokens: { data: tokens.slice(1), shape: [LENGTH] } } }
-})
+const tokensPerPass = batch * length
 
 const cpu = (): number => {
   const { system, user } = process.cpuUsage()
@@ -43,7 +38,7 @@ const library = (name: string, work: () => Promise<number>): Variant<BenchFailed
 /** A whole step: passes in both directions, the optimizer, and the new weights brought into place. */
 const ownTraining = Effect.fnUntraced(function*(mode: "wasm" | "js", model: LocalModel.LocalModel) {
   const engine = yield* Engine.make({ mode })
-  const adapter = yield* engine.createAdapter({ baseModel: model.name, rank: RANK, seed: 1 })
+  const adapter = yield* engine.createAdapter({ baseModel: model.name, rank, seed: 1 })
   return timed(
     mode,
     Effect.zipRight(adapter.forwardBackward({ data, loss: "cross_entropy" }), adapter.optimStep())
@@ -62,7 +57,7 @@ const ownSampling = Effect.fnUntraced(function*(mode: "wasm" | "js", model: Loca
 const training = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
   return yield* interleaved([
     yield* ownTraining("wasm", model),
-    library("jax-js", jax.trainer(model, BATCH, LENGTH, RANK)),
+    library("jax-js", jax.trainer(model, batch, length, rank)),
     yield* ownTraining("js", model)
   ], { rounds: 5, warmup: 2 })
 })
@@ -86,7 +81,7 @@ const byTheClock = <E extends Error>(name: string, work: Effect.Effect<unknown, 
 /** Worker threads, as the server uses them. */
 const threaded = Effect.fnUntraced(function*(model: LocalModel.LocalModel, threads: number) {
   const engine = Context.get(yield* Layer.build(NodeEngine.layer({ models: [model], threads })), Engine.Engine)
-  const adapter = yield* engine.createAdapter({ baseModel: model.name, rank: RANK, seed: 1 })
+  const adapter = yield* engine.createAdapter({ baseModel: model.name, rank, seed: 1 })
   const sampler = yield* engine.sampler(model.name)
   const name = `ours ${threads}`
   return {
@@ -105,14 +100,28 @@ const threaded = Effect.fnUntraced(function*(model: LocalModel.LocalModel, threa
 const stepFlop = (model: LocalModel.LocalModel): number => {
   const { hidden, layers, vocabularySize, width } = model
   const frozen = layers * (4 * width * width + 2 * width * hidden) + width * vocabularySize
-  const factors = RANK * (layers * (8 * width + 2 * (width + hidden)) + width + vocabularySize)
-  const attention = layers * LENGTH * width
+  const factors = rank * (layers * (8 * width + 2 * (width + hidden)) + width + vocabularySize)
+  const attention = layers * length * width
   return tokensPerPass * (4 * frozen + 6 * factors + 6 * attention)
 }
 
+/** The same step in processes that share nothing: one alone, and two at a time. */
+const alone = Effect.gen(function*() {
+  const [first, second] = yield* Effect.replicateEffect(Program.startModule("./engineAlone.js"), 2)
+  if (first === undefined || second === undefined) return yield* Effect.dieMessage("two processes")
+  const [one, other] = [first, second].map(({ ask }) => Effect.map(ask("step"), Number))
+  if (one === undefined || other === undefined) return yield* Effect.dieMessage("two processes")
+  const both = Effect.zipWith(one, other, Math.max, { concurrent: true })
+  const results = yield* interleaved([{ name: "one", once: one }, { name: "two", once: both }], {
+    rounds: 7,
+    warmup: 3
+  })
+  return results.get("two")?.relative ?? NaN
+})
+
 /** Worker threads beside torch, by the clock: more than one thread cannot be timed otherwise. */
 const besideTorch = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
-  const setup = { model, rank: RANK, batch: BATCH, length: LENGTH, samples: SAMPLES, sampled: SAMPLED }
+  const setup = { model, rank, batch, length, samples: SAMPLES, sampled: SAMPLED }
   const [one, two] = [yield* threaded(model, 1), yield* threaded(model, 2)]
   const found = yield* torch.find
   if (Option.isNone(found)) {
@@ -128,6 +137,10 @@ const besideTorch = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
   return { results, sampled, torch: { version, peak } }
 })
 
+/** A delay, and how much of it was work: the rest is what else the machine did. */
+const inOneTurn = ({ delay, worked }: Delay): string =>
+  `${delay.toFixed(0)} ms${Number.isNaN(worked) ? "" : ` (${worked.toFixed(0)} ms of CPU time)`}`
+
 const rate = (tokens: number, result: Result | undefined): string =>
   result === undefined ? "-" : Math.round(tokens / result.ms * 1000).toLocaleString("en")
 
@@ -140,7 +153,7 @@ const row = (name: string, tokens: number, results: ReadonlyMap<string, Result>)
 
 export const bench: Bench = {
   summary:
-    `tokens per CPU second, LoRA rank ${RANK}; a step over ${BATCH} x ${LENGTH} tokens, ${SAMPLES} samples at once`,
+    `tokens per CPU second, LoRA rank ${rank}; a step over ${batch} x ${length} tokens, ${SAMPLES} samples at once`,
   run: Effect.gen(function*() {
     yield* Effect.promise(jax.start)
     const smallStep = yield* training(LocalModel.small)
@@ -148,8 +161,10 @@ export const bench: Bench = {
     const smallSample = yield* sampling(LocalModel.small)
     const tinySample = yield* sampling(LocalModel.tiny)
     const beside = yield* besideTorch(LocalModel.small)
+    const slowdown = yield* Effect.scoped(alone)
     const wait = yield* longestWait(undefined)
     const waitBeside = yield* longestWait(2)
+    const quickstart = yield* duringQuickstart
     const ours = beside.results.get("ours 1")
     const gflops = stepFlop(LocalModel.small) / (ours?.ms ?? NaN) / 1e6
     const relative = (results: ReadonlyMap<string, Result>, name: string): number =>
@@ -184,11 +199,18 @@ export const bench: Bench = {
         to_library_sampling: relative(smallSample, "jax-js"),
         to_fallback: relative(smallStep, "js"),
         threads_2: round(1 / (beside.results.get("ours 2")?.relative ?? NaN)),
+        threads_2_ceiling: round(2 / slowdown),
         ...(beside.torch === undefined ? {} : {
+          torch_threads_2: round(
+            (beside.results.get("torch 1")?.ms ?? NaN) / (beside.results.get("torch 2")?.ms ?? NaN)
+          ),
           to_torch: relative(beside.results, "torch 1"),
           to_torch_sampling: relative(beside.sampled, "torch 1"),
           to_peak: round(gflops / beside.torch.peak)
-        })
+        }),
+        event_loop_in_process_ms: Math.round(wait.delay),
+        event_loop_threads_ms: Math.round(waitBeside.delay),
+        event_loop_quickstart_ms: Math.round(quickstart)
       },
       notes: [
         `${gflops.toFixed(1)} GFLOP/s in training on one thread` + (beside.torch === undefined
@@ -199,8 +221,11 @@ export const bench: Bench = {
           }.`),
         "Ours is a whole step with optimizer and merged weights; the library's is loss and gradient only, compiled" +
         " before and for this shape alone.",
-        "The event loop while a program trains, saves and samples on the backend in its own process: a timer late by at" +
-        ` most ${wait.toFixed(0)} ms, and ${waitBeside.toFixed(0)} ms with two worker threads.`
+        "threads_2_ceiling: two processes that share nothing but the machine, over one alone.",
+        "The longest delay of the event loop (monitorEventLoopDelay), once loaded, while a program trains, saves and" +
+        ` samples local/small on the backend in its own process: ${inOneTurn(wait)} in its own thread, ${
+          inOneTurn(waitBeside)
+        } with two worker threads; ${quickstart.toFixed(0)} ms over the quickstart (local/chat, every core).`
       ]
     }
   }).pipe(

@@ -4,9 +4,13 @@
  */
 import { LocalModel } from "@effect-tinker/local"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
-import { Effect, Either, Layer } from "effect"
+import { Command } from "@effect/platform"
+import { Effect, Either, Layer, Schema } from "effect"
 import { Datum, ModelInput, TrainingClient } from "effect-tinker"
+import { readFileSync } from "node:fs"
 import { monitorEventLoopDelay } from "node:perf_hooks"
+import { fileURLToPath } from "node:url"
+import { BenchFailed } from "./Bench.js"
 
 const batch = 8
 const steps = 10
@@ -33,14 +37,66 @@ const work = Effect.fnUntraced(function*(round: number) {
   yield* sampling.sample({ prompt: ModelInput.fromInts(tokens(64, 0)), numSamples: 16, maxTokens: 64, seed: 1 })
 })
 
-/** The longest wait of a timer, in milliseconds; a busy machine stretches it. */
+/** The longest turn of the event loop. */
+export interface Delay {
+  /** Milliseconds by the clock; a busy machine stretches them. */
+  readonly delay: number
+  /** Milliseconds of CPU time that the thread spent in one turn; NaN where the system does not tell. */
+  readonly worked: number
+}
+
+/** The CPU time of the main thread so far, which Linux tells. */
+const threadMillis = (): number => {
+  try {
+    return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6
+  } catch {
+    return NaN
+  }
+}
+
+/** Watches the loop until the scope closes. */
+const watch = Effect.acquireRelease(
+  Effect.sync(() => {
+    const histogram = monitorEventLoopDelay({ resolution: 1 })
+    let worked = 0
+    let last = threadMillis()
+    const timer = setInterval(() => {
+      const now = threadMillis()
+      worked = Math.max(worked, now - last)
+      last = now
+    }, 1)
+    histogram.enable()
+    return { timer, histogram, read: (): Delay => ({ delay: histogram.max / 1e6, worked }) }
+  }),
+  ({ histogram, timer }) =>
+    Effect.sync(() => {
+      histogram.disable()
+      clearInterval(timer)
+    })
+)
+
 export const longestWait = (threads: number | undefined) =>
-  Effect.gen(function*() {
+  Effect.scoped(Effect.gen(function*() {
     // everything is compiled by then
     yield* Effect.scoped(work(0))
-    const delay = monitorEventLoopDelay({ resolution: 1 })
-    delay.enable()
+    const { read } = yield* watch
     for (let round = 1; round <= 3; round++) yield* Effect.scoped(work(round))
-    delay.disable()
-    return delay.max / 1e6
-  }).pipe(Effect.provide(backend(threads)))
+    return read()
+  })).pipe(Effect.provide(backend(threads)))
+
+const quickstart = fileURLToPath(new URL("../../../examples/quickstart.ts", import.meta.url))
+
+const Measured = Schema.parseJson(Schema.Struct({ eventLoopDelayMillis: Schema.Number }))
+
+/** The longest delay over the quickstart once its model is loaded, in milliseconds, as it measures it itself. */
+export const duringQuickstart = Command.make(
+  process.execPath,
+  ...["--conditions=@effect-tinker/source", "--import", "tsx", quickstart, "--json"]
+).pipe(
+  Command.lines,
+  Effect.flatMap((lines) => Schema.decode(Measured)(lines.at(-1) ?? "")),
+  Effect.mapBoth({
+    onFailure: (error) => new BenchFailed({ reason: `the quickstart: ${error.message}` }),
+    onSuccess: ({ eventLoopDelayMillis }) => eventLoopDelayMillis
+  })
+)

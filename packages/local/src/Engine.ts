@@ -13,10 +13,10 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as EngineError from "./EngineError.js"
 import { createAdapter, restoreAdapter } from "./internal/engine/adapters.js"
-import { makeCore } from "./internal/engine/core.js"
-import type { Executor, Machine } from "./internal/engine/executor.js"
+import type { Executor, LoadedModel } from "./internal/engine/executor.js"
 import { makeInProcess, makeThreads } from "./internal/engine/executor.js"
 import { makeSampler } from "./internal/engine/samplers.js"
+import { makeSlices } from "./internal/engine/slices.js"
 import { defaultLayout } from "./internal/engine/space.js"
 import type * as LocalAdapter from "./LocalAdapter.js"
 import * as LocalModel from "./LocalModel.js"
@@ -52,8 +52,8 @@ export interface Service {
   readonly load: (name: string) => Effect.Effect<void, EngineError.EngineError>
   /** Prompt tokens of a model that did not have to be computed because an earlier sequence began with them. */
   readonly reusedTokens: (name: string) => Effect.Effect<number, EngineError.EngineError>
-  /** Lets other work in if it is due, as the engine does between its own slices: for what shares the thread with it. */
-  readonly breathe: Effect.Effect<void>
+  /** Yields to the event loop if a slice is over, as the engine itself does: for other work on the same thread. */
+  readonly yieldIfDue: Effect.Effect<void>
 }
 
 /**
@@ -100,8 +100,8 @@ export interface ThreadsOptions extends Omit<Options, "mode"> {
 
 const defaultPause = Effect.zipRight(Effect.yieldNow(), Effect.sleep(0))
 
-const coreOf = (options: Options | undefined) =>
-  makeCore({ sliceMillis: options?.sliceMillis ?? 10, pause: options?.pause ?? defaultPause })
+const slicesOf = (options: Options | undefined) =>
+  makeSlices({ sliceMillis: options?.sliceMillis ?? 10, pause: options?.pause ?? defaultPause })
 
 const executorOptions = (options: Options | undefined) => ({
   activationBytes: options?.activationBytes ?? defaultLayout.activationBytes,
@@ -113,33 +113,33 @@ const fromExecutor = Effect.fnUntraced(function*(
   executor: Executor,
   models: ReadonlyArray<LocalModel.LocalModel>
 ): Effect.fn.Return<Service> {
-  const machines = new Map<string, Effect.Effect<Machine, EngineError.ModelUnavailable>>()
+  const loadedModels = new Map<string, Effect.Effect<LoadedModel, EngineError.ModelUnavailable>>()
   for (const model of models) {
     // a load that fails may succeed the next time
     const [cached, forget] = yield* Effect.cachedInvalidateWithTTL(executor.open(model), Duration.infinity)
-    machines.set(model.name, Effect.tapErrorCause(cached, () => forget))
+    loadedModels.set(model.name, Effect.tapErrorCause(cached, () => forget))
   }
-  const machine = (name: string): Effect.Effect<Machine, EngineError.EngineError> =>
-    machines.get(name) ?? new EngineError.UnknownModel({ name, known: Array.from(machines.keys()) })
+  const loaded = (name: string): Effect.Effect<LoadedModel, EngineError.EngineError> =>
+    loadedModels.get(name) ?? new EngineError.UnknownModel({ name, known: Array.from(loadedModels.keys()) })
   return Engine.of({
     models,
     mode: executor.mode,
     threads: executor.threads,
     createAdapter: (config) =>
-      Effect.flatMap(machine(config.baseModel), (machine) => createAdapter(executor, machine, config)),
+      Effect.flatMap(loaded(config.baseModel), (loaded) => createAdapter(executor, loaded, config)),
     restoreAdapter: (snapshot, options) =>
       Effect.flatMap(
-        machine(snapshot.baseModel),
-        (machine) => restoreAdapter(executor, machine, snapshot, options?.optimizer ?? false)
+        loaded(snapshot.baseModel),
+        (loaded) => restoreAdapter(executor, loaded, snapshot, options?.optimizer ?? false)
       ),
     sampler: (source) =>
       Effect.flatMap(
-        machine(typeof source === "string" ? source : source.baseModel),
-        (machine) => makeSampler(executor, machine, typeof source === "string" ? undefined : source)
+        loaded(typeof source === "string" ? source : source.baseModel),
+        (loaded) => makeSampler(executor, loaded, typeof source === "string" ? undefined : source)
       ),
-    load: (name) => Effect.asVoid(machine(name)),
-    reusedTokens: (name) => Effect.flatMap(machine(name), ({ reused }) => reused),
-    breathe: executor.core.breathe
+    load: (name) => Effect.asVoid(loaded(name)),
+    reusedTokens: (name) => Effect.flatMap(loaded(name), ({ reused }) => reused),
+    yieldIfDue: executor.slices.yieldIfDue
   })
 })
 
@@ -150,7 +150,7 @@ const fromExecutor = Effect.fnUntraced(function*(
  * @category constructors
  */
 export const make: (options?: Options) => Effect.Effect<Service> = Effect.fnUntraced(function*(options) {
-  const executor = makeInProcess(yield* coreOf(options), options?.mode ?? "wasm", executorOptions(options))
+  const executor = makeInProcess(yield* slicesOf(options), options?.mode ?? "wasm", executorOptions(options))
   return yield* fromExecutor(executor, options?.models ?? LocalModel.all)
 })
 
@@ -164,7 +164,7 @@ export const makeThreaded: (
   options: ThreadsOptions
 ) => Effect.Effect<Service, never, Worker.WorkerManager | Worker.Spawner | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
-    const executor = yield* makeThreads(yield* coreOf(options), options.threads, executorOptions(options))
+    const executor = yield* makeThreads(yield* slicesOf(options), options.threads, executorOptions(options))
     return yield* fromExecutor(executor, options.models ?? LocalModel.all)
   }
 )

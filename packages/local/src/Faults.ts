@@ -62,7 +62,7 @@ export interface Rule {
 export interface Service {
   /** What happens to a request of this endpoint. */
   readonly decide: (endpoint: string) => Effect.Effect<ReadonlyArray<Fault>>
-  /** Replaces the rules and starts counting anew. */
+  /** Replaces the rules and starts counting again. */
   readonly set: (rules: ReadonlyArray<Rule>) => Effect.Effect<void>
   /** How often each endpoint was struck. */
   readonly struck: Effect.Effect<ReadonlyMap<string, number>>

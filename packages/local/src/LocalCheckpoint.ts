@@ -88,7 +88,7 @@ const rotationOf = (config: typeof Config.Type): Either.Either<LocalModel.Rotati
     originalContext: number("original_max_position_embeddings")
   }
   return Object.values(scaling).some(Number.isNaN)
-    ? Either.left("the llama3 rope scaling lacks one of its numbers")
+    ? Either.left("the llama3 rope scaling is incomplete")
     : Either.right({ theta, scaling })
 }
 
@@ -147,8 +147,8 @@ const measure = (
     }
   })
 
-// Values read at a time.
-const chunkValues = 1 << 20
+// Values read at a time: a millisecond of work.
+const chunkValues = 1 << 17
 
 /**
  * The model of a directory. Its weights stay on the disk until the engine needs them; everything else is checked here.

@@ -185,8 +185,8 @@ export class ImportRefused extends Schema.TaggedError<ImportRefused>("@effect-ti
  */
 export interface Service {
   readonly handle: (request: Request) => Effect.Effect<Response, ConnectionDropped>
-  /** Lets the event loop turn if it is due: between a caller in the same process and the server no socket does. */
-  readonly breathe: Effect.Effect<void>
+  /** Yields to the event loop if a slice is over: a caller in the same process has no socket that would do so. */
+  readonly yieldIfDue: Effect.Effect<void>
   /** The models it serves. */
   readonly models: ReadonlyArray<LocalModel>
   /**
@@ -338,7 +338,7 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
             return Effect.provide(handle(request), context)
           }),
         activity: Effect.sync(() => ({ requests, models: count(), tokens: tokens() })),
-        breathe: engine.breathe,
+        yieldIfDue: engine.yieldIfDue,
         models: engine.models,
         importAdapter,
         endpoints: served.map(({ name }) => name),

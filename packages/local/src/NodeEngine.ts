@@ -12,6 +12,7 @@ import { availableParallelism, freemem } from "node:os"
 import { Worker } from "node:worker_threads"
 import * as Engine from "./Engine.js"
 import type { ModelUnavailable } from "./EngineError.js"
+import { sliceMillis, turn } from "./internal/eventLoop.js"
 import * as LocalCheckpoint from "./LocalCheckpoint.js"
 import * as LocalModel from "./LocalModel.js"
 
@@ -27,6 +28,9 @@ export interface Options extends Omit<Engine.Options, "mode"> {
   /** Directories of Hugging Face models to serve beside the others, under their names. */
   readonly directories?: ReadonlyArray<string> | undefined
 }
+
+/** How the engine lets other work in on Node, where a turn of the event loop costs microseconds. */
+const onNode = { sliceMillis, pause: turn }
 
 // A part of the memory is left to everything else.
 const usable = 0.9
@@ -86,6 +90,7 @@ const memoryOf = (options: Pick<Options, "memoryBytes">) =>
 export const layer = (options: Options = {}): Layer.Layer<Engine.Engine, ModelUnavailable> =>
   Layer.unwrapEffect(Effect.gen(function*() {
     return Engine.layerThreads({
+      ...onNode,
       ...options,
       models: yield* modelsOf(options),
       threads: options.threads ?? availableParallelism(),
@@ -103,5 +108,10 @@ export const layerFor = (
   options: Options & Pick<Engine.Options, "mode">
 ): Layer.Layer<Engine.Engine, ModelUnavailable> =>
   options.threads !== undefined ? layer(options) : Layer.unwrapEffect(Effect.gen(function*() {
-    return Engine.layer({ ...options, models: yield* modelsOf(options), memoryBytes: yield* memoryOf(options) })
+    return Engine.layer({
+      ...onNode,
+      ...options,
+      models: yield* modelsOf(options),
+      memoryBytes: yield* memoryOf(options)
+    })
   }))

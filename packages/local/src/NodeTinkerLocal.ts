@@ -27,6 +27,7 @@ import * as Net from "node:net"
 import * as Os from "node:os"
 import type { ModelUnavailable } from "./EngineError.js"
 import { randomToken } from "./internal/entropy.js"
+import { timeSlicedScheduler } from "./internal/eventLoop.js"
 import { Dropped } from "./internal/server/message.js"
 import * as LocalServer from "./LocalServer.js"
 import * as NodeEngine from "./NodeEngine.js"
@@ -346,12 +347,14 @@ export const serve: (
       )
       if (options.apiKeys === undefined) yield* Effect.provide(announce(listening.baseUrl), storage)
       return { ...listening, apiKey: options.apiKeys?.[0]?.key ?? own }
-    }
+    },
+    Effect.withScheduler(timeSlicedScheduler)
   )
 
 /**
  * The backend in this process with the models whose files are on this machine, `local/chat` among them, and its clients:
- * what `TinkerLocal.layer` is without files.
+ * what `TinkerLocal.layer` is without files. The layer also sets the scheduler: fibers of the program that uses it let
+ * the event loop turn every few milliseconds.
  *
  * @example
  * ```ts
@@ -379,7 +382,8 @@ export const layerInProcess = (
       options.directory === undefined
         ? Storage.layerMemory
         : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)
-    ])
+    ]),
+    Layer.provideMerge(Layer.setScheduler(timeSlicedScheduler))
   )
 
 /**

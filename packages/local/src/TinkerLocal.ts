@@ -36,7 +36,7 @@ import * as Storage from "./Storage.js"
 export const baseUrl: string = "https://tinker.local"
 
 /**
- * A key the server takes unless it is told which keys to take.
+ * A key the server accepts unless `apiKeys` lists others.
  *
  * @since 0.1.0
  * @category configuration
@@ -120,7 +120,7 @@ export const makeClient = (server: LocalServer.Service): HttpClient.HttpClient =
   HttpClient.make((request, url) =>
     Effect.gen(function*() {
       const contentType = request.body.contentType
-      yield* server.breathe
+      yield* server.yieldIfDue
       const response = yield* server.handle({
         method: request.method,
         url,

@@ -381,7 +381,7 @@ describe("Engine", () => {
       const pause = Effect.zipRight(Effect.sync(() => void pauses++), turn.await)
       const engine = yield* Engine.make({ models: [micro], sliceMillis: 10, pause })
       yield* TestClock.adjust("10 millis")
-      const waiters = yield* Effect.replicateEffect(Effect.forkScoped(engine.breathe), 3)
+      const waiters = yield* Effect.replicateEffect(Effect.forkScoped(engine.yieldIfDue), 3)
       yield* Effect.yieldNow()
       yield* turn.open
       yield* Fiber.joinAll(waiters)
@@ -389,9 +389,9 @@ describe("Engine", () => {
 
       yield* turn.close
       yield* TestClock.adjust("10 millis")
-      const asking = yield* Effect.forkScoped(engine.breathe)
+      const asking = yield* Effect.forkScoped(engine.yieldIfDue)
       yield* Effect.yieldNow()
-      const waiting = yield* Effect.forkScoped(engine.breathe)
+      const waiting = yield* Effect.forkScoped(engine.yieldIfDue)
       yield* Effect.yieldNow()
       yield* Fiber.interrupt(asking)
       yield* Fiber.join(waiting)

@@ -90,7 +90,7 @@ export const make: Effect.Effect<Recorder, HttpServerError.ServeError, Scope.Sco
 
   const front: LocalServer.Service = {
     handle,
-    breathe: Effect.void,
+    yieldIfDue: Effect.void,
     models: [],
     importAdapter: () => new LocalServer.ImportRefused({ description: "a recorder keeps no checkpoints" }),
     endpoints: [],

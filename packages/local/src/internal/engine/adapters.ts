@@ -11,7 +11,7 @@ import { adamStep, squares } from "./adamw.js"
 import type { AdamSettings, Moments } from "./adamw.js"
 import type { Group, Lora } from "./architecture.js"
 import { makeLora, namedPieces } from "./architecture.js"
-import type { Executor, Machine } from "./executor.js"
+import type { Executor, LoadedModel } from "./executor.js"
 import { add, at, fillRandom, makeRandom } from "./numbers.js"
 import type { ExampleResult } from "./pass.js"
 import { planParts } from "./pass.js"
@@ -65,19 +65,25 @@ const result = (task: Task, examples: ReadonlyArray<ExampleResult>): PassResult 
   }
 }
 
-const named = (lora: Lora, values: Float32Array): ReadonlyArray<NamedTensor> =>
-  namedPieces(lora).map(({ from, name, shape, to }) => ({ name, shape, data: values.slice(from, to) }))
+function* named(lora: Lora, values: Float32Array): Work<ReadonlyArray<NamedTensor>> {
+  const tensors: Array<NamedTensor> = []
+  for (const { from, name, shape, to } of namedPieces(lora)) {
+    tensors.push({ name, shape, data: values.slice(from, to) })
+    yield
+  }
+  return tensors
+}
 
 /**
  * Copies named tensors into a flat array; says what is missing or does not fit. An adapter made with another scale is
  * brought to ours by its factors B.
  */
-const fill = (
+function* fill(
   lora: Lora,
   target: Float32Array,
   tensors: ReadonlyArray<NamedTensor>,
   scale: number
-): string | undefined => {
+): Work<string | undefined> {
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]))
   for (const piece of namedPieces(lora)) {
     const tensor = byName.get(piece.name)
@@ -86,22 +92,25 @@ const fill = (
       return `${piece.name} of the snapshot has ${tensor.data.length} values, the adapter ${piece.to - piece.from}`
     }
     target.set(tensor.data, piece.from)
+    yield
     if (scale === lora.scale || !piece.name.endsWith(".lora_B.weight")) continue
     for (let i = piece.from; i < piece.to; i++) target[i] = at(target, i) * (scale / lora.scale)
+    yield
   }
   return undefined
 }
 
 /** A random, B zero: a new adapter changes nothing. */
-const initialize = (lora: Lora, values: Float32Array, seed: number): void => {
+function* initialize(lora: Lora, values: Float32Array, seed: number): Work<void> {
   const random = makeRandom(seed, 1)
   for (const { a, b, part } of lora.factors.values()) {
     fillRandom(values.subarray(a, b), 1 / Math.sqrt(part.inputs), random)
+    yield
   }
 }
 
-// Numbers handled between two pauses.
-const stride = 1 << 18
+// Numbers handled between two pauses: less than a millisecond.
+const stride = 1 << 15
 
 /** Runs a loop over many numbers in pieces. */
 function* inPieces(length: number, body: (from: number, to: number) => void): Work<void> {
@@ -130,15 +139,20 @@ const keys = globalValue("@effect-tinker/local/engine/keys", () => ({ next: 1 })
 /** A number that stands for the values of an adapter as they are now. @internal */
 export const nextKey = (): number => keys.next++
 
-const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: Float32Array): Adapter => {
-  const { architecture: { model }, layout } = machine
-  const { core, pool } = executor
+const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initial: Float32Array): Adapter => {
+  const { architecture: { model }, layout } = loaded
+  const { slices, pool } = executor
   const { settings } = lora
   const { groups, rank } = settings
   const turn = Effect.unsafeMakeSemaphore(1)
   const values = initial
   let key = nextKey()
-  const gradient = new Float32Array(lora.size)
+  /** What passes have added up since the last step, and the norm of it; undefined when that is nothing. */
+  let gradient: { readonly sum: Float32Array; readonly norm: number } | undefined
+  const clearGradient = (): void => {
+    if (gradient !== undefined) pool.give(gradient.sum)
+    gradient = undefined
+  }
   const freshMoments = (): Moments => ({
     first: new Float32Array(lora.size),
     second: new Float32Array(lora.size),
@@ -150,6 +164,17 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     trainMlp: groups.includes("mlp"),
     trainUnembed: groups.includes("unembed")
   }
+
+  const accumulate = Effect.fnUntraced(function*(sum: Float32Array, size: number) {
+    if (gradient === undefined) {
+      gradient = { sum, norm: size }
+      return
+    }
+    const { sum: before } = gradient
+    yield* slices.run(() => addInto(before, sum))
+    pool.give(sum)
+    gradient = { sum: before, norm: yield* slices.run(() => norm(before)) }
+  })
 
   const runPass = Effect.fnUntraced(function*(task: Task) {
     // The gradient of this call is added to the adapter's only when all of it went well. Its parts are computed side by
@@ -164,7 +189,7 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
         const own = pool.take(size)
         const examples = task.examples.slice(from, to)
         return Effect.map(
-          machine.pass({ adapter, task: { config, forwardOnly, loss }, examples, gradient: own }),
+          loaded.pass({ adapter, task: { config, forwardOnly, loss }, examples, gradient: own }),
           (done) => ({ done, own })
         )
       })
@@ -176,32 +201,40 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
         for (const result of done) results.push(result)
         const sum = total ??= own
         if (sum === own) return
-        yield* core.drive(() => addInto(sum, own))
+        yield* slices.run(() => addInto(sum, own))
         pool.give(own)
       }))
     )
     const sum = total
-    if (sum !== undefined) {
-      if (!Number.isFinite(yield* core.drive(() => norm(sum)))) return yield* notFinite("the gradient")
-      yield* Effect.uninterruptible(core.drive(() => addInto(gradient, sum)))
-      pool.give(sum)
+    if (sum !== undefined && !forwardOnly) {
+      const size = yield* slices.run(() => norm(sum))
+      if (!Number.isFinite(size)) return yield* notFinite("the gradient")
+      yield* Effect.uninterruptible(accumulate(sum, size))
     }
     return result(task, results)
   })
 
   const step = Effect.fnUntraced(function*(params: StepParams) {
     const settings = yield* checkStep(params)
-    const size = yield* core.drive(() => norm(gradient))
+    const { norm: size, sum } = gradient ?? { norm: 0, sum: new Float32Array(lora.size) }
     if (!Number.isFinite(size)) return yield* notFinite("the gradient")
     // a step is whole or did not happen
     key = nextKey()
-    yield* Effect.uninterruptible(core.drive(() => {
-      const advance = adamStep(values, gradient, moments, settings, size)
+    yield* Effect.uninterruptible(slices.run(() => {
+      const advance = adamStep(values, sum, moments, settings, size)
       return inPieces(values.length, advance)
     }))
-    gradient.fill(0)
+    clearGradient()
     return { metrics: { grad_norm: size } }
   })
+
+  function* snapshot(optimizer: boolean): Work<Snapshot> {
+    const weights = yield* named(lora, values)
+    const whole = { baseModel: model.name, rank, scale: lora.scale, ...flags, weights }
+    if (!optimizer) return whole
+    const { first, second, steps } = moments
+    return { ...whole, optimizer: { steps, first: yield* named(lora, first), second: yield* named(lora, second) } }
+  }
 
   const restore = Effect.fnUntraced(function*(snapshot: Snapshot, optimizer: boolean) {
     const mismatch = (description: string) => new EngineError.InvalidRequest({ description })
@@ -211,18 +244,19 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     if (snapshot.rank !== rank) return yield* mismatch(`the snapshot has rank ${snapshot.rank}, the adapter ${rank}`)
     const next = new Float32Array(lora.size)
     const fresh = freshMoments()
-    const problem = fill(lora, next, snapshot.weights, snapshot.scale)
+    const problem = yield* slices.run(() => fill(lora, next, snapshot.weights, snapshot.scale))
     if (problem !== undefined) return yield* mismatch(problem)
+    const state = snapshot.optimizer
     if (optimizer) {
-      if (snapshot.optimizer === undefined) return yield* mismatch("the snapshot was saved without optimizer state")
-      const trouble = fill(lora, fresh.first, snapshot.optimizer.first, lora.scale) ??
-        fill(lora, fresh.second, snapshot.optimizer.second, lora.scale)
+      if (state === undefined) return yield* mismatch("the snapshot was saved without optimizer state")
+      const trouble = (yield* slices.run(() => fill(lora, fresh.first, state.first, lora.scale))) ??
+        (yield* slices.run(() => fill(lora, fresh.second, state.second, lora.scale)))
       if (trouble !== undefined) return yield* mismatch(`optimizer state: ${trouble}`)
-      fresh.steps = snapshot.optimizer.steps
+      fresh.steps = state.steps
     }
     values.set(next)
     key = nextKey()
-    gradient.fill(0)
+    clearGradient()
     moments = fresh
   })
 
@@ -232,27 +266,13 @@ const makeAdapter = (executor: Executor, machine: Machine, lora: Lora, initial: 
     ...flags,
     forwardBackward: (request) => turn.withPermits(1)(Effect.flatMap(checkTask(model, request), runPass)),
     optimStep: (params) => turn.withPermits(1)(step(params ?? {})),
-    snapshot: (options) =>
-      turn.withPermits(1)(Effect.sync((): Snapshot => ({
-        baseModel: model.name,
-        rank,
-        scale: lora.scale,
-        ...flags,
-        weights: named(lora, values),
-        ...(options?.optimizer === false ? {} : {
-          optimizer: {
-            steps: moments.steps,
-            first: named(lora, moments.first),
-            second: named(lora, moments.second)
-          }
-        })
-      }))),
+    snapshot: (options) => turn.withPermits(1)(slices.run(() => snapshot(options?.optimizer ?? true))),
     load: (snapshot, options) => turn.withPermits(1)(restore(snapshot, options?.optimizer ?? false))
   }
 }
 
 const checkLora = (
-  { architecture, layout: { maxRank } }: Machine,
+  { architecture, layout: { maxRank } }: LoadedModel,
   config: Omit<Config, "baseModel" | "optimizer">
 ): Effect.Effect<Lora, EngineError.EngineError> => {
   const rank = config.rank ?? 32
@@ -272,16 +292,18 @@ const checkLora = (
 }
 
 /** The factors of a snapshot in one array. @internal */
-export const snapshotFactors = Effect.fnUntraced(function*(executor: Executor, machine: Machine, snapshot: Snapshot) {
-  const lora = yield* checkLora(machine, snapshot)
-  const values = executor.floats(lora.size)
-  const problem = fill(lora, values, snapshot.weights, snapshot.scale)
-  if (problem !== undefined) return yield* new EngineError.InvalidRequest({ description: problem })
-  return { lora, values }
-})
+export const snapshotFactors = Effect.fnUntraced(
+  function*(executor: Executor, loaded: LoadedModel, snapshot: Snapshot) {
+    const lora = yield* checkLora(loaded, snapshot)
+    const values = executor.floats(lora.size)
+    const problem = yield* executor.slices.run(() => fill(lora, values, snapshot.weights, snapshot.scale))
+    if (problem !== undefined) return yield* new EngineError.InvalidRequest({ description: problem })
+    return { lora, values }
+  }
+)
 
 /** @internal */
-export const createAdapter = Effect.fnUntraced(function*(executor: Executor, machine: Machine, config: Config) {
+export const createAdapter = Effect.fnUntraced(function*(executor: Executor, loaded: LoadedModel, config: Config) {
   if (config.optimizer !== undefined && config.optimizer !== "adamw") {
     return yield* unsupportedOptimizer(config.optimizer)
   }
@@ -289,21 +311,21 @@ export const createAdapter = Effect.fnUntraced(function*(executor: Executor, mac
   if (!Number.isSafeInteger(seed)) {
     return yield* new EngineError.InvalidRequest({ description: `seed is ${seed}, expected an integer` })
   }
-  const lora = yield* checkLora(machine, config)
+  const lora = yield* checkLora(loaded, config)
   const values = executor.floats(lora.size)
-  initialize(lora, values, seed)
-  return makeAdapter(executor, machine, lora, values)
+  yield* executor.slices.run(() => initialize(lora, values, seed))
+  return makeAdapter(executor, loaded, lora, values)
 })
 
 /** @internal */
 export const restoreAdapter = Effect.fnUntraced(function*(
   executor: Executor,
-  machine: Machine,
+  loaded: LoadedModel,
   snapshot: Snapshot,
   optimizer: boolean
 ) {
-  const { lora, values } = yield* snapshotFactors(executor, machine, snapshot)
-  const adapter = makeAdapter(executor, machine, lora, values)
+  const { lora, values } = yield* snapshotFactors(executor, loaded, snapshot)
+  const adapter = makeAdapter(executor, loaded, lora, values)
   if (optimizer) yield* adapter.load(snapshot, { optimizer })
   return adapter
 })

@@ -13,10 +13,10 @@ import * as EngineError from "../../EngineError.js"
 import type { LocalModel } from "../../LocalModel.js"
 import type { Architecture } from "./architecture.js"
 import { makeArchitecture } from "./architecture.js"
-import type { Core } from "./core.js"
 import type { KernelMode, Kernels } from "./kernels.js"
 import { kernelsOver, makeKernels, maxFloats, sharedMemory, wasmModule } from "./kernels.js"
 import type { TokenBytes } from "./sampling.js"
+import type { Slices } from "./slices.js"
 import type { Layout, LayoutOptions } from "./space.js"
 import { makeLayout, makeSpace } from "./space.js"
 import type { ModelThread, PassJob, SampleEvent, SampleJob } from "./thread.js"
@@ -24,7 +24,7 @@ import { makeModelThread } from "./thread.js"
 import { tokenBytesOf, writeWeights } from "./weights.js"
 
 /** A model that is ready to compute. @internal */
-export interface Machine extends ModelThread<EngineError.ThreadLost> {
+export interface LoadedModel extends ModelThread<EngineError.ThreadLost> {
   readonly architecture: Architecture
   readonly layout: Layout
 }
@@ -57,13 +57,13 @@ export interface Executor {
   readonly threads: number
   /** Parts of a pass that are worth sending at a time: with one more than there are threads, none waits for the next. */
   readonly inFlight: number
-  readonly core: Core
+  readonly slices: Slices
   /** Floats that every thread can read and write. */
   readonly floats: (length: number) => Float32Array
   /** The same for a short time. */
   readonly pool: Pool
   /** Puts a model's weights in place; to be done once. */
-  readonly open: (model: LocalModel) => Effect.Effect<Machine, EngineError.ModelUnavailable>
+  readonly open: (model: LocalModel) => Effect.Effect<LoadedModel, EngineError.ModelUnavailable>
 }
 
 /** @internal */
@@ -98,23 +98,23 @@ export const checkedLayout = (
 }
 
 /** Computes in this thread. @internal */
-export const makeInProcess = (core: Core, wanted: KernelMode, options: ExecutorOptions): Executor => {
+export const makeInProcess = (slices: Slices, wanted: KernelMode, options: ExecutorOptions): Executor => {
   const mode = wanted === "wasm" && wasmModule(false) !== undefined ? "wasm" : "js"
   const floats = (length: number): Float32Array => new Float32Array(length)
   return {
     mode,
     threads: 1,
     inFlight: 1,
-    core,
+    slices,
     floats,
     pool: makePool(floats, 1),
     open: Effect.fnUntraced(function*(model) {
       const { architecture, layout } = yield* checkedLayout(model, { ...options, threads: 1 })
       const kernels = yield* allocate(model, () => makeKernels(layout.floats, mode))
-      yield* writeWeights(architecture, layout, kernels.memory, core.drive)
+      yield* writeWeights(architecture, layout, kernels.memory, slices.run)
       const space = makeSpace(architecture, layout, kernels, 0)
       if (space === undefined) return yield* Effect.dieMessage("a layout without threads")
-      return { architecture, layout, ...makeModelThread(core, space, tokenBytesOf(model)) }
+      return { architecture, layout, ...makeModelThread(slices, space, tokenBytesOf(model)) }
     })
   }
 }
@@ -152,10 +152,10 @@ export type Answer =
   | SampleEvent
 
 const isSampleEvent = (answer: Answer): answer is SampleEvent =>
-  answer._tag === "Begun" || answer._tag === "Drawn" || answer._tag === "Done" || answer._tag === "Unhealthy"
+  answer._tag === "PromptRead" || answer._tag === "Drawn" || answer._tag === "Done" || answer._tag === "Unhealthy"
 
 /** The worker's side of it. @internal */
-export const makeWorkerHandler = (core: Core): (message: Message) => Stream.Stream<Answer> => {
+export const makeWorkerHandler = (slices: Slices): (message: Message) => Stream.Stream<Answer> => {
   const models = new Map<string, ModelThread>()
   const on = (name: string, use: (model: ModelThread) => Stream.Stream<Answer>): Stream.Stream<Answer> => {
     const model = models.get(name)
@@ -173,7 +173,7 @@ export const makeWorkerHandler = (core: Core): (message: Message) => Stream.Stre
           ? undefined
           : makeSpace(makeArchitecture(model), layout, kernels, thread)
         if (space === undefined) return Stream.dieMessage("the thread cannot use the memory of the models")
-        models.set(model.name, makeModelThread(core, space, tokenBytes))
+        models.set(model.name, makeModelThread(slices, space, tokenBytes))
         return Stream.succeed(ready)
       }
       case "Pass":
@@ -210,14 +210,14 @@ interface Thread {
  * @internal
  */
 export const makeThreads: (
-  core: Core,
+  slices: Slices,
   threads: number,
   options: ExecutorOptions
 ) => Effect.Effect<
   Executor,
   never,
   PlatformWorker.WorkerManager | PlatformWorker.Spawner | Scope.Scope
-> = Effect.fnUntraced(function*(core, threads, options) {
+> = Effect.fnUntraced(function*(slices, threads, options) {
   const manager = yield* WorkerManager
   const scope = yield* Effect.scope
   const context = yield* Effect.context<PlatformWorker.Spawner>()
@@ -248,7 +248,7 @@ export const makeThreads: (
     mode: "wasm",
     threads,
     inFlight: threads + 1,
-    core,
+    slices,
     floats,
     pool: makePool(floats, threads + 1),
     open: Effect.fnUntraced(function*(model) {
@@ -258,7 +258,7 @@ export const makeThreads: (
         (error) => new EngineError.ModelUnavailable({ model: model.name, description: `no threads: ${error.message}` })
       )
       const memory = yield* allocate(model, () => sharedMemory(layout.floats))
-      yield* writeWeights(architecture, layout, new Float32Array(memory.buffer), core.drive)
+      yield* writeWeights(architecture, layout, new Float32Array(memory.buffer), slices.run)
       const { tokenizer: _, weights: __, ...plain } = model
       const tokenBytes = tokenBytesOf(model)
       const lost = (error: WorkerError) => new EngineError.ThreadLost({ model: model.name, cause: error.cause })

@@ -261,15 +261,26 @@ export function* projectBack(
   target: number,
   rows: number
 ): Work<void> {
-  const { kernels, training: { turned } } = space
+  const { kernels, training: { transposed } } = space
   const { inputs, offset, outputs } = projection
   for (let from = 0; from < outputs; from += blockOutputs) {
     const block = Math.min(blockOutputs, outputs - from)
     const accumulate = from > 0 ? 1 : 0
-    kernels.turn(installed.weights + offset + from * inputs, inputs, turned, block, block * 8)
-    kernels.gemm(source + from, outputs, 1, turned, block * 8, target, inputs, rows, inputs, block, accumulate)
+    kernels.transposePanels(installed.weights + offset + from * inputs, inputs, transposed, block, block * 8)
+    kernels.gemm(source + from, outputs, 1, transposed, block * 8, target, inputs, rows, inputs, block, accumulate)
     if (rows * inputs * block > pauseAfter / 4) yield
   }
+}
+
+const scaledCopy = (
+  source: Float32Array,
+  from: number,
+  target: Float32Array,
+  to: number,
+  length: number,
+  scale: number
+): void => {
+  for (let i = 0; i < length; i++) target[to + i] = scale * at(source, from + i)
 }
 
 /** Gradients of the factors of a projection, summed over slices of rows. @internal */
@@ -319,10 +330,10 @@ export const makeFactorGradients = (
       for (const [index, { a, b, part }] of parts.entries()) {
         const fromA = scratch.gradientA + index * padded * inputs
         gradient.set(memory.subarray(fromA, fromA + rank * inputs), a)
+        // rows of a rank that is no multiple of eight are padded
         const fromB = scratch.gradientB + part.shift * padded
-        for (let i = 0; i < part.outputs; i++) {
-          for (let j = 0; j < rank; j++) gradient[b + i * rank + j] = lora.scale * at(memory, fromB + i * padded + j)
-        }
+        const [rows, row] = padded === rank ? [1, part.outputs * rank] : [part.outputs, rank]
+        for (let i = 0; i < rows; i++) scaledCopy(memory, fromB + i * padded, gradient, b + i * rank, row, lora.scale)
       }
     }
   }

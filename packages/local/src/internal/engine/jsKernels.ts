@@ -56,7 +56,7 @@ const matrixKernels = (memory: Float32Array): Pick<Operations, "gemm" | "pack" |
       }
     }
   },
-  turn: (source, inputs, target, outputs, targetPanel) => {
+  transposePanels: (source, inputs, target, outputs, targetPanel) => {
     for (let output = 0; output < outputs; output++) {
       for (let input = 0; input < inputs; input++) {
         memory[target + (input >> 3) * targetPanel + output * 8 + (input & 7)] = at(
@@ -150,16 +150,18 @@ const rowKernels = (memory: Float32Array): Omit<Operations, "gemm" | "pack" | "t
       memory[target + i] = 2 * value * at(memory, gradient + i)
     }
   },
-  rotate: (row, cosine, sine, heads, half, direction) => {
-    for (let head = 0; head < heads; head++) {
-      const start = row + head * 2 * half
-      for (let i = 0; i < half; i++) {
-        const c = at(memory, cosine + i)
-        const s = at(memory, sine + i) * direction
-        const left = at(memory, start + i)
-        const right = at(memory, start + half + i)
-        memory[start + i] = left * c - right * s
-        memory[start + half + i] = left * s + right * c
+  rotate: (first, stride, rows, cosine, sine, heads, half, direction) => {
+    for (let row = 0; row < rows; row++) {
+      for (let head = 0; head < heads; head++) {
+        const start = first + row * stride + head * 2 * half
+        for (let i = 0; i < half; i++) {
+          const c = at(memory, cosine + row * half + i)
+          const s = at(memory, sine + row * half + i) * direction
+          const left = at(memory, start + i)
+          const right = at(memory, start + half + i)
+          memory[start + i] = left * c - right * s
+          memory[start + half + i] = left * s + right * c
+        }
       }
     }
   },

@@ -7,7 +7,7 @@ import { globalValue } from "effect/GlobalValue"
 import { makeJsKernels } from "./jsKernels.js"
 import { assemble } from "./wasm/assembler.js"
 import { attentionKernels } from "./wasm/attention.js"
-import { gemm, pack, turn } from "./wasm/matrix.js"
+import { gemm, pack, transposePanels } from "./wasm/matrix.js"
 import { constants, rowKernels } from "./wasm/rows.js"
 
 /** @internal */
@@ -35,7 +35,13 @@ export interface Operations {
   /** Copies B (k × n) into panels of eight columns; the last panel is filled up with zeros. */
   readonly pack: (b: number, row: number, column: number, k: number, n: number, target: number) => void
   /** Weights in panels of eight outputs, as panels of eight inputs `targetPanel` floats apart: the transpose, packed. */
-  readonly turn: (source: number, inputs: number, target: number, outputs: number, targetPanel: number) => void
+  readonly transposePanels: (
+    source: number,
+    inputs: number,
+    target: number,
+    outputs: number,
+    targetPanel: number
+  ) => void
   /** The largest value. */
   readonly rowMax: (row: number, n: number) => number
   /** The sum of e^(x - top). */
@@ -71,9 +77,14 @@ export interface Operations {
   /** target = max(0, source)². */
   readonly relu2: Operations["swiglu"]
   readonly relu2Backward: Operations["swigluBackward"]
-  /** Rotates pairs (i, i + half) of each head by the angles of a position, backwards if `direction` is -1. */
+  /**
+   * Rotates pairs (i, i + half) of each head by the angles of a position, backwards if `direction` is -1. Rows are
+   * `stride` floats apart and have positions that follow each other.
+   */
   readonly rotate: (
     row: number,
+    stride: number,
+    rows: number,
     cosine: number,
     sine: number,
     heads: number,
@@ -92,7 +103,7 @@ export interface Kernels extends Operations {
   readonly memory: Float32Array
 }
 
-const assembled = (fused: boolean) => [gemm(fused), pack, turn, ...rowKernels, ...attentionKernels]
+const assembled = (fused: boolean) => [gemm(fused), pack, transposePanels, ...rowKernels, ...attentionKernels]
 
 const names = assembled(false).map(({ name }) => name)
 

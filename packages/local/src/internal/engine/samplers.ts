@@ -9,7 +9,7 @@ import * as EngineError from "../../EngineError.js"
 import type { Snapshot } from "../../LocalAdapter.js"
 import type { Request, Result, Sampler, Slice } from "../../LocalSampler.js"
 import { nextKey, snapshotFactors } from "./adapters.js"
-import type { Executor, Machine } from "./executor.js"
+import type { Executor, LoadedModel } from "./executor.js"
 import type { Query } from "./requests.js"
 import { checkQuery } from "./requests.js"
 import type { AdapterJob } from "./thread.js"
@@ -17,11 +17,11 @@ import type { AdapterJob } from "./thread.js"
 /** @internal */
 export const makeSampler = Effect.fnUntraced(function*(
   executor: Executor,
-  machine: Machine,
+  loaded: LoadedModel,
   snapshot: Snapshot | undefined
 ): Effect.fn.Return<Sampler, EngineError.EngineError> {
-  const { architecture: { model } } = machine
-  const made = snapshot === undefined ? undefined : yield* snapshotFactors(executor, machine, snapshot)
+  const { architecture: { model } } = loaded
+  const made = snapshot === undefined ? undefined : yield* snapshotFactors(executor, loaded, snapshot)
   const adapter: AdapterJob | undefined = made === undefined
     ? undefined
     : { key: nextKey(), lora: made.lora.settings, values: made.values }
@@ -38,7 +38,7 @@ export const makeSampler = Effect.fnUntraced(function*(
   ): Effect.Effect<Result, EngineError.NotFinite | EngineError.ThreadLost> =>
     Effect.flatMap(
       Stream.runLast(Stream.takeUntil(
-        machine.sample({ adapter, query, seed, live: false }),
+        loaded.sample({ adapter, query, seed, live: false }),
         ({ _tag }) => _tag === "Unhealthy"
       )),
       Option.match({
@@ -62,7 +62,7 @@ export const makeSampler = Effect.fnUntraced(function*(
         // stream that nobody runs costs nothing.
         yield* complete({ ...query, samples: 1, maxTokens: 0 }, seed)
         return Stream.mapConcat(
-          machine.sample({ adapter, query, seed, live: true }),
+          loaded.sample({ adapter, query, seed, live: true }),
           (event): ReadonlyArray<Slice> => event._tag === "Drawn" ? event.slices : []
         )
       })

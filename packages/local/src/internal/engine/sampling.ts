@@ -77,11 +77,9 @@ function* readPrompt(
   yield* readRows(space, installed, tokens, function*(layer) {
     const block = blocks[layer]
     if (block === undefined) return
-    for (let i = 0; i < tokens.length; i++) {
-      const at = qkv + i * row
-      place(space, block, at, at, from + i)
-      remember(space, layer, region, from + i, at + queryWidth)
-    }
+    const run = { at: qkv, stride: row, rows: tokens.length, position: from }
+    place(space, block, run, run)
+    for (let i = 0; i < tokens.length; i++) remember(space, layer, region, from + i, qkv + i * row + queryWidth)
     for (let head = 0; head < keyValueHeads; head++) {
       const keys = keysAt(space, layer, region, head)
       const values = valuesAt(space, layer, region, head)
@@ -127,7 +125,8 @@ function* readNext(space: Space, installed: Installed, going: ReadonlyArray<Cont
     if (block === undefined) return
     for (const [index, { length, own, prompt, shared }] of going.entries()) {
       const query = qkv + index * row
-      place(space, block, query, query, length)
+      const run = { at: query, stride: row, rows: 1, position: length }
+      place(space, block, run, run)
       remember(space, layer, own, length - shared, query + queryWidth)
       const wide = ceil8(length + 1)
       const rest = length + 1 - shared
@@ -184,7 +183,7 @@ function* eachDistribution(
 }
 
 /** Follows one sequence; says whether a token ends it. @internal */
-export const makeStopWatch = (stops: Stops, { bytes, ends }: TokenBytes): (token: number) => boolean => {
+export const makeStopDetector = (stops: Stops, { bytes, ends }: TokenBytes): (token: number) => boolean => {
   const longest = stops.strings.reduce((most, { length }) => Math.max(most, length), 0)
   let tail: Array<number> = []
   const endsAt = (string: Uint8Array, end: number): boolean => {
@@ -218,7 +217,7 @@ interface Completion {
 
 const makeCompletion = (tokenBytes: TokenBytes, query: Query, seed: number, index: number): Completion => {
   const random = makeRandom(seed, index)
-  const ends = makeStopWatch(query.stops, tokenBytes)
+  const ends = makeStopDetector(query.stops, tokenBytes)
   const tokens: Array<number> = []
   const logprobs: Array<number> = []
   const rows: Array<ReturnType<typeof makeTopK>> = []
@@ -328,7 +327,7 @@ export interface SampleRun {
   /** One more stretch of work; says whether there is more, or that there is no room for it yet. */
   readonly turn: (tokens: number) => Work<"more" | "done" | "no room">
   /** Whether the prompt has been read. */
-  readonly begun: () => boolean
+  readonly hasReadPrompt: () => boolean
   /** Whether the weights still give probabilities. */
   readonly healthy: () => boolean
   /** What was drawn since the last time. */
@@ -361,7 +360,7 @@ export const makeSampleRun = (
   let region: Region | undefined
   let read = 0
   let next: Float32Array | undefined
-  /** Completions not begun yet, and those that are being written. */
+  /** Completions not started yet, and those that are being written. */
   let waiting: ReadonlyArray<Completion> = completions
   let active: ReadonlyArray<{ readonly completion: Completion; readonly continuation: Continuation }> = []
   let healthy = true
@@ -389,8 +388,8 @@ export const makeSampleRun = (
   /** Begins as many completions as there is room for; false when that is none. */
   const begin = (region: Region, distribution: Float32Array): boolean => {
     const limit = Math.max(1, Math.floor(space.layout.cacheTokens / 2 / Math.max(8, perCompletion)))
-    const begun: Array<typeof active[number]> = []
-    while (waiting.length > 0 && begun.length < Math.min(limit, sliceRows)) {
+    const started: Array<typeof active[number]> = []
+    while (waiting.length > 0 && started.length < Math.min(limit, sliceRows)) {
       const [completion, ...others] = waiting
       if (completion === undefined) break
       const own = single ? region : cache.allocate(perCompletion)
@@ -401,14 +400,14 @@ export const makeSampleRun = (
         continue
       }
       if (!single) copyTokens(space, region, shared, length - shared, own)
-      begun.push({ completion, continuation: { prompt: region, shared, own, token: completion.last(), length } })
+      started.push({ completion, continuation: { prompt: region, shared, own, token: completion.last(), length } })
     }
-    active = begun
-    return begun.length > 0 || waiting.length === 0
+    active = started
+    return started.length > 0 || waiting.length === 0
   }
 
   return {
-    begun: () => next !== undefined,
+    hasReadPrompt: () => next !== undefined,
     healthy: () => healthy,
     *turn(tokens) {
       region ??= cache.allocate(single ? length + query.maxTokens : length)

@@ -14,7 +14,7 @@ export const sliceRows = 128
 /** Attention takes this many rows of queries at a time. @internal */
 export const blockRows = 32
 
-/** Outputs of a projection that are turned at a time, on the way back. @internal */
+/** Outputs of a projection that are transposed at a time, on the way back. @internal */
 export const blockOutputs = 256
 
 /** What a block of the model keeps from the forward pass for the backward pass. @internal */
@@ -46,7 +46,7 @@ export interface TrainingSpace {
   readonly dQkv: number
   readonly dUp: number
   readonly packed: number
-  readonly turned: number
+  readonly transposed: number
   readonly keys: number
   readonly keyRows: number
   readonly values: number
@@ -198,7 +198,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
       dQkv: rows(qkvRow),
       dUp: rows(upRow),
       packed: region(sliceRows * Math.max(widestIn, maxRank)),
-      turned: region(blockOutputs * widestIn),
+      transposed: region(blockOutputs * widestIn),
       keys: head(),
       keyRows: head(),
       values: head(),

@@ -11,8 +11,6 @@ import * as Stream from "effect/Stream"
 import type { Result, Slice } from "../../LocalSampler.js"
 import type { LoraSettings } from "./architecture.js"
 import { makeLora } from "./architecture.js"
-import type { Core } from "./core.js"
-import { makeTurns } from "./core.js"
 import type { Adapted } from "./factors.js"
 import { makeTrainingInstaller } from "./factors.js"
 import type { ExampleResult } from "./pass.js"
@@ -20,6 +18,8 @@ import { pass } from "./pass.js"
 import type { Example, Query, Task } from "./requests.js"
 import { makeSampleRun, makeSamplingThread } from "./sampling.js"
 import type { TokenBytes } from "./sampling.js"
+import type { Slices } from "./slices.js"
+import { makeTurns } from "./slices.js"
 import type { Space } from "./space.js"
 
 /** An adapter's factors; `key` stands for these values and no others, so that a thread knows what it has in place. @internal */
@@ -51,8 +51,7 @@ export interface SampleJob {
 /** @internal */
 export type SampleEvent =
   | { readonly _tag: "Unhealthy" }
-  /** The prompt has been read. */
-  | { readonly _tag: "Begun" }
+  | { readonly _tag: "PromptRead" }
   | { readonly _tag: "Drawn"; readonly slices: ReadonlyArray<Slice> }
   | { readonly _tag: "Done"; readonly result: Result }
 
@@ -72,7 +71,7 @@ const tokensPerTurn = 16
 const tokensPerSlice = 4
 
 /** @internal */
-export const makeModelThread = (core: Core, space: Space, tokenBytes: TokenBytes): ModelThread => {
+export const makeModelThread = (slices: Slices, space: Space, tokenBytes: TokenBytes): ModelThread => {
   const { architecture } = space
   const training = makeTurns()
   const sampling = makeTurns()
@@ -92,7 +91,7 @@ export const makeModelThread = (core: Core, space: Space, tokenBytes: TokenBytes
   })
   return {
     pass: ({ adapter, examples, gradient, task }) =>
-      training.take(core.drive(() => pass(space, installer, adaptedOf(adapter), task, examples, gradient))),
+      training.take(slices.run(() => pass(space, installer, adaptedOf(adapter), task, examples, gradient))),
     sample: (job) =>
       Stream.unwrapScoped(Effect.gen(function*() {
         const adapted = job.adapter === undefined ? undefined : adaptedOf(job.adapter)
@@ -103,7 +102,7 @@ export const makeModelThread = (core: Core, space: Space, tokenBytes: TokenBytes
         const turn: Effect.Effect<"more" | "done"> = Effect.suspend(() => {
           const room = Deferred.await(roomier)
           return Effect.flatMap(
-            sampling.take(core.drive(() => run.turn(job.live ? tokensPerSlice : tokensPerTurn))),
+            sampling.take(slices.run(() => run.turn(job.live ? tokensPerSlice : tokensPerTurn))),
             (state) => state === "no room" ? Effect.zipRight(room, turn) : Effect.succeed(state)
           )
         })
@@ -112,9 +111,9 @@ export const makeModelThread = (core: Core, space: Space, tokenBytes: TokenBytes
           Effect.suspend(() =>
             phase === "ended" ? Effect.succeedNone : Effect.map(turn, (state) => {
               const events: Array<SampleEvent> = []
-              if (phase === "reading" && run.begun()) {
+              if (phase === "reading" && run.hasReadPrompt()) {
                 phase = "drawing"
-                events.push({ _tag: run.healthy() ? "Begun" : "Unhealthy" })
+                events.push({ _tag: run.healthy() ? "PromptRead" : "Unhealthy" })
               }
               const slices = job.live ? run.take() : []
               if (slices.length > 0) {

@@ -50,25 +50,35 @@ export const embed = (space: Space, tokens: Int32Array, target: number): void =>
   }
 }
 
-/** Normalizes, where the model does so, and rotates the queries and keys of one row to their position. @internal */
-export const place = (space: Space, block: Block, source: number, target: number, position: number): void => {
-  const { architecture: { keyWidth, model, queryWidth }, kernels, layout } = space
-  const { headSize, heads, keyValueHeads, normEpsilon } = model
-  const half = headSize / 2
+/** Rows of queries, keys and values that follow each other in a sequence. */
+interface Run {
+  readonly at: number
+  readonly stride: number
+  readonly rows: number
+  /** Of the first row. */
+  readonly position: number
+}
+
+const rotateRun = ({ architecture: { model }, kernels, layout }: Space, run: Run, direction: 1 | -1): void => {
+  const { at, position, rows, stride } = run
+  const half = model.headSize / 2
+  const [cosine, sine] = [layout.cosine + position * half, layout.sine + position * half]
+  kernels.rotate(at, stride, rows, cosine, sine, model.heads + model.keyValueHeads, half, direction)
+}
+
+/** Normalizes, where the model does so, and rotates the queries and keys of rows to their positions. @internal */
+export const place = (space: Space, block: Block, source: Pick<Run, "at" | "stride">, target: Run): void => {
+  const { architecture: { keyWidth, model, queryWidth }, kernels, layout: { weights } } = space
+  const { headSize, heads, normEpsilon } = model
   if (model.queryKeyNorms) {
-    const { weights } = layout
-    kernels.normalize(source, target, weights + block.queryNorm, headSize, heads, normEpsilon)
-    kernels.normalize(
-      source + queryWidth,
-      target + queryWidth,
-      weights + block.keyNorm,
-      headSize,
-      keyWidth / headSize,
-      normEpsilon
-    )
+    for (let row = 0; row < target.rows; row++) {
+      const [from, to] = [source.at + row * source.stride, target.at + row * target.stride]
+      kernels.normalize(from, to, weights + block.queryNorm, headSize, heads, normEpsilon)
+      const [keys, normed] = [from + queryWidth, to + queryWidth]
+      kernels.normalize(keys, normed, weights + block.keyNorm, headSize, keyWidth / headSize, normEpsilon)
+    }
   }
-  const angles = position * half
-  kernels.rotate(target, layout.cosine + angles, layout.sine + angles, heads + keyValueHeads, half, 1)
+  rotateRun(space, target, 1)
 }
 
 const activate = (space: Space, source: number, target: number, rows: number): void => {
@@ -92,12 +102,23 @@ const recomputes = ({ keptTokens }: TrainingSpace, { tokens }: Batch): boolean =
 const savedOf = (training: TrainingSpace, batch: Batch, layer: number): Saved | undefined =>
   recomputes(training, batch) ? training.shared : training.saved[layer]
 
+/** Where a slice of the rows of a batch is cut by the ends of sequences. */
+const runsOf = (
+  { sequences }: Batch,
+  from: number,
+  rows: number
+): ReadonlyArray<{ readonly row: number; readonly rows: number; readonly position: number }> =>
+  sequences.flatMap(({ length, start }) => {
+    const row = Math.max(start, from)
+    const end = Math.min(start + length, from + rows)
+    return end > row ? [{ row, rows: end - row, position: row - start }] : []
+  })
+
 /** One block for all rows of a batch: reads its stream, writes the next one unless only what is saved is needed. */
 function* blockForward(
   space: Space,
   installed: Installed,
   batch: Batch,
-  positions: Int32Array,
   layer: number,
   needed: "all" | "saved"
 ): Work<void> {
@@ -121,9 +142,9 @@ function* blockForward(
   yield* eachSlice(count, function*(from, rows) {
     normalize(stream, block.inputNorm, from, rows)
     yield* through(block.qkv, normed, saved.qkv, from, rows, 0)
-    for (let row = from; row < from + rows; row++) {
-      const [source, target] = [saved.qkv + row * block.qkv.outputs, saved.rotated + row * saved.rotatedRow]
-      place(space, block, source, target, intAt(positions, row))
+    for (const run of runsOf(batch, from, rows)) {
+      const source = { at: saved.qkv + run.row * block.qkv.outputs, stride: block.qkv.outputs }
+      place(space, block, source, { ...run, at: saved.rotated + run.row * saved.rotatedRow, stride: saved.rotatedRow })
     }
   })
   for (const sequence of batch.sequences) yield* attend(space, saved, sequence)
@@ -139,19 +160,11 @@ function* blockForward(
   })
 }
 
-/** The position of every row within its sequence. */
-const positionsOf = (batch: Batch): Int32Array => {
-  const positions = new Int32Array(batch.tokens.length)
-  for (const { length, start } of batch.sequences) for (let i = 0; i < length; i++) positions[start + i] = i
-  return positions
-}
-
 /** Fills the stream after the last block. @internal */
 export function* forward(space: Space, installed: Installed, batch: Batch): Work<void> {
   const { architecture: { blocks }, training } = space
-  const positions = positionsOf(batch)
   embed(space, batch.tokens, training.streams[0] ?? 0)
-  for (const layer of blocks.keys()) yield* blockForward(space, installed, batch, positions, layer, "all")
+  for (const layer of blocks.keys()) yield* blockForward(space, installed, batch, layer, "all")
 }
 
 /** The gradient of a projection's factors and of its input, for all rows. */
@@ -204,37 +217,19 @@ const intoStream = (
   )
 }
 
-/** From the gradient of queries, keys and values as attention used them to that of the projection's result, in place. */
-const unplace = (space: Space, block: Block, saved: Saved, row: number, position: number): void => {
-  const { architecture: { keyWidth, model, queryWidth }, kernels, layout, training: { dQkv } } = space
-  const { headSize, heads, keyValueHeads, normEpsilon } = model
-  const half = headSize / 2
-  const gradient = dQkv + row * block.qkv.outputs
-  const angles = position * half
-  kernels.rotate(gradient, layout.cosine + angles, layout.sine + angles, heads + keyValueHeads, half, -1)
+/** From the gradient of queries and keys as attention used them to that of the projection's result, in place. */
+const placeBackward = (space: Space, block: Block, source: Pick<Run, "at" | "stride">, gradient: Run): void => {
+  const { architecture: { keyWidth, model, queryWidth }, kernels, layout: { weights } } = space
+  const { headSize, heads, normEpsilon } = model
+  rotateRun(space, gradient, -1)
   if (!model.queryKeyNorms) return
-  const source = saved.qkv + row * block.qkv.outputs
-  const { weights } = layout
-  kernels.normalizeBackward(
-    gradient,
-    source,
-    weights + block.queryNorm,
-    gradient,
-    headSize,
-    heads,
-    normEpsilon,
-    0
-  )
-  kernels.normalizeBackward(
-    gradient + queryWidth,
-    source + queryWidth,
-    weights + block.keyNorm,
-    gradient + queryWidth,
-    headSize,
-    keyWidth / headSize,
-    normEpsilon,
-    0
-  )
+  const back = (slope: number, from: number, gain: number, count: number): void =>
+    kernels.normalizeBackward(slope, from, weights + gain, slope, headSize, count, normEpsilon, 0)
+  for (let row = 0; row < gradient.rows; row++) {
+    const [slope, from] = [gradient.at + row * gradient.stride, source.at + row * source.stride]
+    back(slope, from, block.queryNorm, heads)
+    back(slope + queryWidth, from + queryWidth, block.keyNorm, keyWidth / headSize)
+  }
 }
 
 /** Runs backwards from the gradient of the last stream in `dStream`; uses what the last forward pass left. @internal */
@@ -249,7 +244,6 @@ export function* backward(
   const { model: { activation, hidden, normEpsilon, width } } = architecture
   const { dNormed, dProduct, dQkv, dStream, dUp, normed, product } = training
   const count = batch.tokens.length
-  const positions = positionsOf(batch)
   const slices = (body: (from: number, rows: number) => void) => eachSlice(count, body)
   const through = (projection: Projection, x: number, dOutput: number, dInput: number | undefined) =>
     projectionBackward(space, installed, adapted, projection, gradient, { x, dOutput, dInput }, count)
@@ -259,7 +253,7 @@ export function* backward(
     const saved = savedOf(training, batch, layer)
     const stream = training.streams[layer]
     if (block === undefined || saved === undefined || stream === undefined) return
-    if (recomputes(training, batch)) yield* blockForward(space, installed, batch, positions, layer, "saved")
+    if (recomputes(training, batch)) yield* blockForward(space, installed, batch, layer, "saved")
     yield* slices((from, rows) => activate(space, saved.up + from * block.up.outputs, product + from * hidden, rows))
     yield* through(block.down, product, dStream, dProduct)
     yield* slices((from, rows) => {
@@ -284,7 +278,11 @@ export function* backward(
     yield* through(block.out, saved.attended, dStream, dNormed)
     for (const sequence of batch.sequences) yield* attendBackward(space, saved, sequence)
     yield* slices((from, rows) => {
-      for (let row = from; row < from + rows; row++) unplace(space, block, saved, row, intAt(positions, row))
+      const stride = block.qkv.outputs
+      for (const run of runsOf(batch, from, rows)) {
+        const source = { at: saved.qkv + run.row * stride, stride }
+        placeBackward(space, block, source, { ...run, at: dQkv + run.row * stride, stride })
+      }
       kernels.normalize(
         stream + from * width,
         normed + from * width,

@@ -10,6 +10,7 @@ import type { Architecture, Part, Projection } from "./architecture.js"
 import { paragraphs } from "./corpus.js"
 import { add, at, fillRandom, makeRandom } from "./numbers.js"
 import type { TokenBytes } from "./sampling.js"
+import type { Slices } from "./slices.js"
 import type { Layout, Work } from "./space.js"
 
 // Of a context seen c times, this many observations come from the frequencies of single tokens.
@@ -117,17 +118,17 @@ function* writeRandom(architecture: Architecture, layout: Layout, memory: Float3
   }
 }
 
-/** Puts the weights of a model in place. `drive` runs work in slices. @internal */
+/** Puts the weights of a model in place, in slices of time. @internal */
 export const writeWeights = Effect.fnUntraced(function*(
   architecture: Architecture,
   layout: Layout,
   memory: Float32Array,
-  drive: <A>(work: () => Work<A>) => Effect.Effect<A>
+  run: Slices["run"]
 ): Effect.fn.Return<void, ModelUnavailable> {
   const { embedding, gains, model, projections } = architecture
-  yield* drive(() => writeRotations(model, layout, memory))
+  yield* run(() => writeRotations(model, layout, memory))
   if (model.weights === undefined) {
-    yield* drive(function*() {
+    yield* run(function*() {
       yield* writeRandom(architecture, layout, memory)
       memory.set(bigramPrior(model.vocabularySize), layout.prior)
     })

@@ -15,7 +15,7 @@ const malformed = (encoding: string): HttpFailure =>
   new HttpFailure({ status: 400, detail: `The body is not valid ${encoding}` })
 
 /** Lets other work run: fibers first, then the event loop. */
-const breathe = Effect.zipRight(Effect.yieldNow(), Effect.sleep(0))
+const yieldToEventLoop = Effect.zipRight(Effect.yieldNow(), Effect.sleep(0))
 
 /** What a body may take up while it is read: what it declares, or anything up to the limit. @internal */
 export const reservation = (headers: Incoming["headers"], limit: number): number => {
@@ -139,7 +139,7 @@ const unzstd = (body: Uint8Array, limit: number): Effect.Effect<Uint8Array, Http
         catch: failed
       })
       from = to
-      yield* breathe
+      yield* yieldToEventLoop
     }
     return concat(parts)
   })

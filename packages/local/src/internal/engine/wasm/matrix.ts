@@ -152,8 +152,8 @@ export const gemm = (fused: boolean): Kernel =>
     }
   )
 
-/** Turns a block of four by four: `from` loads a row of it, `to` stores a column. */
-const turnBlock = (
+/** Transposes a block of four by four: `from` loads a row of it, `to` stores a column. */
+const transposeBlock = (
   local: (type: "vector") => number
 ): (from: (index: number) => Code, to: (index: number, value: Code) => Code) => Code => {
   const [a, b, c, d] = [local("vector"), local("vector"), local("vector"), local("vector")]
@@ -182,7 +182,7 @@ export const pack: Kernel = kernel(
     const p = local("int")
     const source = local("int")
     const lane = local("int")
-    const block = turnBlock(local)
+    const block = transposeBlock(local)
     const to = add(get(param.target), shiftLeft(get(lane), int(2)))
     const copyLanes = seq(
       set(lane, int(0)),
@@ -232,15 +232,15 @@ export const pack: Kernel = kernel(
   }
 )
 
-/** Turns blocks of eight by eight: weights in panels of eight outputs into panels of eight inputs. @internal */
-export const turn: Kernel = kernel(
-  "turn",
+/** Transposes blocks of eight by eight: weights in panels of eight outputs into panels of eight inputs. @internal */
+export const transposePanels: Kernel = kernel(
+  "transposePanels",
   { source: "at", inputs: "int", target: "at", outputs: "int", targetPanel: "at" },
   (param, local) => {
     const input = local("int")
     const output = local("int")
     const to = local("int")
-    const block = turnBlock(local)
+    const block = transposeBlock(local)
     /** The block of four by four at these rows and columns of the source, written the other way round. */
     const quarter = (row: number, column: number): Code =>
       block(

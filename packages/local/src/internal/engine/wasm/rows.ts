@@ -354,31 +354,50 @@ const relu2Backward: Kernel = kernel(
 
 const rotate: Kernel = kernel(
   "rotate",
-  { row: "at", cosine: "at", sine: "at", heads: "int", half: "at", direction: "float" },
+  {
+    first: "at",
+    stride: "at",
+    rows: "int",
+    cosine: "at",
+    sine: "at",
+    heads: "int",
+    half: "at",
+    direction: "float"
+  },
   (param, local) => {
+    const row = local("int")
     const head = local("int")
+    const start = local("int")
     const offset = local("int")
     const left = local("vector")
     const right = local("vector")
     const cosine = local("vector")
     const sine = local("vector")
-    const here = add(get(param.row), get(offset))
+    const here = add(get(start), get(offset))
     const there = add(here, get(param.half))
     return times(
-      head,
-      get(param.heads),
-      along(
-        offset,
-        int(0),
-        get(param.half),
-        set(left, load4(here)),
-        set(right, load4(there)),
-        set(cosine, load4(add(get(param.cosine), get(offset)))),
-        set(sine, mul4(load4(add(get(param.sine), get(offset))), splat4(get(param.direction)))),
-        store4(here, subtract4(mul4(get(left), get(cosine)), mul4(get(right), get(sine)))),
-        store4(there, add4(mul4(get(left), get(sine)), mul4(get(right), get(cosine))))
+      row,
+      get(param.rows),
+      set(start, get(param.first)),
+      times(
+        head,
+        get(param.heads),
+        along(
+          offset,
+          int(0),
+          get(param.half),
+          set(left, load4(here)),
+          set(right, load4(there)),
+          set(cosine, load4(add(get(param.cosine), get(offset)))),
+          set(sine, mul4(load4(add(get(param.sine), get(offset))), splat4(get(param.direction)))),
+          store4(here, subtract4(mul4(get(left), get(cosine)), mul4(get(right), get(sine)))),
+          store4(there, add4(mul4(get(left), get(sine)), mul4(get(right), get(cosine))))
+        ),
+        bump(start, mul(get(param.half), int(2)))
       ),
-      bump(param.row, mul(get(param.half), int(2)))
+      bump(param.first, get(param.stride)),
+      bump(param.cosine, get(param.half)),
+      bump(param.sine, get(param.half))
     )
   }
 )

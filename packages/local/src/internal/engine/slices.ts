@@ -1,8 +1,7 @@
 /**
- * A thread's processor, shared in slices of time. Work is a generator; fibers with work take turns, first come first
- * served, and between two slices the event loop turns. A slice is counted from the loop's last turn, whatever has run
- * since: fibers woken by one another all run before it, so what they took is as much waiting for everyone else as the
- * work.
+ * Slices of a thread's time. Work is a generator; fibers with work take turns, first come first served, and the event
+ * loop turns between two slices. A slice is counted from the loop's last turn, because everything that ran since then
+ * kept timers and sockets waiting, other fibers as well as this work.
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -53,28 +52,28 @@ export const makeTurns = (): Turns => {
 }
 
 /** @internal */
-export interface Core {
+export interface Slices {
   /** Lets the event loop turn if it is due: before work that cannot be cut into steps. */
-  readonly breathe: Effect.Effect<void>
+  readonly yieldIfDue: Effect.Effect<void>
   /** Runs work in slices. Interruption stops it between two steps. */
-  readonly drive: <A>(work: () => Work<A>) => Effect.Effect<A>
+  readonly run: <A>(work: () => Work<A>) => Effect.Effect<A>
 }
 
 // Under a test clock no time passes; then the number of steps bounds a slice.
 const maxSteps = 256
 
 /** @internal */
-export const makeCore = (options: {
+export const makeSlices = (options: {
   readonly sliceMillis: number
   readonly pause: Effect.Effect<void>
-}): Effect.Effect<Core> =>
-  Effect.map(Effect.clock, (clock): Core => {
-    let turned = clock.unsafeCurrentTimeMillis()
+}): Effect.Effect<Slices> =>
+  Effect.map(Effect.clock, (clock): Slices => {
+    let lastTurn = clock.unsafeCurrentTimeMillis()
     let steps = 0
 
-    const due = (): boolean => clock.unsafeCurrentTimeMillis() - turned >= options.sliceMillis || steps >= maxSteps
-    // Who comes while the loop is about to turn waits for the same turn, and goes on after it. Looking again would
-    // starve it: work that is driven continues first, and is about to turn again before the others are resumed.
+    const due = (): boolean => clock.unsafeCurrentTimeMillis() - lastTurn >= options.sliceMillis || steps >= maxSteps
+    // A fiber that asks while a turn is pending waits for that turn and then continues without checking again. Checking
+    // again would starve it: running work resumes first, and its next turn is pending before the others are resumed.
     let turning: Deferred.Deferred<void> | undefined
     const pause = Effect.uninterruptibleMask((restore) => {
       const turn = turning = Deferred.unsafeMake<void>(FiberId.none)
@@ -82,23 +81,23 @@ export const makeCore = (options: {
         restore(options.pause),
         Effect.sync(() => {
           turning = undefined
-          turned = clock.unsafeCurrentTimeMillis()
+          lastTurn = clock.unsafeCurrentTimeMillis()
           steps = 0
           Deferred.unsafeDone(turn, Effect.void)
         })
       )
     })
-    const breathe: Effect.Effect<void> = Effect.suspend(() => {
+    const yieldIfDue: Effect.Effect<void> = Effect.suspend(() => {
       if (!due()) return Effect.void
       return turning === undefined ? pause : Deferred.await(turning)
     })
 
     const turns = makeTurns()
-    const drive: Core["drive"] = <A>(make: () => Work<A>) =>
+    const run: Slices["run"] = <A>(make: () => Work<A>) =>
       Effect.suspend(() => {
         const work = make()
         const slice = turns.take(Effect.zipRight(
-          breathe,
+          yieldIfDue,
           Effect.sync((): { readonly value: A } | undefined => {
             do {
               const result = work.next()
@@ -114,5 +113,5 @@ export const makeCore = (options: {
         )
         return loop
       })
-    return { breathe, drive }
+    return { yieldIfDue, run }
   })

@@ -1,0 +1,99 @@
+/**
+ * How fibers and the engine share Node's event loop with timers and sockets.
+ */
+import * as Effect from "effect/Effect"
+import type { RuntimeFiber } from "effect/Fiber"
+import * as FiberRef from "effect/FiberRef"
+import { globalValue } from "effect/GlobalValue"
+import type { Scheduler, Task } from "effect/Scheduler"
+import { PriorityBuckets } from "effect/Scheduler"
+
+/** Work between two turns of the loop: long enough for the turns to cost nothing. @internal */
+export const sliceMillis = 5
+
+/** One turn of the loop, without the millisecond that the shortest timer takes. @internal */
+export const turn: Effect.Effect<void> = Effect.async<void>((resume) => {
+  const handle = setImmediate(() => resume(Effect.void))
+  return Effect.sync(() => clearImmediate(handle))
+})
+
+/** A fiber looks at the clock once in so many operations. */
+const operationsPerLook = 256
+
+class TimeSlicedScheduler implements Scheduler {
+  private readonly waiting = new PriorityBuckets()
+  private round: ReadonlyArray<Task> = []
+  private next = 0
+  private active = false
+  /** When the first fiber ran after the loop's last turn. */
+  private since: number | undefined
+
+  shouldYield(fiber: RuntimeFiber<unknown, unknown>): number | false {
+    const { currentOpCount } = fiber
+    return currentOpCount > fiber.getFiberRef(FiberRef.currentMaxOpsBeforeYield) ||
+        (currentOpCount % operationsPerLook === 0 && this.isDue())
+      ? fiber.getFiberRef(FiberRef.currentSchedulingPriority)
+      : false
+  }
+
+  scheduleTask(task: Task, priority: number): void {
+    this.waiting.scheduleTask(task, priority)
+    if (this.active) return
+    this.active = true
+    queueMicrotask(this.run)
+  }
+
+  private isDue(): boolean {
+    return this.since !== undefined && performance.now() - this.since >= sliceMillis
+  }
+
+  private readonly turned = (): void => {
+    this.since = undefined
+  }
+
+  private readonly runAfterTurn = (): void => {
+    this.since = undefined
+    this.run()
+  }
+
+  private readonly run = (): void => {
+    if (this.since === undefined) {
+      this.since = performance.now()
+      setImmediate(this.turned)
+    }
+    try {
+      while (!this.isDue()) {
+        if (this.next === this.round.length) {
+          this.round = this.waiting.buckets.flatMap(([, tasks]) => tasks)
+          this.waiting.buckets = []
+          this.next = 0
+        }
+        const task = this.round[this.next]
+        if (task === undefined) {
+          this.active = false
+          return
+        }
+        this.next++
+        task()
+        // promises of others have their turn between two rounds
+        if (this.next === this.round.length) return queueMicrotask(this.run)
+      }
+    } catch (defect) {
+      setImmediate(this.runAfterTurn)
+      throw defect
+    }
+    setImmediate(this.runAfterTurn)
+  }
+}
+
+/**
+ * Runs fibers until a slice is over, then lets the loop turn. Effect's own scheduler counts rounds of microtasks instead,
+ * thousands of them: with the clients, the server and the engine in one process, fibers that wake one another keep timers
+ * waiting for hundreds of milliseconds. There is one for the process, as there is one loop.
+ *
+ * @internal
+ */
+export const timeSlicedScheduler: Scheduler = globalValue(
+  "@effect-tinker/local/timeSlicedScheduler",
+  () => new TimeSlicedScheduler()
+)
