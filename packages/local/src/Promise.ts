@@ -4,25 +4,49 @@
  * @since 0.1.0
  */
 import { type ConnectOptions, Tinker } from "effect-tinker/Promise"
+import * as Layer from "effect/Layer"
 import * as TinkerLocal from "./TinkerLocal.js"
 
 /**
- * Connects to a backend of its own, which trains and samples on this machine and keeps its checkpoints in memory.
+ * How to connect.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options extends Omit<ConnectOptions, "layer"> {
+  /** How the backend behaves. */
+  readonly backend?: TinkerLocal.Options | undefined
+}
+
+const open = <R>(
+  layer: Layer.Layer<TinkerLocal.Provided | R, unknown>,
+  { backend: _, ...options }: Options
+): Promise<Tinker<TinkerLocal.Provided | R>> =>
+  Tinker.connect<TinkerLocal.Provided | R>({
+    baseUrl: TinkerLocal.baseUrl,
+    apiKey: TinkerLocal.apiKey,
+    ...options,
+    layer
+  })
+
+/**
+ * Connects to a backend of its own, which trains and samples on this machine and keeps its checkpoints in memory. The
+ * tokenizers of its models come with it.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const connectLocal = (
-  options: Omit<ConnectOptions, "layer"> & {
-    /** How the backend behaves. */
-    readonly backend?: TinkerLocal.Options | undefined
-  } = {}
-): Promise<Tinker> => {
-  const { backend, ...rest } = options
-  return Tinker.connect({
-    baseUrl: TinkerLocal.baseUrl,
-    apiKey: TinkerLocal.apiKey,
-    ...rest,
-    layer: TinkerLocal.layer(backend)
-  })
+export const connectLocal: {
+  (options?: Options): Promise<Tinker<TinkerLocal.Provided>>
+  <R>(
+    options: Options & {
+      /** What else the connection provides: `NodeContext.layer` for trainers and downloads, which use files. */
+      readonly services: Layer.Layer<R, unknown>
+    }
+  ): Promise<Tinker<TinkerLocal.Provided | R>>
+} = (
+  { services, ...options }: Options & { readonly services?: Layer.Layer<unknown, unknown> } = {}
+): Promise<Tinker<TinkerLocal.Provided>> => {
+  const local = TinkerLocal.layer(options.backend)
+  return open(services === undefined ? local : Layer.merge(local, services), options)
 }
