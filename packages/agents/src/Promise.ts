@@ -24,7 +24,7 @@ export type TrainOptions<Task, Result> =
   & Agent.EpisodeOptions<Task, Result>
   & Pick<
     Agent.TrainOptions<Task, Result, never, never, never, never, never, never, never, never, never, never>,
-    "test" | "concurrency" | "measureUpdate" | "record"
+    "test" | "settings" | "concurrency" | "measureUpdate" | "record"
   >
   & {
     readonly agent: Agent.Agent<Task, Result, unknown, Services, unknown, Services>

@@ -109,6 +109,8 @@ export type PreferenceOptions = Preference.ConfigInput & RunOptions & { readonly
 
 /** What the trainers with rollouts take. */
 type RolloutOptions = RunOptions & {
+  /** What environments must keep to, beside the context window. */
+  readonly settings?: Omit<Environment.Settings, "renderer" | "contextWindow"> | undefined
   readonly limits?: Rollout.Limits | undefined
   readonly concurrency?: number | undefined
   readonly measureUpdate?: boolean | undefined

@@ -527,3 +527,15 @@ export const metrics = (): ReadonlyArray<MetricValue> =>
  */
 export const fromTokens = (...args: Parameters<typeof Datum.fromTokens>): Datum.Datum =>
   Either.getOrThrowWith(Datum.fromTokens(...args), (error) => error)
+
+/**
+ * {@link fromTokens} of many, such as what a chat makes of conversations.
+ *
+ * @throws `InvalidInput` when the tokens or weights cannot be used
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromExamples = (
+  ...args: Parameters<typeof Datum.fromExamples>
+): ReadonlyArray<Datum.With<"target_tokens" | "weights">> =>
+  Either.getOrThrowWith(Datum.fromExamples(...args), (error) => error)

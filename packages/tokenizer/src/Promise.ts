@@ -53,7 +53,7 @@ export interface Sampler {
  */
 export interface PromiseChat {
   readonly renderer: Renderer.Renderer
-  /** Examples to train on: `fromTokens(tokens, { weights })` makes a datum of each. */
+  /** Examples to train on: `fromExamples` of `effect-tinker/Promise` makes data of them. */
   readonly supervised: (
     conversations: Parameters<Chat.Chat["supervised"]>[0],
     options?: { readonly mode?: Renderer.TrainOnWhat | undefined } & CallOptions
