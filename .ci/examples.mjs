@@ -66,7 +66,6 @@ writeFileSync(
     references: publishable.map(({ dir }) => ({ path: `${dir}/tsconfig.src.json` }))
   })
 )
-const loaded = (folder) =>
-  succeeds(["--conditions=@effect-tinker/source", "--import", "tsx", `${folder}/all.ts`])
+const loaded = (folder) => succeeds(["--conditions=@effect-tinker/source", "--import", "tsx", `${folder}/all.ts`])
 if (!succeeds([`${root}node_modules/typescript/bin/tsc`, "-b", config]) || !folders.every(loaded)) process.exit(1)
 process.stdout.write(`${count} examples in the JSDoc compile and load\n`)

@@ -62,7 +62,9 @@ describe("trainers", () => {
       }
       const controller = new AbortController()
       const aborted = await rejection((async () => {
-        for await (const { loss, step } of trainers(tinker).supervised({ ...options, log, signal: controller.signal })) {
+        for await (
+          const { loss, step } of trainers(tinker).supervised({ ...options, log, signal: controller.signal })
+        ) {
           losses.push(loss)
           if (step === 3) controller.abort("enough")
         }
@@ -78,13 +80,15 @@ describe("trainers", () => {
   it("reinforce: rewards may be asynchronous, and a rejection ends the run as it is", async () => {
     await using tinker = await connect()
     // A model that ends its answers: those that are cut off get no reward.
-    const taught = await collect(trainers(tinker).supervised({
-      model: { ...model, rank: 16 },
-      data: [{ user: "a", assistant: "x" }],
-      learningRate: 3e-3,
-      batchSize: 1,
-      epochs: 40
-    }))
+    const taught = await collect(
+      trainers(tinker).supervised({
+        model: { ...model, rank: 16 },
+        data: [{ user: "a", assistant: "x" }],
+        learningRate: 3e-3,
+        batchSize: 1,
+        epochs: 40
+      })
+    )
     const seen: Array<string> = []
     const options = {
       model: { baseModel: "local/tiny", from: taught.at(-1)?.final?.checkpoint.statePath },
@@ -95,15 +99,17 @@ describe("trainers", () => {
       problems: [{ text: "a" }, { text: "a" }],
       question: ({ text }: { readonly text: string }) => text
     }
-    const steps = await collect(trainers(tinker).reinforce({
-      ...options,
-      keepConstant: true,
-      reward: async ({ text }, answer) => {
-        seen.push(text)
-        await Promise.resolve()
-        return answer.length / 4
-      }
-    }))
+    const steps = await collect(
+      trainers(tinker).reinforce({
+        ...options,
+        keepConstant: true,
+        reward: async ({ text }, answer) => {
+          seen.push(text)
+          await Promise.resolve()
+          return answer.length / 4
+        }
+      })
+    )
     assert.strictEqual(steps.length, 1)
     assert.deepStrictEqual(new Set(seen), new Set(["a"]))
     assert.isNumber(steps[0]?.detail.reward)
@@ -127,15 +133,17 @@ describe("trainers", () => {
       trainers(tinker).preference({ model, data: pairs, learningRate: 1e-3, batchSize: 3, epochs: 2 })
     )
     assert.isBelow(preferred.at(-1)?.loss ?? NaN, preferred[0]?.loss ?? 0)
-    const distilled = await collect(trainers(tinker).distill({
-      model,
-      prompts: ["a", "b"],
-      teacher: "local/tiny",
-      learningRate: 1e-3,
-      groupSize: 2,
-      groupsPerBatch: 2,
-      maxTokens: 4
-    }))
+    const distilled = await collect(
+      trainers(tinker).distill({
+        model,
+        prompts: ["a", "b"],
+        teacher: "local/tiny",
+        learningRate: 1e-3,
+        groupSize: 2,
+        groupsPerBatch: 2,
+        maxTokens: 4
+      })
+    )
     assert.strictEqual(distilled.length, 1)
     const refused = await rejection(
       collect(trainers(tinker).supervised({ model, data: chats, learningRate: 1e-3, batchSize: -1 }))

@@ -18,17 +18,6 @@ export interface Options extends Omit<ConnectOptions, "layer"> {
   readonly backend?: TinkerLocal.Options | undefined
 }
 
-const open = <R>(
-  layer: Layer.Layer<TinkerLocal.Provided | R, unknown>,
-  { backend: _, ...options }: Options
-): Promise<Tinker<TinkerLocal.Provided | R>> =>
-  Tinker.connect<TinkerLocal.Provided | R>({
-    baseUrl: TinkerLocal.baseUrl,
-    apiKey: TinkerLocal.apiKey,
-    ...options,
-    layer
-  })
-
 /**
  * Connects to a backend of its own, which trains and samples on this machine and keeps its checkpoints in memory. The
  * tokenizers of its models come with it.
@@ -36,17 +25,21 @@ const open = <R>(
  * @since 0.1.0
  * @category constructors
  */
-export const connectLocal: {
-  (options?: Options): Promise<Tinker<TinkerLocal.Provided>>
-  <R>(
-    options: Options & {
-      /** What else the connection provides: `NodeContext.layer` for trainers and downloads, which use files. */
-      readonly services: Layer.Layer<R, unknown>
-    }
-  ): Promise<Tinker<TinkerLocal.Provided | R>>
-} = (
-  { services, ...options }: Options & { readonly services?: Layer.Layer<unknown, unknown> } = {}
-): Promise<Tinker<TinkerLocal.Provided>> => {
-  const local = TinkerLocal.layer(options.backend)
-  return open(services === undefined ? local : Layer.merge(local, services), options)
+export function connectLocal<R>(
+  options: Options & {
+    /** What else the connection provides: `NodeContext.layer` for trainers and downloads, which use files. */
+    readonly services: Layer.Layer<R, unknown>
+  }
+): Promise<Tinker<TinkerLocal.Provided | R>>
+export function connectLocal(options?: Options): Promise<Tinker<TinkerLocal.Provided>>
+export function connectLocal(
+  { backend, services, ...options }: Options & { readonly services?: Layer.Layer<never, unknown> } = {}
+): Promise<Tinker<TinkerLocal.Provided>> {
+  const local = TinkerLocal.layer(backend)
+  return Tinker.connect<TinkerLocal.Provided>({
+    baseUrl: TinkerLocal.baseUrl,
+    apiKey: TinkerLocal.apiKey,
+    ...options,
+    layer: services === undefined ? local : Layer.merge(local, services)
+  })
 }
