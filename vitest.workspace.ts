@@ -20,6 +20,7 @@ export default folders.map((folder) => ({
     // Loading the modules again for every file would take longer than the tests themselves.
     isolate: false,
     sequence: { concurrent: true },
-    testTimeout: 30_000
+    // Ends what hangs; what is slow on a busy machine is not wrong.
+    testTimeout: 120_000
   }
 }))

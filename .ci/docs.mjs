@@ -1,5 +1,5 @@
-// The API reference of each publishable package, from its JSDoc, into docs/api, the examples in it compiled; and the site
-// of the guides and the reference. `--site` builds the site alone.
+// The API reference of each publishable package, from its JSDoc, into docs/api; and the site of the guides and the
+// reference. `--site` builds the site alone. The examples in the JSDoc are compiled and run by examples.mjs.
 import { spawnSync } from "node:child_process"
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname } from "node:path"
@@ -24,6 +24,15 @@ const readable = (page) => page.replace(/^(---\s+)[\s\S]*?\n---\n+/, "").replace
 /** The first sentence about a module. */
 const about = (page) => /overview\n\n([\s\S]*?)(?:[.:](?:\s|$)|\n\n)/.exec(page)?.[1].replace(/\s+/g, " ") ?? ""
 
+/** docgen sees a tag only at the beginning of a line. */
+const tagsOnLines = (dir) => {
+  for (const file of readdirSync(dir, { recursive: true }).filter((file) => file.endsWith(".ts"))) {
+    const text = readFileSync(`${dir}/${file}`, "utf8")
+    const changed = text.replaceAll(/^\/\*\* (.+) @internal \*\/$/gm, "/**\n * $1\n *\n * @internal\n */")
+    if (changed !== text) writeFileSync(`${dir}/${file}`, changed)
+  }
+}
+
 if (process.argv.includes("--site")) await import("./site.mjs")
 
 rmSync(`${root}docs/api`, { recursive: true, force: true })
@@ -36,6 +45,7 @@ for (const { dir, manifest, name } of sdkFirst) {
   const stage = `${dir}/build/docgen`
   rmSync(stage, { recursive: true, force: true })
   cpSync(`${dir}/src`, `${stage}/src`, { recursive: true })
+  tagsOnLines(`${stage}/src`)
   writeFileSync(
     `${stage}/package.json`,
     JSON.stringify({ name: manifest.name, type: "module", homepage: "../../README.md" })
@@ -46,13 +56,11 @@ for (const { dir, manifest, name } of sdkFirst) {
       // What users import: modules named after a concept.
       exclude: ["src/internal/**/*.ts", "src/**/internal/**/*.ts", "src/[a-z]*.ts", "src/[a-z]*/**/*.ts"],
       outDir: "docs",
-      parseCompilerOptions: compiler,
-      // examples import the package by name, which docgen turns into a path without an extension
-      examplesCompilerOptions: { ...compiler, module: "ESNext", moduleResolution: "Bundler" }
+      parseCompilerOptions: compiler
     })
   )
   process.stdout.write(`\n${manifest.name}\n`)
-  const { status } = spawnSync("npx", ["docgen"], { cwd: stage, stdio: "inherit" })
+  const { status } = spawnSync("npx", ["docgen", "--no-run-examples"], { cwd: stage, stdio: "inherit" })
   if (status !== 0) {
     failed++
     continue

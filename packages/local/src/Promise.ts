@@ -4,25 +4,42 @@
  * @since 0.1.0
  */
 import { type ConnectOptions, Tinker } from "effect-tinker/Promise"
+import * as Layer from "effect/Layer"
 import * as TinkerLocal from "./TinkerLocal.js"
 
 /**
- * Connects to a backend of its own, which trains and samples on this machine and keeps its checkpoints in memory.
+ * How to connect.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options extends Omit<ConnectOptions, "layer"> {
+  /** How the backend behaves. */
+  readonly backend?: TinkerLocal.Options | undefined
+}
+
+/**
+ * Connects to a backend of its own, which trains and samples on this machine and keeps its checkpoints in memory. The
+ * tokenizers of its models come with it.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const connectLocal = (
-  options: Omit<ConnectOptions, "layer"> & {
-    /** How the backend behaves. */
-    readonly backend?: TinkerLocal.Options | undefined
-  } = {}
-): Promise<Tinker> => {
-  const { backend, ...rest } = options
-  return Tinker.connect({
+export function connectLocal<R>(
+  options: Options & {
+    /** What else the connection provides: `NodeContext.layer` for trainers and downloads, which use files. */
+    readonly services: Layer.Layer<R, unknown>
+  }
+): Promise<Tinker<TinkerLocal.Provided | R>>
+export function connectLocal(options?: Options): Promise<Tinker<TinkerLocal.Provided>>
+export function connectLocal(
+  { backend, services, ...options }: Options & { readonly services?: Layer.Layer<never, unknown> } = {}
+): Promise<Tinker<TinkerLocal.Provided>> {
+  const local = TinkerLocal.layer(backend)
+  return Tinker.connect<TinkerLocal.Provided>({
     baseUrl: TinkerLocal.baseUrl,
     apiKey: TinkerLocal.apiKey,
-    ...rest,
-    layer: TinkerLocal.layer(backend)
+    ...options,
+    layer: services === undefined ? local : Layer.merge(local, services)
   })
 }

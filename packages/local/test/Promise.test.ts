@@ -1,7 +1,12 @@
+import { chatFor, tokenizerFor } from "@effect-tinker/tokenizer/Promise"
+import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
-import { Autodiff, CustomLoss, Loss, QueueState, TinkerError, TinkerTransport } from "effect-tinker"
-import { fromTokens, Tinker, type Training } from "effect-tinker/Promise"
+import { Effect, Layer, Logger, Stream } from "effect"
+import { Autodiff, CustomLoss, Loss, QueueState, ServiceClient, TinkerError, TinkerTransport } from "effect-tinker"
+import { downloadCheckpoint, fromExamples, fromTokens, metrics, Tinker, type Training } from "effect-tinker/Promise"
+import { mkdtemp, readdir, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import * as LocalServer from "../src/LocalServer.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
 import { connectLocal } from "../src/Promise.js"
@@ -273,5 +278,79 @@ describe("Promise", () => {
     await later()
     process.off("unhandledRejection", listen)
     assert.deepStrictEqual(unhandled, [])
+  })
+
+  it("chats: conversations in, answers out, continued from the exact tokens", async () => {
+    await using tinker = await connectLocal()
+    const tokenizer = await tokenizerFor(tinker, model)
+    assert.strictEqual(tokenizer.decode(tokenizer.encode("meow")), "meow")
+    const chat = await chatFor(tinker, model, { system: "Be brief." })
+    const training = await tinker.createLoraTrainingClient({ baseModel: model, rank: 16, seed: 1 })
+    const batch = fromExamples(await chat.supervised([{ user: "cat?", assistant: "meow" }]))
+    const losses = []
+    for (let step = 0; step < 3; step++) {
+      losses.push((await training.trainStep(batch, "cross_entropy", { learningRate: 1e-3 })).loss.perToken)
+    }
+    assert.isBelow(losses[2] ?? NaN, losses[0] ?? 0)
+    const sampler = await training.saveWeightsAndGetSamplingClient()
+    const params = { maxTokens: 8, temperature: 0 }
+    const answer = await chat.ask(sampler, "cat?", params)
+    assert.strictEqual(answer.text, chat.renderer.tokenizer.decode(answer.turn.completion))
+    const streamed = []
+    for await (const part of chat.askStream(sampler, "cat?", params)) {
+      if (part._tag === "Answer") streamed.push(part.answer.text)
+    }
+    assert.deepStrictEqual(streamed, [answer.text])
+    const next = await chat.reply(sampler, answer, "cat?", params)
+    assert.deepStrictEqual(
+      Array.from(next.turn.prompt.subarray(0, answer.turn.prompt.length)),
+      Array.from(answer.turn.prompt)
+    )
+    assert.strictEqual(await rejection(chat.ask(sampler, "cat?", { signal: AbortSignal.abort("enough") })), "enough")
+    const broken = new RangeError("the sampler's own")
+    assert.strictEqual(await rejection(chat.ask({ sample: () => Promise.reject(broken) }, "cat?")), broken)
+    assert.propertyVal(await rejection(chatFor(tinker, "no/such-model")), "_tag", "TokenizerNotFound")
+  })
+
+  it("downloads a checkpoint, and says how it goes on", async () => {
+    const root = await mkdtemp(join(tmpdir(), "tinker-promise-"))
+    try {
+      await using tinker = await connectLocal({ services: NodeContext.layer })
+      const training = await lora(tinker)
+      const { path: tinkerPath } = await training.saveWeightsForSampler("here")
+      const events: Array<string> = []
+      const summary = await downloadCheckpoint(tinker, {
+        tinkerPath,
+        directory: join(root, "watched"),
+        onEvent: ({ _tag }) => events.push(_tag)
+      })
+      assert.strictEqual(events.at(-1), "Completed")
+      assert.strictEqual((await readdir(summary.directory)).length, summary.files)
+      const quiet = await downloadCheckpoint(tinker, { tinkerPath, directory: join(root, "quiet") })
+      assert.strictEqual(quiet.bytes, summary.bytes)
+      const refused = await rejection(
+        downloadCheckpoint(tinker, { tinkerPath: "tinker://nobody/weights/nothing", directory: join(root, "none") })
+      )
+      assert.propertyVal(refused, "_tag", "NotFound")
+    } finally {
+      await rm(root, { recursive: true })
+    }
+  })
+
+  it("runs Effects and Streams with its services, and counts what was sent", async () => {
+    const sent = () => metrics().filter(({ name }) => name === "tinker_requests_total").reduce((n, m) => n + m.value, 0)
+    const before = sent()
+    await using tinker = await connectLocal()
+    const id = await tinker.run(Effect.flatMap(ServiceClient.ServiceClient, (client) => client.sessionId))
+    assert.strictEqual(id, await tinker.sessionId())
+    assert.isAbove(sent(), before)
+    let released = 0
+    const numbers = Stream.range(1, 10).pipe(Stream.rechunk(1), Stream.ensuring(Effect.sync(() => released++)))
+    for await (const n of tinker.iterate(numbers)) if (n === 3) break
+    assert.strictEqual(released, 1)
+    assert.strictEqual(
+      await rejection(tinker.run(Effect.never, { signal: AbortSignal.abort("enough") })),
+      "enough"
+    )
   })
 })

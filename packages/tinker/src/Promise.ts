@@ -12,14 +12,22 @@
  */
 /// <reference lib="esnext.disposable" preserve="true" />
 import "./requiresEffect3.js"
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as HttpClient from "@effect/platform/HttpClient"
+import type * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
+import * as MetricState from "effect/MetricState"
+import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import type * as Checkpoint from "./Checkpoint.js"
+import * as CheckpointDownload from "./CheckpointDownload.js"
 import type * as CustomLoss from "./CustomLoss.js"
 import * as Datum from "./Datum.js"
 import * as Clients from "./internal/promise/clients.js"
@@ -52,9 +60,6 @@ import type * as Weights from "./wire/Weights.js"
 
 // -----------------------------------------------------------------------------
 // What calls have in common: their options, what they accept, how their clients end.
-//
-// /
-// /// <reference lib="esnext.disposable" preserve="true" />
 // -----------------------------------------------------------------------------
 
 /**
@@ -330,12 +335,13 @@ export interface Rest {
 // -----------------------------------------------------------------------------
 
 /**
- * A connection to a Tinker service: one session, and the clients made from it.
+ * A connection to a Tinker service: one session, and the clients made from it. `R` is what its layer provides beside the
+ * transport.
  *
  * @since 0.1.0
  * @category models
  */
-export interface Tinker extends Closing {
+export interface Tinker<in R = never> extends Closing {
   readonly rest: Rest
   readonly createLoraTrainingClient: (options: TrainingClient.LoraOptions & CallOptions) => Promise<Training>
   readonly createTrainingClientFromState: (options: TrainingClient.StateOptions & CallOptions) => Promise<Training>
@@ -347,6 +353,16 @@ export interface Tinker extends Closing {
   ) => Promise<Sampler>
   readonly serverCapabilities: (options?: CallOptions) => Promise<GetServerCapabilitiesResponse>
   readonly sessionId: (options?: CallOptions) => Promise<SessionId>
+  /** Runs an Effect with this connection and what its layer provides: for all that has no Promise of its own. */
+  readonly run: <A, E>(
+    effect: Effect.Effect<A, E, TinkerLayer.Tinker | TinkerTransport.TinkerTransport | R>,
+    options?: CallOptions
+  ) => Promise<A>
+  /** Runs a Stream as {@link Tinker.run} runs an Effect. It starts with the first `next`, and leaving the loop ends it. */
+  readonly iterate: <A, E>(
+    stream: Stream.Stream<A, E, TinkerLayer.Tinker | TinkerTransport.TinkerTransport | R>,
+    options?: CallOptions
+  ) => AsyncIterable<A>
 }
 
 /**
@@ -355,16 +371,18 @@ export interface Tinker extends Closing {
  * @since 0.1.0
  * @category models
  */
-export interface ConnectOptions extends ServiceClient.Options, CallOptions {
+export interface ConnectOptions<R = never> extends ServiceClient.Options, CallOptions {
   /**
-   * The transport, with whatever else the runtime needs (loggers, tracers): `NodeTinker.layerEnv()`,
-   * `TinkerLocal.layer()`. Defaults to `fetch`.
+   * The transport, with whatever else the runtime needs: loggers, tracers, tokenizers, a file system. For example
+   * `NodeTinker.layerEnv()`, `TinkerLocal.layer()`. Defaults to `fetch`.
    */
-  readonly layer?: Layer.Layer<TinkerTransport.TinkerTransport, unknown> | undefined
+  readonly layer?: Layer.Layer<TinkerTransport.TinkerTransport | R, unknown> | undefined
 }
 
-const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
-  const { layer = TinkerTransport.layerFetch, signal, ...service } = options
+const open = async <R>(
+  layer: Layer.Layer<TinkerTransport.TinkerTransport | R, unknown>,
+  { layer: _, signal, ...service }: ConnectOptions<R>
+): Promise<Tinker<R>> => {
   signal?.throwIfAborted()
   const scope = Effect.runSync(Scope.make())
   const exit = await Effect.runPromiseExit(
@@ -405,8 +423,18 @@ const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
     samplingClientFromHandle: (handle, { signal, ...settings } = {}) =>
       Clients.open(scoped, client.samplingClientFromHandle(handle, settings), Clients.sampler(scoped), { signal }),
     serverCapabilities: (options) => runner.run(client.serverCapabilities, options),
-    sessionId: (options) => runner.run(client.sessionId, options)
+    sessionId: (options) => runner.run(client.sessionId, options),
+    run: runner.run,
+    iterate: runner.iterate
   }
+}
+
+function connect<R>(
+  options: ConnectOptions<R> & { readonly layer: Layer.Layer<TinkerTransport.TinkerTransport | R, unknown> }
+): Promise<Tinker<R>>
+function connect(options?: ConnectOptions): Promise<Tinker>
+function connect(options: ConnectOptions = {}): Promise<Tinker> {
+  return open(options.layer ?? TinkerTransport.layerFetch, options)
 }
 
 /**
@@ -416,7 +444,79 @@ const connect = async (options: ConnectOptions = {}): Promise<Tinker> => {
  * @since 0.1.0
  * @category constructors
  */
-export const Tinker: { readonly connect: (options?: ConnectOptions) => Promise<Tinker> } = { connect }
+export const Tinker: { readonly connect: typeof connect } = { connect }
+
+// -----------------------------------------------------------------------------
+// Beside the clients.
+// -----------------------------------------------------------------------------
+
+/**
+ * Downloads a checkpoint to a directory: resumed where an earlier download ended, and there only when it is complete. The
+ * connection's layer must provide an `HttpClient`, a file system and paths, such as `NodeContext.layer` and
+ * `FetchHttpClient.layer`.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const downloadCheckpoint = (
+  tinker: Tinker<HttpClient.HttpClient | FileSystem.FileSystem | Path.Path>,
+  options: Omit<CheckpointDownload.Options, "exportExternal"> & CallOptions & {
+    /** Called as the download goes on. */
+    readonly onEvent?: ((event: CheckpointDownload.Event) => void) | undefined
+  }
+): Promise<CheckpointDownload.Summary> => {
+  const { onEvent, signal, ...download } = options
+  if (onEvent === undefined) return tinker.run(CheckpointDownload.run(download), { signal })
+  const watched = Stream.runFold(
+    CheckpointDownload.stream(download),
+    Option.none<CheckpointDownload.Summary>(),
+    (last, event) => {
+      onEvent(event)
+      return event._tag === "Completed" ? Option.some(event) : last
+    }
+  )
+  return tinker.run(Effect.map(watched, Option.getOrThrow), { signal })
+}
+
+/**
+ * One of the SDK's metrics: what it counts, for whom, and how much of it there is.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface MetricValue {
+  /** Such as `tinker_requests_total`: see `Metrics`. */
+  readonly name: string
+  readonly description: string
+  readonly tags: Readonly<Record<string, string>>
+  /** A count, or the level of a gauge; of a histogram, the sum of what was measured. */
+  readonly value: number
+  /** How often a histogram measured; `undefined` for all others. */
+  readonly count: number | undefined
+}
+
+const valueOf = (state: MetricState.MetricState<unknown>): Pick<MetricValue, "value" | "count"> | undefined => {
+  if (MetricState.isCounterState(state)) return { value: Number(state.count), count: undefined }
+  if (MetricState.isGaugeState(state)) return { value: Number(state.value), count: undefined }
+  if (MetricState.isHistogramState(state)) return { value: state.sum, count: state.count }
+}
+
+/**
+ * What the SDK has counted in this process so far, all connections together.
+ *
+ * @since 0.1.0
+ * @category metrics
+ */
+export const metrics = (): ReadonlyArray<MetricValue> =>
+  Metric.unsafeSnapshot().flatMap(({ metricKey, metricState }) => {
+    const value = metricKey.name.startsWith("tinker_") ? valueOf(metricState) : undefined
+    return value === undefined ? [] : [{
+      name: metricKey.name,
+      description: Option.getOrElse(metricKey.description, () => ""),
+      tags: Object.fromEntries(metricKey.tags.map(({ key, value }) => [key, value])),
+      ...value
+    }]
+  })
 
 /**
  * An example of next-token prediction, as `Datum.fromTokens`.
@@ -427,3 +527,15 @@ export const Tinker: { readonly connect: (options?: ConnectOptions) => Promise<T
  */
 export const fromTokens = (...args: Parameters<typeof Datum.fromTokens>): Datum.Datum =>
   Either.getOrThrowWith(Datum.fromTokens(...args), (error) => error)
+
+/**
+ * {@link fromTokens} of many, such as what a chat makes of conversations.
+ *
+ * @throws `InvalidInput` when the tokens or weights cannot be used
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromExamples = (
+  ...args: Parameters<typeof Datum.fromExamples>
+): ReadonlyArray<Datum.With<"target_tokens" | "weights">> =>
+  Either.getOrThrowWith(Datum.fromExamples(...args), (error) => error)

@@ -58,7 +58,7 @@ export const make = (options: {
  * import { TextTokenizer } from "effect-tinker"
  *
  * const Bytes = TextTokenizer.layer({
- *   encode: (text) => new TextEncoder().encode(text),
+ *   encode: (text) => Int32Array.from(new TextEncoder().encode(text)),
  *   decode: (tokens) => new TextDecoder().decode(Uint8Array.from(tokens))
  * })
  * ```

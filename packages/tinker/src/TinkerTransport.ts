@@ -85,6 +85,7 @@ export interface StreamingResponse extends ResponseHead {
  * @category errors
  */
 export class TransportError {
+  /** @since 0.1.0 */
   readonly _tag = "TransportError"
   constructor(
     /** `setup`: it can never work as configured, so it is not retried. */

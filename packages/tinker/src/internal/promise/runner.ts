@@ -188,15 +188,15 @@ export interface OperationOptions extends CallOptions {
 }
 
 /** @internal */
-export interface Runner {
+export interface Runner<in R = never> {
   /** Starts at once, so calls made one after the other start in that order. */
-  readonly run: <A, E>(effect: Effect.Effect<A, E>, options?: CallOptions) => Promise<A>
+  readonly run: <A, E>(effect: Effect.Effect<A, E, R>, options?: CallOptions) => Promise<A>
   /** From submission to result. */
   readonly operation: <A, E>(
     operation: Effect.Effect<TinkerFuture.TinkerFuture<A>, E>,
     options?: OperationOptions
   ) => Promise<A>
-  readonly iterate: <A, E>(stream: Stream.Stream<A, E>, options?: CallOptions) => AsyncIterable<A>
+  readonly iterate: <A, E>(stream: Stream.Stream<A, E, R>, options?: CallOptions) => AsyncIterable<A>
   /** Runs to its end, whatever is aborted or stopped. */
   readonly release: (effect: Effect.Effect<void>) => Promise<void>
   /** Rejects what is in flight as `Closed`, and everything from now on. */
@@ -220,13 +220,13 @@ export const errorOf = (cause: Cause.Cause<unknown>): unknown =>
     : Either.match(Cause.failureOrCause(cause), { onLeft: (error) => error, onRight: Cause.squash })
 
 /** @internal */
-export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runner => {
+export const make = <R>(runtime: Runtime.Runtime<R>, parent: Scope.Scope): Runner<R> => {
   const fork = Runtime.runFork(runtime)
   /** Calls in flight, each with the function that ends it when the connection closes. */
   const inFlight = new Set<() => void>()
   let stopped = false
 
-  const start = <A, E>(effect: Effect.Effect<A, E>, options: CallOptions | undefined, onLeft?: () => void) => {
+  const start = <A, E>(effect: Effect.Effect<A, E, R>, options: CallOptions | undefined, onLeft?: () => void) => {
     const signal = options?.signal
     if (stopped) return quiet(Promise.reject<A>(closed()))
     if (signal?.aborted === true) return quiet(Promise.reject<A>(signal.reason))
@@ -252,7 +252,7 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     )
   }
 
-  const run: Runner["run"] = (effect, options) => start(effect, options)
+  const run: Runner<R>["run"] = (effect, options) => start(effect, options)
 
   const operation: Runner["operation"] = (submission, options) => {
     const onEvent = options?.onEvent
@@ -274,11 +274,11 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
     if (Exit.isFailure(exit)) throw errorOf(exit.cause)
   }
 
-  const iterate: Runner["iterate"] = <A, E>(stream: Stream.Stream<A, E>, options: CallOptions | undefined) => ({
+  const iterate = <A, E>(stream: Stream.Stream<A, E, R>, options?: CallOptions): AsyncIterable<A> => ({
     [Symbol.asyncIterator]: () => {
       const end: IteratorResult<A> = { done: true, value: undefined }
       let scope: Scope.CloseableScope | undefined
-      let pull: Effect.Effect<Chunk.Chunk<A>, Option.Option<E>> | undefined
+      let pull: Effect.Effect<Chunk.Chunk<A>, Option.Option<E>, R> | undefined
       let ready: Iterator<A> = [][Symbol.iterator]()
       let over = false
       let turn: Promise<unknown> = Promise.resolve()
@@ -292,7 +292,7 @@ export const make = (runtime: Runtime.Runtime<never>, parent: Scope.Scope): Runn
         scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
         return pull = yield* Scope.extend(Stream.toPull(stream), scope)
       })
-      const more: Effect.Effect<IteratorResult<A>, E> = Effect.suspend(() => {
+      const more: Effect.Effect<IteratorResult<A>, E, R> = Effect.suspend(() => {
         const next = ready.next()
         if (next.done !== true) return Effect.succeed(next)
         if (over) return Effect.succeed(end)
