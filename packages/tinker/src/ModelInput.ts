@@ -195,7 +195,10 @@ const chunk = (fields: Chunk | ChunkFields): Chunk => {
   if (fields.type === "encoded_text") return text(fields.tokens)
   if (fields.type !== "image") return fields
   const { data, expectedTokens, format } = fields
-  return new Image({ data, format, ...(expectedTokens === undefined ? {} : { expectedTokens }), type: "image" }, trusted)
+  return new Image(
+    { data, format, ...(expectedTokens === undefined ? {} : { expectedTokens }), type: "image" },
+    trusted
+  )
 }
 
 /**

@@ -30,7 +30,10 @@ import type { Stop } from "./wire/SamplingParams.js"
  * @since 0.1.0
  * @category models
  */
-export type Prompt = ModelInput.ModelInput | ModelInput.Tokens | ReadonlyArray<ModelInput.Chunk | ModelInput.ChunkFields>
+export type Prompt =
+  | ModelInput.ModelInput
+  | ModelInput.Tokens
+  | ReadonlyArray<ModelInput.Chunk | ModelInput.ChunkFields>
 
 /**
  * What to draw, and how. Everything but the prompt may be left out.

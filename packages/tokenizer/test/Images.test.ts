@@ -144,7 +144,9 @@ describe("images", () => {
       const pieces = Chat.inPieces({
         sample: ({ prompt }) => {
           prompts.push(prompt)
-          return Effect.succeed({ sequences: [{ tokens: [prompts.length > 4 ? Number(stop) : 5], stopReason: "length" }] })
+          return Effect.succeed({
+            sequences: [{ tokens: [prompts.length > 4 ? Number(stop) : 5], stopReason: "length" }]
+          })
         }
       }, { first: 1 })
       yield* Stream.runDrain(chat.askStream(pieces, shown))

@@ -114,11 +114,14 @@ const runSample = Effect.fnUntraced(function*(
   const request = { model, prompt, ...parameters(options) }
   if (output.format === "table" && options.count === 1) {
     let ended = true
-    yield* Stream.runForEach(piecesOr(oai.completeStream(request), Stream.fromEffect(oai.complete(request))), ({ choices }) => {
-      const piece = choices[0]?.text ?? ""
-      if (piece !== "") ended = piece.endsWith("\n")
-      return output.write(text.printableLines(piece))
-    })
+    yield* Stream.runForEach(
+      piecesOr(oai.completeStream(request), Stream.fromEffect(oai.complete(request))),
+      ({ choices }) => {
+        const piece = choices[0]?.text ?? ""
+        if (piece !== "") ended = piece.endsWith("\n")
+        return output.write(text.printableLines(piece))
+      }
+    )
     return ended ? undefined : yield* output.write("\n")
   }
   const answer = yield* oai.complete({ ...request, n: options.count })
