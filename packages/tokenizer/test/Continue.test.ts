@@ -216,7 +216,7 @@ describe("continue", () => {
       if (Either.isLeft(result)) return
       const kept = prompt.length + completion.length
       assert.deepStrictEqual(Array.from(result.right.subarray(0, kept)), [...prompt, ...completion])
-      // what follows the answer is what a conversation of its own has after the same messages
+      // what follows the answer is what a separate conversation has after the same messages
       assert.isAbove(result.right.length, kept)
     },
     { fastCheck: { numRuns: 300 } }

@@ -257,7 +257,7 @@ const repliesOf = Effect.fnUntraced(function*(model: string, options: Chatting) 
   const output = yield* Output
   const { stdin } = yield* Stdio
   const overOpenAi = Effect.map(OpenAiCompat.OpenAiCompat, (oai) => overServer(oai, model, options))
-  // the format has stops of its own
+  // the format has its own stops
   if (options.stop.length > 0) return yield* overOpenAi
   const isCheckpoint = model.startsWith("tinker://")
   const open = isCheckpoint ? SamplingClient.make({ modelPath: model }) : SamplingClient.make({ baseModel: model })
@@ -271,7 +271,7 @@ const repliesOf = Effect.fnUntraced(function*(model: string, options: Chatting) 
   }
   const chat = yield* Chat.make(renderer.right)
   const sampler = checkpoint ?? (yield* open)
-  // nobody sees the pieces of a pipe
+  // a pipe shows no pieces
   if (!stdin.isTTY) return overTokens(chat, Chat.inPieces(sampler, { first: Infinity }), options)
   const { baseUrl } = yield* TinkerConfig.TinkerConfig
   const inPieces = Chat.inPieces(sampler)
