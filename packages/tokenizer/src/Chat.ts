@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { joined } from "./internal/bytes.js"
 import * as Message from "./Message.js"
 import * as Renderer from "./Renderer.js"
 import * as Renderers from "./Renderers.js"
@@ -229,14 +230,6 @@ const drawOne = <E, R>(sample: Sample<E, R> | Sampler<E, R>): (
       : sample.sample({ ...params, prompt: chunks.some(({ type }) => type === "image") ? chunks : prompt })
     return sequence ?? (yield* new RenderFailed({ renderer: "chat", description: "the sampler returned no sequence" }))
   })
-
-/** Exact ids of two runs in one. */
-const joined = (left: Int32Array, right: Int32Array): Int32Array => {
-  const all = new Int32Array(left.length + right.length)
-  all.set(left)
-  all.set(right, left.length)
-  return all
-}
 
 /**
  * Streams from a sampler that only returns whole sequences, such as the SDK's `SamplingClient`: the answer is sampled in

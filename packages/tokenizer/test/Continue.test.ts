@@ -157,6 +157,9 @@ describe("continue", () => {
         Either.map(renderer.continue(cut, next, { closeTruncated: true }), (ids) => Array.from(ids)),
         Either.map(renderer.continue(whole, next), (ids) => Array.from(ids))
       )
+      // more tokens than a call has arguments
+      const long = { ...cut, completion: new Int32Array(150_000).fill(cut.completion[0] ?? 0) }
+      assert.isTrue(Either.isRight(renderer.continue(long, next, { closeTruncated: true })))
       const twice = yield* saying(renderer, "sat<|im_end|> more<|im_end|>")
       assert.strictEqual(reason(renderer.continue(twice, next)), "AnswerMalformed")
       const beyond = yield* saying(renderer, "sat<|im_end|> more")
