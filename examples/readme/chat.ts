@@ -28,9 +28,6 @@ export const seen = Effect.fnUntraced(function*(
   messages: ReadonlyArray<Message.Message>
 ) {
   const prompt = yield* renderer.generationPrompt(messages)
-  const chunks = yield* Renderer.chunks(messages, prompt)
-  const input = ModelInput.fromChunks(
-    chunks.map((chunk) => chunk.type === "image" ? new ModelInput.Image(chunk) : new ModelInput.EncodedText(chunk))
-  )
+  const input = ModelInput.fromChunks(yield* Renderer.chunks(messages, prompt))
   return input
 })

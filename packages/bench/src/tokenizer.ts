@@ -54,7 +54,7 @@ const cpu = (): number => {
   return (system + user) / 1000
 }
 
-/** The binding works on threads of its own and answers with a promise: its CPU time is counted all the same. */
+/** The binding works on its own threads and answers with a promise: its CPU time is counted all the same. */
 const rust = (name: string, tokenizer: Rust, texts: ReadonlyArray<string>): Variant => ({
   name,
   once: Effect.promise(async () => {
@@ -166,7 +166,7 @@ const run = Effect.gen(function*() {
     },
     notes: [
       `Documents of ${DOCUMENT} characters, CPU time, the other's cost relative to ours; the ratios are those of prose, the smallest over the vocabularies.`,
-      "The Rust binding works on threads of its own; the CPU time of all threads is counted, handing ids over included."
+      "The Rust binding works on its own threads; the CPU time of all threads is counted, handing ids over included."
     ]
   }
 })

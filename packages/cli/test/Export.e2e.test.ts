@@ -1,3 +1,4 @@
+import { Safetensors } from "@effect-tinker/weights"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
@@ -36,6 +37,37 @@ const sandbox = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   return { fs, root: yield* fs.makeTempDirectoryScoped() }
 }).pipe(Effect.provide(NodeContext.layer))
+
+/** A layer of a mixture of two experts, all zeros, and an adapter that adds 2 to every weight of one projection. */
+const mixture = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, root: string) {
+  const [base, adapter] = [`${root}/base`, `${root}/adapter`]
+  const [width, rank] = [128, 2]
+  yield* fs.makeDirectory(base)
+  yield* fs.makeDirectory(adapter)
+  const zeros = (name: string, ...shape: ReadonlyArray<number>) => ({ name, dtype: "BF16", shape })
+  const weights = [
+    zeros("model.layers.0.mlp.gate.weight", 2, width),
+    ...[0, 1].map((expert) => zeros(`model.layers.0.mlp.experts.${expert}.up_proj.weight`, width, width))
+  ]
+  const count = weights.reduce((sum, { shape }) => sum + Safetensors.elements(shape), 0)
+  const joined = (...parts: ReadonlyArray<Uint8Array>) => new Uint8Array(Buffer.concat(parts))
+  yield* fs.writeFileString(`${base}/config.json`, JSON.stringify({ model_type: "qwen3_moe", architectures: [] }))
+  yield* fs.writeFile(
+    `${base}/model.safetensors`,
+    joined(Safetensors.encodeHeader(weights), new Uint8Array(count * 2))
+  )
+  const module = "base_model.model.model.layers.0.mlp.experts.w3"
+  const matrices = [
+    { name: `${module}.lora_A.weight`, dtype: "F32", shape: [2, rank, width] },
+    { name: `${module}.lora_B.weight`, dtype: "F32", shape: [2, width, rank] }
+  ]
+  yield* fs.writeFileString(`${adapter}/adapter_config.json`, JSON.stringify({ r: rank, lora_alpha: rank }))
+  yield* fs.writeFile(
+    `${adapter}/adapter_model.safetensors`,
+    joined(Safetensors.encodeHeader(matrices), new Uint8Array(new Float32Array(8 * width).fill(1).buffer))
+  )
+  return { base, adapter }
+})
 
 const run = (...line: ReadonlyArray<string>) => tinker(["export", ...line])
 
@@ -127,6 +159,35 @@ layer(Layer.provideMerge(trained, server), { excludeTestServices: true, timeout:
           assert.strictEqual(result.code, code, result.stderr)
           assert.match(result.stderr.replaceAll(/\s+/g, " "), what)
         }
+        assert.isFalse(yield* fs.exists(`${root}/x`))
+      }), { timeout: 120_000 })
+
+    it.scoped("writes the routed experts of a model for vLLM as float8", () =>
+      Effect.gen(function*() {
+        const { fs, root } = yield* sandbox
+        const { adapter, base } = yield* mixture(fs, root)
+        const line = [adapter, "--base", base, "--for", "vllm", "--fp8-experts"]
+        const made = yield* json(...line, "--merged", "-o", `${root}/kit`)
+        assert.match(made.command, /^vllm serve .*kit --served-model-name/)
+        const config = JSON.parse(yield* fs.readFileString(`${root}/kit/config.json`))
+        assert.deepStrictEqual(config.compression_config.ignore, ["model.layers.0.mlp.gate"])
+        const file = yield* Effect.provide(Safetensors.open(`${root}/kit/model.safetensors`), NodeContext.layer)
+        const tensor = (name: string) => file.tensors.find((one) => one.name === name)
+        const expert = tensor("model.layers.0.mlp.experts.1.up_proj.weight")
+        const scale = tensor("model.layers.0.mlp.experts.1.up_proj.weight_scale")
+        assert.strictEqual(tensor("model.layers.0.mlp.gate.weight")?.dtype, "BF16")
+        assert(expert?.dtype === "F8_E4M3" && scale?.dtype === "F32")
+        // the base is 0 and the delta 2 everywhere, so every code is the largest, which stands for 448
+        assert.deepStrictEqual([...new Set(yield* file.read(expert.start, expert.bytes))], [0x7e])
+        const [step = NaN] = new Float32Array((yield* file.read(scale.start, scale.bytes)).buffer)
+        assert.closeTo(step * 448, 2, 0.01)
+        const misplaced = yield* run(...line, "-o", `${root}/x`)
+        assert.strictEqual(misplaced.code, 1)
+        assert.include(misplaced.stderr.replaceAll(/\s+/g, " "), "float8 are for a merged model in vLLM")
+        const { state } = yield* Trained
+        const dense = yield* run(state, "--for", "vllm", "--merged", "--fp8-experts", "-o", `${root}/x`)
+        assert.strictEqual(dense.code, 1)
+        assert.include(dense.stderr.replaceAll(/\s+/g, " "), "no routed experts")
         assert.isFalse(yield* fs.exists(`${root}/x`))
       }), { timeout: 120_000 })
 

@@ -6,7 +6,7 @@ import { Effect, Exit, Redacted, Scope } from "effect"
 import { MetricsLog, Progress as TrainingProgress } from "effect-tinker"
 import { spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
-import { createServer } from "node:http"
+import { createServer, request as sendRequest } from "node:http"
 import type { RequestListener } from "node:http"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
@@ -409,6 +409,38 @@ describe("the process", { timeout: 60_000 }, () => {
     assert.include(screen, "code=0")
     const interrupted = await terminal(line, { keys: [[/Delete\? \[y\/N\]/, ["C-c"]]] })
     assert.include(interrupted, "code=130")
+  })
+
+  it.skipIf(!hasTmux)("in a terminal: a reply is one request where the server streams tokens, else some", async () => {
+    for (const [streams, expected] of [[true, { completions: 2 }], [false, { completions: 1, asample: 4 }]] as const) {
+      const counts: Record<string, number> = {}
+      const proxy = await listen((request, response) => {
+        const name = request.url?.split("/").at(-1) ?? ""
+        if (name in { completions: 0, asample: 0 }) counts[name] = (counts[name] ?? 0) + 1
+        if (name === "completions" && !streams) return void response.writeHead(404).end("{\"detail\":\"Not Found\"}")
+        const forwarded = sendRequest(new URL(request.url ?? "/", backend.url), {
+          method: request.method,
+          headers: request.headers
+        }, (answer) => {
+          response.writeHead(answer.statusCode ?? 500, answer.headers)
+          answer.pipe(response)
+        })
+        request.pipe(forwarded)
+      })
+      const line = ["chat", "--model", "local/tiny", "--renderer", "qwen3_instruct", "--temperature", "0"]
+      const screen = await terminal([...line, "--max-tokens", "60"], {
+        env: { TINKER_BASE_URL: proxy.url },
+        keys: [
+          [/you>\s*$/m, ["hello", "Enter"]],
+          [/you> hello[\s\S]*you>\s*$/m, ["again", "Enter"]],
+          [/you> again[\s\S]*you>\s*$/m, ["/exit", "Enter"]]
+        ]
+      })
+      proxy.close()
+      assert.include(screen, "code=0")
+      // without ids: pieces of 32 and 28 tokens for each of the two replies
+      assert.deepStrictEqual(counts, expected)
+    }
   })
 
   it.skipIf(!hasTmux)("in a terminal: Ctrl-C ends a reply, then what is typed, then the program", async () => {

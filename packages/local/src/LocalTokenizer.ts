@@ -82,7 +82,8 @@ export const encode = (text: string, options?: { readonly specials?: boolean | u
   const out: Array<number> = []
   let from = 0
   for (const match of text.matchAll(specialPattern)) {
-    out.push(...encoder.encode(text.slice(from, match.index)), special.get(match[0]) ?? 0)
+    for (const byte of encoder.encode(text.slice(from, match.index))) out.push(byte)
+    out.push(special.get(match[0]) ?? 0)
     from = match.index + match[0].length
   }
   if (from === 0) return Int32Array.from(encoder.encode(text))

@@ -18,6 +18,8 @@ describe("LocalTokenizer", () => {
     assert.strictEqual(LocalTokenizer.decode(tokens), text)
     assert.strictEqual(LocalTokenizer.decode(tokens, { skipSpecials: true }), "user\nhi")
     assert.strictEqual(LocalTokenizer.encode(text, { specials: false }).length, text.length)
+    // more bytes than a call has arguments
+    assert.strictEqual(LocalTokenizer.encode(`${"x".repeat(200_000)}<|im_end|>`).length, 200_001)
   })
 
   it("every token of the vocabulary stands for bytes, and nothing else does", () => {

@@ -79,6 +79,22 @@ describe("NodeTinkerLocal", () => {
       const tokens = Array.from(LocalTokenizer.encode("hello"))
       const same = (yield* send("POST", `${at}/completions`, { ...request, prompt: tokens }, bearer)).json()
       assert.deepStrictEqual(same["choices"], text["choices"])
+
+      // vLLM's additions: the ids of what is drawn, and stops by id
+      const { stop: _, ...free } = request
+      const exact = { ...free, prompt: tokens, return_token_ids: true }
+      const ids = Object((yield* send("POST", `${at}/completions`, exact, bearer)).json()["choices"])[0].token_ids
+      assert.strictEqual(ids.length, 12)
+      const pieces = eventsOf((yield* send("POST", `${at}/completions`, { ...exact, stream: true }, bearer)).bytes)
+        .slice(0, -1).map((event) => JSON.parse(event).choices[0])
+      assert.deepStrictEqual(pieces.flatMap(({ token_ids = [] }) => token_ids), ids)
+      assert.strictEqual(pieces.at(-1).finish_reason, "length")
+      const stopped = { ...exact, stop_token_ids: [ids[4]] }
+      assert.deepStrictEqual(
+        Object((yield* send("POST", `${at}/completions`, stopped, bearer)).json()["choices"])[0].token_ids,
+        ids.slice(0, ids.indexOf(ids[4]) + 1)
+      )
+      assert.strictEqual((yield* send("POST", `${at}/completions`, { ...stopped, stop: "x" }, bearer)).status, 400)
       assert.deepStrictEqual((yield* send("GET", `${at}/models`, undefined, bearer)).json(), {
         object: "list",
         data: []

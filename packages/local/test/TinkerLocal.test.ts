@@ -1,12 +1,15 @@
-import { Tokenizers } from "@effect-tinker/tokenizer"
+import { Chat, Message, Renderers, Tokenizer, Tokenizers } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Stream, TestClock } from "effect"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as SamplingClient from "effect-tinker/SamplingClient"
 import * as ServiceClient from "effect-tinker/ServiceClient"
+import * as TinkerTransport from "effect-tinker/TinkerTransport"
 import * as Api from "effect-tinker/wire/Api"
 import { SaveWeightsForSamplerRequest, SaveWeightsRequest } from "effect-tinker/wire/Weights"
+import { readFileSync } from "node:fs"
+import * as LocalCheckpoint from "../src/LocalCheckpoint.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
 import * as TinkerLocal from "../src/TinkerLocal.js"
 import {
@@ -22,7 +25,67 @@ import {
   step
 } from "./server/support.js"
 
+/** The vocabulary of `local/chat` with the two tokens that stand around an image. */
+const seeing = Effect.suspend(() => {
+  const file = JSON.parse(readFileSync(new URL("tokenizer.json", LocalCheckpoint.chatDirectory), "utf8"))
+  const next = Object.keys(file.model.vocab).length + file.added_tokens.length
+  const added = ["<|vision_start|>", "<|vision_end|>"].map((content, i) => ({
+    ...file.added_tokens[0],
+    id: next + i,
+    content
+  }))
+  return Tokenizer.fromHuggingFace({
+    tokenizerJson: { ...file, added_tokens: [...file.added_tokens, ...added] },
+    tokenizerConfig: {}
+  })
+})
+
+/** The client's requests to sample, as they leave it. */
+const recording = (bodies: Array<string>) =>
+  Layer.effect(
+    TinkerTransport.TinkerTransport,
+    Effect.map(
+      TinkerTransport.TinkerTransport,
+      TinkerTransport.mapSend((send) => (request) => {
+        if (request.path.endsWith("/asample")) bodies.push(String(request.body))
+        return send(request)
+      })
+    )
+  )
+
 describe("TinkerLocal", () => {
+  it.scoped("is shown the images of a chat as chunks, and says that it reads text only", () => {
+    const bodies: Array<string> = []
+    return Effect.gen(function*() {
+      const renderer = yield* Renderers.qwen3Vl(yield* seeing, { imageTokens: () => 3 })
+      const chat = yield* Chat.make(renderer)
+      const sampler = yield* SamplingClient.make({ baseModel: "local/tiny" })
+      const png = new Uint8Array(33)
+      png.set([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, 0x49, 0x48, 0x44, 0x52])
+      png[19] = png[23] = 8
+      const question = Message.user([{ type: "text", text: "what is " }, Message.image(png, "png")])
+      const refused = yield* Effect.flip(chat.ask(sampler, question, { maxTokens: 4 }))
+      assert.include(refused.message, "reads text only")
+      const [before, image, after] = JSON.parse(bodies[0] ?? "").prompt.chunks
+      assert.deepStrictEqual(image, {
+        type: "image",
+        data: Buffer.from(png).toString("base64"),
+        format: "png",
+        expected_tokens: 3
+      })
+      const text = ({ tokens }: { readonly tokens: ReadonlyArray<number> }) => renderer.tokenizer.decode(tokens)
+      assert.strictEqual(
+        text(before) + text(after),
+        "<|im_start|>user\nwhat is <|vision_start|><|vision_end|><|im_end|>\n<|im_start|>assistant\n"
+      )
+    }).pipe(Effect.provide(
+      ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey: TinkerLocal.apiKey }).pipe(
+        Layer.provide(recording(bodies)),
+        Layer.provide(TinkerLocal.layer())
+      )
+    ))
+  })
+
   it.effect("lets the event loop turn between requests when it is due, though no socket lies between", () => {
     let turns = 0
     const pause = Effect.sync(() => void turns++)

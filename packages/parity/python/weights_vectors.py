@@ -178,7 +178,7 @@ def native_fp8(model: Model) -> None:
 
 FP8 = dict(quantize="experts-fp8", serving_format="vllm")
 """What build_hf_model is asked for, case by case, beside a merge."""
-OPTIONS = {"deepseek-v3-fp8": FP8, "deepseek-v3-native-fp8": FP8}
+OPTIONS = {"qwen3-moe-fp8": FP8, "deepseek-v3-fp8": FP8, "deepseek-v3-native-fp8": FP8}
 
 CASES = {
     "qwen3": (dense, {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}, torch.bfloat16),
@@ -196,6 +196,11 @@ CASES = {
     ),
     "qwen3-moe-shared": (
         lambda m: separate_experts(m, shared_a=True),
+        {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"]},
+        torch.bfloat16,
+    ),
+    "qwen3-moe-fp8": (
+        wide_experts,
         {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"]},
         torch.bfloat16,
     ),

@@ -159,6 +159,21 @@ export const Chunk: Schema.Union<[typeof EncodedText, typeof ImageAssetPointer, 
 export type Chunk = typeof Chunk.Type
 
 /**
+ * A chunk as plain fields, for code that makes inputs without depending on this package, such as a renderer.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type ChunkFields =
+  | { readonly type: "encoded_text"; readonly tokens: Tokens }
+  | {
+    readonly type: "image"
+    readonly data: Uint8Array
+    readonly format: "png" | "jpeg"
+    readonly expectedTokens?: number | undefined
+  }
+
+/**
  * The whole input of a model.
  *
  * @since 0.1.0
@@ -174,6 +189,17 @@ const text = (tokens: Tokens): EncodedText =>
   new EncodedText({ tokens: numbers.toInt32(tokens) ?? tokens, type: "encoded_text" }, trusted)
 
 const make = (chunks: ReadonlyArray<Chunk>): ModelInput => new ModelInput({ chunks }, trusted)
+
+const chunk = (fields: Chunk | ChunkFields): Chunk => {
+  if (fields instanceof EncodedText || fields instanceof Image) return fields
+  if (fields.type === "encoded_text") return text(fields.tokens)
+  if (fields.type !== "image") return fields
+  const { data, expectedTokens, format } = fields
+  return new Image(
+    { data, format, ...(expectedTokens === undefined ? {} : { expectedTokens }), type: "image" },
+    trusted
+  )
+}
 
 /**
  * An input of no chunk.
@@ -198,13 +224,19 @@ export const empty: ModelInput = make([])
  */
 export const fromInts = (tokens: Tokens): ModelInput => make([text(tokens)])
 
+const isTokenList = (input: Tokens | ReadonlyArray<Chunk | ChunkFields>): input is Tokens =>
+  input.length === 0 || typeof input[0] === "number"
+
 /**
- * An input as it is, or from token ids.
+ * An input as it is, from token ids, or from chunks.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const from = (input: ModelInput | Tokens): ModelInput => input instanceof ModelInput ? input : fromInts(input)
+export const from = (input: ModelInput | Tokens | ReadonlyArray<Chunk | ChunkFields>): ModelInput => {
+  if (input instanceof ModelInput) return input
+  return isTokenList(input) ? fromInts(input) : fromChunks(input)
+}
 
 /**
  * Text as the tokens a tokenizer makes of it: anything that encodes, such as one of `@effect-tinker/tokenizer`.
@@ -221,7 +253,7 @@ export const fromText = (tokenizer: { readonly encode: (text: string) => Tokens 
  * @since 0.1.0
  * @category constructors
  */
-export const fromChunks = (chunks: ReadonlyArray<Chunk>): ModelInput => make(chunks)
+export const fromChunks = (chunks: ReadonlyArray<Chunk | ChunkFields>): ModelInput => make(chunks.map(chunk))
 
 /**
  * The input followed by one more chunk.

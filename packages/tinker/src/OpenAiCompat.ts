@@ -66,7 +66,8 @@ export interface ChatRequest extends Common {
  * @category models
  */
 export interface CompletionRequest extends Common {
-  readonly prompt: string | ReadonlyArray<string>
+  /** Text, several texts, or, where the server takes them, token ids. */
+  readonly prompt: string | ReadonlyArray<string> | ReadonlyArray<number>
 }
 
 const Usage = Schema.Struct({
@@ -113,14 +114,16 @@ export class ChatChunk extends Schema.Class<ChatChunk>("effect-tinker/OpenAiComp
 }) {}
 
 /**
- * A text completion, or a piece of one.
+ * A text completion, or a piece of one. Servers with vLLM's `return_token_ids` give the tokens of the text too.
  *
  * @since 0.1.0
  * @category schemas
  */
 export class Completion extends Schema.Class<Completion>("effect-tinker/OpenAiCompat/Completion")({
   ...envelope,
-  choices: Schema.Array(Schema.Struct({ ...choice, text: Schema.String }))
+  choices: Schema.Array(
+    Schema.Struct({ ...choice, text: Schema.String, token_ids: nullish(Schema.Array(Schema.Number)) })
+  )
 }) {}
 
 /**

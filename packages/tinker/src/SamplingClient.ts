@@ -25,12 +25,15 @@ import type * as Sample from "./wire/Sample.js"
 import type { Stop } from "./wire/SamplingParams.js"
 
 /**
- * What to continue or score: an input of the model, or token ids in a plain or typed array.
+ * What to continue or score: an input of the model, token ids in a plain or typed array, or chunks of text and images.
  *
  * @since 0.1.0
  * @category models
  */
-export type Prompt = ModelInput.ModelInput | ModelInput.Tokens
+export type Prompt =
+  | ModelInput.ModelInput
+  | ModelInput.Tokens
+  | ReadonlyArray<ModelInput.Chunk | ModelInput.ChunkFields>
 
 /**
  * What to draw, and how. Everything but the prompt may be left out.
@@ -39,7 +42,7 @@ export type Prompt = ModelInput.ModelInput | ModelInput.Tokens
  * @category models
  */
 export interface SampleOptions {
-  /** What to continue: an input of the model, or its token ids. For text there is {@link sampleText}. */
+  /** What to continue: an input of the model, its token ids, or its chunks. For text there is {@link sampleText}. */
   readonly prompt: Prompt
   /** Sequences to draw. Defaults to 1. */
   readonly numSamples?: number | undefined

@@ -48,6 +48,24 @@ describe("ModelInput", () => {
     assert.strictEqual(get(ModelInput.length(ModelInput.fromChunks(known.chunks.slice(1)))), 9)
   })
 
+  it("takes chunks as plain fields, and keeps those it knows", () => {
+    const fields = [
+      { type: "encoded_text" as const, tokens: [1, 2] },
+      { type: "image" as const, data: Uint8Array.of(1, 2, 3), format: "png" as const, expectedTokens: 4 },
+      { type: "image" as const, data: Uint8Array.of(1), format: "jpeg" as const }
+    ]
+    const audio = new ModelInput.Dmel({ dmel: Uint8Array.of(4, 2, 5, 80, 0, 0) })
+    const input = ModelInput.from([...fields, audio])
+    assert.strictEqual(input.chunks[3], audio)
+    assert.deepStrictEqual(get(encode(input)).chunks.slice(0, 3), [
+      { type: "encoded_text", tokens: [1, 2] },
+      { type: "image", data: "AQID", format: "png", expected_tokens: 4 },
+      { type: "image", data: "AQ==", format: "jpeg" }
+    ])
+    assert.deepStrictEqual(ModelInput.fromChunks(input.chunks), input)
+    assert.deepStrictEqual(ModelInput.from([]), ModelInput.fromInts([]))
+  })
+
   it("reads the length of audio from its header", () => {
     const length = (...bytes: Array<number>) =>
       ModelInput.length(ModelInput.fromChunks([new ModelInput.Dmel({ dmel: Uint8Array.from(bytes) })]))

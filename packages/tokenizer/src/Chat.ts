@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { joined } from "./internal/bytes.js"
 import * as Message from "./Message.js"
 import * as Renderer from "./Renderer.js"
 import * as Renderers from "./Renderers.js"
@@ -68,14 +69,15 @@ export type Sample<E = never, R = never> = (
 ) => Effect.Effect<{ readonly sequences: ReadonlyArray<Sequence> }, E, R>
 
 /**
- * A client that draws tokens after a prompt of text, such as the SDK's `SamplingClient`.
+ * A client that draws tokens after a prompt, such as the SDK's `SamplingClient`. A prompt of text comes as its ids, one
+ * with images as chunks.
  *
  * @since 0.1.0
  * @category models
  */
 export interface Sampler<E = never, R = never> {
   readonly sample: (
-    options: Params & Stop & { readonly prompt: Int32Array }
+    options: Params & Stop & { readonly prompt: Int32Array | ReadonlyArray<Renderer.Chunk> }
   ) => Effect.Effect<{ readonly sequences: ReadonlyArray<Sequence> }, E, R>
 }
 
@@ -216,32 +218,18 @@ interface Prompt {
   readonly fork: Option.Option<CannotContinue>
 }
 
-/** One sequence from either kind of sampler. A client takes ids, so a prompt with images needs a function. */
+/** One sequence from either kind of sampler. */
 const drawOne = <E, R>(sample: Sample<E, R> | Sampler<E, R>): (
   prompt: Int32Array,
   params: Params & Stop,
   chunks: ReadonlyArray<Renderer.Chunk>
 ) => Effect.Effect<Sequence, E | RenderFailed, R> =>
   Effect.fnUntraced(function*(prompt, params, chunks) {
-    if (typeof sample !== "function" && chunks.some(({ type }) => type === "image")) {
-      return yield* new RenderFailed({
-        renderer: "chat",
-        description: "the prompt has images, which are more than ids: sample with a function that takes chunks"
-      })
-    }
     const { sequences: [sequence] } = yield* typeof sample === "function"
       ? sample(prompt, params, chunks)
-      : sample.sample({ ...params, prompt })
+      : sample.sample({ ...params, prompt: chunks.some(({ type }) => type === "image") ? chunks : prompt })
     return sequence ?? (yield* new RenderFailed({ renderer: "chat", description: "the sampler returned no sequence" }))
   })
-
-/** Exact ids of two runs in one. */
-const joined = (left: Int32Array, right: Int32Array): Int32Array => {
-  const all = new Int32Array(left.length + right.length)
-  all.set(left)
-  all.set(right, left.length)
-  return all
-}
 
 /**
  * Streams from a sampler that only returns whole sequences, such as the SDK's `SamplingClient`: the answer is sampled in

@@ -56,7 +56,7 @@ export interface RenderOptions {
   readonly addGenerationPrompt?: boolean | undefined
   /** Whether the text ends inside the last message, for the model to continue. Defaults to `false`. */
   readonly continueFinalMessage?: boolean | undefined
-  /** How far the template may go before it is stopped: it is somebody else's program. */
+  /** How far the template may go before it is stopped: it is a program of others. */
   readonly budget?: Budget | undefined
   /** More variables for the template, such as `enable_thinking`. They win over everything else. */
   readonly variables?: Readonly<Record<string, unknown>> | undefined

@@ -22,7 +22,7 @@ import { makeDirectory, TokenizerFiles } from "./TokenizerFiles.js"
 import type { TokenizerRef } from "./TokenizerId.js"
 
 /**
- * Where the hub is, what it is told, and where its files are kept.
+ * Where the hub is, what is sent to it, and where its files are kept.
  *
  * @since 0.1.0
  * @category configuration
@@ -32,7 +32,7 @@ export interface Options {
   readonly cacheDirectory: string
   /** The hub, or a mirror of it. Defaults to `https://huggingface.co`. */
   readonly endpoint?: string | undefined
-  /** An access token, sent to the endpoint and to nobody it redirects to. Defaults to none. */
+  /** An access token, sent to the endpoint, and to no host it redirects to. Defaults to none. */
   readonly token?: Redacted.Redacted | undefined
   /** Whether only the cache may be used. Defaults to `false`. */
   readonly offline?: boolean | undefined

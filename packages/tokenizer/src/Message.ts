@@ -147,7 +147,7 @@ export const ToolSpec = Schema.Struct({
 export type ToolSpec = typeof ToolSpec.Type
 
 /**
- * What the model is told before the conversation.
+ * Instructions for the model, before the conversation.
  *
  * @since 0.1.0
  * @category constructors

@@ -251,7 +251,7 @@ export interface Renderer {
 }
 
 /**
- * {@link Renderer.continue} for a conversation that somebody else keeps and sends back as a whole: it must hold the
+ * {@link Renderer.continue} for a conversation that a client keeps and sends back as a whole: it must hold the
  * messages of the turn and an answer that means what was sampled (see `Message.difference`), before the new messages.
  *
  * @since 0.1.0

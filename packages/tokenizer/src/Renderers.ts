@@ -77,7 +77,7 @@ export const llama3 = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer, R
  * @category models
  */
 export interface GptOssOptions {
-  /** How hard to think. Without it the conversation has no system message of its own. */
+  /** How much to reason. Without it the format adds no system message. */
   readonly effort?: "low" | "medium" | "high" | undefined
   /** The date the system message gives, as `YYYY-MM-DD`. Defaults to today's. */
   readonly date?: string | undefined
@@ -128,7 +128,7 @@ export const minimaxM2 = (
 export const gemma4 = (
   tokenizer: Tokenizer,
   options?: ReasoningOptions & ImageOptions & {
-    /** Whether the model is 26B or 31B, whose template says differently that it shall not reason. Defaults to `false`. */
+    /** Whether the model is 26B or 31B, whose template turns reasoning off in a different way. Defaults to `false`. */
     readonly large?: boolean | undefined
   }
 ): Effect.Effect<Renderer.Renderer, RenderFailed> => {
@@ -175,7 +175,7 @@ export const localChat = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer
   fromFormat(localChatFormat, tokenizer)
 
 /**
- * A renderer for a model nobody wrote one for: prompts come from its chat template, answers are read as text up to the end
+ * A renderer for a model that has none here: prompts come from its chat template, answers are read as text up to the end
  * token. It cannot make training examples, because a template does not say who wrote which token.
  *
  * @since 0.1.0

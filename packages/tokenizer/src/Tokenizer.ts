@@ -100,8 +100,8 @@ export interface Decoder {
 }
 
 /**
- * The least a tokenizer is: text to ids and back. What needs no more than that should ask for no more, so that a tokenizer of
- * one's own will do; every {@link Tokenizer} is one.
+ * The least a tokenizer is: text to ids and back. What needs no more than that should ask for no more, so that your own
+ * tokenizer will do; every {@link Tokenizer} is one.
  *
  * @since 0.1.0
  * @category models

@@ -181,7 +181,7 @@ export class InvalidTokens extends Schema.TaggedError<InvalidTokens>(
 }
 
 /**
- * A chat template does not compile, raised an exception of its own, or used something that is not supported.
+ * A chat template does not compile, raised an exception, or used something that is not supported.
  *
  * @since 0.1.0
  * @category errors

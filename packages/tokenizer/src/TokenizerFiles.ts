@@ -94,7 +94,7 @@ const readOptional = (fs: FileSystem.FileSystem, path: string) =>
   )
 
 /**
- * Files in directories: `repo` is looked for below `directory`, or taken as a path of its own when it is absolute.
+ * Files in directories: `repo` is looked for below `directory`, or taken as it is when it is an absolute path.
  *
  * @since 0.1.0
  * @category constructors

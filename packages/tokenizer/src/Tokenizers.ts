@@ -76,7 +76,7 @@ export const make: (options?: Options) => Effect.Effect<Service, never, Tokenize
     const registry = new Map(Object.entries(options?.registry ?? {}))
     const kept = new Map<string, Fiber.RuntimeFiber<Tokenizer.Tokenizer, TokenizerError>>()
 
-    // The load belongs to the service, not to whoever asked first: a caller that leaves takes nothing from the others.
+    // The load belongs to the service, not to the first caller, whose interruption must not end it for the others.
     const shared = (
       key: string,
       load: Effect.Effect<Tokenizer.Tokenizer, TokenizerError>

@@ -103,6 +103,7 @@ describe("Chat", () => {
       const client = (length: number): Chat.Sampler => ({
         sample: ({ maxTokens = Infinity, prompt, ...rest }) =>
           Effect.sync(() => {
+            assert(prompt instanceof Int32Array)
             asked.push({ prompt, maxTokens, ...rest })
             const from = prompt.length - length
             const tokens = reply.slice(from, from + maxTokens)

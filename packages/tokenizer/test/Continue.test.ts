@@ -157,6 +157,9 @@ describe("continue", () => {
         Either.map(renderer.continue(cut, next, { closeTruncated: true }), (ids) => Array.from(ids)),
         Either.map(renderer.continue(whole, next), (ids) => Array.from(ids))
       )
+      // more tokens than a call has arguments
+      const long = { ...cut, completion: new Int32Array(150_000).fill(cut.completion[0] ?? 0) }
+      assert.isTrue(Either.isRight(renderer.continue(long, next, { closeTruncated: true })))
       const twice = yield* saying(renderer, "sat<|im_end|> more<|im_end|>")
       assert.strictEqual(reason(renderer.continue(twice, next)), "AnswerMalformed")
       const beyond = yield* saying(renderer, "sat<|im_end|> more")
@@ -216,7 +219,7 @@ describe("continue", () => {
       if (Either.isLeft(result)) return
       const kept = prompt.length + completion.length
       assert.deepStrictEqual(Array.from(result.right.subarray(0, kept)), [...prompt, ...completion])
-      // what follows the answer is what a conversation of its own has after the same messages
+      // what follows the answer is what a separate conversation has after the same messages
       assert.isAbove(result.right.length, kept)
     },
     { fastCheck: { numRuns: 300 } }

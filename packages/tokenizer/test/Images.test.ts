@@ -3,7 +3,7 @@
  */
 import { Chat, Message, Renderer, Renderers } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Either } from "effect"
+import { Effect, Either, Stream } from "effect"
 import { Refusal } from "../src/internal/renderer/format.js"
 import { imageFile, inklingImageTokens, kimiImageTokens, qwenImageTokens } from "../src/internal/renderer/images.js"
 import { chatml, llamaLike, withTokens } from "./support/synthetic.js"
@@ -116,7 +116,7 @@ describe("images", () => {
       assert.strictEqual((yield* Renderer.chunks([Message.user("none")], Int32Array.of(1, 2))).length, 1)
     }))
 
-  it.effect("reach a sampler as chunks, and no client that knows ids only", () =>
+  it.effect("reach a sampler as chunks, and text as ids", () =>
     Effect.gen(function*() {
       const chat = yield* Chat.make(renderer)
       const [stop] = renderer.stop
@@ -127,8 +127,33 @@ describe("images", () => {
         return drawn
       }, shown)
       assert.deepStrictEqual(types, ["encoded_text", "image", "encoded_text", "image", "encoded_text"])
-      assert.strictEqual((yield* chat.ask({ sample: () => drawn }, "no image")).termination, "stop_sequence")
-      const refused = yield* Effect.flip(chat.ask({ sample: () => drawn }, shown))
-      assert.include(refused.message, "chunks")
+      const prompts: Array<Int32Array | ReadonlyArray<Renderer.Chunk>> = []
+      const client: Chat.Sampler = {
+        sample: ({ prompt }) => {
+          prompts.push(prompt)
+          return drawn
+        }
+      }
+      const { turn } = yield* chat.ask(client, "no image")
+      assert.strictEqual(prompts[0], turn.prompt)
+      const answer = yield* chat.ask(client, shown)
+      assert.deepStrictEqual(prompts[1], yield* Renderer.chunks(answer.turn.messages, answer.turn.prompt))
+      // images stay in their places when the conversation continues, and between pieces of a streamed answer
+      const next = yield* chat.reply(client, answer, Message.user([png(1, 1)]))
+      assert.deepStrictEqual(prompts[2], yield* Renderer.chunks(next.turn.messages, next.turn.prompt))
+      const pieces = Chat.inPieces({
+        sample: ({ prompt }) => {
+          prompts.push(prompt)
+          return Effect.succeed({
+            sequences: [{ tokens: [prompts.length > 4 ? Number(stop) : 5], stopReason: "length" }]
+          })
+        }
+      }, { first: 1 })
+      yield* Stream.runDrain(chat.askStream(pieces, shown))
+      const chunks = yield* Renderer.chunks(answer.turn.messages, answer.turn.prompt)
+      assert.deepStrictEqual(prompts.slice(3, 5), [
+        chunks,
+        [...chunks, { type: "encoded_text", tokens: Int32Array.of(5) }]
+      ])
     }))
 })

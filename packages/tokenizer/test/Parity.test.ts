@@ -2,7 +2,7 @@
  * Our ids beside those of the Rust implementation, on real vocabularies (gpt2, Qwen3, Llama 3.2, DeepSeek V3; gpt-oss where
  * its package is installed).
  *
- * `TINKER_TEST_RUNS` sets how many random texts each group has (40 unless told).
+ * `TINKER_TEST_RUNS` sets how many random texts each group has (40 by default).
  */
 import type { Tokenizer } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"

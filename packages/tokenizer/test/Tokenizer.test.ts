@@ -19,7 +19,7 @@ const engines = [["core", core], ["library", library]] as const
 const plain = { addSpecialTokens: false } as const
 
 describe("Tokenizer", () => {
-  it("uses the core for byte-level BPE unless told otherwise", () => {
+  it("uses the core for byte-level BPE by default", () => {
     assert.strictEqual(core.engine, "core")
     assert.strictEqual(library.engine, "library")
     assert.isTrue(Tokenizer.isTokenizer(core))
@@ -28,13 +28,13 @@ describe("Tokenizer", () => {
 
   for (const [name, tokenizer] of engines) {
     describe(name, () => {
-      it("adds the tokens around a text unless told not to", () => {
+      it("adds the tokens around a text by default", () => {
         assert.deepStrictEqual(Array.from(tokenizer.encode("")), [tiny.idOf("<|bos|>")])
         assert.deepStrictEqual(Array.from(tokenizer.encode("", plain)), [])
         assert.strictEqual(tokenizer.count("the cat"), tokenizer.count("the cat", plain) + 1)
       })
 
-      it("recognises the longest added token, and none when told so", () => {
+      it("recognises the longest added token, and none on request", () => {
         const text = "a<|endless|><think>b"
         const ids = (parseSpecial: Tokenizer.ParseSpecial) =>
           Array.from(tokenizer.encode(text, { addSpecialTokens: false, parseSpecial }))

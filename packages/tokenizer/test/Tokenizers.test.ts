@@ -22,7 +22,7 @@ const memory = TokenizerFiles.layerMemory({
 
 const live = Tokenizers.layer().pipe(Layer.provide(memory))
 
-/** A source that counts what it is asked and answers when told. */
+/** A source that counts its requests and answers on command. */
 const slow = Effect.gen(function*() {
   const gate = yield* Deferred.make<void, TokenizerError.TokenizerUnavailable>()
   let asked = 0

@@ -179,6 +179,9 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
     const written = quantized ? float8Entries(tensor) : [{ name: tensor.name, dtype, shape: tensor.shape }]
     return { tensor, dtype, quantized, written }
   })
+  if (fp8 && !plan.some(({ quantized }) => quantized)) {
+    return yield* new UnsupportedFormat({ description: "the model has no routed experts to write as float8" })
+  }
   const size = ({ written }: (typeof plan)[number]) =>
     written.reduce((sum, own) => sum + Safetensors.elements(own.shape) * (Safetensors.dtypeBytes[own.dtype] ?? 0), 0)
   const total = plan.reduce((sum, entry) => sum + size(entry), 0)

@@ -209,7 +209,7 @@ const commandOf = (
   }
 }
 
-/** What the combination of options comes to, or why there is no such thing. */
+/** The form that the options ask for, or why they do not fit together. */
 const check = (options: Options): Effect.Effect<{ readonly form: Form; readonly gguf: boolean }, UnsupportedFormat> => {
   const { dtype, target } = options
   const gguf = target === "llama.cpp" || target === "ollama"

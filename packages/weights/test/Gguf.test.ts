@@ -5,6 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { GGMLQuantizationType, gguf } from "@huggingface/gguf"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"
+import * as ggufTokenizer from "../src/internal/ggufTokenizer.js"
 import * as fixtures from "./fixtures.js"
 
 /** The file as a reader that is not ours sees it. */
@@ -44,6 +45,22 @@ describe("Gguf", () => {
       assert(weight !== undefined && a !== undefined && b !== undefined)
       const written = floats(file, tensorDataOffset + down.offset, fixtures.inner * fixtures.hidden)
       fixtures.merged(weight, a, b).forEach((value, i) => assert.closeTo(written[i] ?? NaN, value, 1e-6))
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("takes the vocabularies of real models, which are larger than a call has arguments", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* fs.makeTempDirectoryScoped()
+      const [tokens, rows] = [151_669, 151_936]
+      const vocab = Object.fromEntries(Array.from({ length: tokens }, (_, id) => [`t${id}`, id]))
+      const { model, ...rest } = JSON.parse(fixtures.tokenizerJson)
+      yield* fixtures.write(directory, {
+        "tokenizer.json": JSON.stringify({ ...rest, added_tokens: [], model: { ...model, vocab } })
+      })
+      const metadata = yield* ggufTokenizer.metadata({ directory, vocabularySize: rows, preTokenizer: undefined })
+      const written = metadata["tokenizer.ggml.tokens"]
+      assert(written?.type === "strings")
+      assert.deepStrictEqual([written.value.length, written.value[tokens - 1]], [rows, `t${tokens - 1}`])
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("keeps vectors in float32 and matrices in the format asked for", () =>

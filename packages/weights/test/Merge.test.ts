@@ -52,7 +52,7 @@ describe("Merge", () => {
       ])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("gives a trained output head a weight of its own where the model shares it with the embedding", () =>
+  it.scoped("gives a trained output head its own weight where the model shares it with the embedding", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const model = yield* fixtures.qwen3(3, { head: false })

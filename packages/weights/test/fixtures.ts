@@ -54,7 +54,7 @@ export const alpha = 8
 
 /** What can differ from model to model. */
 export interface Shape {
-  /** Whether the output head is a weight of its own. Defaults to true. */
+  /** Whether the output head has its own weight. Defaults to true. */
   readonly head?: boolean
   readonly layers?: number
   readonly hidden?: number

@@ -12,6 +12,7 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as RestClient from "effect-tinker/RestClient"
 import * as SamplingClient from "effect-tinker/SamplingClient"
+import * as TinkerConfig from "effect-tinker/TinkerConfig"
 import * as TinkerError from "effect-tinker/TinkerError"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -68,20 +69,22 @@ const chooseModel = Effect.fnUntraced(function*(options: Sampling) {
   return first.modelName
 })
 
+const refusals: ReadonlyArray<unknown> = [400, 404, 405, 422, 501]
+
 /** Answers of servers that will not stream. */
 const refusesStreams = (error: TinkerError.TinkerError): boolean =>
-  error._tag === "MalformedResponse" || error.status === 400 || error.status === 422 || error.status === 501
+  error._tag === "MalformedResponse" || refusals.includes(error.status)
 
-/** A stream of pieces, or all in one piece from a server that cannot stream. */
-const piecesOr = <A>(
+/** A stream of pieces, or another from a server that does not give it. */
+const piecesOr = <A, E>(
   pieces: Stream.Stream<A, TinkerError.TinkerError>,
-  whole: Effect.Effect<A, TinkerError.TinkerError>
-): Stream.Stream<A, TinkerError.TinkerError> =>
+  otherwise: Stream.Stream<A, E>
+): Stream.Stream<A, TinkerError.TinkerError | E> =>
   Stream.suspend(() => {
     let some = false
     return Stream.tap(pieces, () => Effect.sync(() => some = true)).pipe(
       Stream.catchAll((error) => some || !refusesStreams(error) ? Stream.fail(error) : Stream.empty),
-      Stream.concat(Stream.suspend(() => some ? Stream.empty : Stream.fromEffect(whole)))
+      Stream.concat(Stream.suspend(() => some ? Stream.empty : otherwise))
     )
   })
 
@@ -111,11 +114,14 @@ const runSample = Effect.fnUntraced(function*(
   const request = { model, prompt, ...parameters(options) }
   if (output.format === "table" && options.count === 1) {
     let ended = true
-    yield* Stream.runForEach(piecesOr(oai.completeStream(request), oai.complete(request)), ({ choices }) => {
-      const piece = choices[0]?.text ?? ""
-      if (piece !== "") ended = piece.endsWith("\n")
-      return output.write(text.printableLines(piece))
-    })
+    yield* Stream.runForEach(
+      piecesOr(oai.completeStream(request), Stream.fromEffect(oai.complete(request))),
+      ({ choices }) => {
+        const piece = choices[0]?.text ?? ""
+        if (piece !== "") ended = piece.endsWith("\n")
+        return output.write(text.printableLines(piece))
+      }
+    )
     return ended ? undefined : yield* output.write("\n")
   }
   const answer = yield* oai.complete({ ...request, n: options.count })
@@ -165,19 +171,56 @@ const overServer = (oai: OpenAiCompat.Service, model: string, options: Sampling)
   const request = { model, messages: conversation, ...parameters(options) }
   return piecesOr(
     Stream.map(oai.chatStream(request), ({ choices }) => choices[0]?.delta),
-    Effect.map(oai.chat(request), ({ choices }) => choices[0]?.message)
+    Stream.map(Stream.fromEffect(oai.chat(request)), ({ choices }) => choices[0]?.message)
   )
+}
+
+/** The longest answer where no limit is given: completions of OpenAI's API would end after 16 tokens. */
+const longest = 16_384
+
+/**
+ * An answer's tokens as the server draws them, in one request: from servers that stream ids with the text when asked to,
+ * as the embedded backend and vLLM do. After the first answer without ids, from `otherwise`.
+ */
+const tokensOr = <E>(
+  oai: OpenAiCompat.Service,
+  model: string,
+  otherwise: Chat.SampleStream<E>
+): Chat.SampleStream<E | TinkerError.TinkerError> => {
+  let givesIds = true
+  return (prompt, params, chunks) => {
+    const fallback = Stream.suspend(() => {
+      givesIds = false
+      return otherwise(prompt, params, chunks)
+    })
+    const { maxTokens = longest, seed, stop, temperature, topP } = params
+    const texts = stop.filter((one) => typeof one === "string")
+    const pieces = oai.completeStream({
+      model,
+      prompt: Array.from(prompt),
+      max_tokens: maxTokens,
+      temperature,
+      top_p: topP,
+      seed,
+      ...(texts.length > 0 ? { stop: texts } : { stop_token_ids: stop }),
+      return_token_ids: true
+    }).pipe(
+      Stream.mapConcat(({ choices }) => choices),
+      // text alone is of no use here
+      Stream.takeWhile(({ text, token_ids: ids }) => text === "" || ids !== undefined),
+      Stream.map(({ finish_reason: stopReason, token_ids: tokens = [] }): Chat.Sequence => ({ tokens, stopReason })),
+      Stream.filter(({ stopReason, tokens }) => tokens.length > 0 || stopReason !== undefined)
+    )
+    return Stream.suspend(() => givesIds ? piecesOr(pieces, fallback) : fallback)
+  }
 }
 
 /** We write the prompt, as training does, and continue from the exact tokens of the reply before. */
 const overTokens = (
   chat: Chat.Chat,
-  sampler: SamplingClient.Service,
-  options: Sampling,
-  isWatched: boolean
+  stream: Chat.SampleStream<TinkerError.TinkerError | RenderFailed>,
+  options: Sampling
 ): Replies => {
-  // nobody sees the pieces of a pipe
-  const stream = Chat.inPieces(sampler, isWatched ? {} : { first: Infinity })
   const params = {
     maxTokens: Option.getOrUndefined(options.maxTokens),
     temperature: Option.getOrUndefined(options.temperature),
@@ -214,7 +257,7 @@ const repliesOf = Effect.fnUntraced(function*(model: string, options: Chatting) 
   const output = yield* Output
   const { stdin } = yield* Stdio
   const overOpenAi = Effect.map(OpenAiCompat.OpenAiCompat, (oai) => overServer(oai, model, options))
-  // the format has stops of its own
+  // the format has its own stops
   if (options.stop.length > 0) return yield* overOpenAi
   const isCheckpoint = model.startsWith("tinker://")
   const open = isCheckpoint ? SamplingClient.make({ modelPath: model }) : SamplingClient.make({ baseModel: model })
@@ -227,7 +270,14 @@ const repliesOf = Effect.fnUntraced(function*(model: string, options: Chatting) 
     return yield* overOpenAi
   }
   const chat = yield* Chat.make(renderer.right)
-  return overTokens(chat, checkpoint ?? (yield* open), options, stdin.isTTY)
+  const sampler = checkpoint ?? (yield* open)
+  // a pipe shows no pieces
+  if (!stdin.isTTY) return overTokens(chat, Chat.inPieces(sampler, { first: Infinity }), options)
+  const { baseUrl } = yield* TinkerConfig.TinkerConfig
+  const inPieces = Chat.inPieces(sampler)
+  // the hosted service streams text alone, and its completions have been seen to leave out a checkpoint's adapter
+  if (baseUrl === TinkerConfig.defaultBaseUrl) return overTokens(chat, inPieces, options)
+  return overTokens(chat, tokensOr(yield* OpenAiCompat.OpenAiCompat, model, inPieces), options)
 })
 
 const runChat = Effect.fnUntraced(

@@ -213,14 +213,17 @@ export const rest: Layer.Layer<
  *
  * @internal
  */
-export const sampling: Layer.Layer<OpenAiCompat.OpenAiCompat | RestClient.RestClient, Failure, Environment> = Layer
-  .unwrapEffect(Effect.map(TinkerConfig.TinkerConfig, (config) =>
-    OpenAiCompat.layerEnv({
-      baseUrl: config.baseUrl,
-      apiKey: Option.getOrUndefined(config.apiKey),
-      // The URL was checked when the configuration was read.
-      allowInsecure: true
-    }))).pipe(
+export const sampling: Layer.Layer<
+  OpenAiCompat.OpenAiCompat | RestClient.RestClient | TinkerConfig.TinkerConfig,
+  Failure,
+  Environment
+> = Layer.unwrapEffect(Effect.map(TinkerConfig.TinkerConfig, (config) =>
+  OpenAiCompat.layerEnv({
+    baseUrl: config.baseUrl,
+    apiKey: Option.getOrUndefined(config.apiKey),
+    // The URL was checked when the configuration was read.
+    allowInsecure: true
+  }))).pipe(
     Layer.provide(NodeCredentials.layer),
     Layer.provideMerge(rest)
   )
@@ -231,7 +234,7 @@ export const sampling: Layer.Layer<OpenAiCompat.OpenAiCompat | RestClient.RestCl
  * @internal
  */
 export const conversation: Layer.Layer<
-  ServiceClient.ServiceClient | OpenAiCompat.OpenAiCompat | RestClient.RestClient,
+  ServiceClient.ServiceClient | OpenAiCompat.OpenAiCompat | RestClient.RestClient | TinkerConfig.TinkerConfig,
   Failure,
   Environment
 > = Layer.scoped(ServiceClient.ServiceClient, ServiceClient.make()).pipe(

@@ -1,5 +1,5 @@
 /**
- * llama.cpp in a process of its own: greedy continuations of prompts. Arguments: a directory with node-llama-cpp, a file
+ * llama.cpp in its own process: greedy continuations of prompts. Arguments: a directory with node-llama-cpp, a file
  * of work (`[{ "model": GGUF, "lora"?: GGUF, "prompts": [[token, …]], "tokens": count }]`), and a file for the answers.
  */
 import { readFileSync, writeFileSync } from "node:fs"

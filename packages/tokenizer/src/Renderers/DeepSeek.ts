@@ -37,7 +37,7 @@ export const deepseekV3Thinking = (
   )
 
 /**
- * DeepSeek V4, as the encoder in its repository writes it: in chat mode unless it is told how hard to think. Reasoning of
+ * DeepSeek V4, as the encoder in its repository writes it: in chat mode unless it has a reasoning effort. Reasoning of
  * earlier answers is dropped unless tools are declared.
  *
  * @since 0.1.0
@@ -65,7 +65,7 @@ export const deepseekV4 = (
 }
 
 /**
- * DeepSeek V4.1, told how hard to think before everything else; `none` is its chat mode, which does not reason. Reasoning
+ * DeepSeek V4.1, which begins with its reasoning effort; `none` is its chat mode, which does not reason. Reasoning
  * of earlier answers is dropped unless tools are declared.
  *
  * @since 0.1.0

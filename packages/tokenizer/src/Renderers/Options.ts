@@ -1,5 +1,5 @@
 /**
- * What renderers of several families can be told.
+ * Options of renderers of several families.
  *
  * @since 0.1.0
  */
@@ -19,7 +19,7 @@ export interface ThinkingOptions {
 }
 
 /**
- * Settings of formats that can be told not to reason.
+ * Settings of formats whose reasoning can be turned off.
  *
  * @since 0.1.0
  * @category models

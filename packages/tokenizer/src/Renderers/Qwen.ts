@@ -27,7 +27,7 @@ export const qwen3 = (
   fromFormat(qwen3Format({ name: "qwen3", mode: "thinking", keepThinking: options?.keepThinking ?? false }), tokenizer)
 
 /**
- * Qwen3 told not to think, by the empty block its template writes for `enable_thinking=False`.
+ * Qwen3 without reasoning, by the empty block its template writes for `enable_thinking=False`.
  *
  * @since 0.1.0
  * @category constructors
@@ -95,7 +95,7 @@ export const qwen35 = (
   )
 
 /**
- * Qwen3.5 told not to think, by the empty block its template writes for `enable_thinking=False`.
+ * Qwen3.5 without reasoning, by the empty block its template writes for `enable_thinking=False`.
  *
  * @since 0.1.0
  * @category constructors
@@ -163,7 +163,7 @@ export const qwen38 = (
 }
 
 /**
- * Qwen3.8 told not to think, by the empty block its template writes for `enable_thinking=False`.
+ * Qwen3.8 without reasoning, by the empty block its template writes for `enable_thinking=False`.
  *
  * @since 0.1.0
  * @category constructors

@@ -1,5 +1,5 @@
 /**
- * Bytes and the printable alphabet in which byte-level vocabularies spell them.
+ * Bytes, the printable alphabet in which byte-level vocabularies spell them, and runs of ids.
  */
 
 const encoder = new TextEncoder()
@@ -89,4 +89,15 @@ export class IntBuffer {
     items.set(this.items)
     this.items = items
   }
+}
+
+/** Runs of ids as one. @internal */
+export const joined = (...runs: ReadonlyArray<Int32Array>): Int32Array => {
+  const all = new Int32Array(runs.reduce((length, run) => length + run.length, 0))
+  let at = 0
+  for (const run of runs) {
+    all.set(run, at)
+    at += run.length
+  }
+  return all
 }

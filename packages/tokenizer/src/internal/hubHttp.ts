@@ -1,5 +1,5 @@
 /**
- * One request to the hub: redirects followed by hand, answers told apart, the credential kept at home.
+ * One request to the hub: redirects followed here, answers as typed errors, the credential sent to the hub alone.
  */
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import type * as HttpClient from "@effect/platform/HttpClient"
@@ -62,7 +62,7 @@ const unreachable = (where: Where, url: string, error: HttpClientError.HttpClien
   unavailable(
     where,
     `${new URL(url).host} cannot be reached (${codeOf(error) ?? error.reason})\n  Check the network and HF_ENDPOINT. ` +
-      "With the files in the cache HF_HUB_OFFLINE=1 asks nobody; TokenizerFiles.layerDirectory reads your own.",
+      "With the files in the cache HF_HUB_OFFLINE=1 sends no requests; TokenizerFiles.layerDirectory reads your own.",
     { isRetryable: true }
   )
 

@@ -29,7 +29,7 @@ const isNode = (u: unknown): u is Node => Predicate.hasProperty(u, "type") && Pr
 class Raised extends Error {}
 
 /**
- * How far a render may go: a template is somebody else's program. Conversations of a megabyte take some hundred thousand
+ * How far a render may go: a template is a program of others. Conversations of a megabyte take some hundred thousand
  * steps.
  *
  * @internal
@@ -82,7 +82,7 @@ const names = {
 
 const identifier = (value: string): Node => ({ type: "Identifier", value })
 
-/** A call that passes each argument in a list of its own, because a bare argument loses whether it was a float. */
+/** A call that passes each argument in its own list, because a bare argument loses whether it was a float. */
 const call = (name: string, args: ReadonlyArray<unknown>): Node => ({
   type: "CallExpression",
   callee: identifier(name),

@@ -2,7 +2,7 @@
  * Texts for comparing tokenizers, drawn from a seed so that a failure can be repeated.
  */
 
-/** A small generator of its own: the corpus must not change with a library's version. */
+/** A small random generator: the corpus must not change with a library's version. */
 export const random = (seed: number) => {
   let state = seed >>> 0
   const next = (): number => {

@@ -87,7 +87,8 @@ export const metadata: (options: {
   const template = yield* Effect.option(fs.readFileString(path.join(options.directory, "chat_template.jinja")))
   const ids = new Map(Object.entries(tokenizer.model.vocab))
   for (const { content, id } of tokenizer.added_tokens) ids.set(content, id)
-  const size = Math.max(options.vocabularySize, ...Array.from(ids.values(), (id) => id + 1))
+  let size = options.vocabularySize
+  for (const id of ids.values()) size = Math.max(size, id + 1)
   if (size > 4 * options.vocabularySize + 1024) return yield* invalid(`an id is far beyond the model's vocabulary`)
   const tokens = Array.from({ length: size }, (_, i) => `[PAD${i}]`)
   const types: Array<number> = Array.from({ length: size }, () => kind.unused)

@@ -23,6 +23,9 @@ const common = {
   n: optional(Schema.Int),
   seed: optional(Schema.Int),
   stop: optional(Schema.Union(Schema.String, Schema.Array(Schema.String))),
+  // The next two are vLLM's additions, for clients that keep exact tokens.
+  stop_token_ids: optional(Schema.Array(Schema.Int)),
+  return_token_ids: optional(Schema.Boolean),
   stream: optional(Schema.Boolean),
   stream_options: optional(Schema.Struct({ include_usage: optional(Schema.Boolean) })),
   logprobs: optional(Schema.Union(Schema.Boolean, Schema.Int))
@@ -155,6 +158,9 @@ const logprobsOf = ({ logprobs, tokens }: Pick<Sequence, "logprobs" | "tokens">,
   }))
 })
 
+const idsOf = ({ return_token_ids: isAsked }: Common, { tokens }: Pick<Sequence, "tokens">) =>
+  isAsked === true ? { token_ids: Array.from(tokens) } : {}
+
 /** How completions and chat differ. @internal */
 export interface Shape {
   readonly prefix: string
@@ -176,10 +182,17 @@ export const completion: Shape = {
     index,
     text: makeText(request, codec)(sequence),
     logprobs: null,
-    finish_reason: sequence.stopReason
+    finish_reason: sequence.stopReason,
+    ...idsOf(request, sequence)
   }),
   opening: () => [],
-  delta: (_, { index }, text) => ({ index, text, logprobs: null, finish_reason: null }),
+  delta: (request, slice, text) => ({
+    index: slice.index,
+    text,
+    logprobs: null,
+    finish_reason: null,
+    ...idsOf(request, slice)
+  }),
   closing: (index, stopReason) => ({ index, text: "", logprobs: null, finish_reason: stopReason })
 }
 
@@ -192,14 +205,16 @@ export const chat: Shape = {
     index,
     message: { role: "assistant", content: makeText(request, codec)(sequence) },
     logprobs: request.logprobs === true ? logprobsOf(sequence, codec) : null,
-    finish_reason: sequence.stopReason
+    finish_reason: sequence.stopReason,
+    ...idsOf(request, sequence)
   }),
   opening: (index) => [{ index, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null }],
   delta: (request, slice, content, codec) => ({
     index: slice.index,
     delta: { content },
     logprobs: request.logprobs === true ? logprobsOf(slice, codec) : null,
-    finish_reason: null
+    finish_reason: null,
+    ...idsOf(request, slice)
   }),
   closing: (index, stopReason) => ({ index, delta: {}, logprobs: null, finish_reason: stopReason })
 }
@@ -211,6 +226,8 @@ export const makeDeltas = (
   codec: TextCodec
 ): (slice: Slice) => ReadonlyArray<unknown> => {
   const texts = new Map<number, ReturnType<typeof makeText>>()
+  // Tokens may add no text: a part of a character, the beginning of a stop, a special token.
+  const isTextOnly = request.logprobs !== true && request.return_token_ids !== true
   return (slice) => {
     const { index, stopReason } = slice
     const known = texts.get(index)
@@ -219,7 +236,7 @@ export const makeDeltas = (
     const piece = text(slice)
     return [
       ...(known === undefined ? shape.opening(index) : []),
-      ...(piece === "" && request.logprobs !== true ? [] : [shape.delta(request, slice, piece, codec)]),
+      ...(piece === "" && isTextOnly ? [] : [shape.delta(request, slice, piece, codec)]),
       ...(stopReason === undefined ? [] : [shape.closing(index, stopReason)])
     ]
   }

@@ -251,7 +251,7 @@ const toolText = (schemas: ReadonlyArray<string>, { block, mark }: Spelling): st
   ].join("")
 
 /**
- * What V4 is told about how hard to think: its encoder's words, and nothing for the lowest effort.
+ * How V4's encoder words a reasoning effort; nothing for the lowest.
  *
  * @internal
  */

@@ -1,7 +1,7 @@
 /**
- * GLM 5, 5.1 and 5.3: messages without an end of their own. An answer ends with the header of the message after it: `<|user|>`, or
+ * GLM 5, 5.1 and 5.3: messages without an end token. An answer ends with the header of the message after it: `<|user|>`, or
  * `<|observation|>` after calls of tools. Where the first two show no reasoning they write `</think>` alone; 5.3 always opens
- * it, and is told how hard to think.
+ * it, and begins with its reasoning effort.
  */
 import type { Message, ToolCall, UnparsedToolCall } from "../../Message.js"
 import * as Messages from "../../Message.js"

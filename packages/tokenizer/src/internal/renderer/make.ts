@@ -8,6 +8,7 @@ import type * as Message from "../../Message.js"
 import type { Delta, Parsed, Parser, Renderer, Termination } from "../../Renderer.js"
 import type { Tokenizer } from "../../Tokenizer.js"
 import { CannotContinue, RenderFailed } from "../../TokenizerError.js"
+import { joined } from "../bytes.js"
 import type { Assembler } from "./assemble.js"
 import { assemble } from "./assemble.js"
 import type { Format } from "./format.js"
@@ -108,7 +109,7 @@ const continueWith = (
     return at + stopText.length === text.length ? "whole" : "something follows the answer's end"
   }
 
-  /** What an answer that was cut short lacks: the end of its reasoning, and its own. */
+  /** What is missing from an answer that was cut short: the end of its reasoning, and its own. */
   const closing = (sampled: string, completion: Int32Array, next: Message.Message): Int32Array | undefined => {
     const { parsing } = format
     if (parsing._tag === "string") {
@@ -122,7 +123,7 @@ const continueWith = (
     if (parsing._tag !== "markers") return close
     const { thinkClose, thinkOpen } = parsing.markers
     return sampled.lastIndexOf(thinkOpen) > sampled.lastIndexOf(thinkClose)
-      ? Int32Array.of(...idOf(thinkClose), ...close)
+      ? joined(idOf(thinkClose), close)
       : close
   }
 
@@ -155,7 +156,7 @@ const continueWith = (
     if (end === "truncated" && options?.closeTruncated === true) {
       const close = closing(sampled, completion, first)
       if (close === undefined) return refuse("AnswerTruncated", "no answer ends before such a message", count)
-      completion = Int32Array.of(...completion, ...close)
+      completion = joined(completion, close)
       sampled = suffix.text + tokenizer.decode(completion)
     } else if (end === "truncated") {
       return refuse("AnswerTruncated", "the answer has no end", count)
@@ -180,11 +181,7 @@ const continueWith = (
         extension.rewritten
       )
     }
-    const out = new Int32Array(turn.prompt.length + completion.length + extension.ids.length)
-    out.set(turn.prompt)
-    out.set(completion, turn.prompt.length)
-    out.set(extension.ids, turn.prompt.length + completion.length)
-    return Either.right(out)
+    return Either.right(joined(turn.prompt, completion, extension.ids))
   }
 }
 

@@ -35,7 +35,7 @@ export interface Qwen35Options {
   readonly thinking: boolean
   readonly keepThinking: boolean
   readonly version: "3.5" | "3.6" | "3.8"
-  /** How hard to think, which Qwen3.8 is told before its system message. */
+  /** How much to reason: Qwen3.8 reads it before its system message. */
   readonly effort?: "low" | "medium" | "xhigh" | undefined
   /** How many tokens an image takes. */
   readonly images: ImageTokens
@@ -131,7 +131,7 @@ export const readCalls = (block: string): ToolCalls => {
 /** Qwen3.8 writes a turn that did not reason as its template does, in one token more than it is sampled in. */
 const staysAsSampled = (options: Qwen35Options): boolean => options.keepThinking && options.version !== "3.8"
 
-/** The conversation with what Qwen3.8 is told in the system message, and without one that says nothing. */
+/** The conversation with the instructions of Qwen3.8 in its system message, and without an empty system message. */
 const instructed = (messages: ReadonlyArray<Message>, instructions: string): ReadonlyArray<Message> => {
   const [first] = messages
   const given = first?.role === "system" ? first : undefined

@@ -43,5 +43,5 @@ export const llama3: Format = {
   extends: true,
   disablesThinking: false,
   tools: () =>
-    new Refusal("Llama 3 calls tools in bare JSON, which cannot be told from an answer in JSON; use another model")
+    new Refusal("Llama 3 calls tools in bare JSON, which looks the same as an answer in JSON; use another model")
 }

@@ -58,7 +58,11 @@ const open = Effect.fnUntraced(function*(
   const codec = openai.codecOf(models.find(({ name }) => name === sampler.baseModel))
   const prompt = yield* promptOf(codec)
   if (prompt.length === 0) return yield* badRequest("The prompt is empty")
-  const stop = request.stop ?? undefined
+  const stop = typeof request.stop === "string" ? [request.stop] : request.stop ?? undefined
+  const stopIds = request.stop_token_ids ?? undefined
+  if (stop !== undefined && stopIds !== undefined) {
+    return yield* badRequest("Give either stop or stop_token_ids: a sequence ends at texts or at tokens")
+  }
   return {
     sampler,
     codec,
@@ -70,7 +74,7 @@ const open = Effect.fnUntraced(function*(
         temperature: request.temperature ?? undefined,
         topP: request.top_p ?? undefined,
         seed: request.seed ?? undefined,
-        stop: typeof stop === "string" ? [stop] : stop
+        stop: stop ?? stopIds
       }
     }
   }

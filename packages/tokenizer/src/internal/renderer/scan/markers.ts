@@ -79,7 +79,7 @@ export const scanMarkers = (
         collector.tools(tools(take(at)), out)
         take(markers.toolsClose.length)
         state = "text"
-        // white space between blocks is nobody's text
+        // white space between blocks is not text
         skips = /^\s+/
         return true
       }
