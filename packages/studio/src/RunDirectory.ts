@@ -608,6 +608,26 @@ export const find: (
 )
 
 /**
+ * Reads all runs below a directory that have metrics, each by its place in it.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const readAll: (root: string) => Effect.Effect<
+  ReadonlyArray<{ readonly name: string; readonly detail: Detail; readonly table: Series.Table }>,
+  never,
+  FileSystem.FileSystem | Path.Path
+> = Effect.fnUntraced(function*(root) {
+  const path = yield* Path.Path
+  const found = yield* Effect.forEach(yield* find(root), (place) =>
+    Effect.map(read(path.join(root, place)), (run) =>
+      Option.isNone(run) || run.value.table.size() === 0
+        ? []
+        : [{ name: place === "." ? path.basename(path.resolve(root)) : place, ...run.value }]))
+  return found.flat()
+})
+
+/**
  * Reads one run directory as it stands.
  *
  * @since 0.1.0

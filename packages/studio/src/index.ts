@@ -18,6 +18,15 @@ export * as DataCheck from "./DataCheck.js"
 export * as Grades from "./Grades.js"
 
 /**
+ * Runs on an MLflow tracking server, by its REST API: metrics with their steps and times, the configuration as parameters,
+ * and how the run stands. Exporting again adds what is new; a run that was resumed from an earlier step since then is
+ * replaced, because MLflow keeps every value of a step that it ever got.
+ *
+ * @since 0.1.0
+ */
+export * as MLflow from "./MLflow.js"
+
+/**
  * What was sampled during a run, from step to group to rollout to token.
  *
  * Rollouts are large and there are many of them, so what is kept in memory is an index: where each one lies in its file,
