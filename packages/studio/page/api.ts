@@ -133,7 +133,12 @@ export const useLive = (): Live => {
     let timer: ReturnType<typeof setTimeout> | undefined
     const pending = new Map<string, Summary>()
     const load = async () => {
-      const { runs, ...rest } = await api.runs()
+      const answer = await api.runs().catch(() => undefined)
+      if (answer === undefined) {
+        timer = setTimeout(() => void load(), 2_000)
+        return
+      }
+      const { runs, ...rest } = answer
       setLive((last) => ({ ...last, ...rest, runs: new Map(runs.map((run) => [run.id, run])), ready: true }))
       if (rest.loading > 0) timer = setTimeout(() => void load(), 500)
     }
@@ -153,11 +158,18 @@ export const useLive = (): Live => {
       const grades: number = JSON.parse(event.data)
       setLive((last) => ({ ...last, grades }))
     })
+    void load()
+    let lost = false
     events.addEventListener("open", () => {
       setLive((last) => ({ ...last, connected: true }))
-      void load()
+      // What changed while nobody was told.
+      if (lost) void load()
+      lost = false
     })
-    events.addEventListener("error", () => setLive((last) => ({ ...last, connected: false })))
+    events.addEventListener("error", () => {
+      lost = true
+      setLive((last) => ({ ...last, connected: false }))
+    })
     return () => {
       clearTimeout(timer)
       events.close()

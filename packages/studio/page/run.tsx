@@ -12,7 +12,8 @@ import * as format from "./format.js"
 import { Rollouts } from "./rollouts.js"
 import { runHref, Share, Status } from "./runs.js"
 
-const Curves = ({ controls, metrics, run, theme }: {
+const Curves = ({ controls, first, metrics, run, theme }: {
+  readonly first: boolean
   readonly run: Detail
   readonly metrics: ReadonlyArray<string>
   readonly controls: State
@@ -25,7 +26,7 @@ const Curves = ({ controls, metrics, run, theme }: {
     [run.id, run.version, metrics.join(), axis, smooth, asked.from, asked.to]
   )
   return (
-    <div class="cards">
+    <div class={first ? "cards first" : "cards"}>
       <Failure message={error} />
       {metrics.map((metric) => (
         <Curve
@@ -115,7 +116,17 @@ const Overview = ({ run, theme }: { readonly run: Detail; readonly theme: string
               <h2>{title}</h2>
               <span class="soft">{metrics.length}</span>
             </summary>
-            {isOpen ? <Curves run={run} metrics={metrics} controls={controls} theme={theme} /> : null}
+            {isOpen
+              ? (
+                <Curves
+                run={run}
+                metrics={metrics}
+                controls={controls}
+                theme={theme}
+                first={title === "Overview"}
+              />
+              )
+              : null}
           </details>
         )
       })}
@@ -287,7 +298,9 @@ const Configuration = ({ run }: { readonly run: Detail }) => (
 
 /** The latest of what matters. */
 const Stats = ({ run }: { readonly run: Detail }) => {
-  const took = run.startedAt === null || run.updatedAt === null ? undefined : (run.updatedAt - run.startedAt) / 1000
+  const took = run.startedAt === null || run.updatedAt === null
+    ? undefined
+    : Math.max(0, run.updatedAt - run.startedAt) / 1000
   const left = took === undefined || run.totalSteps === null || run.step === 0 || run.status !== "running"
     ? undefined
     : took / run.step * Math.max(0, run.totalSteps - run.step)

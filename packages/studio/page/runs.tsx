@@ -84,7 +84,7 @@ export const Runs = ({ live }: { readonly live: Live }) => {
         <div>
           <h1>Runs</h1>
           <p class="soft">
-            {live.runs.size === 1 ? "1 run" : `${live.runs.size} runs`}
+            {!live.ready ? "Reading…" : live.runs.size === 1 ? "1 run" : `${live.runs.size} runs`}
             {running === 0 ? "" : ` · ${running} running`}
             {live.loading === 0 ? "" : ` · reading ${live.loading} more`}
           </p>
@@ -108,7 +108,7 @@ export const Runs = ({ live }: { readonly live: Live }) => {
           </a>
         </div>
       </div>
-      {live.ready && live.runs.size === 0 && live.loading === 0
+      {!live.ready ? null : live.runs.size === 0 && live.loading === 0
         ? (
           <div class="empty">
             <h2>No runs yet</h2>

@@ -12,7 +12,6 @@ import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import type * as Path from "@effect/platform/Path"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import type * as ParseResult from "effect/ParseResult"
 import type * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
@@ -209,16 +208,17 @@ type Client = Effect.Effect.Success<ReturnType<typeof makeClient>>
 
 const experimentId = (client: Client, name: string): Effect.Effect<string, MLflowFailed> =>
   client.get("experiments/get-by-name", { experiment_name: name }, Experiment).pipe(
-    Effect.map(({ experiment }) => Option.some(experiment.experiment_id)),
+    Effect.map(({ experiment }) => experiment.experiment_id),
     Effect.catchIf(
       (error) => error._tag === "ResponseError" && error.response.status === 404,
-      () => Effect.succeedNone
+      () => Effect.succeed(undefined)
     ),
     client.failed,
-    Effect.flatMap(Option.match({
-      onSome: Effect.succeed,
-      onNone: () => Effect.map(client.post("experiments/create", { name }, Created), (made) => made.experiment_id)
-    }))
+    Effect.flatMap((found) =>
+      found === undefined
+        ? Effect.map(client.post("experiments/create", { name }, Created), (made) => made.experiment_id)
+        : Effect.succeed(found)
+    )
   )
 
 /** The run of an earlier export and the last step it has; a new one where there is none, or none that still holds. */

@@ -394,8 +394,14 @@ export const make: (
           Stream.map((change) =>
             change._tag === "Run" ? eventLine("run", change.summary) : eventLine("grades", change.waiting)
           ),
-          // A line now and then, so that a connection that is gone is noticed.
-          Stream.merge(Stream.map(Stream.fromSchedule(Schedule.spaced("15 seconds")), () => ": still here\n\n")),
+          // A line at once, because nothing is sent before the first one, and then now and again, so that a connection that
+          // is gone is noticed.
+          Stream.merge(
+            Stream.concat(
+              Stream.make(": connected\n\n"),
+              Stream.map(Stream.fromSchedule(Schedule.spaced("15 seconds")), () => ": still here\n\n")
+            )
+          ),
           Stream.encodeText
         ),
         { contentType: "text/event-stream" }
