@@ -60,6 +60,11 @@ const versionCommand = Command.make(
   Command.withDescription("Show the version.")
 )
 
+const exportCommand = Command.make("export").pipe(
+  Command.withSubcommands([exporting.command, studio.tensorBoardCommand, studio.mlflowCommand]),
+  Command.withDescription("Write a checkpoint for an inference server, or the curves of runs for other tools.")
+)
+
 const commands = [
   account.auth,
   account.whoami,
@@ -67,7 +72,7 @@ const commands = [
   models.model,
   runs.command,
   checkpoint.command,
-  exporting.command,
+  exportCommand,
   session.command,
   train.command,
   worker.command,
@@ -83,7 +88,6 @@ const commands = [
   watch.command,
   report.command,
   studio.command,
-  studio.tensorBoardCommand,
   doctor.command,
   conformance.command,
   local.command,
@@ -99,7 +103,7 @@ export const grammar: Grammar.CommandSpec = Grammar.readTree(
   root.descriptor,
   "Fine-tune language models with Tinker: runs, checkpoints, sampling and a local backend.",
   commands.map(({ descriptor }) => descriptor),
-  { runs: "list" }
+  { runs: "list", export: "weights" }
 )
 
 const warnOfSettings = Layer.effectDiscard(
@@ -203,7 +207,9 @@ export const runWith: (
       return 0
     }
     case "Run": {
-      const exit = yield* Effect.exit(runLine(line.right))
+      const exit = yield* Effect.exit(
+        Effect.provideService(runLine(line.right), CommandLine.Words, argv.slice(2))
+      )
       if (Exit.isSuccess(exit)) return 0
       if (Cause.isInterruptedOnly(exit.cause)) {
         yield* stderr.write("Interrupted\n")

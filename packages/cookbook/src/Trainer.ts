@@ -16,6 +16,7 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import * as Waits from "./internal/waits.js"
 import type * as Dataset from "./Dataset.js"
 import * as LearningRate from "./LearningRate.js"
 import type * as RunLog from "./RunLog.js"
@@ -262,11 +263,11 @@ export const result = <A, E, R>(
 export const makeClient = (
   model: Model,
   checkpoint: Option.Option<RunLog.Checkpoint>
-): Effect.Effect<TrainingClient.Service, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> =>
+): Effect.Effect<Waits.Watched, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> =>
   Option.match(checkpoint, {
     onSome: ({ statePath }) => TrainingClient.makeFromState({ path: statePath, withOptimizer: true }),
     onNone: () =>
       model.from === undefined
         ? TrainingClient.makeLora({ baseModel: model.baseModel, rank: model.rank, seed: model.seed })
         : TrainingClient.makeFromState({ path: model.from })
-  })
+  }).pipe(Effect.flatMap(Waits.watch))

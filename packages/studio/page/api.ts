@@ -2,6 +2,8 @@
  * What the page knows of the server: its answers, and the run summaries it keeps sending.
  */
 import { useEffect, useState } from "preact/hooks"
+import type * as DataCheck from "../src/DataCheck.js"
+import type * as Grades from "../src/Grades.js"
 import type * as Rollouts from "../src/Rollouts.js"
 import type * as RunDirectory from "../src/RunDirectory.js"
 import type * as Series from "../src/Series.js"
@@ -22,6 +24,9 @@ export type Message = Rollouts.Message
 export type Tokens = Rollouts.Tokens
 export type Found = Rollouts.Found
 export type Answer = Talk.Answer
+export type Question = typeof Talk.Question.Encoded
+export type Waiting = Grades.Waiting
+export type DataReport = DataCheck.Report
 
 const request = async <A>(path: string, init?: RequestInit): Promise<A> => {
   const response = await fetch(path, init)
@@ -31,6 +36,13 @@ const request = async <A>(path: string, init?: RequestInit): Promise<A> => {
   }
   return response.json()
 }
+
+const post = <A>(path: string, body: unknown) =>
+  request<A>(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body)
+  })
 
 const runPath = (id: string) => `/api/runs/${encodeURIComponent(id)}`
 
@@ -62,13 +74,14 @@ export const api = {
   rollout: (id: string, step: number, split: string, index: number) =>
     request<Rollout>(`${runPath(id)}/rollouts/${step}/${index}?split=${encodeURIComponent(split)}`),
   search: (id: string, text: string) => request<Found>(`${runPath(id)}/search?q=${encodeURIComponent(text)}`),
-  ask: (question: unknown) =>
-    request<Answer>("/api/chat", {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(question)
-    })
+  ask: (question: Question) => post<Answer>("/api/chat", question),
+  grades: () => request<ReadonlyArray<Waiting>>("/api/grades"),
+  grade: (grade: typeof Grades.Grade.Encoded) => post<unknown>("/api/grades", grade),
+  checkData: (wanted: Optional<typeof DataCheck.Request.Encoded>) => post<DataReport>("/api/data", wanted)
 }
+
+/** What is left out in JSON may be `undefined` here. */
+type Optional<A> = { readonly [K in keyof A]: undefined extends A[K] ? A[K] | undefined : A[K] }
 
 /** An answer of the server: not there yet, there, or why not. */
 export interface Loaded<A> {
@@ -98,6 +111,8 @@ export interface Live {
   readonly loading: number
   readonly directory: string
   readonly chat: boolean
+  readonly grades: number | null
+  readonly data: Runs["data"]
   readonly connected: boolean
   readonly ready: boolean
 }
@@ -109,6 +124,8 @@ export const useLive = (): Live => {
     loading: 0,
     directory: "",
     chat: false,
+    grades: null,
+    data: null,
     connected: false,
     ready: false
   })
@@ -116,16 +133,14 @@ export const useLive = (): Live => {
     let timer: ReturnType<typeof setTimeout> | undefined
     const pending = new Map<string, Summary>()
     const load = async () => {
-      const { chat, directory, loading, runs } = await api.runs()
-      setLive((last) => ({
-        ...last,
-        runs: new Map(runs.map((run) => [run.id, run])),
-        chat,
-        directory,
-        loading,
-        ready: true
-      }))
-      if (loading > 0) timer = setTimeout(() => void load(), 500)
+      const answer = await api.runs().catch(() => undefined)
+      if (answer === undefined) {
+        timer = setTimeout(() => void load(), 2_000)
+        return
+      }
+      const { runs, ...rest } = answer
+      setLive((last) => ({ ...last, ...rest, runs: new Map(runs.map((run) => [run.id, run])), ready: true }))
+      if (rest.loading > 0) timer = setTimeout(() => void load(), 500)
     }
     // Many runs may change at once: they are drawn together.
     const flush = () => {
@@ -139,11 +154,22 @@ export const useLive = (): Live => {
       if (pending.size === 0) setTimeout(flush, 100)
       pending.set(summary.id, summary)
     })
+    events.addEventListener("grades", (event) => {
+      const grades: number = JSON.parse(event.data)
+      setLive((last) => ({ ...last, grades }))
+    })
+    void load()
+    let lost = false
     events.addEventListener("open", () => {
       setLive((last) => ({ ...last, connected: true }))
-      void load()
+      // What changed while nobody was told.
+      if (lost) void load()
+      lost = false
     })
-    events.addEventListener("error", () => setLive((last) => ({ ...last, connected: false })))
+    events.addEventListener("error", () => {
+      lost = true
+      setLive((last) => ({ ...last, connected: false }))
+    })
     return () => {
       clearTimeout(timer)
       events.close()

@@ -79,7 +79,8 @@ export const Chart = (props: {
         ...line,
         points: { show: props.lines[0]?.points.x.length === 1, size: 6, fill: stroke }
       }
-      return smooth ? [{ ...line, stroke: `${stroke}55`, width: 1 }, line] : [marked]
+      const filled: Partial<uPlot.Series> = props.lines.length === 1 ? { fill: `${stroke}14` } : {}
+      return smooth ? [{ ...line, stroke: `${stroke}55`, width: 1 }, { ...line, ...filled }] : [{ ...marked, ...filled }]
     })
     const made = new uPlot(
       {
@@ -90,6 +91,8 @@ export const Chart = (props: {
         cursor: {
           sync: { key: "studio", setSeries: false },
           drag: { x: true, y: false, setScale: false },
+          // With Shift a drag moves the window instead of choosing one.
+          bind: { mousedown: (_self, _target, handler) => (event) => event.shiftKey ? null : handler(event) },
           points: { size: 7 }
         },
         scales: { x: { time: false }, y: { range: (_, low, high) => widen(low, high) } },
@@ -122,7 +125,21 @@ export const Chart = (props: {
     let pressed = 0
     const down = (event: MouseEvent) => {
       pressed = event.clientX
+      const { zoom } = latest.current
+      if (!event.shiftKey || zoom === undefined) return
+      const perPixel = (zoom.to - zoom.from) / Math.max(1, made.over.clientWidth)
+      const move = ({ clientX }: MouseEvent) => pan(zoom, (pressed - clientX) * perPixel)
+      addEventListener("mousemove", move)
+      addEventListener("mouseup", () => removeEventListener("mousemove", move), { once: true })
     }
+    const wheel = (event: WheelEvent) => {
+      const { zoom } = latest.current
+      const by = event.deltaX === 0 && event.shiftKey ? event.deltaY : event.deltaX
+      if (zoom === undefined || by === 0) return
+      event.preventDefault()
+      pan(zoom, by * (zoom.to - zoom.from) / Math.max(1, made.over.clientWidth))
+    }
+    made.over.addEventListener("wheel", wheel, { passive: false })
     const up = (event: MouseEvent) => {
       if (Math.abs(event.clientX - pressed) < 4) go(made.cursor.idx ?? undefined)
     }
@@ -141,9 +158,15 @@ export const Chart = (props: {
   }, [shape])
 
   useEffect(() => {
-    plot.current?.setData(data)
-    if (props.zoom !== undefined) plot.current?.setScale("x", { min: props.zoom.from, max: props.zoom.to })
-  }, [props.lines, props.zoom])
+    if (props.zoom === undefined) plot.current?.setData(data)
+    else {
+      // Moving the window must not wait for its points: those around it are there already.
+      if (plot.current?.data !== data) plot.current?.setData(data, false)
+      plot.current?.setScale("x", { min: props.zoom.from, max: props.zoom.to })
+    }
+  }, [data, props.zoom, shape])
+
+  const pan = ({ from, to }: Zoom, by: number) => latest.current.onZoom({ from: from + by, to: to + by })
 
   const stepAt = (index: number | undefined): number | undefined => {
     const first = latest.current.lines[0]?.points
@@ -165,6 +188,12 @@ export const Chart = (props: {
     const made = plot.current
     if (made === undefined) return
     const last = made.data[0].length - 1
+    const { zoom } = props
+    if (event.shiftKey && zoom !== undefined && /^Arrow(Left|Right)$/.test(event.key)) {
+      pan(zoom, (zoom.to - zoom.from) * (event.key === "ArrowLeft" ? -0.1 : 0.1))
+      event.preventDefault()
+      return
+    }
     const move = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity }[event.key]
     if (move !== undefined) {
       const next = Math.max(0, Math.min(last, (at ?? (move > 0 ? -1 : last + 1)) + move))
@@ -190,7 +219,7 @@ export const Chart = (props: {
       <div ref={host} class="plot" tabIndex={0} role="img" aria-label={described} onKeyDown={key} />
       <div class="reading" aria-live="polite">
         {at === undefined || data[0][at] === undefined
-          ? <span class="soft">{props.zoom === undefined ? "" : "double-click or Esc shows everything"}</span>
+          ? <span class="soft">{props.zoom === undefined ? "" : "Shift and drag moves, double-click or Esc shows everything"}</span>
           : (
             <>
               <span class="soft">

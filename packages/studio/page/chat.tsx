@@ -2,13 +2,32 @@
  * A checkpoint beside its base model: the same question, two answers.
  */
 import { useState } from "preact/hooks"
-import type { Answer, Live } from "./api.js"
+import type { Answer, Live, Question } from "./api.js"
 import { api, useLoaded } from "./api.js"
 import { Failure } from "./controls.js"
 import * as format from "./format.js"
 import { runHref } from "./runs.js"
 
+const toolsExample = `[{
+  "name": "weather",
+  "description": "The weather of a city",
+  "parameters": { "type": "object", "properties": { "city": { "type": "string" } } }
+}]`
+
+/** Tools as they are written down: an array of JSON, or what is wrong with it. */
+const readTools = (text: string): { readonly tools?: Question["tools"]; readonly error?: string } => {
+  if (text.trim() === "") return {}
+  try {
+    const tools: unknown = JSON.parse(text)
+    return Array.isArray(tools) ? { tools } : { error: "Tools are an array" }
+  } catch (error) {
+    return { error: `Tools are not JSON: ${error instanceof Error ? error.message : String(error)}` }
+  }
+}
+
 interface Exchange {
+  /** A tool answers where the model called one. */
+  readonly role: "user" | "tool"
   readonly question: string
   readonly answers: ReadonlyArray<{ readonly answer?: Answer; readonly error?: string } | undefined>
 }
@@ -27,7 +46,7 @@ const Reply = ({ reply }: { readonly reply: Exchange["answers"][number] }) => {
           <div class="text">{reasoning.trim()}</div>
         </details>
       )}
-      <div class="text">{text.trim() || "(empty)"}</div>
+      {text.trim() === "" && toolCalls.length > 0 ? null : <div class="text">{text.trim() || "(empty)"}</div>}
       {toolCalls.map((call, i) => (
         <div key={i} class="call">
           <b>{call.name}</b>
@@ -49,39 +68,50 @@ export const Chat = (
 ) => {
   const { error, value: run } = useLoaded(() => api.run(id), [id])
   const [system, setSystem] = useState("")
+  const [tools, setTools] = useState("")
   const [question, setQuestion] = useState("")
   const [temperature, setTemperature] = useState(0.7)
   const [maxTokens, setMaxTokens] = useState(256)
   const [seed, setSeed] = useState(1)
   const [talk, setTalk] = useState<ReadonlyArray<Exchange>>([])
   const [busy, setBusy] = useState(false)
+  const [asTool, setAsTool] = useState(true)
   const found = run?.checkpoints.find(({ name }) => name === checkpoint)
   const path = found?.samplerPath ?? undefined
   const models = run === undefined || path === undefined ? [] : [
     { title: `${run.id} · ${checkpoint}`, model: path },
     { title: `${run.model} (base)`, model: run.model }
   ]
+  const read = readTools(tools)
+  const called = (talk[talk.length - 1]?.answers ?? []).some((reply) => (reply?.answer?.toolCalls.length ?? 0) > 0)
+  const role = called && asTool ? "tool" as const : "user" as const
   const ask = async (event: Event) => {
     event.preventDefault()
     const text = question.trim()
-    if (text === "" || busy) return
+    if (text === "" || busy || read.error !== undefined) return
     setBusy(true)
     setQuestion("")
     const before = talk
     const answers: Array<Exchange["answers"][number]> = models.map(() => undefined)
-    const show = () => setTalk([...before, { question: text, answers: [...answers] }])
+    const show = () => setTalk([...before, { role, question: text, answers: [...answers] }])
     show()
     await Promise.all(models.map(async ({ model }, column) => {
       const history = before.flatMap((exchange) => [
-        { role: "user", content: exchange.question },
-        { role: "assistant", content: exchange.answers[column]?.answer?.text ?? "" }
+        { role: exchange.role, content: exchange.question },
+        {
+          role: "assistant" as const,
+          content: exchange.answers[column]?.answer?.text ?? "",
+          toolCalls: exchange.answers[column]?.answer?.toolCalls ?? []
+        }
       ])
-      const messages = [
-        ...(system.trim() === "" ? [] : [{ role: "system", content: system.trim() }]),
-        ...history,
-        { role: "user", content: text }
-      ]
-      answers[column] = await api.ask({ model, messages, temperature, maxTokens, seed }).then(
+      const last = { role, content: text }
+      const rest = [...history, last]
+      const [first = last, ...following] = system.trim() === ""
+        ? rest
+        : [{ role: "system" as const, content: system.trim() }, ...rest]
+      const declared = read.tools === undefined ? {} : { tools: read.tools }
+      const settings = { temperature, maxTokens, seed, ...declared }
+      answers[column] = await api.ask({ model, messages: [first, ...following], ...settings }).then(
         (answer) => ({ answer }),
         (failure: Error) => ({ error: failure.message })
       )
@@ -123,9 +153,13 @@ export const Chat = (
         {models.map(({ title }, column) => (
           <section key={column} class="card" aria-label={title}>
             <h3>{title}</h3>
+            {talk.length === 0 ? <p class="soft quiet">Its answers appear here.</p> : null}
             {talk.map((exchange, i) => (
               <div key={i} class="exchange">
-                <div class="question text">{exchange.question}</div>
+                <div class="question text">
+                  {exchange.role === "tool" ? <small>tool</small> : null}
+                  {exchange.question}
+                </div>
                 <Reply reply={exchange.answers[column]} />
               </div>
             ))}
@@ -136,7 +170,9 @@ export const Chat = (
         <textarea
           rows={3}
           aria-label="Your message"
-          placeholder="Ask both. Enter sends, Shift+Enter starts a line."
+          placeholder={role === "tool"
+            ? "What the tool returned. Enter sends it to both."
+            : "Ask both. Enter sends, Shift+Enter starts a line."}
           value={question}
           onInput={(event) => setQuestion(event.currentTarget.value)}
           onKeyDown={(event) => {
@@ -171,9 +207,29 @@ export const Chat = (
           <label class="field">
             Seed <input type="number" value={seed} onInput={(event) => setSeed(Number(event.currentTarget.value))} />
           </label>
-          <button type="submit" disabled={busy || question.trim() === ""}>Send</button>
-          <button type="button" disabled={busy || talk.length === 0} onClick={() => setTalk([])}>Start over</button>
+          {called
+            ? (
+              <label class="check">
+                <input type="checkbox" checked={asTool} onChange={() => setAsTool(!asTool)} /> as the tool's answer
+              </label>
+            )
+            : null}
+          <span class="right">
+            <button type="button" disabled={busy || talk.length === 0} onClick={() => setTalk([])}>Start over</button>
+            <button type="submit" class="primary" disabled={busy || question.trim() === ""}>Send</button>
+          </span>
         </div>
+        <details class="toolbox">
+          <summary>Tools{read.tools === undefined ? "" : ` ${read.tools.length}`}</summary>
+          <textarea
+            rows={6}
+            aria-label="Tools the models may call, as JSON"
+            placeholder={toolsExample}
+            value={tools}
+            onInput={(event) => setTools(event.currentTarget.value)}
+          />
+          <Failure message={read.error} />
+        </details>
       </form>
     </main>
   )

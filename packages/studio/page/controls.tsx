@@ -1,7 +1,7 @@
 /**
  * How curves are drawn: over what, how smooth, and which of them.
  */
-import { useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
 import type { Axis } from "./api.js"
 import type { Zoom } from "./chart.js"
 import * as format from "./format.js"
@@ -16,6 +16,21 @@ export interface State {
   readonly zoom: Zoom | undefined
   readonly setZoom: (zoom: Zoom | undefined) => void
   readonly matches: (metric: string) => boolean
+}
+
+/**
+ * What to ask the server for: the window and as much again on both sides, so that it can be moved; and only when it has
+ * come to rest.
+ */
+export const useWindow = (zoom: Zoom | undefined, points: number) => {
+  const [settled, setSettled] = useState(zoom)
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(zoom), zoom === undefined ? 0 : 80)
+    return () => clearTimeout(timer)
+  }, [zoom])
+  if (settled === undefined) return { points }
+  const span = settled.to - settled.from
+  return { points: 3 * points, from: settled.from - span, to: settled.to + span }
 }
 
 export const useControls = (): State => {
@@ -92,7 +107,9 @@ const titles: ReadonlyArray<readonly [string, RegExp]> = [
   ["Environment", /^env\//],
   ["Divergence and entropy", /kl|entropy|staleness/],
   ["Optimizer", /learning_rate|^lr$|grad|norm|clip/],
+  ["Waiting", /^time\/wait\//],
   ["Timing", /^time\//],
+  ["Cost", /^cost/],
   ["Progress", /^(progress|tokens|num_|epoch|groups)/]
 ]
 
@@ -104,7 +121,7 @@ export const group = (metrics: ReadonlyArray<string>, headline: ReadonlyArray<st
   const groups = titles.map(([title, pattern]) => {
     const found = rest.filter((name) => !taken.has(name) && pattern.test(name))
     for (const name of found) taken.add(name)
-    return { title, metrics: found, open: title === "Evaluation" || title === "Divergence and entropy" }
+    return { title, metrics: found, open: /^(Evaluation|Divergence and entropy|Waiting)$/.test(title) }
   })
   const other = rest.filter((name) => !taken.has(name))
   return [
@@ -113,6 +130,27 @@ export const group = (metrics: ReadonlyArray<string>, headline: ReadonlyArray<st
     ...groups
   ].filter((found) => found.metrics.length > 0)
 }
+
+/** A number that matters, with its name above it and what to know about it below. */
+export const Stat = ({ name, note, value }: {
+  readonly name: string
+  readonly value: string
+  readonly note?: string | undefined
+}) => (
+  <div class="stat">
+    <dt>{name}</dt>
+    <dd>{value}</dd>
+    {note === undefined || note === "" ? null : <dd class="note">{note}</dd>}
+  </div>
+)
+
+/** Whether a key belongs to a field that is being written in. */
+export const isTyping = ({ target }: Event): boolean =>
+  target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement ||
+  (target instanceof HTMLInputElement && target.type !== "checkbox" && target.type !== "range")
+
+/** Text of a token with what cannot be seen made visible. */
+export const visible = (text: string): string => text === "" ? "·" : text.replace(/\n/g, "⏎\n").replace(/\t/g, "⇥")
 
 export const Failure = ({ message }: { readonly message: string | undefined }) =>
   message === undefined ? null : <p class="failure" role="alert">{message}</p>

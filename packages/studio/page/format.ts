@@ -21,9 +21,23 @@ export const count = (value: number): string =>
     ? `${(value / 1e6).toFixed(1)}M`
     : `${(value / 1e9).toFixed(1)}B`
 
+/** Without a currency: it is that of the prices. */
+export const money = (value: number): string =>
+  value === 0 ? "0" : Math.abs(value) < 0.01 ? String(Number(value.toPrecision(2))) : value.toFixed(2)
+
+export const bytes = (value: number): string =>
+  value < 1e3
+    ? `${value} B`
+    : value < 1e6
+    ? `${(value / 1e3).toFixed(0)} kB`
+    : value < 1e9
+    ? `${(value / 1e6).toFixed(1)} MB`
+    : `${(value / 1e9).toFixed(1)} GB`
+
 export const seconds = (total: number): string => {
   if (total < 1) return `${Math.round(total * 1000)} ms`
-  if (total < 90) return `${Number(total.toPrecision(3))} s`
+  if (total < 10) return `${Number(total.toPrecision(2))} s`
+  if (total < 90) return `${Math.round(total)} s`
   const minutes = Math.floor(total / 60)
   if (minutes < 90) return `${minutes} min`
   const hours = Math.floor(minutes / 60)
@@ -33,7 +47,7 @@ export const seconds = (total: number): string => {
 export const ago = (time: number | null): string => {
   if (time === null) return "–"
   const passed = (Date.now() - time) / 1000
-  return passed < 5 ? "now" : `${seconds(passed)} ago`
+  return passed < 10 ? "just now" : `${seconds(passed)} ago`
 }
 
 export const date = (time: number | null): string =>

@@ -6,6 +6,8 @@ import { useEffect, useState } from "preact/hooks"
 import "uplot/dist/uPlot.min.css"
 import { useLive } from "./api.js"
 import { Chat } from "./chat.js"
+import { Data } from "./data.js"
+import { Grade } from "./grade.js"
 import { Run } from "./run.js"
 import { Compare, Runs } from "./runs.js"
 import "./style.css"
@@ -62,7 +64,8 @@ const App = () => {
   const decoded = rest.map(decode)
   const [id = ""] = decoded
   useEffect(() => {
-    document.title = place === "run" ? `${id} · tinker studio` : "tinker studio"
+    const title = place === "run" ? id : place === "grade" ? "Grade" : place === "data" ? "Data" : ""
+    document.title = title === "" ? "tinker studio" : `${title} · tinker studio`
   }, [place, id])
   return (
     <>
@@ -80,6 +83,17 @@ const App = () => {
         <a class="mark" href="#/">
           tinker <b>studio</b>
         </a>
+        <nav class="pages" aria-label="Pages">
+          <a href="#/" aria-current={place === "grade" || place === "data" ? undefined : "page"}>Runs</a>
+          {live.grades === null ? null : (
+            <a href="#/grade" aria-current={place === "grade" ? "page" : undefined}>
+              Grade{live.grades === 0 ? null : <span class="badge">{live.grades}</span>}
+            </a>
+          )}
+          {live.data === null
+            ? null
+            : <a href="#/data" aria-current={place === "data" ? "page" : undefined}>Data</a>}
+        </nav>
         <code class="where" title={live.directory}>{`\u200e${live.directory}`}</code>
         <span class={`wire ${live.connected ? "on" : "off"}`} role="status">
           {live.connected ? "live" : live.ready ? "not connected" : "connecting"}
@@ -94,6 +108,10 @@ const App = () => {
         ? <Compare ids={(rest[0] ?? "").split(",").map(decode)} live={live} theme={theme.shown} />
         : place === "chat"
         ? <Chat key={id} id={id} checkpoint={decoded[1] ?? ""} live={live} />
+        : place === "grade"
+        ? <Grade live={live} />
+        : place === "data"
+        ? <Data live={live} />
         : <Runs live={live} />}
     </>
   )

@@ -4,7 +4,7 @@
 import { useEffect, useState } from "preact/hooks"
 import type { Detail, Found, Head, Message, Rollout, StepSummary, Tokens, Turn } from "./api.js"
 import { api, useLoaded } from "./api.js"
-import { Failure } from "./controls.js"
+import { Failure, isTyping, visible } from "./controls.js"
 import * as format from "./format.js"
 import { runHref } from "./runs.js"
 
@@ -21,6 +21,12 @@ const rangeOf = (values: ReadonlyArray<number | null>): Range => {
   const known = values.flatMap((value) => value === null || !Number.isFinite(value) ? [] : [value])
   return { low: Math.min(0, ...known), high: Math.max(0, ...known) }
 }
+
+/** An advantage with its sign; too small to matter, it is neither good nor bad. */
+const signed = (advantage: number) => ({
+  text: Math.abs(advantage) < 1e-9 ? "0" : `${advantage > 0 ? "+" : ""}${format.number(advantage)}`,
+  tone: Math.abs(advantage) < 1e-9 ? "" : advantage > 0 ? "good" : "bad"
+})
 
 /** Five shades from the lowest to the highest reward. */
 const shade = (reward: number | null, { high, low }: Range): string =>
@@ -198,8 +204,6 @@ const Conversation = ({ rollout }: { readonly rollout: Rollout }) => (
 const surprise = (logprob: number | null): number =>
   logprob === null ? 0 : Math.max(0, Math.min(5, Math.ceil(-logprob - 0.05)))
 
-const visible = (text: string): string => text === "" ? "·" : text.replace(/\n/g, "⏎\n").replace(/\t/g, "⇥")
-
 interface Picked {
   readonly turn: number
   readonly index: number
@@ -292,9 +296,8 @@ const TokenView = ({ rollout }: { readonly rollout: Rollout }) => {
         {rollout.advantage === null ?
           null :
           (
-            <span class={rollout.advantage >= 0 ? "good" : "bad"}>
-              advantage {rollout.advantage > 0 ? "+" : ""}
-              {format.number(rollout.advantage)} on every sampled token
+            <span class={signed(rollout.advantage).tone}>
+              advantage {signed(rollout.advantage).text} on every sampled token
             </span>
           )}
       </div>
@@ -355,9 +358,7 @@ const SideBySide = ({ heads, href, range, run, split, step }: {
         <a key={rollout.index} href={href(rollout.index)} class={`column ${shade(rollout.reward, range)}`}>
           <b>{format.number(rollout.reward)}</b>
           <small>
-            {rollout.advantage === null
-              ? ""
-              : `advantage ${rollout.advantage > 0 ? "+" : ""}${format.number(rollout.advantage)}`}
+            {rollout.advantage === null ? "" : `advantage ${signed(rollout.advantage).text}`}
           </small>
           <span class="text">{lastWords(rollout).trim() || "(empty)"}</span>
         </a>
@@ -434,8 +435,8 @@ const One = ({ index, run, split, step, tab }: {
             reward <b>{format.number(rollout.reward)}</b>
           </span>
           {rollout.advantage === null ? null : (
-            <span class={rollout.advantage >= 0 ? "good" : "bad"}>
-              advantage <b>{rollout.advantage > 0 ? "+" : ""}{format.number(rollout.advantage)}</b>
+            <span class={signed(rollout.advantage).tone}>
+              advantage <b>{signed(rollout.advantage).text}</b>
             </span>
           )}
           {rollout.stop === null ? null : <span>{rollout.stop.replaceAll("_", " ")}</span>}
@@ -529,7 +530,7 @@ export const Rollouts = ({ rest, run }: { readonly run: Detail; readonly rest: R
 
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
-      if (index === undefined || event.target instanceof HTMLInputElement) return
+      if (index === undefined || isTyping(event)) return
       const by = { j: 1, k: -1 }[event.key]
       const next = by === undefined ? undefined : heads.value?.[index + by]
       if (next !== undefined) location.hash = href(next.index)

@@ -7,24 +7,26 @@ import { api, useLoaded } from "./api.js"
 import type { Zoom } from "./chart.js"
 import { Chart } from "./chart.js"
 import type { State } from "./controls.js"
-import { Controls, Failure, group, useControls } from "./controls.js"
+import { Controls, Failure, group, Stat, useControls, useWindow } from "./controls.js"
 import * as format from "./format.js"
 import { Rollouts } from "./rollouts.js"
-import { Progress, runHref, Status } from "./runs.js"
+import { runHref, Share, Status } from "./runs.js"
 
-const Curves = ({ controls, metrics, run, theme }: {
+const Curves = ({ controls, first, metrics, run, theme }: {
+  readonly first: boolean
   readonly run: Detail
   readonly metrics: ReadonlyArray<string>
   readonly controls: State
   readonly theme: string
 }) => {
   const { axis, smooth, zoom } = controls
+  const asked = useWindow(zoom, 1000)
   const { error, value } = useLoaded(
-    () => api.series(run.id, metrics, { axis, smooth, points: 1000, ...zoom }),
-    [run.id, run.version, metrics.join(), axis, smooth, zoom]
+    () => api.series(run.id, metrics, { axis, smooth, ...asked }),
+    [run.id, run.version, metrics.join(), axis, smooth, asked.from, asked.to]
   )
   return (
-    <div class="cards">
+    <div class={first ? "cards first" : "cards"}>
       <Failure message={error} />
       {metrics.map((metric) => (
         <Curve
@@ -93,7 +95,14 @@ const Overview = ({ run, theme }: { readonly run: Detail; readonly theme: string
   return (
     <>
       <Controls controls={controls} />
-      {run.metrics.length === 0 ? <p class="empty">No step is done yet.</p> : null}
+      {run.metrics.length === 0
+        ? (
+          <div class="empty">
+            <h2>No step is done yet</h2>
+            <p>Curves appear with the first step, and grow by themselves.</p>
+          </div>
+        )
+        : null}
       {groups.map(({ metrics, open, title }) => {
         const isOpen = opened.get(title) ?? open
         return (
@@ -107,7 +116,17 @@ const Overview = ({ run, theme }: { readonly run: Detail; readonly theme: string
               <h2>{title}</h2>
               <span class="soft">{metrics.length}</span>
             </summary>
-            {isOpen ? <Curves run={run} metrics={metrics} controls={controls} theme={theme} /> : null}
+            {isOpen
+              ? (
+                <Curves
+                run={run}
+                metrics={metrics}
+                controls={controls}
+                theme={theme}
+                first={title === "Overview"}
+              />
+              )
+              : null}
           </details>
         )
       })}
@@ -115,7 +134,11 @@ const Overview = ({ run, theme }: { readonly run: Detail; readonly theme: string
   )
 }
 
-const Copy = ({ label, text }: { readonly text: string; readonly label: string }) => {
+const Copy = ({ label, text, word = "Copy" }: {
+  readonly text: string
+  readonly label: string
+  readonly word?: string
+}) => {
   const [done, setDone] = useState(false)
   const copy = () => {
     void navigator.clipboard.writeText(text).then(() => {
@@ -124,7 +147,9 @@ const Copy = ({ label, text }: { readonly text: string; readonly label: string }
     })
   }
   return (
-    <button type="button" class="copy" aria-label={`Copy ${label}`} onClick={copy}>{done ? "Copied" : "Copy"}</button>
+    <button type="button" class="copy" title={text} aria-label={`Copy ${label}`} onClick={copy}>
+      {done ? "Copied" : word}
+    </button>
   )
 }
 
@@ -134,10 +159,43 @@ const expiry = (checkpoint: Checkpoint): string => {
   return left <= 0 ? "expired" : `in ${format.seconds(left)}`
 }
 
+/** How to take the run up again. */
+const Resume = ({ run }: { readonly run: Detail }) => {
+  if (run.format !== "journal" || run.status === "complete") return null
+  return (
+    <section class="card resume" aria-label="Resume">
+      <h2>Resume</h2>
+      {run.command === null
+        ? (
+          <p class="soft">
+            Running the same program again with <code>{`RunLog.directory(${JSON.stringify(run.path)})`}</code>{" "}
+            goes on from the latest checkpoint.
+          </p>
+        )
+        : (
+          <p class="copyable">
+            <code>{run.command}</code>
+            <Copy text={run.command} label="resume command" />
+          </p>
+        )}
+    </section>
+  )
+}
+
 const Checkpoints = ({ chat, run }: { readonly run: Detail; readonly chat: boolean }) => (
-  run.checkpoints.length === 0 ? <p class="empty">No checkpoint has been saved yet.</p> : (
+  run.checkpoints.length === 0
+    ? (
+      <div class="empty">
+        <h2>No checkpoint yet</h2>
+        <p>Saved weights appear here with their paths, when they expire, and the commands to download and resume.</p>
+      </div>
+    )
+    : (
+    <>
+    <Resume run={run} />
     <div class="scroll card">
       <table class="checkpoints">
+        <caption class="hidden">Checkpoints, the latest first</caption>
         <thead>
           <tr>
             <th>Name</th>
@@ -181,30 +239,38 @@ const Checkpoints = ({ chat, run }: { readonly run: Detail; readonly chat: boole
                         </a>
                       )
                       : null}
-                    <Copy text={`tinker checkpoint download ${checkpoint.samplerPath}`} label="download command" />
+                    <Copy
+                      text={`tinker checkpoint download ${checkpoint.samplerPath}`}
+                      label="download command"
+                      word="Download"
+                    />
                   </>
                 )}
+                {checkpoint.statePath === null
+                  ? null
+                  : <Copy text={`--from ${checkpoint.statePath}`} label="option to train from here" word="Train from" />}
               </td>
             </tr>
           ))}
         </tbody>
       </table>
-      {run.format === "journal" && (run.status === "interrupted" || run.status === "silent" || run.status === "failed")
-        ? (
-          <p class="soft hint">
-            Running the same program again with <code>{`RunLog.directory(${JSON.stringify(run.path)})`}</code>{" "}
-            resumes from the latest of these.
-          </p>
-        )
-        : null}
     </div>
+    </>
   )
 )
 
 const Notes = ({ run }: { readonly run: Detail }) => (
   <>
     {run.message === null ? null : <p class="failure">{run.message}</p>}
-    {run.notes.length === 0 ? <p class="empty">Nothing to report.</p> : (
+    {run.notes.length === 0 && run.message === null
+      ? (
+        <div class="empty">
+          <h2>Nothing to report</h2>
+          <p>Rows that were skipped, checkpoints about to expire and other warnings of the run appear here.</p>
+        </div>
+      )
+      : null}
+    {run.notes.length === 0 ? null : (
       <ol class="notes card">
         {[...run.notes].reverse().map((note, i) => (
           <li key={i} class={note.level}>
@@ -230,6 +296,58 @@ const Configuration = ({ run }: { readonly run: Detail }) => (
   </section>
 )
 
+/** The latest of what matters. */
+const Stats = ({ run }: { readonly run: Detail }) => {
+  const took = run.startedAt === null || run.updatedAt === null
+    ? undefined
+    : Math.max(0, run.updatedAt - run.startedAt) / 1000
+  const left = took === undefined || run.totalSteps === null || run.step === 0 || run.status !== "running"
+    ? undefined
+    : took / run.step * Math.max(0, run.totalSteps - run.step)
+  return (
+    <dl class="stats">
+      <div class="stat steps-done">
+        <dt>Steps</dt>
+        <dd>
+          {format.number(run.step)}
+          {run.totalSteps === null ? null : <span class="soft">{` / ${format.number(run.totalSteps)}`}</span>}
+        </dd>
+        <dd class="note">
+          <Share run={run} />
+        </dd>
+      </div>
+      {run.headline.slice(0, 3).map(({ name, value }) => {
+        const metric = run.metrics.find((other) => other.name === name)
+        return (
+          <Stat
+            key={name}
+            name={name}
+            value={format.number(value)}
+            note={metric === undefined ? "" : `${format.number(metric.min)} to ${format.number(metric.max)}`}
+          />
+        )
+      })}
+      {run.tokens === null ? null : <Stat name="Tokens" value={format.count(run.tokens)} note="trained on" />}
+      {took === undefined ? null : (
+        <Stat
+          name="Time"
+          value={format.seconds(took)}
+          note={left === undefined || left < 1 ? "" : `about ${format.seconds(left)} left`}
+        />
+      )}
+      {run.cost === null ? null : <Stat name="Cost" value={format.money(run.cost)} note="so far" />}
+      {run.waited < 1 ? null : (
+        <Stat
+          name="Waited"
+          value={format.seconds(run.waited)}
+          note={run.waits.map(({ reason, seconds }) => `${reason.replaceAll("_", " ")} ${format.seconds(seconds)}`)
+            .join(", ")}
+        />
+      )}
+    </dl>
+  )
+}
+
 const tabs = [["", "Curves"], ["rollouts", "Rollouts"], ["checkpoints", "Checkpoints"], ["config", "Configuration"], [
   "notes",
   "Notes"
@@ -254,14 +372,11 @@ export const Run = ({ id, live, rest, theme }: {
       </main>
     )
   }
-  const took = run.startedAt === null || run.updatedAt === null ? undefined : (run.updatedAt - run.startedAt) / 1000
   const facts = [
     run.model,
     run.trainer,
-    run.tokens === null ? "" : `${format.count(run.tokens)} tokens`,
-    took === undefined ? "" : format.seconds(took),
-    run.resumes === 0 ? "" : run.resumes === 1 ? "resumed once" : `resumed ${run.resumes} times`,
-    run.startedAt === null ? "" : `since ${format.date(run.startedAt)}`
+    run.startedAt === null ? "" : `started ${format.date(run.startedAt)}`,
+    run.resumes === 0 ? "" : run.resumes === 1 ? "resumed once" : `resumed ${run.resumes} times`
   ].filter((fact) => fact !== "")
   const counts: Readonly<Record<string, number>> = { checkpoints: run.checkpoints.length, notes: run.notes.length }
   return (
@@ -276,11 +391,8 @@ export const Run = ({ id, live, rest, theme }: {
           </h1>
           <p class="facts">{facts.map((fact) => <span key={fact}>{fact}</span>)}</p>
         </div>
-        <div class="big">
-          <Progress run={summary ?? run} />
-          <small>steps</small>
-        </div>
       </div>
+      <Stats run={run} />
       {run.unreadable === 0
         ? null
         : <p class="warn">{run.unreadable} {run.unreadable === 1 ? "line" : "lines"} of its files cannot be read</p>}

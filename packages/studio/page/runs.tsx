@@ -6,7 +6,7 @@ import type { Axis, Detail, Live, Summary } from "./api.js"
 import { api, useLoaded } from "./api.js"
 import type { Zoom } from "./chart.js"
 import { Chart, palette, Spark } from "./chart.js"
-import { Controls, Failure, group, useControls } from "./controls.js"
+import { Controls, Failure, group, isTyping, useControls, useWindow } from "./controls.js"
 import * as format from "./format.js"
 
 const words: Readonly<Record<Summary["status"], string>> = {
@@ -29,21 +29,24 @@ export const Status = ({ status }: { readonly status: Summary["status"] }) => (
   <span class={`status ${status}`} title={meanings[status]}>{words[status]}</span>
 )
 
-export const Progress = ({ run }: { readonly run: Summary }) => {
-  const share = run.totalSteps === null || run.totalSteps === 0 ? undefined : Math.min(1, run.step / run.totalSteps)
+/** How much of a run is done, as a bar; nothing where its end is not known. */
+export const Share = ({ run }: { readonly run: Summary }) => {
+  if (run.totalSteps === null || run.totalSteps === 0) return null
   return (
-    <span class="progress">
-      {format.number(run.step)}
-      {run.totalSteps === null ? "" : <span class="soft">{` / ${format.number(run.totalSteps)}`}</span>}
-      {share === undefined ? null : (
-        <svg class="bar" viewBox="0 0 100 3" preserveAspectRatio="none" aria-hidden="true">
-          <rect class="rail" width="100" height="3" />
-          <rect width={share * 100} height="3" />
-        </svg>
-      )}
-    </span>
+    <svg class="bar" viewBox="0 0 100 3" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="rail" width="100" height="3" />
+      <rect width={Math.min(1, run.step / run.totalSteps) * 100} height="3" />
+    </svg>
   )
 }
+
+const Progress = ({ run }: { readonly run: Summary }) => (
+  <span class="progress">
+    {format.number(run.step)}
+    {run.totalSteps === null ? "" : <span class="soft">{` / ${format.number(run.totalSteps)}`}</span>}
+    <Share run={run} />
+  </span>
+)
 
 export const runHref = (id: string, rest = "") => `#/run/${encodeURIComponent(id)}${rest}`
 
@@ -58,9 +61,7 @@ export const Runs = ({ live }: { readonly live: Live }) => {
   const search = useRef<HTMLInputElement>(null)
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
-      if (
-        event.key !== "/" || event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement
-      ) return
+      if (event.key !== "/" || isTyping(event)) return
       event.preventDefault()
       search.current?.focus()
     }
@@ -75,6 +76,7 @@ export const Runs = ({ live }: { readonly live: Live }) => {
     if (!next.delete(id)) next.add(id)
     setChosen(next)
   }
+  const costs = runs.some(({ cost }) => cost !== null)
   const running = runs.filter(({ status }) => status === "running").length
   return (
     <main>
@@ -82,7 +84,7 @@ export const Runs = ({ live }: { readonly live: Live }) => {
         <div>
           <h1>Runs</h1>
           <p class="soft">
-            {live.runs.size === 1 ? "1 run" : `${live.runs.size} runs`}
+            {!live.ready ? "Reading…" : live.runs.size === 1 ? "1 run" : `${live.runs.size} runs`}
             {running === 0 ? "" : ` · ${running} running`}
             {live.loading === 0 ? "" : ` · reading ${live.loading} more`}
           </p>
@@ -106,15 +108,23 @@ export const Runs = ({ live }: { readonly live: Live }) => {
           </a>
         </div>
       </div>
-      {live.ready && live.runs.size === 0 && live.loading === 0
+      {!live.ready ? null : live.runs.size === 0 && live.loading === 0
         ? (
-          <p class="empty">
-            No runs in <code>{live.directory}</code> yet. A run appears here as soon as it writes its first line:{" "}
-            <code>log: RunLog.directory("runs/name")</code>, or any log directory of the Python cookbook.
-          </p>
+          <div class="empty">
+            <h2>No runs yet</h2>
+            <p>
+              A run appears here as soon as it writes its first line below <code>{live.directory}</code>:
+            </p>
+            <pre>tinker train sft chats.jsonl --model local/chat --run-dir {live.directory}/first</pre>
+            <p>
+              In a program, <code>log: RunLog.directory("…")</code>{" "}
+              does the same. Log directories of the Python cookbook open unchanged.
+            </p>
+          </div>
         )
         : (
           <table class="runs">
+            <caption class="hidden">Runs, the latest first</caption>
             <thead>
               <tr>
                 <th class="pick">
@@ -126,6 +136,7 @@ export const Runs = ({ live }: { readonly live: Live }) => {
                 <th>Step</th>
                 <th>Latest</th>
                 <th>Course</th>
+                {costs ? <th class="number">Cost</th> : null}
                 <th>Updated</th>
               </tr>
             </thead>
@@ -158,11 +169,15 @@ export const Runs = ({ live }: { readonly live: Live }) => {
                       </span>
                     ))}
                   </td>
-                  <td>
+                  <td class="course">
                     <Spark values={run.spark} label={run.headline[0]?.name ?? "metric"} />
                   </td>
+                  {costs ? <td class="number cost">{run.cost === null ? "–" : format.money(run.cost)}</td> : null}
                   <td class="soft when">
                     {format.ago(run.updatedAt)}
+                    {run.waited < 1
+                      ? null
+                      : <em title="Time in which the server let it wait">waited {format.seconds(run.waited)}</em>}
                     {run.warnings === 0
                       ? null
                       : <em class="warn">{run.warnings} {run.warnings === 1 ? "warning" : "warnings"}</em>}
@@ -246,9 +261,10 @@ const Overlay = (props: {
   const having = runs.map((run, color) => ({ run, color })).filter(({ run }) =>
     run.metrics.some(({ name }) => name === metric)
   )
+  const asked = useWindow(zoom, 1200)
   const { error, value } = useLoaded(
-    () => Promise.all(having.map(({ run }) => api.series(run.id, [metric], { axis, smooth, points: 1200, ...zoom }))),
-    [metric, axis, smooth, zoom, having.map(({ run }) => `${run.id} ${run.version}`).join()]
+    () => Promise.all(having.map(({ run }) => api.series(run.id, [metric], { axis, smooth, ...asked }))),
+    [metric, axis, smooth, asked.from, asked.to, having.map(({ run }) => `${run.id} ${run.version}`).join()]
   )
   const lines = useMemo(() =>
     having.flatMap(({ color, run }, i) => {

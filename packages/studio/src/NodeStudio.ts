@@ -8,7 +8,6 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import type * as HttpServerError from "@effect/platform/HttpServerError"
 import type * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
@@ -50,13 +49,9 @@ export class RandomBytes extends Context.Reference<RandomBytes>()("@effect-tinke
  * @since 0.1.0
  * @category configuration
  */
-export interface Options {
-  /** A run directory, or a directory that has some below it. */
-  readonly directory: string
+export interface Options extends Omit<Studio.Options, "page" | "token"> {
   /** Defaults to any free port. */
   readonly port?: number | undefined
-  /** How often files are looked at. Defaults to 1 second. */
-  readonly every?: Duration.DurationInput | undefined
 }
 
 /**
@@ -83,8 +78,8 @@ const readPage = Effect.gen(function*() {
 }).pipe(Effect.mapError(() => new PageMissing({ directory: assets })))
 
 /**
- * Serves a studio on loopback until the scope closes. With a `Talk` in the context its page has a chat, and with
- * `Tokenizers` it shows what tokens say.
+ * Serves a studio on loopback until the scope closes. With a `Talk` in the context its page has a chat, with `Grades` a
+ * page to grade on, with a `DataCheck` one for training data, and with `Tokenizers` it shows what tokens say.
  *
  * @since 0.1.0
  * @category constructors
@@ -95,11 +90,11 @@ export const serve: (
   Running,
   PageMissing | HttpServerError.ServeError,
   FileSystem.FileSystem | Path.Path | Scope.Scope
-> = Effect.fnUntraced(function*({ directory, every, port }) {
+> = Effect.fnUntraced(function*({ port, ...options }) {
   const page = yield* readPage
   const bytes = yield* (yield* RandomBytes).take(32)
   const token = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")
-  const studio = yield* Studio.make({ directory, page, token: Redacted.make(token), every })
+  const studio = yield* Studio.make({ ...options, page, token: Redacted.make(token) })
   const server = yield* NodeHttpServer.make(() => Http.createServer(), { port: port ?? 0, host: "127.0.0.1" })
   yield* server.serve(studio.app)
   const bound = server.address._tag === "TcpAddress" ? server.address.port : 0

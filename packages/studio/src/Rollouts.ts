@@ -20,6 +20,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Json from "./internal/json.js"
 import * as Tail from "./internal/tail.js"
+import * as TokenText from "./internal/tokens.js"
 import * as Transcript from "./internal/transcript.js"
 
 // =============================================================================
@@ -248,11 +249,6 @@ const common = (a: ReadonlyArray<number>, b: ReadonlyArray<number>): number => {
 /** More than this of one turn no browser shows well, and no person reads. */
 const maxTokens = 20_000
 
-const tokenTexts = (tokenizer: Tokenizer.Tokenizer, ids: ReadonlyArray<number>): ReadonlyArray<string> => {
-  const decoding = tokenizer.decoder({ skipSpecialTokens: false })
-  return ids.map((id, i) => decoding.push([id]) + (i === ids.length - 1 ? decoding.end() : ""))
-}
-
 interface Raw {
   readonly prompt: ReadonlyArray<number>
   readonly tokens: ReadonlyArray<number>
@@ -272,7 +268,7 @@ const turnOf = (raw: Raw, previous: Raw | undefined, tokenizer: Option.Option<To
   const given = prompt.slice(continues ? shared : 0)
   const omitted = Math.max(0, given.length + tokens.length - maxTokens)
   const shown = [...given, ...tokens].slice(omitted)
-  const texts = Option.getOrNull(Option.map(tokenizer, (it) => tokenTexts(it, shown)))
+  const texts = Option.getOrNull(Option.map(tokenizer, (it) => TokenText.texts(it, shown)))
   const recorded = forkOf(turn["fork"])
   const said = Json.arrayOf(turn["given"]).flatMap((message) => messageOf(message) ?? [])
   return {

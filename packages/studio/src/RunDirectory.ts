@@ -10,6 +10,7 @@
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
+import type * as CostLedger from "effect-tinker/CostLedger"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -82,6 +83,10 @@ export interface Summary {
   readonly updatedAt: number | null
   /** Tokens trained on, where the run counts them. */
   readonly tokens: number | null
+  /** What it has cost so far: as the run recorded it, or by its tokens and a price; `null` where neither is known. */
+  readonly cost: number | null
+  /** Seconds in which the server let it wait: for capacity, a rate limit, billing or a connection. */
+  readonly waited: number
   /** The metrics to look at first: the latest values of a loss, a reward and an evaluation. */
   readonly headline: ReadonlyArray<{ readonly name: string; readonly value: number | null }>
   /** The course of the first headline metric. */
@@ -109,6 +114,23 @@ export interface Detail extends Summary {
   readonly hasRollouts: boolean
   /** Lines that could not be read. */
   readonly unreadable: number
+  /** The command that resumes it, where `tinker train` started it. */
+  readonly command: string | null
+  /** Seconds of waiting by reason. */
+  readonly waits: ReadonlyArray<{ readonly reason: string; readonly seconds: number }>
+}
+
+/**
+ * How a run is read.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface OpenOptions {
+  /**
+   * Prices of a million tokens, to estimate the cost of runs that do not record it as a metric `cost`.
+   */
+  readonly price?: CostLedger.Price | undefined
 }
 
 /**
@@ -144,6 +166,7 @@ interface State {
   resumes: number
   ended: { readonly status: Status; readonly message: string | null } | undefined
   unreadable: number
+  command: string | null
 }
 
 const nothing = (): State => ({
@@ -157,7 +180,8 @@ const nothing = (): State => ({
   notes: [],
   resumes: 0,
   ended: undefined,
-  unreadable: 0
+  unreadable: 0,
+  command: null
 })
 
 const silentAfter = 10 * 60_000
@@ -178,14 +202,45 @@ const headlines = (table: Series.Table): ReadonlyArray<string> => {
   return chosen.length > 0 ? chosen : names.filter((name) => !name.startsWith("time/")).slice(0, 1)
 }
 
-const tokensOf = (table: Series.Table): number | null => {
-  const name = ["tokens", "num_tokens"].find((known) => table.summary(known) !== undefined)
+/** The sum of the first of these columns that there is. */
+const sumOf = (table: Series.Table, ...known: ReadonlyArray<string>): number | null => {
+  const names = table.names()
+  const name = known.find((candidate) => names.includes(candidate))
   if (name === undefined) return null
   let sum = 0
   table.each(name, (_, value) => {
     if (Number.isFinite(value)) sum += value
   })
   return sum
+}
+
+const waitPrefix = "time/wait/"
+
+const waitsOf = (table: Series.Table): Detail["waits"] =>
+  table.names().flatMap((name) => {
+    const seconds = name.startsWith(waitPrefix) ? sumOf(table, name) : null
+    return seconds === null || seconds === 0 ? [] : [{ reason: name.slice(waitPrefix.length), seconds }]
+  })
+
+type Metrics = ReadonlyArray<readonly [string, number]>
+
+/**
+ * What a step costs by its tokens: those trained on, those sampled, and those given to the sampler. Our trainers and the
+ * Python cookbook's count them under different names.
+ */
+const withCost = (metrics: Metrics, price: CostLedger.Price | undefined): Metrics => {
+  if (price === undefined || metrics.some(([name]) => name === "cost")) return metrics
+  const table = new Map(metrics)
+  const of = (name: string) => table.get(`env/all/${name}`)
+  const [turns, perTurn, rollouts] = [of("turns"), of("tokens_per_turn"), of("rollouts")]
+  const sampled = of("total_ac_tokens") ??
+    (turns === undefined || perTurn === undefined || rollouts === undefined ? 0 : turns * perTurn * rollouts)
+  const counted = table.get("tokens") ?? table.get("num_tokens")
+  const given = of("total_ob_tokens") ?? (sampled === 0 ? 0 : Math.max(0, (counted ?? 0) - sampled))
+  const trained = counted ?? given + sampled
+  const cost = (trained * (price.train ?? 0) + given * (price.prefill ?? 0) + sampled * (price.sample ?? 0)) / 1e6
+  // An evaluation has no tokens, and does not make the cost of its step zero.
+  return trained === 0 ? metrics : [...metrics, ["cost", cost]]
 }
 
 const decodeEntry = Schema.decodeUnknownEither(RunLog.Entry)
@@ -198,17 +253,29 @@ const modelOf = (config: unknown): string => {
     ""
 }
 
-const readConfig = (path: string) =>
+const readJson = (path: string) =>
   Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(path)).pipe(
     Effect.map(Json.parse),
     Effect.orElseSucceed(() => undefined)
   )
 
+/** A word as a shell takes it. */
+const quoted = (word: string): string => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+
+/** The command line that `tinker train` leaves in the directory of its run. */
+const readCommand = (path: string) =>
+  Effect.map(readJson(path), (found) => {
+    const { cwd, words } = Json.objectOf(found)
+    const line = Json.arrayOf(words).flatMap((word) => typeof word === "string" ? [quoted(word)] : [])
+    if (line.length === 0) return null
+    return `${typeof cwd === "string" ? `cd ${quoted(cwd)} && ` : ""}tinker ${line.join(" ")}`
+  })
+
 // =============================================================================
 // the journal
 // =============================================================================
 
-const applyEntry = (state: State, table: Series.Table, line: unknown): void => {
+const applyEntry = (state: State, table: Series.Table, line: unknown, price: CostLedger.Price | undefined): void => {
   const raw = Json.objectOf(line)
   const time = Json.numberOf(raw["time"])
   if (time !== undefined) {
@@ -221,7 +288,7 @@ const applyEntry = (state: State, table: Series.Table, line: unknown): void => {
     if (step === undefined) state.unreadable++
     else {
       const timings = Json.numbersOf(raw["timings"]).map(([name, value]) => [`time/${name}`, value / 1000] as const)
-      table.record(step, time, [...Json.numbersOf(raw["metrics"]), ...timings])
+      table.record(step, time, withCost([...Json.numbersOf(raw["metrics"]), ...timings], price))
     }
     return
   }
@@ -287,7 +354,7 @@ const applyEntry = (state: State, table: Series.Table, line: unknown): void => {
 
 const notMetrics = new Set(["step", "time", "total_steps", "event"])
 
-const applyMetrics = (state: State, table: Series.Table, line: unknown): void => {
+const applyMetrics = (state: State, table: Series.Table, line: unknown, price: CostLedger.Price | undefined): void => {
   if (!Json.isObject(line)) {
     state.unreadable++
     return
@@ -312,7 +379,7 @@ const applyMetrics = (state: State, table: Series.Table, line: unknown): void =>
   state.totalSteps = Json.numberOf(line["total_steps"]) ?? state.totalSteps
   const step = Json.numberOf(line["step"]) ?? Json.numberOf(line["progress/batch"]) ?? (table.lastStep() ?? -1) + 1
   const before = table.lastStep()
-  table.record(step, time, Json.numbersOf(line).filter(([name]) => !notMetrics.has(name)))
+  table.record(step, time, withCost(Json.numbersOf(line).filter(([name]) => !notMetrics.has(name)), price))
   if (before !== undefined && (table.lastStep() ?? 0) < before) state.resumes++
   const done = Json.numberOf(line["progress/done_frac"]) ?? Json.numberOf(line["progress"])
   if (done !== undefined && done > 0 && done <= 1) state.totalSteps = Math.round((step + 1) / done)
@@ -349,9 +416,11 @@ const applyCheckpoint = (state: State, line: unknown): void => {
  */
 export const open: (
   path: string,
-  id: string
+  id: string,
+  options?: OpenOptions
 ) => Effect.Effect<Option.Option<Run>, never, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(
-  function*(path, id) {
+  function*(path, id, options) {
+    const price = options?.price
     const fs = yield* FileSystem.FileSystem
     const { join } = yield* Path.Path
     const has = (name: string) => Effect.orElseSucceed(fs.exists(join(path, name)), () => false)
@@ -383,9 +452,9 @@ export const open: (
         }
       })
     const tails = format === "journal"
-      ? [follow("journal.jsonl", reset, (line) => applyEntry(state, table, line))]
+      ? [follow("journal.jsonl", reset, (line) => applyEntry(state, table, line, price))]
       : [
-        follow("metrics.jsonl", reset, (line) => applyMetrics(state, table, line)),
+        follow("metrics.jsonl", reset, (line) => applyMetrics(state, table, line, price)),
         follow("checkpoints.jsonl", () => {
           state.checkpoints = []
         }, (line) => applyCheckpoint(state, line))
@@ -398,8 +467,9 @@ export const open: (
     const refresh = one.withPermits(1)(Effect.gen(function*() {
       let changed = false
       for (const tail of tails) changed = (yield* tail.read) || changed
+      if (format === "journal" && changed) state.command = yield* readCommand(join(path, "command.json"))
       if (format === "python" && (state.config === undefined || changed)) {
-        const config = yield* readConfig(join(path, "config.json"))
+        const config = yield* readJson(join(path, "config.json"))
         if (config !== undefined) {
           state.config = config
           state.model = modelOf(config)
@@ -447,7 +517,9 @@ export const open: (
         totalSteps: state.totalSteps,
         startedAt: state.startedAt,
         updatedAt: state.updatedAt ?? (modified > 0 ? modified : null),
-        tokens: tokensOf(table),
+        tokens: sumOf(table, "tokens", "num_tokens"),
+        cost: sumOf(table, "cost"),
+        waited: waitsOf(table).reduce((sum, { seconds }) => sum + seconds, 0),
         headline: names.map((name) => ({ name, value: table.summary(name)?.last ?? null })),
         spark: first === undefined ? [] : table.points(first, { points: 64, smoothing: 0.5 })?.smooth ?? [],
         warnings: state.notes.filter(({ level }) => level === "warning").length,
@@ -472,7 +544,9 @@ export const open: (
         resumes: state.resumes,
         message: state.ended?.message ?? null,
         hasRollouts: rollouts.steps().length > 0,
-        unreadable: state.unreadable + rollouts.unreadable()
+        unreadable: state.unreadable + rollouts.unreadable(),
+        command: state.command,
+        waits: waitsOf(table)
       })
     }
     return Option.some(run)
@@ -532,6 +606,26 @@ export const find: (
     return found
   }
 )
+
+/**
+ * Reads all runs below a directory that have metrics, each by its place in it.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const readAll: (root: string) => Effect.Effect<
+  ReadonlyArray<{ readonly name: string; readonly detail: Detail; readonly table: Series.Table }>,
+  never,
+  FileSystem.FileSystem | Path.Path
+> = Effect.fnUntraced(function*(root) {
+  const path = yield* Path.Path
+  const found = yield* Effect.forEach(yield* find(root), (place) =>
+    Effect.map(read(path.join(root, place)), (run) =>
+      Option.isNone(run) || run.value.table.size() === 0
+        ? []
+        : [{ name: place === "." ? path.basename(path.resolve(root)) : place, ...run.value }]))
+  return found.flat()
+})
 
 /**
  * Reads one run directory as it stands.

@@ -1,9 +1,10 @@
 /**
  * The studio: an HTTP application that shows the runs in a directory, live while they are written.
  *
- * It only reads. Everything it serves needs the token it was started with; it answers to loopback names only, to no other
- * web page, and its own page may load nothing from anywhere else. With a {@link Talk} in its context, people can also talk
- * to a checkpoint beside its base model.
+ * Everything it serves needs the token it was started with; it answers to loopback names only, to no other web page, and
+ * its own page may load nothing from anywhere else. It only reads, unless its context has more to offer: with a
+ * {@link Talk} people can talk to a checkpoint beside its base model, with {@link Grades} they can grade answers that runs
+ * wait for, and with a {@link DataCheck} they can look at training data.
  *
  * @since 0.1.0
  */
@@ -12,19 +13,24 @@ import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerError from "@effect/platform/HttpServerError"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Path from "@effect/platform/Path"
+import type * as CostLedger from "effect-tinker/CostLedger"
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
 import * as PubSub from "effect/PubSub"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as DataCheck from "./DataCheck.js"
+import * as Grades from "./Grades.js"
 import * as RunDirectory from "./RunDirectory.js"
 import type * as Series from "./Series.js"
 import * as Talk from "./Talk.js"
@@ -59,6 +65,8 @@ export interface Options {
   readonly token: Redacted.Redacted
   /** How often files are looked at. Defaults to 1 second. */
   readonly every?: Duration.DurationInput | undefined
+  /** Prices of a million tokens, to estimate what runs cost that do not record it. */
+  readonly price?: CostLedger.Price | undefined
 }
 
 /**
@@ -74,7 +82,22 @@ export interface Runs {
   readonly loading: number
   /** Whether there is somebody to talk to. */
   readonly chat: boolean
+  /** Answers that wait for a grade; `null` where grades cannot be given. */
+  readonly grades: number | null
+  /** Files of training data that can be checked; `null` where there is nothing to check them with. */
+  readonly data: DataFiles | null
   readonly now: number
+}
+
+/**
+ * What can be checked, and the model to begin with.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface DataFiles {
+  readonly files: ReadonlyArray<DataCheck.File>
+  readonly model: string
 }
 
 /**
@@ -95,6 +118,10 @@ export interface Studio {
 // runs
 // =============================================================================
 
+type Change =
+  | { readonly _tag: "Run"; readonly summary: RunDirectory.Summary }
+  | { readonly _tag: "Grades"; readonly waiting: number }
+
 interface Known {
   readonly run: RunDirectory.Run
   loaded: boolean
@@ -102,12 +129,14 @@ interface Known {
 
 const findEvery = 5_000
 
-const makeRuns = Effect.fnUntraced(function*(directory: string, every: Duration.DurationInput) {
+const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", price }: Options) {
+  const grades = yield* Effect.serviceOption(Grades.Grades)
   const context = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
   const path = yield* Path.Path
   const known = new Map<string, Known>()
-  const changed = yield* PubSub.sliding<RunDirectory.Summary>(1024)
+  const changed = yield* PubSub.sliding<Change>(1024)
   let lookedAt = -Infinity
+  let ungraded = 0
 
   const look = Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
@@ -116,7 +145,7 @@ const makeRuns = Effect.fnUntraced(function*(directory: string, every: Duration.
     for (const place of yield* RunDirectory.find(directory)) {
       const id = place === "." ? path.basename(path.resolve(directory)) : place.split(path.sep).join("/")
       if (known.has(id)) continue
-      const run = yield* RunDirectory.open(path.join(directory, place), id)
+      const run = yield* RunDirectory.open(path.join(directory, place), id, { price })
       if (Option.isSome(run)) known.set(id, { run: run.value, loaded: false })
     }
   })
@@ -125,19 +154,38 @@ const makeRuns = Effect.fnUntraced(function*(directory: string, every: Duration.
     const news = yield* entry.run.refresh
     if (!news && entry.loaded) return
     entry.loaded = true
-    yield* PubSub.publish(changed, entry.run.summary(yield* Clock.currentTimeMillis))
+    yield* PubSub.publish(changed, { _tag: "Run", summary: entry.run.summary(yield* Clock.currentTimeMillis) })
   })
+
+  /** What runs that are not over wait for, oldest first. */
+  const waiting = Effect.fnUntraced(function*(service: Grades.Service) {
+    const now = yield* Clock.currentTimeMillis
+    const open = Array.from(known.values(), ({ run }) => run).filter((run) => run.summary(now).status !== "complete")
+    const found = yield* Effect.forEach(open, (run) =>
+      Effect.map(service.waiting(run.path), (questions) =>
+        questions.map((question): Grades.Waiting => ({ ...question, run: run.id }))), { concurrency: 4 })
+    return found.flat().sort((a, b) => a.time - b.time)
+  })
+
+  const countUngraded = Effect.transposeMapOption(grades, (service) =>
+    Effect.flatMap(waiting(service), ({ length }) => {
+      if (length === ungraded) return Effect.void
+      ungraded = length
+      return PubSub.publish(changed, { _tag: "Grades", waiting: length })
+    }))
 
   const one = yield* Effect.makeSemaphore(1)
   const refresh = one.withPermits(1)(Effect.zipRight(
     look,
     Effect.suspend(() => Effect.forEach(known.values(), update, { concurrency: 4, discard: true }))
-  )).pipe(Effect.provide(context))
+  )).pipe(Effect.zipRight(countUngraded), Effect.asVoid, Effect.provide(context))
 
   yield* Effect.forkScoped(Effect.repeat(refresh, Schedule.spaced(every)))
   return {
     known,
     refresh,
+    waiting,
+    ungraded: () => ungraded,
     changes: Stream.fromPubSub(changed),
     /** A run that somebody asks for is read before the others. */
     get: Effect.fnUntraced(function*(id: string) {
@@ -237,6 +285,8 @@ const numberIn = (words: URLSearchParams, name: string): number | undefined => {
 
 const maxPoints = 4_000
 const maxMetrics = 64
+const maxQuestions = 1_000
+const maxBody = 1024 * 1024
 
 const paramOf = (name: string) => Effect.map(HttpRouter.RouteContext, ({ params }) => params[name] ?? "")
 
@@ -253,8 +303,10 @@ export const make: (
 ) => Effect.Effect<Studio, never, FileSystem.FileSystem | Path.Path | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
     const fs = yield* FileSystem.FileSystem
-    const runs = yield* makeRuns(options.directory, options.every ?? "1 second")
+    const runs = yield* makeRuns(options)
     const talk = yield* Effect.serviceOption(Talk.Talk)
+    const grades = yield* Effect.serviceOption(Grades.Grades)
+    const data = yield* Effect.serviceOption(DataCheck.DataCheck)
     const tokenizers = yield* Effect.serviceOption(Tokenizers.Tokenizers)
     const run = Effect.flatMap(paramOf("run"), runs.get)
     const request = HttpServerRequest.HttpServerRequest
@@ -275,6 +327,8 @@ export const make: (
         runs: entries.filter(({ loaded }) => loaded).map((entry) => entry.run.summary(now)),
         loading: entries.filter(({ loaded }) => !loaded).length,
         chat: Option.isSome(talk),
+        grades: Option.isSome(grades) ? runs.ungraded() : null,
+        data: Option.getOrNull(Option.map(data, ({ files, model }) => ({ files, model }))),
         now
       }
       return json(answer)
@@ -337,28 +391,63 @@ export const make: (
     const events = Effect.sync(() =>
       HttpServerResponse.stream(
         runs.changes.pipe(
-          Stream.map((summary) => eventLine("run", summary)),
-          // A line now and then, so that a connection that is gone is noticed.
-          Stream.merge(Stream.map(Stream.fromSchedule(Schedule.spaced("15 seconds")), () => ": still here\n\n")),
+          Stream.map((change) =>
+            change._tag === "Run" ? eventLine("run", change.summary) : eventLine("grades", change.waiting)
+          ),
+          // A line at once, because nothing is sent before the first one, and then now and again, so that a connection that
+          // is gone is noticed.
+          Stream.merge(
+            Stream.concat(
+              Stream.make(": connected\n\n"),
+              Stream.map(Stream.fromSchedule(Schedule.spaced("15 seconds")), () => ": still here\n\n")
+            )
+          ),
           Stream.encodeText
         ),
         { contentType: "text/event-stream" }
       )
     )
 
-    const chat = Effect.gen(function*() {
-      if (Option.isNone(talk)) return refuse(501, "Start the studio with a connection to talk to models")
-      const length = Number((yield* request).headers["content-length"] ?? NaN)
-      if (!(length <= 1024 * 1024)) return refuse(413, "A conversation may have at most 1 MiB")
-      const body = yield* HttpServerRequest.schemaBodyJson(Talk.Question)
-      return json(yield* talk.value.ask(body))
-    }).pipe(
-      Effect.catchTags({
-        ParseError: (error) => Effect.succeed(refuse(400, error.message)),
-        RequestError: (error) => Effect.succeed(refuse(400, error.message)),
-        TalkFailed: (error) => Effect.succeed(refuse(502, error.message))
-      })
-    )
+    /** Answers what was posted, where it is small enough and what it should be. */
+    const posted = <A, I, E>(schema: Schema.Schema<A, I>, answer: (body: A) => Effect.Effect<unknown, E>) =>
+      Effect.gen(function*() {
+        const length = Number((yield* request).headers["content-length"] ?? NaN)
+        if (!(length <= maxBody)) return refuse(413, "A request may have at most 1 MiB")
+        return json(yield* answer(yield* HttpServerRequest.schemaBodyJson(schema)))
+      }).pipe(
+        Effect.catchIf(
+          (error): error is ParseResult.ParseError | HttpServerError.RequestError =>
+            ParseResult.isParseError(error) || HttpServerError.isServerError(error),
+          (error) => Effect.succeed(refuse(400, error.message))
+        )
+      )
+
+    /** What needs a service of the context, or why there is none. */
+    const needs = <S, E, R>(
+      service: Option.Option<S>,
+      without: string,
+      answer: (service: S) => Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+    ): Effect.Effect<HttpServerResponse.HttpServerResponse, E, R> =>
+      Option.isNone(service) ? Effect.succeed(refuse(501, without)) : answer(service.value)
+
+    const chat = needs(talk, "Start the studio with a connection to talk to models", ({ ask }) =>
+      posted(Talk.Question, ask))
+
+    const noGrades = "This studio cannot take grades"
+
+    const ungraded = needs(grades, noGrades, (service) =>
+      Effect.map(runs.waiting(service), (waiting) =>
+        json(waiting.slice(0, maxQuestions))))
+
+    const grade = needs(grades, noGrades, ({ give }) =>
+      posted(Grades.Grade, ({ grade, key, run }) =>
+        Effect.flatMap(runs.get(run), ({ path }) =>
+          Effect.as(give(path, key, grade), { grade }))))
+
+    // One at a time: a large file keeps a core busy.
+    const checking = yield* Effect.makeSemaphore(1)
+    const check = needs(data, "This studio cannot check training data", (service) =>
+      posted(DataCheck.Request, (body) => checking.withPermits(1)(service.check(body))))
 
     const file = (text: string, contentType: string) => Effect.succeed(HttpServerResponse.text(text, { contentType }))
 
@@ -374,12 +463,22 @@ export const make: (
       HttpRouter.get("/api/runs/:run/rollouts/:step", ofStep),
       HttpRouter.get("/api/runs/:run/rollouts/:step/:index", rollout),
       HttpRouter.get("/api/runs/:run/search", search),
-      HttpRouter.post("/api/chat", chat)
+      HttpRouter.post("/api/chat", chat),
+      HttpRouter.get("/api/grades", ungraded),
+      HttpRouter.post("/api/grades", grade),
+      HttpRouter.post("/api/data", check)
     )
 
+    const changes = Stream.filterMap(
+      runs.changes,
+      (change) => change._tag === "Run" ? Option.some(change.summary) : Option.none()
+    )
     const unreadable = (error: PlatformError.PlatformError) => refuse(503, error.message)
     const app = router.pipe(
       Effect.catchTags({
+        TalkFailed: (error) => Effect.succeed(refuse(502, error.message)),
+        GradeRefused: (error) => Effect.succeed(refuse(409, error.message)),
+        CheckFailed: (error) => Effect.succeed(refuse(422, error.message)),
         NotFound: ({ what }) => Effect.succeed(refuse(404, `There is no ${what}`)),
         RolloutNotFound: (error) => Effect.succeed(refuse(404, error.message)),
         RouteNotFound: () => Effect.succeed(refuse(404, "There is no such page")),
@@ -388,6 +487,6 @@ export const make: (
       }),
       withFiles
     )
-    return { app: Effect.interruptible(guard(options.token)(app)), changes: runs.changes, refresh: runs.refresh }
+    return { app: Effect.interruptible(guard(options.token)(app)), changes, refresh: runs.refresh }
   }
 )

@@ -17,6 +17,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as RcMap from "effect/RcMap"
 import * as Schema from "effect/Schema"
+import * as Tokens from "./internal/tokens.js"
 
 /**
  * What to ask of which model.
@@ -29,9 +30,18 @@ export class Question extends Schema.Class<Question>("@effect-tinker/studio/Talk
   model: Schema.NonEmptyString.pipe(Schema.maxLength(1024)),
   /** The conversation so far, the question last. */
   messages: Schema.NonEmptyArray(Schema.Struct({
-    role: Schema.Literal("system", "user", "assistant"),
-    content: Schema.String
+    role: Schema.Literal("system", "user", "assistant", "tool"),
+    content: Schema.String,
+    toolCalls: Schema.optional(Schema.Array(Schema.Struct({ name: Schema.String, arguments: Schema.String })))
   })),
+  /** What the model may call, as JSON Schema has it. Its calls are shown and nothing is run. Defaults to none. */
+  tools: Schema.optional(Schema.Array(Schema.Struct({
+    name: Schema.NonEmptyString,
+    description: Schema.optionalWith(Schema.String, { default: () => "" }),
+    parameters: Schema.optionalWith(Schema.Record({ key: Schema.String, value: Schema.Unknown }), {
+      default: () => ({ type: "object", properties: {} })
+    })
+  })).pipe(Schema.maxItems(64))),
   /** Defaults to 256. */
   maxTokens: Schema.optionalWith(Schema.Int.pipe(Schema.between(1, 8192)), { default: () => 256 }),
   /** Defaults to 0.7. */
@@ -110,23 +120,26 @@ const make = Effect.gen(function*() {
     idleTimeToLive: "10 minutes"
   })
 
-  const ask: Service["ask"] = ({ maxTokens, messages, model, seed, temperature }) =>
+  const ask: Service["ask"] = ({ maxTokens, messages, model, seed, temperature, tools = [] }) =>
     Effect.gen(function*() {
       const { chat, sampler, tokenizer } = yield* RcMap.get(models, model)
       const started = yield* Clock.currentTimeMillis
-      const answer = yield* chat.ask(
+      // Tools are declared together with the system's message.
+      const [first] = messages
+      const system = first.role === "system" ? first.content : undefined
+      const opened = yield* Chat.make(chat.renderer, { system, tools })
+      const answer = yield* opened.ask(
         (prompt, params) => sampler.sample({ prompt: ModelInput.fromInts(prompt), ...params }),
-        messages.map(({ content, role }) => ({ role, content })),
+        system === undefined ? messages : messages.slice(1),
         { maxTokens, temperature, seed }
       )
-      const decoding = tokenizer.decoder({ skipSpecialTokens: false })
       return {
         text: answer.text,
         reasoning: Message.thinking(answer.message),
         toolCalls: (answer.message.toolCalls ?? []).map((call) => ({ name: call.name, arguments: call.arguments })),
         stop: Option.getOrElse(answer.stopReason, () => "stop"),
-        tokens: Array.from(answer.turn.completion, (id, i) => ({
-          text: decoding.push([id]),
+        tokens: Tokens.texts(tokenizer, Array.from(answer.turn.completion)).map((text, i) => ({
+          text,
           logprob: answer.logprobs[i] ?? null
         })),
         millis: (yield* Clock.currentTimeMillis) - started

@@ -11,7 +11,6 @@ import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as RunDirectory from "./RunDirectory.js"
 import type * as Series from "./Series.js"
 
@@ -204,18 +203,13 @@ export const write: (options: {
 > = Effect.fnUntraced(function*({ from, to }) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const places = yield* RunDirectory.find(from)
-  const exported = yield* Effect.forEach(places, (place) =>
+  return yield* Effect.forEach(yield* RunDirectory.readAll(from), ({ name, table }) =>
     Effect.gen(function*() {
-      const found = yield* RunDirectory.read(path.join(from, place))
-      if (Option.isNone(found) || found.value.table.size() === 0) return []
-      const name = place === "." ? path.basename(path.resolve(from)) : place
       const directory = path.join(to, name)
       const file = path.join(directory, fileName)
       yield* fs.makeDirectory(directory, { recursive: true })
-      yield* fs.writeFile(`${file}.part`, encode(found.value.table))
+      yield* fs.writeFile(`${file}.part`, encode(table))
       yield* fs.rename(`${file}.part`, file)
-      return [{ run: name, path: file, steps: found.value.table.size() }]
+      return { run: name, path: file, steps: table.size() }
     }))
-  return exported.flat()
 })

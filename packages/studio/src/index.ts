@@ -1,4 +1,32 @@
 /**
+ * What a file of training data comes to before any money is spent on it: its lengths, what is trained on, what would be
+ * skipped and why, and what a run would cost.
+ *
+ * {@link measure} counts the rows of a dataset. {@link DataCheck} is how the studio gets at files: which ones there are,
+ * and how a model writes their rows.
+ *
+ * @since 0.1.0
+ */
+export * as DataCheck from "./DataCheck.js"
+
+/**
+ * Grades that runs wait for a person to give. The studio shows what waits and hands over what the person decides; how a
+ * run asks and how it learns of a grade is up to the implementation.
+ *
+ * @since 0.1.0
+ */
+export * as Grades from "./Grades.js"
+
+/**
+ * Runs on an MLflow tracking server, by its REST API: metrics with their steps and times, the configuration as parameters,
+ * and how the run stands. Exporting again adds what is new; a run that was resumed from an earlier step since then is
+ * replaced, because MLflow keeps every value of a step that it ever got.
+ *
+ * @since 0.1.0
+ */
+export * as MLflow from "./MLflow.js"
+
+/**
  * What was sampled during a run, from step to group to rollout to token.
  *
  * Rollouts are large and there are many of them, so what is kept in memory is an index: where each one lies in its file,
@@ -37,9 +65,10 @@ export * as Series from "./Series.js"
 /**
  * The studio: an HTTP application that shows the runs in a directory, live while they are written.
  *
- * It only reads. Everything it serves needs the token it was started with; it answers to loopback names only, to no other
- * web page, and its own page may load nothing from anywhere else. With a {@link Talk} in its context, people can also talk
- * to a checkpoint beside its base model.
+ * Everything it serves needs the token it was started with; it answers to loopback names only, to no other web page, and
+ * its own page may load nothing from anywhere else. It only reads, unless its context has more to offer: with a
+ * {@link Talk} people can talk to a checkpoint beside its base model, with {@link Grades} they can grade answers that runs
+ * wait for, and with a {@link DataCheck} they can look at training data.
  *
  * @since 0.1.0
  */

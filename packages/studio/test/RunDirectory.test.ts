@@ -29,7 +29,56 @@ const step = (n: number, loss: number) =>
 const live = <A, E>(effect: Effect.Effect<A, E, FileSystem.FileSystem | NodeContext.NodeContext | Scope.Scope>) =>
   Effect.provide(effect, NodeContext.layer)
 
+const wholeRun = (entries: ReadonlyArray<object>) => entries.map((entry) => `${JSON.stringify(entry)}\n`).join("")
+
 describe("RunDirectory", () => {
+  it.scoped("what a run cost: as it recorded it, or by its tokens and a price", () =>
+    live(Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* directory
+      const price = { train: 2, prefill: 1, sample: 10 }
+      const cost = Effect.fnUntraced(function*(file: string, lines: ReadonlyArray<object>) {
+        yield* fs.remove(path, { recursive: true })
+        yield* fs.makeDirectory(path)
+        yield* fs.writeFileString(`${path}/${file}`, wholeRun(lines))
+        const run = yield* Effect.flatMap(RunDirectory.open(path, "run", { price }), (found) => Effect.orDie(found))
+        yield* run.refresh
+        return run.summary(0).cost
+      })
+      const ours = (step: number, metrics: object) => ({ _tag: "Step", time: 0, step, metrics, timings: {} })
+      assert.strictEqual(yield* cost("journal.jsonl", [ours(1, { tokens: 1e6 }), ours(2, { tokens: 5e5 })]), 3)
+      // 1,000 rollouts of 2 turns of 100 tokens: 200,000 sampled, and the 300,000 before them given.
+      const sampled = { "env/all/rollouts": 1000, "env/all/turns": 2, "env/all/tokens_per_turn": 100 }
+      assert.strictEqual(yield* cost("journal.jsonl", [ours(1, { tokens: 5e5, ...sampled })]), 1 + 0.3 + 2)
+      assert.strictEqual(yield* cost("journal.jsonl", [ours(1, { tokens: 1e6, cost: 7 })]), 7)
+      const python = { step: 0, "env/all/total_ac_tokens": 2e5, "env/all/total_ob_tokens": 3e5 }
+      assert.strictEqual(yield* cost("metrics.jsonl", [python]), 1 + 0.3 + 2)
+      // An evaluation adds nothing, and does not make the cost of its step zero.
+      const evaluation = { _tag: "Evaluation", time: 0, step: 1, name: "held-out", metrics: { nll: 1 } }
+      assert.strictEqual(yield* cost("journal.jsonl", [ours(1, { tokens: 1e6 }), evaluation]), 2)
+    })))
+
+  it.scoped("how long the server let a run wait, and the command that resumes it", () =>
+    live(Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* directory
+      const timings = (capacity: number) => ({ step: 900, "wait/capacity": capacity, "wait/rate_limit": 500 })
+      yield* fs.writeFileString(
+        `${path}/journal.jsonl`,
+        wholeRun([1, 2].map((n) => ({ _tag: "Step", time: n, step: n, metrics: {}, timings: timings(n * 1000) })))
+      )
+      yield* fs.writeFileString(
+        `${path}/command.json`,
+        JSON.stringify({ cwd: "/home/me", words: ["train", "sft", "my chats.jsonl", "--model", "it's"] })
+      )
+      const run = yield* opened(path)
+      yield* run.refresh
+      const { command, waited, waits } = run.detail(0)
+      assert.strictEqual(waited, 4)
+      assert.deepStrictEqual(waits, [{ reason: "capacity", seconds: 3 }, { reason: "rate_limit", seconds: 1 }])
+      assert.strictEqual(command, "cd /home/me && tinker train sft 'my chats.jsonl' --model 'it'\\''s'")
+    })))
+
   it.scoped("a journal that RunLog writes is followed while it is written, through a resume to its end", () =>
     live(Effect.gen(function*() {
       const path = yield* directory

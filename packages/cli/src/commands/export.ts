@@ -254,7 +254,7 @@ const run = Effect.fnUntraced(
 )
 
 /** @internal */
-export const command = Command.make("export", {
+export const command = Command.make("weights", {
   path: Args.text({ name: "path" }).pipe(
     Args.withDescription("A checkpoint: a tinker:// path, a directory with an adapter, or an archive of one.")
   ),

@@ -1,5 +1,6 @@
 /**
- * `tinker studio`: a page for the runs in a directory, and `tinker tensorboard`: their curves as event files.
+ * `tinker studio`: a page for the runs in a directory; `tinker export tensorboard` and `tinker export mlflow`: their
+ * curves for other tools.
  *
  * @since 0.1.0
  */
@@ -8,13 +9,23 @@ import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
+import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import { CliFailure, explain } from "../internal/CliFailure.js"
+import { CliFailure, explain, usage } from "../internal/CliFailure.js"
+import { texts } from "../internal/options.js"
 import { Output } from "../terminal/Output.js"
+import * as training from "../training/options.js"
+import * as setup from "../training/setup.js"
 
 const loaded = Effect.promise(() => import("../internal/studioServer.js"))
+
+const runsArgument = Args.directory({ name: "dir" }).pipe(
+  Args.withDescription("A run directory, or one that has some below it. Default: the current directory."),
+  Args.withDefault(".")
+)
 
 const existing = Effect.fnUntraced(function*(directory: string) {
   const fs = yield* FileSystem.FileSystem
@@ -31,19 +42,34 @@ const existing = Effect.fnUntraced(function*(directory: string) {
   return path.resolve(directory)
 })
 
+const dataFile = Effect.fnUntraced(function*(file: string) {
+  const fs = yield* FileSystem.FileSystem
+  const info = yield* fs.stat(file).pipe(
+    Effect.mapError(explain(file, "Check the path: it is a file of training data."))
+  )
+  return { path: file, bytes: Number(info.size) }
+})
+
 const studio = Effect.fnUntraced(function*(options: {
   readonly directory: string
   readonly port: number
   readonly chat: boolean
+  readonly price: Option.Option<string>
+  readonly data: ReadonlyArray<string>
+  readonly model: Option.Option<string>
 }) {
   const output = yield* Output
   const directory = yield* existing(options.directory)
+  const price = Option.isNone(options.price) ? undefined : yield* setup.parsePrice(options.price.value)
   const server = yield* loaded
+  const model = Option.getOrElse(options.model, () => "")
+  const data = Layer.effect(server.DataCheck, server.dataCheck(yield* Effect.forEach(options.data, dataFile), model))
   const tokenizers = server.tokenizers(options.chat)
-  const { origin, url } = yield* server.serve({ directory, port: options.port }).pipe(
-    Effect.provide(
-      yield* Layer.build(options.chat ? Layer.provideMerge(server.talk, tokenizers) : tokenizers)
-    ),
+  const all = Layer.mergeAll(server.grades, data, options.chat ? server.talk : Layer.empty).pipe(
+    Layer.provideMerge(tokenizers)
+  )
+  const { origin, url } = yield* server.serve({ directory, port: options.port, price }).pipe(
+    Effect.provide(yield* Layer.build(all)),
     Effect.catchTags({
       ServeError: (cause) =>
         new CliFailure({
@@ -70,23 +96,29 @@ const studio = Effect.fnUntraced(function*(options: {
 
 /** @internal */
 export const command = Command.make("studio", {
-  directory: Args.directory({ name: "dir" }).pipe(
-    Args.withDescription("A run directory, or one that has some below it. Default: the current directory."),
-    Args.withDefault(".")
-  ),
+  directory: runsArgument,
   port: Options.integer("port").pipe(
     Options.withDefault(0),
     Options.withDescription("Port to listen on. Default: any free one.")
   ),
   chat: Options.boolean("chat").pipe(
     Options.withDescription("Connect to the server, to talk to checkpoints. Without it nothing leaves this machine.")
-  )
+  ),
+  price: training.price,
+  data: texts("data", "A file of training data, to look at before it is trained on"),
+  model: training.optionalText("model", "The model whose tokenizer and format data is shown in.")
 }, studio).pipe(
   Command.withDescription(
-    "Show runs in the browser, live: curves, rollouts token by token, checkpoints. It opens log directories of the " +
-      "Python cookbook too."
+    "Show runs in the browser, live: curves, rollouts token by token, checkpoints, answers to grade, training data. It " +
+      "opens log directories of the Python cookbook too."
   )
 )
+
+const noRuns = (directory: string) =>
+  new CliFailure({
+    what: `There are no runs with metrics in ${directory}`,
+    advice: "Give a run directory, or one that has some below it."
+  })
 
 const tensorBoard = Effect.fnUntraced(function*(options: { readonly directory: string; readonly output: string }) {
   const output = yield* Output
@@ -95,12 +127,7 @@ const tensorBoard = Effect.fnUntraced(function*(options: { readonly directory: s
   const exported = yield* exportTensorBoard({ from, to: options.output }).pipe(
     Effect.mapError(explain(options.output, "Check that the directory can be written to."))
   )
-  if (exported.length === 0) {
-    return yield* new CliFailure({
-      what: `There are no runs with metrics in ${options.directory}`,
-      advice: "Give a run directory, or one that has some below it."
-    })
-  }
+  if (exported.length === 0) return yield* noRuns(options.directory)
   yield* output.print({
     columns: [{ header: "Run", keep: true }, { header: "Steps", align: "right" }, { header: "File" }],
     rows: exported.map(({ path, run, steps }) => [run, String(steps), path]),
@@ -111,10 +138,7 @@ const tensorBoard = Effect.fnUntraced(function*(options: { readonly directory: s
 
 /** @internal */
 export const tensorBoardCommand = Command.make("tensorboard", {
-  directory: Args.directory({ name: "dir" }).pipe(
-    Args.withDescription("A run directory, or one that has some below it. Default: the current directory."),
-    Args.withDefault(".")
-  ),
+  directory: runsArgument,
   output: Options.text("output").pipe(
     Options.withAlias("o"),
     Options.withDefault("tensorboard"),
@@ -122,4 +146,57 @@ export const tensorBoardCommand = Command.make("tensorboard", {
   )
 }, tensorBoard).pipe(
   Command.withDescription("Write the curves of runs as event files for TensorBoard.")
+)
+
+/** As MLflow's own clients read it. */
+const credential = Effect.gen(function*() {
+  const token = yield* Config.option(Config.redacted("MLFLOW_TRACKING_TOKEN"))
+  if (Option.isSome(token)) return { _tag: "Bearer", token: token.value } as const
+  const username = yield* Config.option(Config.string("MLFLOW_TRACKING_USERNAME"))
+  const password = yield* Config.option(Config.redacted("MLFLOW_TRACKING_PASSWORD"))
+  return Option.isSome(username) && Option.isSome(password)
+    ? { _tag: "Basic", username: username.value, password: password.value } as const
+    : undefined
+})
+
+const mlflow = Effect.fnUntraced(function*(options: {
+  readonly directory: string
+  readonly url: Option.Option<string>
+  readonly experiment: string
+}) {
+  const output = yield* Output
+  const from = yield* existing(options.directory)
+  const url = Option.getOrUndefined(options.url) ??
+    Option.getOrUndefined(yield* Config.option(Config.string("MLFLOW_TRACKING_URI")))
+  if (url === undefined || !/^https?:\/\//.test(url)) {
+    return yield* usage("There is no tracking server", "Give --url http://127.0.0.1:5000, or set MLFLOW_TRACKING_URI.")
+  }
+  const { exportMLflow } = yield* loaded
+  const { experiment } = options
+  const exported = yield* exportMLflow({ from, url, experiment, credential: yield* credential }).pipe(
+    Effect.catchTag("MLflowFailed", (cause) =>
+      new CliFailure({
+        what: `The runs were not taken: ${cause.message}`,
+        advice: "Check the address, and MLFLOW_TRACKING_TOKEN or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.",
+        cause
+      }))
+  )
+  if (exported.length === 0) return yield* noRuns(options.directory)
+  yield* output.print({
+    columns: [{ header: "Run", keep: true }, { header: "Values", align: "right" }, { header: "Id" }],
+    rows: exported.map(({ id, run, values }) => [run, values.toLocaleString("en-US"), id]),
+    json: { runs: exported }
+  })
+})
+
+/** @internal */
+export const mlflowCommand = Command.make("mlflow", {
+  directory: runsArgument,
+  url: training.optionalText("url", "The tracking server. Default: MLFLOW_TRACKING_URI."),
+  experiment: Options.text("experiment").pipe(
+    Options.withDefault("tinker"),
+    Options.withDescription("The experiment that the runs belong to, made where there is none. Default: tinker.")
+  )
+}, mlflow).pipe(
+  Command.withDescription("Send the curves and configurations of runs to an MLflow tracking server; again, what is new.")
 )

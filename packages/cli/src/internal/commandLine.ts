@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import * as Context from "effect/Context"
 import * as Either from "effect/Either"
 import * as LogLevel from "effect/LogLevel"
 import type { CliFailure } from "./CliFailure.js"
@@ -53,6 +54,15 @@ const logLevels = {
 const logLevel = builtIn("--log-level", ["--log-level"], "What to log on stderr.", Object.keys(logLevels))
 const shells = ["bash", "zsh", "fish"] as const
 const completions = builtIn("--completions", ["--completions"], "Print a completion script.", shells)
+
+/**
+ * The words after the program's name, as they were given.
+ *
+ * @internal
+ */
+export class Words extends Context.Reference<Words>()("@effect-tinker/cli/commandLine/Words", {
+  defaultValue: (): ReadonlyArray<string> => []
+}) {}
 
 /**
  * Options that every line may have in addition to those of the tree.
@@ -182,8 +192,14 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
       return undefined
     }
     const inner = command.commands.get(word)
-    if (inner === undefined) return unknownCommand(word)
-    command = inner
+    if (inner !== undefined) {
+      command = inner
+      return undefined
+    }
+    // The usual command of a group may be left out before what it takes: `export PATH` is `export weights PATH`.
+    if (command.usual === undefined || command.usual.arguments.length === 0) return unknownCommand(word)
+    command = command.usual
+    positionals.push(word)
     return undefined
   }
 

@@ -9,6 +9,7 @@ import * as Example from "@effect-tinker/cookbook/Example"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
+import type * as Datum from "effect-tinker/Datum"
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -98,6 +99,18 @@ export const examples = (path: string, kind: "chats" | "completions"): File<Exam
 
 /** @internal */
 export const preferences = (path: string): File<Example.Preference> => rowsOf(path, Example.PreferenceFromJson)
+
+/** The rows of a file as what would be trained on; a preference is two of them, the chosen answer first. @internal */
+export const data = (path: string, kind: Kind, options: Example.RenderOptions): File<ReadonlyArray<Datum.Datum>> =>
+  kind === "preferences"
+    ? Dataset.mapEffect(
+      preferences(path),
+      (pair) => Effect.map(Example.toPair(pair, options), ({ chosen, rejected }) => [chosen, rejected])
+    )
+    : Dataset.mapEffect(
+      examples(path, kind),
+      (example) => Effect.map(Example.toDatum(example, options), (datum) => [datum])
+    )
 
 const PromptRow = Schema.Union(
   Schema.String,

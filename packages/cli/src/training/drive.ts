@@ -6,7 +6,7 @@
  */
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import type * as Trainer from "@effect-tinker/cookbook/Trainer"
-import type * as FileSystem from "@effect/platform/FileSystem"
+import * as FileSystem from "@effect/platform/FileSystem"
 import type * as CostLedger from "effect-tinker/CostLedger"
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -14,6 +14,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { CliFailure } from "../internal/CliFailure.js"
+import { Words } from "../internal/commandLine.js"
 import { Output } from "../terminal/Output.js"
 import * as Progress from "../terminal/Progress.js"
 import { Stdio } from "../terminal/Stdio.js"
@@ -56,6 +57,22 @@ const isSpent = ({ budget, reserved, spent }: CostLedger.Totals, steps: number):
 
 const money = (totals: CostLedger.Totals, inTokens: boolean): string =>
   inTokens ? text.count(totals.spent, "token") : String(Number(totals.spent.toFixed(4)))
+
+/** Options whose values may hold a password. */
+const secret = /^--database(=|$)/
+
+/**
+ * Leaves the command line in the directory of its run, so that the studio can say how to resume it. A run without it is
+ * as good as any.
+ */
+const recordCommand = Effect.fnUntraced(function*(directory: string) {
+  const fs = yield* FileSystem.FileSystem
+  const given = yield* Words
+  const words = given.filter((word, i) => !secret.test(word) && given[i - 1] !== "--database")
+  if (words.length === 0) return
+  yield* fs.makeDirectory(directory, { recursive: true })
+  yield* fs.writeFileString(`${directory}/command.json`, `${JSON.stringify({ cwd: process.cwd(), words })}\n`)
+}, Effect.ignore)
 
 interface Options<E, R> {
   readonly directory: string
@@ -111,7 +128,7 @@ export const drive: <E, R>(
   let steps = 0
   let outOfBudget = false
   const show = Effect.fnUntraced(function*(report: Trainer.StepReport, progress: Progress.Progress) {
-    steps++
+    if (steps++ === 0) yield* recordCommand(directory)
     if (output.format === "ndjson") {
       yield* output.printItem({
         step: report.step,

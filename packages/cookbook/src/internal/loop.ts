@@ -7,7 +7,6 @@
  */
 import * as RestClient from "effect-tinker/RestClient"
 import type * as TinkerError from "effect-tinker/TinkerError"
-import type * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -22,6 +21,7 @@ import * as Dataset from "../Dataset.js"
 import type * as Evaluator from "../Evaluator.js"
 import * as RunLog from "../RunLog.js"
 import * as Trainer from "../Trainer.js"
+import type * as Waits from "./waits.js"
 
 /** @internal */
 export interface Outcome<out Detail> {
@@ -43,7 +43,7 @@ export interface Submitted<out Detail, out E, out R> {
 export interface Options<B, Detail, E, R, E2, R2> {
   readonly trainer: string
   readonly log: RunLog.RunLog
-  readonly training: TrainingClient.Service
+  readonly training: Waits.Watched
   readonly checkpoints: CheckpointPolicy.CheckpointPolicy
   readonly evaluators: ReadonlyArray<Evaluator.Evaluator<E2, R2>>
   readonly evaluateEvery: number
@@ -294,7 +294,7 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
           tokens: oldest.tokens,
           epoch: oldest.epoch
         },
-        timings: { ...outcome.timings, step: time - oldest.submittedAt }
+        timings: { ...outcome.timings, ...(yield* training.waits.take), step: time - oldest.submittedAt }
       })
     }))
     if (Option.isSome(oldest.save)) {
