@@ -68,7 +68,7 @@ interface Slot {
 }
 
 /** Rollouts after which the messages of a slot are removed: what they were about is in the store of trajectories. */
-const usesBeforeClearing = 8
+const usesBeforeClearing = 4
 
 /**
  * The slots of a run, the same number on every shard: the cluster spreads shards evenly over workers, by their weights.
