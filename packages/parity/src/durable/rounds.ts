@@ -128,8 +128,11 @@ export const rounds = (kills: number, seed: number): Effect.Effect<Report, Durab
       onKill: () => undefined
     }))
     // Processes take longer to start on a busy machine; some of them must live long enough to save.
-    const within = Duration.max(Duration.seconds(4), Duration.times(took, 0.5))
-    yield* Console.log(`# undisturbed in ${Duration.format(took)}; something is killed every ${Duration.format(within)} or sooner`)
+    const within = Duration.clamp(Duration.times(took, 0.5), { minimum: "4 seconds", maximum: "30 seconds" })
+    yield* Console.log(
+      `# undisturbed in ${Duration.toSeconds(took).toFixed()} s; something is killed within ` +
+        `${Duration.toSeconds(within).toFixed()} s again and again`
+    )
     let left = kills
     let resumes = 0
     let round = 0
