@@ -156,8 +156,8 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
   }).pipe(Effect.provide(cluster), Effect.provide(env.clients(baseUrl, apiKey)))
 }, Effect.scoped)
 
-/** Twice as many as run at once; slots are rounded up to the number of shards. */
-const slotsOf = (workers: number) => Math.max(64, 2 * concurrency * workers)
+/** Twice as many as run at once. */
+const slotsOf = (workers: number) => 2 * concurrency * workers
 
 /** Transactions per second that this Postgres does: trajectories stored, ten at once. */
 const capacityOf = (database: Redacted.Redacted) =>

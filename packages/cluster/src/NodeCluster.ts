@@ -29,7 +29,8 @@ import * as RolloutWorker from "./RolloutWorker.js"
 const shared: Partial<ShardingConfig.ShardingConfig["Type"]> = {
   // Locks are numbered by the place of a group in this list.
   availableShardGroups: ["default", ...RolloutWorker.Label.literals],
-  shardsPerGroup: 64,
+  // No more workers than this can have the same label.
+  shardsPerGroup: 256,
   entityMessagePollInterval: Duration.seconds(1),
   entityReplyPollInterval: Duration.millis(200),
   refreshAssignmentsInterval: Duration.seconds(1),

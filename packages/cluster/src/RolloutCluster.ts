@@ -72,7 +72,7 @@ const usesBeforeClearing = 4
 
 /**
  * The slots of a run, the same number on every shard: the cluster spreads shards evenly over workers, by their weights.
- * Names decide on which shard a slot is, so names are tried until there are enough.
+ * Names decide on which shard a slot is, so names are tried until every shard has enough.
  */
 const makeSlots = (
   label: RolloutWorker.Label,
@@ -81,7 +81,7 @@ const makeSlots = (
 ): Effect.Effect<Array<Slot>, never, Sharding.Sharding> =>
   Effect.map(Sharding.Sharding, (sharding) => {
     const shards = new Map<number, Array<Slot>>()
-    for (let n = 0; n < 1024 + 16 * count; n++) {
+    for (let n = 0; n < 16 * Math.max(count, 256); n++) {
       const entityId = EntityId.make(RolloutWorker.slotId(label, run, n))
       const shardId = sharding.getShardId(entityId, label)
       const address = EntityAddress.make({ shardId, entityId, entityType: RolloutWorker.Slot.type })
@@ -96,49 +96,57 @@ const makeSlots = (
     )
   })
 
-/** Hands out slots of the workers that have least to do, and removes the messages of slots that were used often. */
-const makePool = Effect.fnUntraced(function*(slots: ReadonlyArray<Slot>) {
+/** Hands out so many slots at once, of the workers that have least to do; removes the messages of slots that were used often. */
+const makePool = Effect.fnUntraced(function*(slots: ReadonlyArray<Slot>, atOnce: number) {
   const storage = yield* MessageStorage.MessageStorage
   const free = Array.from(slots)
   // In the order in which they asked.
   const turns = yield* Queue.unbounded<void>()
-  yield* Queue.offerAll(turns, slots.map(() => undefined))
+  yield* Queue.offerAll(turns, Array.from({ length: Math.min(atOnce, slots.length) }, () => undefined))
   const inFlight = new Map<string, number>()
 
-  const count = ({ receipt }: Slot, change: number) => {
+  const count = (receipt: RolloutWorker.Receipt | undefined, change: number) => {
     if (receipt !== undefined) inFlight.set(receipt.worker, (inFlight.get(receipt.worker) ?? 0) + change)
   }
-  /** Slots of which nobody knows who runs them come first, so that it is soon known. */
-  const loadOf = ({ receipt }: Slot) =>
-    receipt === undefined ? -1 : (inFlight.get(receipt.worker) ?? 0) / receipt.concurrency
+  /** Slots of which it is not known who runs them come when all known workers have enough to do. */
+  const loadOf = ({ receipt }: Slot, tried: ReadonlySet<string>) =>
+    receipt === undefined
+      ? 0.99
+      : tried.has(receipt.worker)
+      ? Infinity
+      : (inFlight.get(receipt.worker) ?? 0) / receipt.concurrency
 
   const choose = (tried: ReadonlySet<string>): Slot => {
     let best = 0
     let least = Infinity
     for (const [index, slot] of free.entries()) {
-      const load = loadOf(slot) + (slot.receipt !== undefined && tried.has(slot.receipt.worker) ? 1e6 : 0)
-      if (load < least) [best, least] = [index, load]
+      const load = loadOf(slot, tried)
+      // The last one used is the next one, so that few of them have messages to remove.
+      if (load <= least) [best, least] = [index, load]
     }
     const [slot] = free.splice(best, 1)
     if (slot === undefined) throw new Error("there are more turns than slots")
     return slot
   }
 
-  const clear = Effect.fnUntraced(function*(slot: Slot) {
-    yield* storage.clearAddress(slot.address)
-    slot.uses = 0
-    slot.isLeft = false
-  }, Effect.timeout("10 seconds"), Effect.catchAllCause((cause) => Effect.logDebug("messages were not removed", cause)))
+  const clear = Effect.fnUntraced(
+    function*(slot: Slot) {
+      yield* storage.clearAddress(slot.address)
+      slot.uses = 0
+      slot.isLeft = false
+    },
+    Effect.timeout("10 seconds"),
+    Effect.catchAllCause((cause) => Effect.logDebug("messages were not removed", cause))
+  )
 
-  const giveBack = Effect.fnUntraced(function*(slot: Slot, exit: Exit.Exit<unknown, unknown>) {
+  const giveBack = Effect.fnUntraced(function*(slot: Slot, exit: Exit.Exit<RolloutWorker.Receipt, unknown>) {
     slot.uses++
-    if (Exit.isFailure(exit)) {
-      if (Exit.isInterrupted(exit)) slot.isLeft = true
-      // Who is late or fails may be gone.
-      slot.receipt = undefined
-    }
+    // A worker that is late or fails may be gone.
+    slot.receipt = Exit.isSuccess(exit) ? exit.value : undefined
+    const isAnswered = Exit.isSuccess(exit) || !Exit.isInterrupted(exit)
+    if (!isAnswered) slot.isLeft = true
     // A failure must not be the answer to the next attempt.
-    if ((Exit.isFailure(exit) && !Exit.isInterrupted(exit)) || slot.uses >= usesBeforeClearing) yield* clear(slot)
+    if (slot.uses >= usesBeforeClearing || (isAnswered && Exit.isFailure(exit))) yield* clear(slot)
     free.push(slot)
     yield* Queue.offer(turns, undefined)
   })
@@ -149,23 +157,21 @@ const makePool = Effect.fnUntraced(function*(slots: ReadonlyArray<Slot>) {
   )
 
   return <E>(tried: Set<string>, use: (id: string) => Effect.Effect<RolloutWorker.Receipt, E>) =>
-    Effect.acquireUseRelease(
-      Effect.map(Queue.take(turns), () => {
+    Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function*() {
+        yield* restore(Queue.take(turns))
         const slot = choose(tried)
         const { receipt } = slot
         if (receipt !== undefined) tried.add(receipt.worker)
-        count(slot, 1)
-        return { slot, receipt }
-      }),
-      ({ slot }) =>
-        Effect.tap(use(slot.address.entityId), (receipt) => {
-          tried.add(receipt.worker)
-        }),
-      ({ receipt, slot }, exit) => {
-        count({ ...slot, receipt }, -1)
-        if (Exit.isSuccess(exit)) slot.receipt = exit.value
-        return giveBack(slot, exit)
-      }
+        count(receipt, 1)
+        return yield* restore(use(slot.address.entityId)).pipe(
+          Effect.onExit((exit) => {
+            count(receipt, -1)
+            if (Exit.isSuccess(exit)) tried.add(exit.value.worker)
+            return giveBack(slot, exit)
+          })
+        )
+      })
     )
 })
 
@@ -184,10 +190,7 @@ export interface Options {
   readonly run: string
   /** Which workers can run the rollouts. Defaults to `cpu`. */
   readonly label?: RolloutWorker.Label | undefined
-  /**
-   * Most rollouts with workers at once, rounded up to a multiple of the cluster's shards (64); twice what all workers run
-   * at once keeps them busy. Defaults to 128.
-   */
+  /** Most rollouts with workers at once; twice what all workers run at once keeps them busy. Defaults to 128. */
   readonly slots?: number | undefined
   /** After which a rollout is given to another worker too; the first to end counts. Defaults to 5 minutes. */
   readonly stragglerAfter?: Duration.DurationInput | undefined
@@ -228,7 +231,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const stragglerAfter = Duration.decode(options.stragglerAfter ?? "5 minutes")
   const ttlSeconds = Math.max(60, Math.round(Duration.toSeconds(options.policyTtl ?? "1 day")))
   const policies = new WeakMap<object, RolloutWorker.RolloutRequest["policy"]>()
-  const withSlot = yield* makePool(yield* makeSlots(label, options.run, Math.max(1, options.slots ?? 128)))
+  const atOnce = Math.max(1, options.slots ?? 128)
+  const withSlot = yield* makePool(yield* makeSlots(label, options.run, atOnce), atOnce)
   const logs = Effect.annotateLogs({ package: "@effect-tinker/cluster", module: "RolloutCluster", run: options.run })
 
   let warnedAt = -Infinity

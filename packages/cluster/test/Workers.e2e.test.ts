@@ -101,11 +101,11 @@ describe("rollouts by workers over Postgres", { timeout: 180_000 }, () => {
         yield* Effect.gen(function*() {
           const found = yield* roll(count)
           assert.strictEqual(found.length, count)
-          // 64 slots, of which none has more than three answered messages
+          // Most of them are removed on the way.
           const left = yield* messages
-          assert.isAtMost(left.messages, 64 * 3)
-          assert.isAtMost(left.replies, 64 * 3)
-        }).pipe(Effect.provide(cluster({ slots: 64 })), Effect.scoped)
+          assert.isBelow(left.messages, count / 2)
+          assert.isBelow(left.replies, count / 2)
+        }).pipe(Effect.provide(cluster({ slots: 16 })), Effect.scoped)
         assert.deepStrictEqual(yield* messages, { messages: 0, replies: 0 })
         assert.strictEqual(new Set(ran.flat()).size, count)
         assert.strictEqual(ran.flat().length, count)
@@ -114,7 +114,7 @@ describe("rollouts by workers over Postgres", { timeout: 180_000 }, () => {
         assert.includeMembers(tables, ["cluster_messages", "cluster_runners", "tinker_trajectories"])
         assert.include(text, "rollouts")
         assert.notInclude(text, apiKey)
-        const again = yield* Effect.scoped(Effect.provide(roll(8), cluster({ slots: 64 })))
+        const again = yield* Effect.scoped(Effect.provide(roll(8), cluster({ slots: 16 })))
         assert.strictEqual(again.length, 8)
         // Their trajectories were in the store: nothing ran again.
         assert.strictEqual(ran.flat().length, count)
