@@ -18,6 +18,7 @@ import { TrainingClient } from "effect-tinker"
 import type { Bench } from "./Bench.js"
 import { BenchFailed, median, round } from "./Bench.js"
 import * as env from "./cluster/environment.js"
+import { simulate } from "./cluster/model.js"
 import * as Program from "./Program.js"
 
 const failed = (error: unknown) => new BenchFailed({ reason: error instanceof Error ? error.message : String(error) })
@@ -84,7 +85,10 @@ const perWorker = 48
 
 interface Throughput {
   readonly perSecond: number
+  /** Transactions for each rollout, without those of polling. */
   readonly transactions: number
+  /** Transactions per second of each process that waits. */
+  readonly idle: number
   readonly bytes: number
 }
 
@@ -103,7 +107,7 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
     )
     yield* worker.ask("")
   }
-  const cluster = RolloutCluster.layer({ run: `workers-${workers}`, slots: 4 * concurrency * workers }).pipe(
+  const cluster = RolloutCluster.layer({ run: `workers-${workers}`, slots: slotsOf(workers) }).pipe(
     Layer.provideMerge(Layer.merge(NodeCluster.layerClient, TrajectoryStore.layerSql)),
     Layer.provideMerge(NodeCluster.layerPostgres({ url: database }))
   )
@@ -121,31 +125,78 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
         Chunk.take(problems, count),
         (problem, index) =>
           runner.episode({ policy, problem, settings: { renderer }, member: 0, seed: index, at: { step, index } }),
-        {
-          concurrency: "unbounded"
-        }
+        { concurrency: "unbounded" }
       )
-    const commits = Effect.map(
-      sql<{ readonly n: string }>`SELECT xact_commit AS n FROM pg_stat_database WHERE datname = current_database()`,
-      ([row]) => Number(row?.n)
+    // Counters are written with a delay.
+    const commits = Effect.zipRight(
+      Effect.sleep("1500 millis"),
+      Effect.map(
+        sql<{ readonly n: string }>`SELECT xact_commit AS n FROM pg_stat_database WHERE datname = current_database()`,
+        ([row]) => Number(row?.n)
+      )
     )
     // The first ones wait until all workers have their shards.
     yield* roll(0, 2 * concurrency * workers)
+    const [quiet, polls] = yield* Effect.timed(Effect.flatMap(commits, (before) =>
+      Effect.map(Effect.zipRight(Effect.sleep("5 seconds"), commits), (after) =>
+        after - before)))
+    const idle = polls / (Duration.toSeconds(quiet) - 1.5)
     const before = yield* commits
-    const millis = yield* timed(roll(1, problems.length))
-    // Counters are written with a delay.
-    yield* Effect.sleep("1500 millis")
+    const [whole, millis] = yield* Effect.timed(timed(roll(1, problems.length)))
     const after = yield* commits
     const [size] = yield* sql<{ readonly bytes: number }>`
       SELECT avg(length(trajectories))::int AS bytes FROM tinker_trajectories WHERE run = ${`workers-${workers}`}`
     const found: Throughput = {
       perSecond: 1000 * problems.length / millis,
-      transactions: (after - before) / problems.length,
+      transactions: (after - before - idle * (Duration.toSeconds(whole) + 1.5)) / problems.length,
+      idle: idle / (workers + 1),
       bytes: size?.bytes ?? NaN
     }
     return found
   }).pipe(Effect.provide(cluster), Effect.provide(env.clients(baseUrl, apiKey)))
 }, Effect.scoped)
+
+/** Twice as many as run at once. */
+const slotsOf = (workers: number) => 2 * concurrency * workers
+
+/** Transactions per second that this Postgres does: trajectories stored, ten at once. */
+const capacityOf = (database: Redacted.Redacted) =>
+  Effect.gen(function*() {
+    const store = yield* TrajectoryStore.TrajectoryStore
+    let sample = 0
+    const put = Effect.suspend(() =>
+      store.put(new TrajectoryStore.RolloutKey({ run: "capacity", step: 0, task: "any", sample: sample++ }), [])
+    )
+    const [took] = yield* Effect.timed(Effect.replicateEffect(put, 4000, { concurrency: 10, discard: true }))
+    return sample / Duration.toSeconds(took)
+  }).pipe(
+    Effect.provide(TrajectoryStore.layerSql),
+    Effect.provide(NodeCluster.layerPostgres({ url: database }))
+  )
+
+/** The model with what was measured, for numbers of workers that this machine does not have. */
+const growth = (measured: Throughput, capacity: number): ReadonlyArray<ReadonlyArray<string>> =>
+  [1, 2, 4, 16, 64, 256, 1024].flatMap((workers) =>
+    [Duration.toSeconds(env.wait), 60].map((seconds) => {
+      const { database, perSecond } = simulate({
+        workers,
+        concurrency,
+        seconds,
+        slots: slotsOf(workers),
+        before: Math.max(1, Math.round(measured.transactions / 2)),
+        after: Math.max(1, Math.round(measured.transactions / 2)),
+        idle: measured.idle,
+        capacity
+      })
+      return [
+        `model: ${workers} workers, rollouts of ${seconds} s`,
+        "",
+        perSecond.toFixed(1),
+        `${Math.round(100 * database)} %`,
+        `${(perSecond * measured.bytes / 1024).toFixed(1)} KiB/s`
+      ]
+    })
+  )
 
 // =============================================================================
 // the bench
@@ -168,12 +219,20 @@ export const bench: Bench = {
     }
     const database = yield* NodePostgres.start
     if (Option.isSome(database)) {
-      let one = NaN
+      const points: Array<Throughput> = []
       for (const workers of [1, 2, 4]) {
-        const { bytes, perSecond, transactions } = yield* throughput(database.value, workers)
-        if (workers === 1) one = perSecond
-        else ratios[`workers_${workers}`] = round(perSecond / one)
-        rows.push([`${workers} workers`, "", perSecond.toFixed(1), transactions.toFixed(1), String(bytes)])
+        const point = yield* throughput(database.value, workers)
+        const { bytes, perSecond, transactions } = point
+        points.push(point)
+        if (workers > 1) ratios[`workers_${workers}`] = round(perSecond / (points[0]?.perSecond ?? NaN))
+        rows.push([`${workers} workers`, "", perSecond.toFixed(2), transactions.toFixed(1), String(bytes)])
+      }
+      const last = points.at(-1)
+      if (last !== undefined) {
+        const capacity = yield* capacityOf(database.value)
+        rows.push(["", "", "", "", ""], [`this database: ${capacity.toFixed(0)} transactions/s`, "", "", "", ""])
+        rows.push([`a process that waits: ${last.idle.toFixed(1)} transactions/s`, "", "", "", ""], ["", "", "", "", ""])
+        rows.push(["", "", "rollouts/s", "of the database", "trajectories"], ...growth(last, capacity))
       }
     }
     return {
@@ -184,7 +243,7 @@ export const bench: Bench = {
           (plain / 1000 / steps * saveEvery).toFixed(1)
         } s; \`durable_to_plain\` is wall time, lower is better.`,
         Option.isSome(database)
-          ? "`workers_N`: rollouts per second of N workers, of those of one. Transactions include those of idle polling."
+          ? "`workers_N`: rollouts per second of N workers, of those of one. The model is a simulation with what was measured."
           : "There is no Postgres on this machine (apt-get install postgresql): workers are left out."
       ]
     }

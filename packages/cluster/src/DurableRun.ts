@@ -25,7 +25,7 @@ import * as Workflow from "@effect/workflow/Workflow"
 import * as WorkflowEngine from "@effect/workflow/WorkflowEngine"
 import * as SamplingClient from "effect-tinker/SamplingClient"
 import type * as ServiceClient from "effect-tinker/ServiceClient"
-import * as TinkerError from "effect-tinker/TinkerError"
+import type * as TinkerError from "effect-tinker/TinkerError"
 import * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Cause from "effect/Cause"
 import type * as Chunk from "effect/Chunk"
@@ -43,6 +43,7 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as serverFailure from "./internal/serverFailure.js"
 import * as Judgement from "./Judgement.js"
 import * as RunControl from "./RunControl.js"
 
@@ -174,22 +175,6 @@ export class RunCancelled extends Schema.TaggedError<RunCancelled>("@effect-tink
   }
 }
 
-const lost: ReadonlySet<string> = new Set([
-  "Closed",
-  "Conflict",
-  "FutureExpired",
-  "MalformedResponse",
-  "NotFound",
-  "RequestFailed",
-  "Stuck",
-  "UnobservedFailure"
-])
-
-/** What a server that has lost a model or a sampler says, and what a request that makes no sense may be answered with too. */
-const isLost = (error: unknown): boolean => TinkerError.isTinkerError(error) && lost.has(error._tag)
-
-const isRetryable = (error: unknown): boolean => TinkerError.isTinkerError(error) && TinkerError.isRetryable(error)
-
 /**
  * Goes on from the latest checkpoint: after failures of the network for up to ten minutes, after those of a server that has
  * lost the model five times in a row.
@@ -200,9 +185,9 @@ const isRetryable = (error: unknown): boolean => TinkerError.isTinkerError(error
 export const retryTransient: Schedule.Schedule<unknown, unknown> = Schedule.exponential("500 millis").pipe(
   Schedule.union(Schedule.spaced("30 seconds")),
   Schedule.upTo("10 minutes"),
-  Schedule.whileInput(isRetryable),
+  Schedule.whileInput(serverFailure.isRetryable),
   Schedule.union(
-    Schedule.exponential("500 millis").pipe(Schedule.intersect(Schedule.recurs(5)), Schedule.whileInput(isLost))
+    Schedule.exponential("500 millis").pipe(Schedule.intersect(Schedule.recurs(5)), Schedule.whileInput(serverFailure.isLost))
   )
 )
 

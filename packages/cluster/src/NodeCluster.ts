@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import type * as MessageStorage from "@effect/cluster/MessageStorage"
 import * as RunnerAddress from "@effect/cluster/RunnerAddress"
 import type * as Sharding from "@effect/cluster/Sharding"
 import * as ShardingConfig from "@effect/cluster/ShardingConfig"
@@ -28,7 +29,8 @@ import * as RolloutWorker from "./RolloutWorker.js"
 const shared: Partial<ShardingConfig.ShardingConfig["Type"]> = {
   // Locks are numbered by the place of a group in this list.
   availableShardGroups: ["default", ...RolloutWorker.Label.literals],
-  shardsPerGroup: 64,
+  // No more workers than this can have the same label.
+  shardsPerGroup: 256,
   entityMessagePollInterval: Duration.seconds(1),
   entityReplyPollInterval: Duration.millis(200),
   refreshAssignmentsInterval: Duration.seconds(1),
@@ -79,6 +81,8 @@ const prepare = Effect.gen(function*() {
 export interface WorkerOptions {
   /** What it can run. Defaults to `cpu`. */
   readonly labels?: ReadonlyArray<RolloutWorker.Label> | undefined
+  /** Rollouts at once, as for `RolloutWorker.layer`: a worker with twice as many is given twice as many. Defaults to 8. */
+  readonly concurrency?: number | undefined
   /** The name by which trainers and other workers reach it. Defaults to the name of the machine. */
   readonly host?: string | undefined
   /** Defaults to a free one. */
@@ -106,6 +110,7 @@ export const layerWorker = (
         ...shared,
         runnerAddress: Option.some(RunnerAddress.make(options.host ?? Os.hostname(), port)),
         runnerListenAddress: Option.some(RunnerAddress.make(options.listen ?? "0.0.0.0", port)),
+        runnerShardWeight: Math.max(1, options.concurrency ?? 8) / 8,
         assignedShardGroups: ["default", ...(options.labels ?? ["cpu" as const])]
       }
     })
@@ -117,12 +122,15 @@ export const layerWorker = (
  * @since 0.1.0
  * @category layers
  */
-export const layerClient: Layer.Layer<Sharding.Sharding, ConfigError | SqlError, SqlClient.SqlClient> = Layer
-  .unwrapEffect(Effect.as(
-    prepare,
-    NodeClusterSocket.layer({
-      clientOnly: true,
-      storage: "sql",
-      shardingConfig: { ...shared, runnerAddress: Option.none(), assignedShardGroups: [] }
-    })
-  ))
+export const layerClient: Layer.Layer<
+  Sharding.Sharding | MessageStorage.MessageStorage,
+  ConfigError | SqlError,
+  SqlClient.SqlClient
+> = Layer.unwrapEffect(Effect.as(
+  prepare,
+  NodeClusterSocket.layer({
+    clientOnly: true,
+    storage: "sql",
+    shardingConfig: { ...shared, runnerAddress: Option.none(), assignedShardGroups: [] }
+  })
+))

@@ -21,12 +21,15 @@ import type * as ServiceClient from "effect-tinker/ServiceClient"
 import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
+import * as Hash from "effect/Hash"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as RcMap from "effect/RcMap"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as serverFailure from "./internal/serverFailure.js"
 import * as TrajectoryStore from "./TrajectoryStore.js"
 
 // =============================================================================
@@ -97,7 +100,12 @@ export class RolloutRequest
 export class RolloutFailed
   extends Schema.TaggedError<RolloutFailed>("@effect-tinker/cluster/RolloutWorker/RolloutFailed")(
     "RolloutFailed",
-    { key: Schema.String, description: Schema.String }
+    {
+      key: Schema.String,
+      description: Schema.String,
+      /** Whether it may succeed later: the server or the database could not be reached, or had lost the policy's sampler. */
+      isTransient: Schema.optionalWith(Schema.Boolean, { default: () => false })
+    }
   )
 {
   override get message(): string {
@@ -106,8 +114,21 @@ export class RolloutFailed
 }
 
 /**
- * A place that runs rollouts. Trainers send to a number of them, which the cluster spreads over the workers of a label;
- * the id of a slot is `LABEL/NUMBER`, and its shard group the label.
+ * Who ran a rollout.
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export class Receipt extends Schema.Class<Receipt>("@effect-tinker/cluster/RolloutWorker/Receipt")({
+  /** `HOST:PORT` of the worker. */
+  worker: Schema.String,
+  /** How many rollouts it runs at once. */
+  concurrency: Count
+}) {}
+
+/**
+ * A place that runs rollouts. A run has a number of them, which the cluster spreads over the workers of a label; the id of
+ * a slot is `LABEL/RUN/NUMBER`, and its shard group the label.
  *
  * @since 0.1.0
  * @category models
@@ -116,12 +137,14 @@ export const Slot = Entity.make("RolloutSlot", [
   Rpc.make("rollout", {
     payload: { request: RolloutRequest },
     primaryKey: ({ request }) => request.key.text,
+    success: Receipt,
     error: RolloutFailed
   }).annotate(ClusterSchema.Persisted, true)
 ]).annotate(ClusterSchema.ShardGroup, (id) => id.split("/")[0] ?? "cpu")
 
-/** The id of a slot. @internal */
-export const slotId = (label: Label, n: number): string => `${label}/${n}`
+/** The id of a slot; names of runs that do not fit into a column are hashed. @internal */
+export const slotId = (label: Label, run: string, n: number): string =>
+  `${label}/${run.length <= 128 ? run : Hash.string(run)}/${n}`
 
 // =============================================================================
 // problems
@@ -196,7 +219,8 @@ export const layer = <E, R, ED, RD>(options: Options<E, R, ED, RD>): Layer.Layer
   Layer.unwrapScoped(Effect.gen(function*() {
     const store = yield* TrajectoryStore.TrajectoryStore
     const runtime = yield* Effect.runtime<Exclude<R | RD, Scope.Scope> | ServiceClient.ServiceClient>()
-    const permits = yield* Effect.makeSemaphore(Math.max(1, options.concurrency ?? 8))
+    const concurrency = Math.max(1, options.concurrency ?? 8)
+    const permits = yield* Effect.makeSemaphore(concurrency)
     // The compiler cannot see that nothing remains of a generic environment.
     const closed = <A, E2, R2>(effect: Effect.Effect<A, E2, R2>) =>
       Effect.provide(effect, runtime) as Effect.Effect<A, E2, Extract<R2, Scope.Scope>>
@@ -213,27 +237,45 @@ export const layer = <E, R, ED, RD>(options: Options<E, R, ED, RD>): Layer.Layer
       }
       const sampler = yield* RcMap.get(samplers, policy.path)
       const environment = yield* problem.value.make({ ...options.settings, contextWindow: policy.contextWindow })
-      return yield* Rollout.play(Policy.fromSampler(sampler, policy), environment, { limits, seed })
+      return yield* Rollout.play(Policy.fromSampler(sampler, policy), environment, { limits, seed }).pipe(
+        // A server that was started again does not know the sampler any more.
+        Effect.tapError((error) => serverFailure.isLost(error) ? RcMap.invalidate(samplers, policy.path) : Effect.void)
+      )
     }, Effect.scoped)
 
-    const rollout = ({ payload: { request } }: { readonly payload: { readonly request: RolloutRequest } }) =>
-      Effect.gen(function*() {
-        if (yield* store.has(request.key)) return
-        const trajectories = yield* closed(run(request))
-        if (yield* store.put(request.key, trajectories)) yield* options.onRollout?.(request) ?? Effect.void
-      }).pipe(
-        permits.withPermits(1),
-        Effect.catchAllCause((cause) => {
-          // A worker that leaves has not failed: the rollout goes to another one.
-          if (Cause.isInterrupted(cause)) return Effect.interrupt
-          const failure = Option.getOrElse(Cause.failureOption(cause), () => Cause.squash(cause))
-          return failure instanceof RolloutFailed
-            ? Effect.fail(failure)
-            : new RolloutFailed({
-              key: request.key.text,
-              description: failure instanceof Error ? failure.message : String(failure)
-            })
-        })
-      )
-    return Slot.toLayer({ rollout }, { concurrency: "unbounded" })
+    const failed = (key: TrajectoryStore.RolloutKey, cause: Cause.Cause<unknown>) => {
+      const failure = Option.getOrElse(Cause.failureOption(cause), () => Cause.squash(cause))
+      if (failure instanceof RolloutFailed) return failure
+      return new RolloutFailed({
+        key: key.text,
+        description: failure instanceof Error ? failure.message : String(failure),
+        isTransient: failure instanceof TrajectoryStore.StoreFailed || serverFailure.isRetryable(failure) ||
+          serverFailure.isLost(failure)
+      })
+    }
+
+    const build = Effect.map(Entity.CurrentRunnerAddress, ({ host, port }) => {
+      const receipt = new Receipt({ worker: `${host}:${port}`, concurrency })
+      return Slot.of({
+        rollout: ({ payload: { request } }) =>
+          Effect.gen(function*() {
+            if (yield* store.has(request.key)) return receipt
+            const trajectories = yield* closed(run(request))
+            // Longer than a restart of the database takes: a rollout may have cost minutes.
+            const isNew = yield* Effect.retry(
+              store.put(request.key, trajectories),
+              Schedule.spaced("1 second").pipe(Schedule.upTo("1 minute"))
+            )
+            if (isNew) yield* options.onRollout?.(request) ?? Effect.void
+            return receipt
+          }).pipe(
+            permits.withPermits(1),
+            Effect.catchAllCause((cause) =>
+              // A worker that leaves has not failed: the rollout goes to another one.
+              Cause.isInterrupted(cause) ? Effect.interrupt : failed(request.key, cause)
+            )
+          )
+      })
+    })
+    return Slot.toLayer(build, { concurrency: "unbounded" })
   }))

@@ -158,7 +158,7 @@ export class Answer extends Schema.Class<Answer>("@effect-tinker/cluster/RunCont
 }) {}
 
 /**
- * There is nothing to answer under this key: it was answered already, or never asked.
+ * There is nothing to answer under this key: it was never asked, or the run has used its grade already.
  *
  * @since 0.1.0
  * @category errors
@@ -171,6 +171,23 @@ export class NoSuchQuestion
 {
   override get message(): string {
     return `${this.directory} does not wait for a grade of ${this.key}`
+  }
+}
+
+/**
+ * A grade is a finite number.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class InvalidGrade
+  extends Schema.TaggedError<InvalidGrade>("@effect-tinker/cluster/RunControl/InvalidGrade")("InvalidGrade", {
+    key: Schema.String,
+    grade: Schema.Number
+  })
+{
+  override get message(): string {
+    return `${this.grade} is no grade of ${this.key}: a grade is a finite number`
   }
 }
 
@@ -293,7 +310,8 @@ export const ask: (
 )
 
 /**
- * Grades an answer. The grade is the reward of the rollout that asked for it.
+ * Grades an answer. The grade is the reward of the rollout that asked for it. Until the run has taken it up, another one
+ * replaces it.
  *
  * @since 0.1.0
  * @category constructors
@@ -302,8 +320,9 @@ export const answer: (
   directory: string,
   key: string,
   grade: number
-) => Effect.Effect<void, NoSuchQuestion | PlatformError.PlatformError, FileSystem.FileSystem> = Effect.fnUntraced(
-  function*(directory, key, grade) {
+) => Effect.Effect<void, NoSuchQuestion | InvalidGrade | PlatformError.PlatformError, FileSystem.FileSystem> = Effect
+  .fnUntraced(function*(directory, key, grade) {
+    if (!Number.isFinite(grade)) return yield* new InvalidGrade({ key, grade })
     const fs = yield* FileSystem.FileSystem
     const known = isKey(key) && (yield* fs.exists(`${folder(directory)}/questions/${key}.json`))
     if (!known) return yield* new NoSuchQuestion({ directory, key })
@@ -314,8 +333,7 @@ export const answer: (
       `${path}/${key}.json`,
       new Answer({ key, grade, time: yield* Clock.currentTimeMillis })
     )
-  }
-)
+  })
 
 /** Grades that were given and not taken up. @internal */
 export const answers = (

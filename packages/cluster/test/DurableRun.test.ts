@@ -128,7 +128,13 @@ describe("DurableRun", { timeout: 120_000 }, () => {
         (yield* until(directory, "judging")).questions.slice().sort(),
         asked.map(({ key }) => key).sort()
       )
-      for (const [n, { key }] of asked.entries()) yield* RunControl.answer(directory, key, n / 10)
+      const refused = yield* Effect.flip(RunControl.answer(directory, asked[0]?.key ?? "", NaN))
+      assert.instanceOf(refused, RunControl.InvalidGrade)
+      for (const [n, { key }] of asked.entries()) {
+        // The first grade is a slip that the second one replaces.
+        yield* RunControl.answer(directory, key, 7)
+        yield* RunControl.answer(directory, key, n / 10)
+      }
       assert.strictEqual(yield* run.pipe(Stream.runCount, process(directory)), 1)
       const { complete, steps } = yield* series(directory)
       assert.isTrue(complete)

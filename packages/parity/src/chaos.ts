@@ -14,15 +14,15 @@ import { exitCode } from "./Suite.js"
 const usage = [
   "usage: npm run chaos [-- --ops N] [--seed S]",
   "       npm run chaos -- --load [--samples N] [--concurrency N] [--seed S]",
-  "       npm run chaos -- --durable [--kills N]",
+  "       npm run chaos -- --durable [--kills N] [--seed S]",
   "",
   "  --ops N           how many operations (20000)",
   "  --seed S          everything that happens by chance follows from it (1)",
   "  --load            thousands of samples at once instead, while a model trains",
   "  --samples N       how many (20000)",
   "  --concurrency N   how many at once (2000)",
-  "  --durable         kill -9 during durable runs instead: the trainer, the server, both; then workers over Postgres",
-  "  --kills N         how often (100)"
+  "  --durable         kill -9 during durable runs instead: the trainer, the server, workers over Postgres",
+  "  --kills N         at how many moments (100)"
 ].join("\n")
 
 const exit = (code: number) =>
@@ -60,9 +60,9 @@ const readArguments = () => {
 }
 
 /** Durable runs under `kill -9`, and rollouts by workers where there is a Postgres. */
-const durable = Effect.fnUntraced(function*(kills: number) {
-  yield* Console.log(`# durable: ${kills} kills`)
-  const killed = yield* rounds(kills)
+const durable = Effect.fnUntraced(function*(kills: number, seed: number) {
+  yield* Console.log(`# durable: kills at ${kills} moments, seed ${seed}`)
+  const killed = yield* rounds(kills, seed)
   const workers = yield* Workers.run
   if (Option.isNone(workers)) yield* Console.log("# no Postgres on this machine: workers are left out")
   const broken = [
@@ -83,7 +83,7 @@ const durable = Effect.fnUntraced(function*(kills: number) {
 const main = Effect.gen(function*() {
   const options = readArguments()
   if (options === undefined) return yield* Effect.zipRight(Console.error(usage), exit(exitCode.usage))
-  if (options.durable) return yield* durable(options.kills)
+  if (options.durable) return yield* durable(options.kills, options.seed)
   const { concurrency, load, ops, samples, seed } = options
   yield* Console.log(
     load

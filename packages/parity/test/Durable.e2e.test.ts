@@ -6,12 +6,12 @@ import { run } from "../src/durable/workers.js"
 
 describe("durable runs", () => {
   it.live(
-    "killed with their server at random moments, compute what an undisturbed run computes",
+    "killed with their server and workers at random moments, compute what an undisturbed run computes",
     () =>
       Effect.gen(function*() {
-        const report = yield* rounds(3)
+        const report = yield* rounds(3, 1)
         assert.deepStrictEqual(report.differences, [])
-        assert.strictEqual(report.kills.both + report.kills.server + report.kills.trainer, 3)
+        assert.isAtLeast(report.killed.server + report.killed.trainer + report.killed.worker, 3)
         assert.strictEqual(report.steps, 16)
       }).pipe(Effect.provide(NodeContext.layer)),
     300_000

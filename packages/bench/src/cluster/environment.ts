@@ -31,7 +31,7 @@ export const problems = (count: number, wait: Duration.Duration) =>
 
 /** How many problems workers know, and how long each rollout waits. */
 export const known = 2048
-export const wait = Duration.seconds(4)
+export const wait = Duration.seconds(8)
 
 export const clients = (baseUrl: string, apiKey: string) =>
   Tinker.layer({ baseUrl, apiKey, allowInsecure: true }).pipe(Layer.provide(NodeTinker.layer()))

@@ -18,7 +18,7 @@ const worker = Layer.unwrapEffect(Effect.map(renderer, (renderer) =>
     concurrency: Number(concurrency)
   }))).pipe(
     Layer.provide(Layer.merge(
-      NodeCluster.layerWorker({ host: "127.0.0.1", listen: "127.0.0.1" }),
+      NodeCluster.layerWorker({ host: "127.0.0.1", listen: "127.0.0.1", concurrency: Number(concurrency) }),
       TrajectoryStore.layerSql
     )),
     Layer.provide(NodeCluster.layerPostgres({ url: Redacted.make(database) })),

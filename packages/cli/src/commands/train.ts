@@ -143,9 +143,14 @@ const run = Effect.fnUntraced(function*<E, R, E2, R2>(options: {
   const log = recorded(directory, { file: options.source, ...options.about })
   const inTokens = Option.isSome(flags.tokenBudget)
   const rollouts = options.rollouts?.(directory) ?? Layer.empty
-  if (flags.durable) {
+  if (flags.durable || Option.isSome(flags.durableDatabase)) {
     const { train } = yield* Effect.promise(() => import("../training/durable.js"))
-    const run = train({ directory, log, train: (log) => Stream.unwrap(options.make(log)) })
+    const run = train({
+      directory,
+      database: flags.durableDatabase,
+      log,
+      train: (log) => Stream.unwrap(options.make(log))
+    })
     return yield* drive({ directory, run, ledger, inTokens }).pipe(
       Effect.provide(Layer.provideMerge(rollouts, layerFor(ledger, flags.model)))
     )
@@ -384,6 +389,7 @@ const reinforce = Effect.fnUntraced(function*(
     readonly label: workerOptions.Label
     readonly database: Option.Option<Redacted.Redacted>
     readonly store: Option.Option<string>
+    readonly slots: number
   }
 ) {
   const remote = flags.workers ? yield* remoteRollouts(flags) : undefined
@@ -427,10 +433,11 @@ const reinforce = Effect.fnUntraced(function*(
 })
 
 /** Where rollouts run with `--workers`, and problems that workers can find. */
-const remoteRollouts = Effect.fnUntraced(function*({ database, label, store }: {
+const remoteRollouts = Effect.fnUntraced(function*({ database, label, slots, store }: {
   readonly label: workerOptions.Label
   readonly database: Option.Option<Redacted.Redacted>
   readonly store: Option.Option<string>
+  readonly slots: number
 }) {
   if (Option.isNone(database)) {
     return yield* usage("--workers needs a database", "Set DATABASE_URL, or give --database postgres://HOST/NAME.")
@@ -440,7 +447,7 @@ const remoteRollouts = Effect.fnUntraced(function*({ database, label, store }: {
     problems: durable.problems,
     layer: (directory: string) =>
       Layer.catchAll(
-        durable.layerWorkers({ directory, database: database.value, label, store }),
+        durable.layerWorkers({ directory, database: database.value, label, slots, store }),
         (error) =>
           Layer.fail(
             new CliFailure({
@@ -493,7 +500,8 @@ const rewarded = {
     Options.withDescription("Which workers can run the rollouts. Default: cpu.")
   ),
   database: Options.optional(workerOptions.database),
-  store: workerOptions.store
+  store: workerOptions.store,
+  slots: workerOptions.slots
 }
 
 const moduleArgument = (exported: string) =>

@@ -55,19 +55,28 @@ const announce = Effect.fnUntraced(function*(directory: string) {
 })
 
 /**
- * The run as a workflow, in a file of its directory.
+ * The run as a workflow, in a file of its directory or in a database.
  *
  * @internal
  */
 export const train = <Detail, E, R>(options: {
   readonly directory: string
+  readonly database: Option.Option<Redacted.Redacted>
   readonly log: RunLog.Target<FileSystem.FileSystem>
   readonly train: (log: RunLog.Target<FileSystem.FileSystem>) => Stream.Stream<Trainer.StepReport<Detail>, E, R>
 }) =>
-  DurableRun.train(options).pipe(
-    Stream.drainFork(Stream.fromEffect(announce(options.directory))),
-    Stream.provideSomeLayer(NodeDurable.layerDirectory(options.directory))
-  )
+  Stream.unwrap(Effect.gen(function*() {
+    const { database, directory } = options
+    // Two machines may know the directory by different paths.
+    const name = Option.isSome(database) ? yield* RunControl.id(directory) : directory
+    return DurableRun.train({ ...options, name }).pipe(
+      Stream.drainFork(Stream.fromEffect(announce(directory))),
+      Stream.provideSomeLayer(Option.match(database, {
+        onNone: () => NodeDurable.layerDirectory(directory),
+        onSome: (url) => Layer.provide(NodeDurable.layerPostgres({ name }), NodeCluster.layerPostgres({ url }))
+      }))
+    )
+  }))
 
 /** The store of trajectories: a directory that all machines see, or the database. @internal */
 export const store = (
@@ -83,10 +92,14 @@ export const layerWorkers = (options: {
   readonly directory: string
   readonly database: Redacted.Redacted
   readonly label: RolloutWorker.Label
+  readonly slots: number
   readonly store: Option.Option<string>
 }) =>
   Layer.unwrapEffect(
-    Effect.map(RunControl.id(options.directory), (run) => RolloutCluster.layer({ run, label: options.label }))
+    Effect.map(
+      RunControl.id(options.directory),
+      (run) => RolloutCluster.layer({ run, label: options.label, slots: options.slots })
+    )
   ).pipe(
     Layer.provide(Layer.merge(NodeCluster.layerClient, store(options.store))),
     Layer.provide(NodeCluster.layerPostgres({ url: options.database }))

@@ -6,6 +6,7 @@
 import * as Args from "@effect/cli/Args"
 import type * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
+import * as workerOptions from "./workerOptions.js"
 
 /** @internal */
 export const optionalInteger = (name: string, description: string) =>
@@ -92,6 +93,7 @@ export const common = {
       "Survive crashes, pauses and waiting: see `tinker runs pause`, `resume`, `cancel` and `grade`."
     )
   ),
+  durableDatabase: Options.optional(workerOptions.durableDatabase),
   overrides: Args.text({ name: "field=value" }).pipe(
     Args.withDescription("Further fields of the configuration: adam.clip=1, learningRate.floor=0.1."),
     Args.repeated

@@ -24,6 +24,7 @@ export const layer = <E, R, ED, RD>(
     Layer.provide(Layer.merge(
       NodeCluster.layerWorker({
         labels: options.labels,
+        concurrency: options.concurrency,
         host: Option.getOrUndefined(options.host),
         port: Option.getOrUndefined(options.port)
       }),

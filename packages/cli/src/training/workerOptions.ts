@@ -27,11 +27,31 @@ export const parseLabels = (value: string): Effect.Effect<ReadonlyArray<Label>, 
     : Effect.succeed(given.filter(isLabel))
 }
 
-/** A password on the command line can be read by everybody on the machine, so the environment is the better place. @internal */
-export const database = Options.text("database").pipe(
-  Options.map((url) => Redacted.make(url)),
-  Options.withFallbackConfig(Config.redacted("DATABASE_URL")),
-  Options.withDescription("postgres://USER:PASSWORD@HOST/NAME. Default: DATABASE_URL of the environment.")
+/** A password on the command line can be read by everybody on the machine, so the environment is the better place. */
+const databaseOption = (name: string, variable: string, description: string) =>
+  Options.text(name).pipe(
+    Options.map((url) => Redacted.make(url)),
+    Options.withFallbackConfig(Config.redacted(variable)),
+    Options.withDescription(`postgres://USER:PASSWORD@HOST/NAME${description}`)
+  )
+
+/** @internal */
+export const database = databaseOption("database", "DATABASE_URL", ". Default: DATABASE_URL of the environment.")
+
+/** @internal */
+export const durableDatabase = databaseOption(
+  "durable-database",
+  "TINKER_DURABLE_DATABASE",
+  " to record a durable run in, so that another machine can take over. Default: TINKER_DURABLE_DATABASE of the " +
+    "environment, or a file in the run's directory."
+)
+
+/** @internal */
+export const slots = Options.integer("slots").pipe(
+  Options.withDefault(128),
+  Options.withDescription(
+    "Most rollouts with workers at once; twice what all workers run at once keeps them busy. Default: 128."
+  )
 )
 
 /** @internal */

@@ -1,15 +1,21 @@
 /**
- * A durable run whose processes are killed at random moments: the one that trains, the server, or both. In the end it has
- * computed what an undisturbed run computes.
+ * A durable run whose processes are killed at random moments: the one that trains, the server, a worker that runs its
+ * rollouts, or several at once. In the end it has computed what an undisturbed run without workers computes.
  */
+import * as NodePostgres from "@effect-tinker/cluster/NodePostgres"
 import { FileSystem } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
-import { Duration, Effect, Random } from "effect"
+import { Console, Duration, Effect, Option, Random, Redacted } from "effect"
 import { freePort } from "../chaos/processes.js"
 import { differencesOf, DurableFailed, keepAlive, loader, seriesOf } from "./processes.js"
 
 export interface Report {
-  readonly kills: Readonly<Record<Target, number>>
+  /** How often each was killed; two that are killed at the same moment count once each. */
+  readonly killed: Readonly<Record<Victim, number>>
+  /** Moments at which something was killed. */
+  readonly moments: number
+  /** Runs it took. */
+  readonly rounds: number
   /** Times the journal was opened again. */
   readonly resumes: number
   readonly steps: number
@@ -17,80 +23,143 @@ export interface Report {
   readonly differences: ReadonlyArray<string>
 }
 
-type Target = "trainer" | "server" | "both"
+type Victim = "trainer" | "server" | "worker"
 
-const targets: ReadonlyArray<Target> = ["trainer", "server", "both"]
+const targets: ReadonlyArray<ReadonlyArray<Victim>> = [
+  ["trainer"],
+  ["server"],
+  ["worker"],
+  ["trainer", "server"],
+  ["trainer", "worker"],
+  ["server", "worker"],
+  ["trainer", "server", "worker"]
+]
+
 const apiKey = "tml-durable"
+const workers = 2
 
 interface Programs {
   readonly server: string
   readonly trainer: string
+  readonly worker: string
 }
 
 /** One run from beginning to end, with so many kills on the way. */
 const run = Effect.fnUntraced(function*(
   programs: Programs,
-  root: string,
-  name: string,
-  kills: number,
-  count: (target: Target) => void
+  options: {
+    readonly root: string
+    readonly name: string
+    readonly kills: number
+    /** Longest time from one kill to the next. */
+    readonly within: Duration.Duration
+    /** Where rollouts are given to workers; in the trainer's process without it. */
+    readonly database: Option.Option<Redacted.Redacted>
+    readonly onKill: (victims: ReadonlyArray<Victim>) => void
+  }
 ) {
   const fs = yield* FileSystem.FileSystem
-  const directory = `${root}/${name}`
+  const directory = `${options.root}/${options.name}`
   yield* fs.makeDirectory(`${directory}-backend`, { recursive: true })
   const port = yield* freePort
+  const baseUrl = `http://127.0.0.1:${port}`
+  const database = Option.match(options.database, { onNone: () => "", onSome: Redacted.value })
   const server = yield* keepAlive("server", [programs.server, String(port), `${directory}-backend`, apiKey])
-  const trainer = yield* keepAlive("trainer", [programs.trainer, directory, `http://127.0.0.1:${port}`, apiKey])
-  let left = kills
+  const crew = yield* Effect.replicateEffect(
+    keepAlive("worker", [programs.worker, database, baseUrl, apiKey, "4", "100"]),
+    database === "" ? 0 : workers
+  )
+  const trainer = yield* keepAlive("trainer", [programs.trainer, directory, baseUrl, apiKey, database])
+  const possible = targets.filter((victims) => crew.length > 0 || !victims.includes("worker"))
+  const kill = (victim: Victim) =>
+    victim === "trainer"
+      ? trainer.kill
+      : victim === "server"
+      ? server.kill
+      : Effect.flatMap(Random.nextIntBetween(0, crew.length), (n) => crew[n]?.kill ?? Effect.succeed(false))
+  let left = options.kills
   const killer = Effect.gen(function*() {
     while (left > 0) {
-      yield* Effect.sleep(Duration.millis(yield* Random.nextIntBetween(100, 4000)))
-      const target = targets[yield* Random.nextIntBetween(0, targets.length)] ?? "trainer"
-      const hits = yield* Effect.all([
-        target === "server" ? Effect.succeed(true) : trainer.kill,
-        target === "trainer" ? Effect.succeed(true) : server.kill
-      ])
-      if (hits.every((hit) => hit)) {
+      yield* Effect.sleep(Duration.times(options.within, yield* Random.next))
+      const victims = possible[yield* Random.nextIntBetween(0, possible.length)] ?? ["trainer"]
+      const hit = yield* Effect.filter(victims, kill)
+      if (hit.length > 0) {
         left--
-        count(target)
+        options.onKill(hit)
       }
     }
     return yield* Effect.never
   })
-  // The server does not end by itself, unless it fails.
-  yield* Effect.raceFirst(trainer.ended, Effect.raceFirst(server.ended, killer)).pipe(
+  // Server and workers do not end by themselves, unless they fail.
+  const others = Effect.all([server.ended, ...crew.map(({ ended }) => ended), killer], {
+    concurrency: "unbounded",
+    discard: true
+  })
+  yield* Effect.raceFirst(trainer.ended, others).pipe(
     Effect.timeoutFail({
-      duration: Duration.minutes(5 + kills),
-      onTimeout: () => new DurableFailed({ reason: `${name}: the run did not end` })
+      duration: Duration.minutes(5 + options.kills),
+      onTimeout: () => new DurableFailed({ reason: `${options.name}: the run did not end` })
     })
   )
   return { ...yield* seriesOf(directory), left }
 }, Effect.scoped)
 
-/** Runs until so many kills have struck, as often as it takes. */
-export const rounds = (kills: number): Effect.Effect<Report, DurableFailed, NodeContext.NodeContext> =>
+/** Runs until something was killed at so many moments, as often as it takes; with workers where there is a Postgres. */
+export const rounds = (kills: number, seed: number): Effect.Effect<Report, DurableFailed, NodeContext.NodeContext> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-durable-" })
     const load = yield* loader
-    const programs: Programs = { server: yield* load("server"), trainer: yield* load("trainer") }
+    const programs: Programs = {
+      server: yield* load("server"),
+      trainer: yield* load("trainer"),
+      worker: yield* load("worker")
+    }
+    const database = yield* NodePostgres.start
+    if (Option.isNone(database)) yield* Console.log("# no Postgres on this machine: no worker is killed")
 
-    const counts = { trainer: 0, server: 0, both: 0 }
-    const whole = yield* run(programs, root, "whole", 0, () => undefined)
+    const killed = { trainer: 0, server: 0, worker: 0 }
+    const [took, whole] = yield* Effect.timed(run(programs, {
+      root,
+      name: "whole",
+      kills: 0,
+      within: Duration.zero,
+      database: Option.none(),
+      onKill: () => undefined
+    }))
+    // Processes take longer to start on a busy machine; some of them must live long enough to save.
+    const within = Duration.clamp(Duration.times(took, 0.5), { minimum: "4 seconds", maximum: "30 seconds" })
+    yield* Console.log(
+      `# undisturbed in ${Duration.toSeconds(took).toFixed()} s; something is killed within ` +
+        `${Duration.toSeconds(within).toFixed()} s again and again`
+    )
     let left = kills
     let resumes = 0
+    let round = 0
     const differences: Array<string> = []
-    for (let round = 1; left > 0; round++) {
-      const found = yield* run(programs, root, `killed-${round}`, left, (target) => counts[target]++)
+    while (left > 0) {
+      round++
+      const found = yield* run(programs, {
+        root,
+        name: `killed-${round}`,
+        kills: left,
+        within,
+        database,
+        onKill: (victims) => victims.forEach((victim) => killed[victim]++)
+      })
       if (found.left === left) return yield* new DurableFailed({ reason: "no kill struck the run" })
+      const missed = differencesOf(whole.series, found.series).map((difference) => `round ${round}: ${difference}`)
+      yield* Console.log(
+        `# round ${round}: killed at ${left - found.left} moments, ${found.resumes} times resumed, ` +
+          `${missed.length} of ${whole.series.length} steps different`
+      )
       left = found.left
       resumes += found.resumes
-      differences.push(
-        ...differencesOf(whole.series, found.series).map((difference) => `round ${round}: ${difference}`)
-      )
+      differences.push(...missed)
     }
-    return { kills: counts, resumes, steps: whole.series.length, differences }
+    return { killed, moments: kills, rounds: round, resumes, steps: whole.series.length, differences }
   }).pipe(
+    Effect.withRandom(Random.make(seed)),
     Effect.scoped,
     Effect.mapError((error) => error instanceof DurableFailed ? error : new DurableFailed({ reason: String(error) }))
   )

@@ -1,0 +1,140 @@
+import * as NodePostgres from "@effect-tinker/cluster/NodePostgres"
+import { NodeContext } from "@effect/platform-node"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { Effect, Option, Redacted } from "effect"
+import { spawn } from "node:child_process"
+import { mkdtempSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import * as process_ from "./fixtures/process.js"
+
+let cli: process_.Tinker
+
+beforeAll(async () => {
+  cli = await process_.make()
+}, 120_000)
+
+afterAll(() => cli.dispose())
+
+/** Answers are judged after a while, so that some of them are being judged when a worker is killed. */
+const environment = `
+import { Environment } from "@effect-tinker/cookbook"
+import { Effect } from "effect"
+
+export default Environment.problems(["a", "b", "c", "d", "e", "f", "g", "h"], {
+  question: (name) => \`Say \${name}\`,
+  reward: (name, answer) => Effect.delay(Effect.succeed(Number(/[aeiou]/.test(answer))), "300 millis")
+})
+`
+
+const apiKey = "tml-only-in-the-environment"
+
+/** A process of the command, and what it has printed. */
+const start = (cwd: string, args: ReadonlyArray<string>, env: process_.Env) => {
+  const child = spawn(process.execPath, ["--conditions=@effect-tinker/source", cli.bin, ...args], {
+    cwd,
+    env: { ...cli.base, ...env }
+  })
+  let printed = ""
+  const seen: Array<readonly [text: RegExp, then: () => void]> = []
+  const look = (chunk: Buffer) => {
+    printed += String(chunk)
+    for (const [text, then] of seen.splice(0)) text.test(printed) ? then() : seen.push([text, then])
+  }
+  child.stdout.on("data", look)
+  child.stderr.on("data", look)
+  const ended = new Promise<number | null>((resolve) => void child.once("close", (code) => resolve(code)))
+  return {
+    ended,
+    printed: () => printed,
+    kill: (signal: "SIGKILL" | "SIGINT") => void child.kill(signal),
+    /** When it has printed something; fails when it ends without it. */
+    shows: (text: RegExp) =>
+      Promise.race([
+        new Promise<void>((resolve) => {
+          seen.push([text, resolve])
+          look(Buffer.of())
+        }),
+        ended.then(() => {
+          if (!text.test(printed)) throw new Error(`ended without ${text}:\n${printed}`)
+        })
+      ])
+  }
+}
+
+describe("tinker worker", { timeout: 400_000 }, () => {
+  it.scopedLive("runs the rollouts of a durable run; one is killed, another one joins", (context) =>
+    Effect.gen(function*() {
+      const database = yield* NodePostgres.start
+      if (Option.isNone(database)) {
+        return context.skip("there is no Postgres on this machine: apt-get install postgresql")
+      }
+      const cwd = mkdtempSync(join(cli.home, "worker-"))
+      writeFileSync(join(cwd, "env.ts"), environment)
+      const local = yield* Effect.acquireRelease(
+        Effect.promise(() => cli.local("--dir", join(cwd, "backend"))),
+        ({ stop }) => Effect.promise(stop)
+      )
+      const env = { TINKER_BASE_URL: local.url, TINKER_API_KEY: apiKey, DATABASE_URL: Redacted.value(database.value) }
+      const processes: Array<ReturnType<typeof start>> = []
+      yield* Effect.addFinalizer(() => Effect.sync(() => processes.forEach(({ kill }) => kill("SIGKILL"))))
+      const tinker = (...args: ReadonlyArray<string>) => {
+        const started = start(cwd, args, env)
+        processes.push(started)
+        return started
+      }
+      const model = ["--model", "local/tiny"]
+      const train = ["train", "rl", "env.ts", ...model, "--rank", "4", "--group", "4", "--groups-per-batch", "2"]
+      const rest = ["--max-tokens", "6", "--epochs", "2", "--save-every", "2", "--seed", "1"]
+      const losses = (directory: string) =>
+        Effect.promise(async () => {
+          const { code, stderr, stdout } = await cli.run(["runs", "show", directory, "-f", "json"], { cwd, env })
+          assert.strictEqual(code, 0, stderr)
+          return JSON.parse(stdout).losses
+        })
+      const alone = tinker(...train, ...rest, "--out", "alone")
+      assert.strictEqual(yield* Effect.promise(() => alone.ended), 0, alone.printed())
+
+      const join_ = async () => {
+        const worker = tinker("worker", "env.ts", ...model, "--concurrency", "4", "--host", "127.0.0.1")
+        await worker.shows(/Running up to 4 rollouts at once with the labels cpu/)
+        return worker
+      }
+      const [first] = yield* Effect.promise(() => Promise.all([join_(), join_()]))
+      const run = tinker(...train, ...rest, "--workers", "--durable", "--out", "spread")
+      yield* Effect.promise(() => run.shows(/step 2/))
+      first.kill("SIGKILL")
+      const third = yield* Effect.promise(join_)
+      assert.strictEqual(yield* Effect.promise(() => run.ended), 0, run.printed())
+      const found = yield* losses("spread")
+      assert.strictEqual(found.length, 8)
+      assert.deepStrictEqual(found, yield* losses("alone"))
+      third.kill("SIGINT")
+      assert.strictEqual(yield* Effect.promise(() => third.ended), 130, third.printed())
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("a durable run in Postgres goes on after an interruption", (context) =>
+    Effect.gen(function*() {
+      const database = yield* NodePostgres.start
+      if (Option.isNone(database)) {
+        return context.skip("there is no Postgres on this machine: apt-get install postgresql")
+      }
+      const cwd = mkdtempSync(join(cli.home, "worker-"))
+      writeFileSync(join(cwd, "env.ts"), environment)
+      const env = {
+        TINKER_BASE_URL: "local",
+        TINKER_LOCAL_DIR: join(cwd, "backend"),
+        TINKER_DURABLE_DATABASE: Redacted.value(database.value)
+      }
+      const train = ["train", "rl", "env.ts", "--model", "local/tiny", "--rank", "4", "--group", "2"]
+      const rest = ["--groups-per-batch", "2", "--max-tokens", "4", "--save-every", "2", "--out", "run"]
+      const options = { cwd, env, limit: 240_000 }
+      const first = yield* Effect.promise(() => cli.run([...train, ...rest], { ...options, interruptAt: /step 1/ }))
+      assert.strictEqual(first.code, 130, first.stderr)
+      const second = yield* Effect.promise(() => cli.run([...train, ...rest, "-f", "json"], options))
+      assert.strictEqual(second.code, 0, second.stderr)
+      assert.isTrue(JSON.parse(second.stdout).complete)
+      const { stdout } = yield* Effect.promise(() => cli.run(["runs", "show", "run", "-f", "json"], options))
+      assert.strictEqual(JSON.parse(stdout).steps, 4)
+      assert.strictEqual(JSON.parse(stdout).resumes, 1)
+    }).pipe(Effect.provide(NodeContext.layer)))
+})

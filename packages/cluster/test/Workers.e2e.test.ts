@@ -1,0 +1,155 @@
+import { RolloutCluster, RolloutWorker, TrajectoryStore } from "@effect-tinker/cluster"
+import * as NodeCluster from "@effect-tinker/cluster/NodeCluster"
+import * as NodePostgres from "@effect-tinker/cluster/NodePostgres"
+import { Dataset, Rollout } from "@effect-tinker/cookbook"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
+import { NodeContext } from "@effect/platform-node"
+import { SqlClient } from "@effect/sql"
+import { assert, describe, it } from "@effect/vitest"
+import { Chunk, Duration, Effect, Layer, Option, Redacted, Stream } from "effect"
+import { Tinker, TrainingClient } from "effect-tinker"
+import * as NodeTinker from "effect-tinker/NodeTinker"
+import { renderer, small } from "./utils/small.js"
+
+const apiKey = "tml-workers-never-in-a-database"
+const count = 256
+
+const problems = (after: Duration.DurationInput = 0) =>
+  Dataset.fromIterable(Array.from({ length: count }, (_, n) => small(n % 64, after)))
+
+/** A server with a key, and clients of it. */
+const Tinkered = Layer.unwrapScoped(Effect.gen(function*() {
+  const local = yield* Layer.build(NodeTinkerLocal.layer({ port: 0, apiKeys: [{ key: Redacted.make(apiKey) }] }))
+  const { baseUrl } = yield* Effect.provide(NodeTinkerLocal.LocalServerAddress, local)
+  return Layer.provide(Tinker.layer({ baseUrl, apiKey, allowInsecure: true }), NodeTinker.layer())
+}))
+
+/** A worker of this process; says which rollouts it ran. */
+const join = Effect.fnUntraced(function*(options: {
+  readonly labels?: ReadonlyArray<RolloutWorker.Label>
+  readonly concurrency?: number
+  readonly after?: Duration.DurationInput
+}) {
+  const ran: Array<string> = []
+  const worker = RolloutWorker.layer({
+    problems: problems(options.after),
+    settings: { renderer: yield* renderer },
+    concurrency: options.concurrency,
+    onRollout: ({ key }) => Effect.sync(() => void ran.push(key.text))
+  })
+  const cluster = NodeCluster.layerWorker({ ...options, host: "127.0.0.1", listen: "127.0.0.1" })
+  yield* Layer.build(Layer.fresh(Layer.provide(worker, cluster)))
+  return ran
+})
+
+/** Runs one rollout of each of the first problems. */
+const roll = Effect.fnUntraced(function*(first: number) {
+  const runner = yield* Rollout.Runner
+  const training = yield* TrainingClient.makeLora({ baseModel: "local/tiny", rank: 4 })
+  const policy = yield* runner.publish(training, { maxTokens: 4, version: 0 })
+  const rows = yield* Stream.runCollect(Dataset.values(Dataset.take(RolloutCluster.problems(problems()), first)))
+  const settings = { renderer: yield* renderer }
+  return yield* Effect.forEach(
+    Chunk.toReadonlyArray(rows),
+    (problem, index) => runner.episode({ policy, problem, settings, member: 0, seed: index, at: { step: 0, index } }),
+    { concurrency: "unbounded" }
+  )
+})
+
+/** Everything in the database, as text. */
+const dump = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const tables = yield* sql<{ readonly name: string }>`
+    SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'`
+  const rows = yield* Effect.forEach(tables, ({ name }) => sql`SELECT to_jsonb(t)::text AS row FROM ${sql(name)} t`)
+  return { tables: tables.map(({ name }) => name), text: JSON.stringify(rows) }
+})
+
+const messages = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.map(
+    sql<{ readonly messages: string; readonly replies: string }>`SELECT
+      (SELECT count(*) FROM cluster_messages WHERE entity_type = 'RolloutSlot') AS messages,
+      (SELECT count(*) FROM cluster_replies) AS replies`,
+    ([row]) => ({ messages: Number(row?.messages), replies: Number(row?.replies) })
+  ))
+
+/** The rest of the test with a database, where there is a Postgres. */
+const withPostgres = <A, E, R>(
+  context: { readonly skip: (note: string) => unknown },
+  effect: Effect.Effect<A, E, R>
+) =>
+  Effect.flatMap(NodePostgres.start, Option.match({
+    onNone: () => Effect.sync(() => context.skip("there is no Postgres on this machine: apt-get install postgresql")),
+    onSome: (url) =>
+      Effect.scoped(effect).pipe(
+        Effect.provide(Layer.merge(Tinkered, TrajectoryStore.layerSql)),
+        Effect.provide(NodeCluster.layerPostgres({ url, maxConnections: 20 }))
+      )
+  })).pipe(Effect.provide(NodeContext.layer))
+
+const cluster = (options: Partial<RolloutCluster.Options>) =>
+  Layer.provide(RolloutCluster.layer({ run: "rollouts", ...options }), NodeCluster.layerClient)
+
+describe("rollouts by workers over Postgres", { timeout: 180_000 }, () => {
+  it.scopedLive("go to all workers, leave no messages behind, and no credentials in the database", (context) =>
+    withPostgres(
+      context,
+      Effect.gen(function*() {
+        const ran = [yield* join({ concurrency: 4 }), yield* join({ concurrency: 4 }), yield* join({ concurrency: 8 })]
+        // Until all of them have their shards.
+        yield* Effect.sleep("5 seconds")
+        yield* Effect.gen(function*() {
+          const found = yield* roll(count)
+          assert.strictEqual(found.length, count)
+          // Most of them are removed on the way.
+          const left = yield* messages
+          assert.isBelow(left.messages, count / 2)
+          assert.isBelow(left.replies, count / 2)
+        }).pipe(Effect.provide(cluster({ slots: 16 })), Effect.scoped)
+        assert.deepStrictEqual(yield* messages, { messages: 0, replies: 0 })
+        assert.strictEqual(new Set(ran.flat()).size, count)
+        assert.strictEqual(ran.flat().length, count)
+        for (const own of ran) assert.isAbove(own.length, 0)
+        const { tables, text } = yield* dump
+        assert.includeMembers(tables, ["cluster_messages", "cluster_runners", "tinker_trajectories"])
+        assert.include(text, "rollouts")
+        assert.notInclude(text, apiKey)
+        const again = yield* Effect.scoped(Effect.provide(roll(8), cluster({ slots: 16 })))
+        assert.strictEqual(again.length, 8)
+        // Their trajectories were in the store: nothing ran again.
+        assert.strictEqual(ran.flat().length, count)
+      })
+    ))
+
+  it.scopedLive("are given to another worker when they are late", (context) =>
+    withPostgres(
+      context,
+      Effect.gen(function*() {
+        const stuck = yield* join({ after: Duration.infinity, concurrency: 64 })
+        const quick = yield* join({ concurrency: 64 })
+        yield* Effect.sleep("5 seconds")
+        const found = yield* Effect.scoped(
+          Effect.provide(roll(32), cluster({ stragglerAfter: "1 second", attempts: 20, slots: 64 }))
+        )
+        assert.strictEqual(found.length, 32)
+        assert.strictEqual(quick.length, 32)
+        assert.deepStrictEqual(stuck, [])
+      })
+    ))
+
+  it.scopedLive("go to workers with their label only", (context) =>
+    withPostgres(
+      context,
+      Effect.gen(function*() {
+        const cpu = yield* join({})
+        const browser = yield* join({ labels: ["browser", "sandbox"] })
+        yield* Effect.scoped(Effect.provide(roll(16), cluster({ label: "browser" })))
+        assert.strictEqual(browser.length, 16)
+        assert.deepStrictEqual(cpu, [])
+        const late = yield* Effect.scoped(
+          Effect.flip(Effect.provide(roll(1), cluster({ run: "other", label: "gpu", stragglerAfter: "1 second", attempts: 2 })))
+        )
+        assert.include(late.message, "none of which ended within")
+      })
+    ))
+})
