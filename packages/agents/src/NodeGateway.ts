@@ -102,7 +102,9 @@ export const serve: (
       const apiKey = options.apiKey ?? Redacted.make(`ag-${yield* entropy.hex(32)}`)
       const app = yield* Gateway.make({ ...options, apiKey: options.open === true ? undefined : apiKey })
       const host = options.host ?? "127.0.0.1"
-      const http = yield* NodeHttpServer.make(() => Http.createServer(), { port: options.port ?? 0, host })
+      // An agent whose tools take their time comes back on the same connection: closed too early, its next call would fail.
+      const server = () => Http.createServer({ keepAliveTimeout: 60_000 })
+      const http = yield* NodeHttpServer.make(server, { port: options.port ?? 0, host })
       yield* http.serve(guarded(app, options))
       const port = http.address._tag === "TcpAddress" ? http.address.port : 0
       const reachable = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host
