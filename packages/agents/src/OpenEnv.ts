@@ -168,16 +168,16 @@ export const connect: <Action, Observation>(
     const opened = yield* Deferred.make<void, OpenEnvError>()
     const socket = yield* Socket.makeWebSocket(socketUrl(url), { openTimeout, closeCodeIsError: () => true })
     const write = yield* socket.writer
-    let closed: string | undefined
+    let ended = false
+    let abandoned = false
     yield* socket.runRaw((data) => {
       const text = typeof data === "string" ? data : new TextDecoder().decode(data)
       // nobody asked for more than one answer: a second one is of no use to anyone
       answers.unsafeOffer(text.length > maxMessageLength ? "" : text)
     }, { onOpen: Effect.asVoid(Deferred.succeed(opened, undefined)) }).pipe(
-      Effect.exit,
-      Effect.flatMap((exit) => {
-        closed ??= Exit.isFailure(exit) ? "the connection was closed" : "the server closed the connection"
-        const description = Exit.isFailure(exit) ? describe(exit) : "the server closed the connection"
+      Effect.match({ onFailure: ({ message }) => message, onSuccess: () => "the connection was closed" }),
+      Effect.flatMap((description) => {
+        ended = true
         return Effect.zipRight(Deferred.fail(opened, failure("connect", "Unreachable", description)), answers.end)
       }),
       Effect.forkScoped
@@ -191,23 +191,21 @@ export const connect: <Action, Observation>(
       decode: (data: Json) => Effect.Effect<A, ParseResult.ParseError>
     ): Effect.Effect<A, OpenEnvError> =>
       turn.withPermits(1)(Effect.gen(function*() {
-        // what the server wrote before it closed the connection says why it did
-        if (closed !== undefined && answers.unsafeSize()._tag === "None") {
-          return yield* failure(method, "Closed", closed)
-        }
         // An answer that comes after it was given up would be taken for the next one.
-        const abandoned = Effect.sync(() => closed = "an earlier message was abandoned before its answer came")
+        if (abandoned) return yield* failure(method, "Closed", "an earlier message was abandoned before its answer came")
+        const abandon = Effect.sync(() => abandoned = true)
         const text = yield* Effect.zipRight(
-          closed === undefined ? Effect.raceFirst(write(JSON.stringify(message)), answers.await) : Effect.void,
+          // what the server wrote before it closed the connection says why it did
+          ended ? Effect.void : Effect.raceFirst(write(JSON.stringify(message)), answers.await),
           answers.take
         ).pipe(
-          Effect.mapError(() => failure(method, "Closed", closed ?? "the connection was closed")),
+          Effect.mapError(() => failure(method, "Closed", "the connection was closed")),
           Effect.timeoutFail({
             duration: timeout,
             onTimeout: () => failure(method, "TimedOut", "the server did not answer in time")
           }),
-          Effect.tapError(({ reason }) => reason === "TimedOut" ? abandoned : Effect.void),
-          Effect.onInterrupt(() => abandoned)
+          Effect.tapError(({ reason }) => reason === "TimedOut" ? abandon : Effect.void),
+          Effect.onInterrupt(() => abandon)
         )
         if (text === "") {
           return yield* failure(method, "Malformed", `the answer has more than ${maxMessageLength} characters`)
@@ -242,12 +240,6 @@ export const connect: <Action, Observation>(
         ),
       state: ask("state", { type: "state" }, Effect.succeed)
     }
-  })
-
-const describe = (exit: Exit.Failure<never, Socket.SocketError> | Exit.Failure<unknown, Socket.SocketError>): string =>
-  Exit.match(exit, {
-    onSuccess: () => "",
-    onFailure: (cause) => cause._tag === "Fail" ? cause.error.message : "the connection was closed"
   })
 
 // =============================================================================

@@ -232,7 +232,7 @@ const entryOf = ({ calls, score }: CallStore.Recorded): Entry => {
 
 const over = (store: CallStore.CallStore | undefined, options: Options | undefined): Service => {
   const maxTokens = options?.maxTokens ?? 64_000_000
-  // In the order of their last use. Every rollout without a store; those in use with one.
+  // Every rollout without a store; with one, those in use, in the order of their last use.
   const resident = new Map<string, Entry>()
   /** Rollouts that are being read from the store. */
   const reads = new Map<string, { stale: boolean }>()
@@ -242,14 +242,18 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
     tokens -= resident.get(rollout)?.tokens ?? 0
     resident.delete(rollout)
   }
-  const keep = (rollout: string, entry: Entry): Entry => {
+  /** Puts a rollout last, and makes room for it: by those that were not used for the longest time. */
+  const use = (rollout: string, entry: Entry): Entry => {
+    if (store === undefined) {
+      // nothing is ever dropped: the order stays that of the first calls
+      resident.set(rollout, entry)
+      return entry
+    }
+    resident.delete(rollout)
     resident.set(rollout, entry)
-    tokens += entry.tokens
-    if (store !== undefined) {
-      for (const other of resident.keys()) {
-        if (tokens <= maxTokens) break
-        if (other !== rollout) drop(other)
-      }
+    for (const other of resident.keys()) {
+      if (tokens <= maxTokens) break
+      if (other !== rollout) drop(other)
     }
     return entry
   }
@@ -263,17 +267,16 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
         const entry = resident.get(rollout)
         // another fiber may have read it, or added to it, in the meantime
         if (entry !== undefined) return Effect.succeed(entry)
-        return state.stale ? read(store, rollout) : Effect.sync(() => keep(rollout, entryOf(found)))
+        if (state.stale) return read(store, rollout)
+        const fresh = entryOf(found)
+        tokens += fresh.tokens
+        return Effect.succeed(use(rollout, fresh))
       })
     })
   const get = (rollout: string): Effect.Effect<Entry, StoreFailed> =>
     Effect.suspend(() => {
       const entry = resident.get(rollout)
-      if (entry !== undefined) {
-        resident.delete(rollout)
-        resident.set(rollout, entry)
-        return Effect.succeed(entry)
-      }
+      if (entry !== undefined) return Effect.succeed(use(rollout, entry))
       return store === undefined ? Effect.sync(emptyEntry) : read(store, rollout)
     })
   const withRoom = (rollout: string): Effect.Effect<Entry, RecorderFull | StoreFailed> =>
@@ -294,9 +297,10 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
         }
         const entry = resident.get(rollout) ?? (store === undefined ? emptyEntry() : undefined)
         if (entry === undefined) return
-        drop(rollout)
+        const before = entry.tokens
         apply(entry)
-        keep(rollout, entry)
+        tokens += entry.tokens - before
+        use(rollout, entry)
       })
     ))
   const recorded = (rollout: string, { calls, score }: Entry): CallStore.Recorded => ({

@@ -96,6 +96,9 @@ const play = Effect.fnUntraced(function*(
   ))
 })
 
+/** The server notices the end of a connection a little later. */
+const untilFree = (open: () => number) => Effect.repeat(Effect.sleep("5 millis"), { until: () => open() === 0 })
+
 const rewardsOf = ({ reward, turns }: Effect.Effect.Success<ReturnType<typeof play>>) => [
   ...turns.map((turn) => turn.reward),
   reward
@@ -123,7 +126,7 @@ describe("OpenEnv", () => {
         assert.strictEqual(open(), 1)
       }))
       // the scope is closed, and so is the session on the server
-      yield* Effect.repeat(Effect.sleep("5 millis"), { until: () => open() === 0 })
+      yield* untilFree(open)
     }).pipe(Effect.provide(Services)))
 
   it.scopedLive("what goes wrong has a reason", () =>
@@ -187,6 +190,7 @@ describe("OpenEnv", () => {
         concurrency: "unbounded"
       })
       assert.deepStrictEqual(runs.map(rewardsOf), runs.map(() => [-0.125, 1, 0]))
+      yield* untilFree(served.open)
       yield* Effect.scoped(Effect.gen(function*() {
         const session = yield* OpenEnv.connect({ url: served.url, ...game })
         yield* session.reset()
