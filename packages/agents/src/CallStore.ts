@@ -13,7 +13,10 @@ import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Chunk from "effect/Chunk"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -119,6 +122,16 @@ export interface CallStore {
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const maxLineBytes = 64 * 1024 * 1024
+/** Lines that are written at once. */
+const maxBatch = 256
+
+/** What somebody waits for to be written. */
+interface Waiting {
+  readonly rollout: string
+  readonly bytes: Uint8Array
+  readonly line: (at: number) => typeof LineJson.Type
+  readonly written: Deferred.Deferred<void, PlatformError.PlatformError>
+}
 
 /** Where a line is. */
 interface Place {
@@ -147,7 +160,7 @@ const places = (fs: FileSystem.FileSystem, segment: string) =>
     return Stream.mapChunks(fs.stream(linesOf(segment)), (chunks) => {
       const found: Array<readonly [Place, Uint8Array]> = []
       for (const chunk of chunks) {
-        const bytes = held.length === 0 ? chunk : concat(held, chunk)
+        const bytes = held.length === 0 ? chunk : concat([held, chunk])
         let from = 0
         for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, from)) {
           found.push([{ segment, offset: offset + from, length: end - from }, bytes.subarray(from, end)])
@@ -162,10 +175,13 @@ const places = (fs: FileSystem.FileSystem, segment: string) =>
     })
   })
 
-const concat = (left: Uint8Array, right: Uint8Array): Uint8Array => {
-  const out = new Uint8Array(left.length + right.length)
-  out.set(left)
-  out.set(right, left.length)
+const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
+  const out = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const part of parts) {
+    out.set(part, at)
+    at += part.length
+  }
   return out
 }
 
@@ -284,7 +300,6 @@ export const open: (
     const segment = `${directory}/calls-${String(last + 1).padStart(6, "0")}-${yield* entropy.hex(4)}`
     const lines = yield* fs.open(linesOf(segment), { flag: "ax" })
     const arrays = yield* fs.open(arraysOf(segment), { flag: "ax" })
-    const one = yield* Effect.makeSemaphore(1)
     let lineBytes = 0
     let arrayBytes = 0
     // A write that fails leaves an unknown number of bytes behind: the sizes are taken from the files again.
@@ -298,18 +313,46 @@ export const open: (
         arrayBytes += 4 - torn
       }
     })
+    /** All that is waiting is written at once: many rollouts share two writes. */
+    const writeBatch = Effect.fnUntraced(
+      function*(batch: ReadonlyArray<Waiting>) {
+        let at = arrayBytes
+        const bytes: Array<Uint8Array> = []
+        const texts: Array<Uint8Array> = []
+        for (const one of batch) {
+          bytes.push(one.bytes)
+          texts.push(encoder.encode(`${encodeLine(one.line(at))}\n`))
+          at += one.bytes.length
+        }
+        if (at > arrayBytes) yield* arrays.writeAll(concat(bytes))
+        yield* lines.writeAll(concat(texts))
+        batch.forEach(({ rollout }, i) => {
+          const length = texts[i]?.length ?? 0
+          push(index, rollout, { segment, offset: lineBytes, length: length - 1 })
+          lineBytes += length
+        })
+        arrayBytes = at
+      },
+      Effect.tapError(() => Effect.ignore(resync))
+    )
+    const waiting: Array<Waiting> = []
+    let writer: Fiber.RuntimeFiber<void> | undefined
+    const writeAll = Effect.gen(function*() {
+      while (waiting.length > 0) {
+        const batch = waiting.splice(0, maxBatch)
+        const exit = yield* Effect.exit(writeBatch(batch))
+        for (const { written } of batch) Deferred.unsafeDone(written, exit)
+      }
+      writer = undefined
+    })
+    yield* Effect.addFinalizer(() => Effect.suspend(() => writer === undefined ? Effect.void : Fiber.await(writer)))
     const write = (rollout: string, bytes: Uint8Array, line: (at: number) => typeof LineJson.Type) =>
-      one.withPermits(1)(Effect.uninterruptible(Effect.tapError(
-        Effect.gen(function*() {
-          if (bytes.length > 0) yield* arrays.writeAll(bytes)
-          const text = encoder.encode(`${encodeLine(line(arrayBytes))}\n`)
-          yield* lines.writeAll(text)
-          push(index, rollout, { segment, offset: lineBytes, length: text.length - 1 })
-          lineBytes += text.length
-          arrayBytes += bytes.length
-        }),
-        () => Effect.ignore(resync)
-      )))
+      Effect.uninterruptible(Effect.gen(function*() {
+        const written = Deferred.unsafeMake<void, PlatformError.PlatformError>(FiberId.none)
+        waiting.push({ rollout, bytes, line, written })
+        if (writer === undefined) writer = yield* Effect.forkDaemon(writeAll)
+        return yield* Deferred.await(written)
+      }))
     return {
       append: (call) =>
         Effect.suspend(() => {

@@ -19,6 +19,8 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Encoding from "effect/Encoding"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
@@ -26,7 +28,7 @@ import * as AgentModel from "./AgentModel.js"
 import * as entropy from "./internal/entropy.js"
 import * as chat from "./internal/openai/chat.js"
 import type { Refused } from "./internal/openai/common.js"
-import { broken, busy, decoder, fromModelError, invalid, refuse, sse } from "./internal/openai/common.js"
+import { broken, busy, decoder, fromModelError, invalid, refuse, sse, unsupported } from "./internal/openai/common.js"
 import * as completions from "./internal/openai/completions.js"
 import * as responses from "./internal/openai/responses.js"
 import * as Recorder from "./Recorder.js"
@@ -78,6 +80,14 @@ const sameSecret = (left: string, right: string): boolean => {
   return difference === 0
 }
 
+/** A bearer token, or the password of an address such as `http://key:TOKEN@127.0.0.1:8080`. */
+const tokenOf = (authorization: string): string => {
+  const [, scheme = "", value = ""] = /^(bearer|basic) +(\S+)$/i.exec(authorization) ?? []
+  if (scheme.toLowerCase() !== "basic") return value
+  const text = Either.getOrElse(Encoding.decodeBase64String(value), () => "")
+  return text.slice(text.indexOf(":") + 1)
+}
+
 const rolloutPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/
 
 const CreateSession = Schema.Struct({ session_id: Schema.optional(Schema.NullOr(Schema.String)) })
@@ -95,7 +105,7 @@ const decodeReward = decoder(Schema.Struct({
  * @category combinators
  */
 export const toTrace = (call: Recorder.Call, model: string): Readonly<Record<string, unknown>> => ({
-  trace_id: call.id,
+  trace_id: `${call.rollout}.${call.id}`,
   session_id: call.rollout,
   model,
   messages: call.turn.messages.map(Message.toTemplate),
@@ -138,7 +148,7 @@ export const make: (
     const caller = Effect.gen(function*() {
       if (apiKey === undefined) return undefined
       const { headers } = yield* HttpServerRequest.HttpServerRequest
-      const token = /^bearer +(\S+)$/i.exec(headers["authorization"] ?? "")?.[1] ?? ""
+      const token = tokenOf(headers["authorization"] ?? "")
       if (sameSecret(token, Redacted.value(apiKey))) return undefined
       const rollout = /^rk-(\S+)\.[0-9a-f]{64}$/.exec(token)?.[1]
       if (rollout !== undefined && sameSecret(token, Redacted.value(yield* rolloutKey(apiKey, rollout)))) return rollout
@@ -278,7 +288,9 @@ export const make: (
 
     const rollouts = Effect.gen(function*() {
       yield* everywhere
-      const ids = yield* recorder.rollouts
+      const { limit, since } = yield* range
+      if (since !== undefined) return yield* unsupported("since", "rollouts are listed from the first one on")
+      const ids = (yield* recorder.rollouts).slice(0, limit)
       return HttpServerResponse.unsafeJson(ids.map((session_id) => ({ session_id })))
     })
 
@@ -295,10 +307,26 @@ export const make: (
         metadata: { ...Recorder.summarize(calls), reward: Option.getOrNull(Option.map(score, ({ reward }) => reward)) }
       }))
 
-    const traces = Effect.map(
-      recorded,
-      ({ calls }) => HttpServerResponse.unsafeJson(calls.map((call) => toTrace(call, options.model)))
-    )
+    const traces = Effect.gen(function*() {
+      const { calls } = yield* recorded
+      const { limit, since = 0 } = yield* range
+      const found = calls.filter(({ endedAt }) => endedAt / 1000 >= since).slice(0, limit)
+      return HttpServerResponse.unsafeJson(found.map((call) => toTrace(call, options.model)))
+    })
+
+    const oneTrace = Effect.gen(function*() {
+      const own = yield* caller
+      const name = (yield* HttpRouter.params)["trace"] ?? ""
+      const end = name.lastIndexOf(".")
+      const rollout = yield* allowed(own, name.slice(0, end))
+      const { calls } = yield* Effect.mapError(recorder.rollout(rollout), fromModelError)
+      const call = calls.find(({ id }) => id === name.slice(end + 1))
+      if (call === undefined) return yield* invalid(`there is no trace ${name}`, { status: 404 })
+      return HttpServerResponse.unsafeJson(toTrace(call, options.model))
+    })
+
+    // A call is recorded before its answer is given: there is never anything left to write.
+    const flush = Effect.as(everywhere, HttpServerResponse.unsafeJson({ status: "flushed" }))
 
     const releaseRollout = Effect.gen(function*() {
       const rollout = yield* addressed
@@ -329,7 +357,13 @@ export const make: (
       HttpRouter.makeRoute("GET", path(prefix, "/:rollout/traces"), traces),
       HttpRouter.makeRoute("POST", path(prefix, "/:rollout/reward"), rewardRollout)
     ])
-    const router = HttpRouter.fromIterable([...calls, ...records, HttpRouter.makeRoute("GET", "/health", health)])
+    const router = HttpRouter.fromIterable([
+      ...calls,
+      ...records,
+      HttpRouter.makeRoute("GET", "/traces/:trace", oneTrace),
+      HttpRouter.makeRoute("POST", "/admin/flush", flush),
+      HttpRouter.makeRoute("GET", "/health", health)
+    ])
 
     return router.pipe(
       Effect.catchTags({
@@ -345,6 +379,20 @@ export const make: (
     )
   }
 )
+
+/** How many records to give, and from what time on, in seconds since the epoch. */
+const range = Effect.flatMap(HttpServerRequest.ParsedSearchParams, ({ limit, since }) =>
+  Effect.all({ limit: numberOf("limit", limit), since: numberOf("since", since) }))
+
+const numberOf = (
+  name: string,
+  value: string | ReadonlyArray<string> | undefined
+): Effect.Effect<number | undefined, Refused> =>
+  value === undefined || value === ""
+    ? Effect.succeed(undefined)
+    : Number(value) >= 0
+    ? Effect.succeed(Number(value))
+    : invalid(`${name} is a number from 0 on`, { param: name })
 
 const forbidden = (message: string): Refused => invalid(message, { status: 403, code: "forbidden_rollout" })
 

@@ -102,7 +102,10 @@ export const serve: (
       const apiKey = options.apiKey ?? Redacted.make(`ag-${yield* entropy.hex(32)}`)
       const app = yield* Gateway.make({ ...options, apiKey: options.open === true ? undefined : apiKey })
       const host = options.host ?? "127.0.0.1"
-      const http = yield* NodeHttpServer.make(() => Http.createServer(), { port: options.port ?? 0, host })
+      // Connections are closed late: by then, no client is about to send a request on one that is idle (a tool may take its
+      // time), and none has sent a request that waits to be read (hundreds may arrive at once on a busy machine).
+      const server = () => Http.createServer({ keepAliveTimeout: 60_000, headersTimeout: 300_000 })
+      const http = yield* NodeHttpServer.make(server, { port: options.port ?? 0, host })
       yield* http.serve(guarded(app, options))
       const port = http.address._tag === "TcpAddress" ? http.address.port : 0
       const reachable = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host

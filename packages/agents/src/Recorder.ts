@@ -187,49 +187,97 @@ export interface Options {
 
 interface Entry {
   readonly calls: Array<Call>
+  tokens: number
   score: Option.Option<CallStore.Score>
 }
 
-const sizeOf = (calls: ReadonlyArray<Call>): number =>
-  calls.reduce((sum, { turn }) => sum + turn.prompt.length + turn.completion.length, 0)
+/** The tokens a call adds to those of the call it continues. */
+const sizeOf = ({ origin, turn: { completion, prompt } }: Call): number =>
+  prompt.length + completion.length - (origin._tag === "Continued" ? origin.ids : 0)
+
+/**
+ * Adds a call. Its prompt begins with the ids of the calls it continues, so one array serves all of them: a conversation
+ * takes as much memory as its last prompt, not the sum of its prompts.
+ */
+const add = (entry: Entry, call: Call): void => {
+  const { calls } = entry
+  // read back from the store since it was written
+  if (calls.some(({ id }) => id === call.id)) return
+  calls.push(call)
+  entry.tokens += sizeOf(call)
+  const ids = call.turn.prompt
+  let { origin } = call
+  for (let i = calls.length - 2; i >= 0 && origin._tag === "Continued"; i--) {
+    const parent = calls[i]
+    if (parent === undefined || parent.id !== origin.parent) continue
+    const { messages, prompt } = parent.turn
+    const turn = {
+      messages,
+      prompt: ids.subarray(0, prompt.length),
+      completion: ids.subarray(prompt.length, origin.ids)
+    }
+    calls[i] = { ...parent, turn }
+    origin = parent.origin
+  }
+}
+
+const emptyEntry = (): Entry => ({ calls: [], tokens: 0, score: Option.none() })
+
+const entryOf = ({ calls, score }: CallStore.Recorded): Entry => {
+  const entry = emptyEntry()
+  for (const call of calls) add(entry, call)
+  entry.score = score
+  return entry
+}
 
 const over = (store: CallStore.CallStore | undefined, options: Options | undefined): Service => {
   const maxTokens = options?.maxTokens ?? 64_000_000
-  // In the order of their last use. Every rollout without a store; those in use with one.
+  // Every rollout without a store; with one, those in use, in the order of their last use.
   const resident = new Map<string, Entry>()
+  /** Rollouts that are being read from the store. */
+  const reads = new Map<string, { stale: boolean }>()
   let tokens = 0
 
   const drop = (rollout: string): void => {
-    const entry = resident.get(rollout)
-    if (entry === undefined) return
+    tokens -= resident.get(rollout)?.tokens ?? 0
     resident.delete(rollout)
-    tokens -= sizeOf(entry.calls)
   }
-  const keep = (rollout: string, entry: Entry): Entry => {
+  /** Puts a rollout last, and makes room for it: by those that were not used for the longest time. */
+  const use = (rollout: string, entry: Entry): Entry => {
+    if (store === undefined) {
+      // nothing is ever dropped: the order stays that of the first calls
+      resident.set(rollout, entry)
+      return entry
+    }
+    resident.delete(rollout)
     resident.set(rollout, entry)
-    tokens += sizeOf(entry.calls)
-    if (store !== undefined) {
-      for (const other of resident.keys()) {
-        if (tokens <= maxTokens) break
-        if (other !== rollout) drop(other)
-      }
+    for (const other of resident.keys()) {
+      if (tokens <= maxTokens) break
+      if (other !== rollout) drop(other)
     }
     return entry
   }
   const failed = (rollout: string) => (cause: unknown) => new StoreFailed({ rollout, cause })
+  const read = (store: CallStore.CallStore, rollout: string): Effect.Effect<Entry, StoreFailed> =>
+    Effect.suspend(() => {
+      const state = reads.get(rollout) ?? { stale: false }
+      reads.set(rollout, state)
+      return Effect.flatMap(Effect.mapError(store.rollout(rollout), failed(rollout)), (found) => {
+        if (reads.get(rollout) === state) reads.delete(rollout)
+        const entry = resident.get(rollout)
+        // another fiber may have read it, or added to it, in the meantime
+        if (entry !== undefined) return Effect.succeed(entry)
+        if (state.stale) return read(store, rollout)
+        const fresh = entryOf(found)
+        tokens += fresh.tokens
+        return Effect.succeed(use(rollout, fresh))
+      })
+    })
   const get = (rollout: string): Effect.Effect<Entry, StoreFailed> =>
     Effect.suspend(() => {
       const entry = resident.get(rollout)
-      if (entry !== undefined) {
-        resident.delete(rollout)
-        resident.set(rollout, entry)
-        return Effect.succeed(entry)
-      }
-      return store === undefined
-        ? Effect.succeed({ calls: [], score: Option.none() })
-        : Effect.map(Effect.mapError(store.rollout(rollout), failed(rollout)), ({ calls, score }) =>
-          // another fiber may have read it meanwhile
-          resident.get(rollout) ?? keep(rollout, { calls: [...calls], score }))
+      if (entry !== undefined) return Effect.succeed(use(rollout, entry))
+      return store === undefined ? Effect.sync(emptyEntry) : read(store, rollout)
     })
   const withRoom = (rollout: string): Effect.Effect<Entry, RecorderFull | StoreFailed> =>
     Effect.suspend((): Effect.Effect<Entry, RecorderFull | StoreFailed> =>
@@ -237,20 +285,24 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
         ? new RecorderFull({ rollout, tokens, maxTokens })
         : get(rollout)
     )
-  /** Changes what is in memory, after it is on the disk. */
+  /** Changes what is in memory, after it is on the disk. What is not in memory is only on the disk. */
   const change = (rollout: string, write: Effect.Effect<void, unknown>, apply: (entry: Entry) => void) =>
-    Effect.flatMap(get(rollout), (entry) =>
-      Effect.zipRight(
-        Effect.mapError(write, failed(rollout)),
-        Effect.sync(() => {
-          const current = resident.get(rollout)
-          // dropped from memory meanwhile: the store has it
-          if (current === undefined && store !== undefined) return
-          drop(rollout)
-          apply(current ?? entry)
-          keep(rollout, current ?? entry)
-        })
-      ))
+    Effect.uninterruptible(Effect.zipRight(
+      Effect.mapError(write, failed(rollout)),
+      Effect.sync(() => {
+        const state = reads.get(rollout)
+        if (state !== undefined) {
+          state.stale = true
+          reads.delete(rollout)
+        }
+        const entry = resident.get(rollout) ?? (store === undefined ? emptyEntry() : undefined)
+        if (entry === undefined) return
+        const before = entry.tokens
+        apply(entry)
+        tokens += entry.tokens - before
+        use(rollout, entry)
+      })
+    ))
   const recorded = (rollout: string, { calls, score }: Entry): CallStore.Recorded => ({
     rollout,
     calls: calls.slice(),
@@ -269,10 +321,7 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
         })
       }),
     record: (call) =>
-      change(call.rollout, store?.append(call) ?? Effect.void, ({ calls }) => {
-        // read back from the store since it was written
-        if (!calls.some(({ id }) => id === call.id)) calls.push(call)
-      }),
+      change(call.rollout, store?.append(call) ?? Effect.void, (entry) => add(entry, call)),
     score: (rollout, reward, metrics = {}) =>
       Effect.flatMap(Clock.currentTimeMillis, (time) => {
         const score: CallStore.Score = { rollout, reward, metrics, time }

@@ -200,6 +200,52 @@ describe("Gateway", () => {
       assert.deepStrictEqual(yield* recorder.rollouts, [])
     }).pipe(Effect.provide(Recorder.layer())))
 
+  it.scopedLive("answers rLLM's gateway client, which knows no bearer tokens", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway(["One.", "Two.", "Three."])
+      const basic = (key: Redacted.Redacted) => ({ authorization: `Basic ${btoa(`key:${Redacted.value(key)}`)}` })
+      const get = (path: string, key = running.apiKey) => send(running, path, undefined, { headers: basic(key) })
+      for (const rollout of ["a.1", "a.1", "b"]) yield* send(running, `/sessions/${rollout}${chat}`, ask("x"))
+      const traces = JSON.parse((yield* get("/sessions/a.1/traces")).text)
+      assert.strictEqual(traces.length, 2)
+      assert.deepStrictEqual(JSON.parse((yield* get("/sessions/a.1/traces?limit=1")).text), traces.slice(0, 1))
+      assert.deepStrictEqual(JSON.parse((yield* get("/sessions/a.1/traces?since=9e9")).text), [])
+      assert.strictEqual((yield* get("/sessions/a.1/traces?limit=x")).status, 400)
+      assert.deepStrictEqual(JSON.parse((yield* get(`/traces/${traces[1].trace_id}`)).text), traces[1])
+      assert.strictEqual((yield* get("/traces/a.1.call-0")).status, 404)
+      assert.deepStrictEqual(JSON.parse((yield* get("/sessions?limit=1")).text), [{ session_id: "a.1" }])
+      assert.deepInclude(errorOf(yield* get("/sessions?since=1")), { code: "unsupported_parameter" })
+      const flushed = yield* send(running, "/admin/flush", "", { headers: basic(running.apiKey) })
+      assert.deepStrictEqual(JSON.parse(flushed.text), { status: "flushed" })
+      // the same limits for the key of one rollout, and none for no key
+      const own = yield* running.rolloutKey("b")
+      assert.strictEqual((yield* get("/sessions/b/traces", own)).status, 200)
+      assert.strictEqual((yield* get(`/traces/${traces[1].trace_id}`, own)).status, 403)
+      assert.strictEqual((yield* send(running, "/admin/flush", "", { headers: basic(own) })).status, 403)
+      assert.strictEqual((yield* get("/sessions", Redacted.make("ag-wrong"))).status, 401)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("JSON is checked and sampled again; n and seed reach the sampler", () =>
+    Effect.gen(function*() {
+      const asked: Array<AgentModel.SampleRequest> = []
+      const script = yield* scripted(yield* chatRenderer, ["no", "{\"a\": \"x\"}", "{\"a\": 1}", "One.", "Two."])
+      const running = yield* gatewayOver({
+        sample: (request) => Effect.zipRight(Effect.sync(() => asked.push(request)), script.sample(request))
+      })
+      const schema = { type: "object", properties: { a: { type: "number" } }, required: ["a"] }
+      const response_format = { type: "json_schema", json_schema: { name: "a", schema } }
+      const json = yield* send(running, chat, ask("x", { response_format, seed: 7 }))
+      assert.strictEqual(JSON.parse(json.text).choices[0].message.content, "{\"a\": 1}")
+      // the same seed would draw the same answer again
+      assert.deepStrictEqual(asked.map(({ seed }) => seed), [7, 8, 9])
+      const two = JSON.parse((yield* send(running, chat, ask("x", { n: 2, seed: 1 }))).text)
+      assert.deepStrictEqual(two.choices.map(({ message }: { message: { content: string } }) => message.content), [
+        "One.",
+        "Two."
+      ])
+      assert.deepInclude(asked.at(-1), { count: 2, seed: 1 })
+    }).pipe(Effect.provide(Recorder.layer())))
+
   it.scopedLive("streams reasoning, text and calls as deltas that end with [DONE]", () =>
     Effect.gen(function*() {
       const running = yield* gateway([`<think>\nhm\n</think>\n\nLet me add.\n${callOf("{\"a\": 1}")}`])

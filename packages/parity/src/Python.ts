@@ -66,7 +66,7 @@ export const findInterpreter = Effect.fnUntraced(function*(oldest: number) {
 
 /** Pinned packages whose behaviour suites are held against, as they are named in the summary. */
 const compared = (pins: string): ReadonlyArray<string> =>
-  Array.from(pins.matchAll(/^(tinker-cookbook|renderers|torch|transformers|peft|gguf|tensorboard|skyrl)==(\S+)/gm)).map(
+  Array.from(pins.matchAll(/^(tinker-cookbook|renderers|torch|transformers|peft|gguf|tensorboard|skyrl|openenv-core|rllm-model-gateway)==(\S+)/gm)).map(
     ([, name, version]) => `${name} ${version}`
   )
 
@@ -167,6 +167,16 @@ export const makeStudio: Effect.Effect<Python, PythonMissing, NodeContext.NodeCo
   ".venv-studio",
   "STUDIO_PYTHON"
 )
+
+/**
+ * What agents meet besides the SDK: OpenEnv's servers, and rLLM's gateway client. `AGENTS_PYTHON` names an interpreter that
+ * has both already.
+ */
+export const makeAgents: Effect.Effect<
+  Python & { readonly interpreter: string },
+  PythonMissing,
+  NodeContext.NodeContext
+> = pinned("requirements-agents.txt", ".venv-agents", "AGENTS_PYTHON")
 
 /** Another version of the SDK, with the library its tokenizers come from. */
 export const makeVersion = (version: string): Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> =>

@@ -6,6 +6,7 @@ import { Console, Effect } from "effect"
 import type { Outcome, Suite } from "./Suite.js"
 import { exitCode, exitCodeOf, outcome, summarize } from "./Suite.js"
 import { agents } from "./suites/agents.js"
+import { bridges } from "./suites/bridges.js"
 import { cli } from "./suites/cli.js"
 import { cookbook } from "./suites/cookbook.js"
 import { drift } from "./suites/drift.js"
@@ -34,6 +35,7 @@ const suites: ReadonlyArray<Suite> = [
   renderers,
   cookbook,
   agents,
+  bridges,
   weights,
   llama,
   studio,

@@ -54,10 +54,8 @@ const farApart = (left: ArrayLike<number>, right: ArrayLike<number>): number => 
 // openai-python
 // =============================================================================
 
-/** What each agent said it saw, beside what was recorded of it. */
-const compareClient = Effect.fnUntraced(function*(python: Python.Python, directory: string) {
-  const fs = yield* FileSystem.FileSystem
-  const recorder = yield* Recorder.make()
+/** A gateway over `local/chat`, until the scope closes. */
+export const localGateway = Effect.fnUntraced(function*(recorder: Recorder.Service) {
   const client = yield* SamplingClient.make({ baseModel: "local/chat" })
   const tokenizer = yield* (yield* Tokenizers.Tokenizers).forModel("local/chat")
   const renderer = yield* Renderers.forModel("local/chat", tokenizer)
@@ -72,6 +70,14 @@ const compareClient = Effect.fnUntraced(function*(python: Python.Python, directo
     ),
     Effect.provideService(Recorder.Recorder, recorder)
   )
+  return { client, gateway }
+})
+
+/** What each agent said it saw, beside what was recorded of it. */
+const compareClient = Effect.fnUntraced(function*(python: Python.Python, directory: string) {
+  const fs = yield* FileSystem.FileSystem
+  const recorder = yield* Recorder.make()
+  const { client, gateway } = yield* localGateway(recorder)
   const printed = yield* python.run("agents_client", "run", gateway.url, Redacted.value(gateway.apiKey))
   const agents = yield* Effect.forEach(linesOf(printed), (line) => Schema.decode(Seen)(line))
   const differences: Array<string> = []

@@ -1,0 +1,64 @@
+/**
+ * The gateway in a process of its own, over a sampler that only waits: what is measured is the gateway, not the model.
+ * The first line it writes has its address and key; `release` forgets all rollouts, and every line is answered with figures.
+ */
+import { AgentModel, Recorder } from "@effect-tinker/agents"
+import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
+import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
+import { NodeFileSystem } from "@effect/platform-node"
+import { Effect, Redacted } from "effect"
+import { readFileSync } from "node:fs"
+import { createInterface } from "node:readline"
+
+const [models = "", directory = "", residentTokens = "", sampleTime = ""] = process.argv.slice(2)
+
+const read = (name: string): unknown => JSON.parse(readFileSync(`${models}/${name}`, "utf8"))
+
+const main = Effect.gen(function*() {
+  const tokenizer = yield* Tokenizer.fromHuggingFace({
+    tokenizerJson: read("tokenizer.json"),
+    tokenizerConfig: read("tokenizer_config.json")
+  })
+  const renderer = yield* Renderers.localChat(tokenizer)
+  const recorder = yield* Recorder.makeDirectory(directory, { maxTokens: Number(residentTokens) })
+  const answer = tokenizer.encode("It is more than that.<|im_end|>", { addSpecialTokens: false })
+  const logprobs = new Float32Array(answer.length).fill(-1)
+  const sample = { tokens: answer, logprobs, stopReason: "stop" as const, policyVersion: 0 }
+  const sampler: AgentModel.Sampler = { sample: () => Effect.delay(Effect.succeed([sample]), Number(sampleTime)) }
+  const model = yield* Effect.provideService(
+    AgentModel.make({ renderer, sampler, contextWindow: 1024 }),
+    Recorder.Recorder,
+    recorder
+  )
+  const gateway = yield* NodeGateway.serve({ model: "local/chat" }).pipe(
+    Effect.provideService(AgentModel.AgentModel, model),
+    Effect.provideService(Recorder.Recorder, recorder)
+  )
+  let peak = 0
+  let held = 0
+  setInterval(() => {
+    peak = Math.max(peak, process.memoryUsage.rss())
+    held = Math.max(held, Effect.runSync(recorder.size).tokens)
+  }, 20).unref()
+  const release = Effect.gen(function*() {
+    let calls = 0
+    for (const rollout of yield* recorder.rollouts) calls += (yield* recorder.release(rollout)).calls.length
+    return calls
+  })
+  createInterface(process.stdin).on("line", (line) => {
+    const released = line === "release" ? Effect.runPromise(release) : Promise.resolve(0)
+    void released.then((calls) => {
+      globalThis.gc?.()
+      const { arrayBuffers, heapUsed, rss } = process.memoryUsage()
+      const { system, user } = process.cpuUsage()
+      const figures = { calls, peak, held, rss, used: heapUsed + arrayBuffers, cpu: (system + user) / 1e6 }
+      process.stdout.write(`${JSON.stringify(figures)}\n`)
+      peak = 0
+      held = 0
+    })
+  }).on("close", () => process.exit(0))
+  process.stdout.write(`${gateway.url} ${Redacted.value(gateway.apiKey)}\n`)
+  return yield* Effect.never
+})
+
+Effect.runFork(main.pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
