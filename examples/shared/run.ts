@@ -1,12 +1,13 @@
 /**
  * Runs examples from source: `npm run example -- NAME`, `-- --all` with a table at the end, or a program by its path.
  */
+import type { Plugin } from "esbuild"
 import { build } from "esbuild"
 import type { SpawnOptions } from "node:child_process"
 import { spawn } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { basename, resolve } from "node:path"
-import { fileURLToPath } from "node:url"
+import { fileURLToPath, pathToFileURL } from "node:url"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 const cache = `${root}node_modules/.cache`
@@ -27,6 +28,16 @@ const list = (): string => {
   return names.map((name) => `  ${name.padEnd(width)}  ${about(name)}\n`).join("")
 }
 
+/** The files of `local/chat` are beside the module that looks for them, not beside the bundle. */
+const besideSource: Plugin = {
+  name: "beside-source",
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /packages\/local\/src\/LocalCheckpoint\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, "utf8").replace("import.meta.url", JSON.stringify(pathToFileURL(path).href)),
+      loader: "ts"
+    }))
+}
+
 /** Bundles programs, so that each starts in a fraction of a second. `run` starts one; `dispose` removes the bundle. */
 export const bundle = async (programs: ReadonlyArray<string>) => {
   mkdirSync(cache, { recursive: true })
@@ -44,6 +55,7 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
     target: "node20",
     sourcemap: true,
     conditions: ["@effect-tinker/source"],
+    plugins: [besideSource],
     // A binary, found in node_modules.
     external: ["@libsql/client", "pg-native"],
     // What is still CommonJS asks for Node's own modules at run time.
