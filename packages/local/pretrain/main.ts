@@ -163,11 +163,14 @@ const text = Effect.fnUntraced(function*(plan: typeof Plan.Type, work: string) {
   const dev = yield* write("dev", "--seed", String(plan.dev.seed), "--measured")
   const long = yield* write("long", ...drawn(plan.long), "--skill", "long")
   let written = 0
-  const stages = yield* Effect.forEach(plan.cycles.flatMap(({ stages }) => stages), ({ streams, text }, stage) =>
-    Effect.map(
-      Effect.forEach(text, (entry) => write(`text-${++written}`, ...drawn(entry), "--stage", String(stage + 1))),
-      (files) => ({ files, streams })
-    ))
+  const stages = yield* Effect.forEach(
+    plan.cycles.flatMap(({ stages }) => stages),
+    ({ streams, text }, stage) =>
+      Effect.map(
+        Effect.forEach(text, (entry) => write(`text-${++written}`, ...drawn(entry), "--stage", String(stage + 1))),
+        (files) => ({ files, streams })
+      )
+  )
   const hashes = yield* Effect.forEach([vocabulary, ...stages.flatMap(({ files }) => files), long], sha256)
   const hash = createHash("sha256").update(hashes.join("\n")).digest("hex")
   yield* Console.log(`text: sha256 ${hash}`)

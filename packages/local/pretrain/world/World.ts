@@ -604,7 +604,9 @@ const mixture: ReadonlyArray<Skill> = [
   skill(
     "reason/first",
     (source) =>
-      thoughtful(source.pick([Tasks.twoStep(60), Tasks.twoStep(60), Tasks.add("", 100, 999), Tasks.reverseWord]))(source),
+      thoughtful(source.pick([Tasks.twoStep(60), Tasks.twoStep(60), Tasks.add("", 100, 999), Tasks.reverseWord]))(
+        source
+      ),
     40,
     0,
     0
