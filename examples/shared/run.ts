@@ -1,5 +1,6 @@
 /**
- * Runs examples from source: `npm run example -- NAME`, `-- --all` with a table at the end, or a program by its path.
+ * Runs examples from source: `npm run example -- NAME` with its arguments, `-- --all` with a table at the end, or a program by
+ * its path.
  */
 import type { Plugin } from "esbuild"
 import { build } from "esbuild"
@@ -28,6 +29,8 @@ const list = (): string => {
   return names.map((name) => `  ${name.padEnd(width)}  ${about(name)}\n`).join("")
 }
 
+const worker = "internal/engine/NodeEngineWorker"
+
 /** The files of `local/chat` are beside the module that looks for them, not beside the bundle. */
 const besideSource: Plugin = {
   name: "beside-source",
@@ -43,10 +46,14 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
   mkdirSync(cache, { recursive: true })
   const outdir = mkdtempSync(`${cache}/examples-`)
   await build({
-    entryPoints: Object.fromEntries(programs.map((name) => [
-      basename(name, ".ts"),
-      names.includes(name) ? `${root}examples/${name}.ts` : resolve(root, name)
-    ])),
+    entryPoints: Object.fromEntries([
+      ...programs.map((name) => [
+        basename(name, ".ts"),
+        names.includes(name) ? `${root}examples/${name}.ts` : resolve(root, name)
+      ]),
+      // The program of the engine's threads, where the bundle looks for it.
+      [worker, `${root}packages/local/src/${worker}.ts`]
+    ]),
     outdir,
     bundle: true,
     splitting: true,
@@ -62,11 +69,14 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
     banner: {
       js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
     },
+    // That an import for its effect alone is left out is meant: it explains a wrong Effect, which is not installed here.
+    logOverride: { "ignored-bare-import": "silent" },
     logLevel: "warning"
   })
-  const run = (name: string, options: SpawnOptions) =>
+  const run = (name: string, options: SpawnOptions, args: ReadonlyArray<string> = []) =>
     new Promise<{ readonly code: number; readonly output: string }>((done) => {
-      const child = spawn(process.execPath, ["--enable-source-maps", `${outdir}/${basename(name, ".ts")}.js`], options)
+      const program = `${outdir}/${basename(name, ".ts")}.js`
+      const child = spawn(process.execPath, ["--enable-source-maps", program, ...args], options)
       const written: Array<Buffer> = []
       for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk: Buffer) => written.push(chunk))
       child.on(
@@ -78,11 +88,11 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
   return { run, dispose: () => rmSync(outdir, { recursive: true, force: true }) }
 }
 
-const main = async (name: string | undefined): Promise<number> => {
+const main = async (name: string | undefined, args: ReadonlyArray<string>): Promise<number> => {
   const isPath = name?.endsWith(".ts") === true && existsSync(resolve(root, name))
   if (name === undefined || !isPath && name !== "--all" && !names.includes(name)) {
     const problem = name === undefined ? "" : `there is no example ${name}\n\n`
-    process.stderr.write(`${problem}npm run example -- NAME, a path to a program of yours, or --all\n\n${list()}`)
+    process.stderr.write(`${problem}npm run example -- NAME and its arguments, a path to a program of yours, or --all\n\n${list()}`)
     return 2
   }
   const programs = name === "--all" ? names : [name]
@@ -93,7 +103,7 @@ const main = async (name: string | undefined): Promise<number> => {
     for (const program of programs) {
       if (name === "--all") process.stdout.write(`\n== ${program}\n`)
       const start = performance.now()
-      const { code } = await examples.run(program, { stdio: "inherit" })
+      const { code } = await examples.run(program, { stdio: "inherit" }, args)
       results.push({ program, code, seconds: (performance.now() - start) / 1000 })
       if (code === 130) break
     }
@@ -116,5 +126,6 @@ const main = async (name: string | undefined): Promise<number> => {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   // The child hears of an interrupt too; this waits for it, to remove the bundle.
   process.on("SIGINT", () => {})
-  process.exit(await main(process.argv[2]))
+  const [name, ...args] = process.argv.slice(2)
+  process.exit(await main(name, args))
 }
