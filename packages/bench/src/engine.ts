@@ -16,6 +16,7 @@ import * as Program from "./Program.js"
 
 const SAMPLES = 16
 const SAMPLED = 64
+const PROMPT = 768
 
 const tokensPerPass = batch * length
 
@@ -68,6 +69,28 @@ const sampling = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
     library("jax-js", jax.sampler(model, SAMPLES, SAMPLED)),
     yield* ownSampling("js", model)
   ], { rounds: 3, warmup: 2 })
+})
+
+/** The next turn of a long chat: eight tokens to a prompt whose beginning was read before, and to one that is new. */
+const prefixes = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
+  const engine = yield* Engine.make()
+  const sampler = yield* engine.sampler(model.name)
+  let turns = 0
+  const turn = (name: string, first: () => number) =>
+    timed(
+      name,
+      Effect.suspend(() => {
+        const tokens = Int32Array.from({ length: PROMPT }, (_, i) => (i * 37 + ((i * i) % 53)) % 256)
+        tokens[0] = first()
+        tokens[PROMPT - 16] = ++turns % 256
+        return sampler.sample({ prompt: tokens, params: { maxTokens: 8, seed: 1, stop: [] } })
+      })
+    )
+  const results = yield* interleaved(
+    [turn("shared", () => 0), turn("new", () => 1 + turns % 255)],
+    { rounds: 9, warmup: 3 }
+  )
+  return results.get("new")?.relative ?? NaN
 })
 
 const byTheClock = <E extends Error>(name: string, work: Effect.Effect<unknown, E>): Variant<BenchFailed> => ({
@@ -160,6 +183,7 @@ export const bench: Bench = {
     const tinyStep = yield* training(LocalModel.tiny)
     const smallSample = yield* sampling(LocalModel.small)
     const tinySample = yield* sampling(LocalModel.tiny)
+    const unshared = yield* prefixes(LocalModel.small)
     const beside = yield* besideTorch(LocalModel.small)
     const slowdown = yield* Effect.scoped(alone)
     const wait = yield* longestWait(undefined)
@@ -198,6 +222,7 @@ export const bench: Bench = {
         to_library_tiny: relative(tinyStep, "jax-js"),
         to_library_sampling: relative(smallSample, "jax-js"),
         to_fallback: relative(smallStep, "js"),
+        prefix_reuse: round(unshared),
         threads_2: round(1 / (beside.results.get("ours 2")?.relative ?? NaN)),
         threads_2_ceiling: round(2 / slowdown),
         ...(beside.torch === undefined ? {} : {
@@ -221,6 +246,8 @@ export const bench: Bench = {
           }.`),
         "Ours is a whole step with optimizer and merged weights; the library's is loss and gradient only, compiled" +
         " before and for this shape alone.",
+        `prefix_reuse: eight tokens to a prompt of ${PROMPT} that nothing before began like, over one that shares all but its` +
+        " last 16 tokens with the one before.",
         "threads_2_ceiling: two processes that share nothing but the machine, over one alone.",
         "The longest delay of the event loop (monitorEventLoopDelay), once loaded, while a program trains, saves and" +
         ` samples local/small on the backend in its own process: ${inOneTurn(wait)} in its own thread, ${

@@ -79,7 +79,7 @@ export interface Options {
   readonly pause?: Effect.Effect<void> | undefined
   /** The models to offer. Defaults to the random ones. */
   readonly models?: ReadonlyArray<LocalModel.LocalModel> | undefined
-  /** What a pass may keep for its way back, in bytes per thread, before it computes it again. Defaults to 512 MiB. */
+  /** Bytes of activations per thread that a pass keeps; what is beyond is computed again. Defaults to 512 MiB. */
   readonly activationBytes?: number | undefined
   /** Tokens of one part of a batch; parts are computed one by one on each thread. Defaults to 512. */
   readonly partTokens?: number | undefined

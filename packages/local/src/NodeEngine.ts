@@ -29,7 +29,7 @@ export interface Options extends Omit<Engine.Options, "mode"> {
   readonly directories?: ReadonlyArray<string> | undefined
 }
 
-/** How the engine lets other work in on Node, where a turn of the event loop costs microseconds. */
+/** How the engine yields on Node, where a turn of the event loop costs microseconds. */
 const onNode = { sliceMillis, pause: turn }
 
 // A part of the memory is left to everything else.

@@ -1,6 +1,6 @@
 /**
  * The embedded backend without a socket: the clients of `effect-tinker` over a server in this process, with real
- * training and sampling behind them. It takes its time from Effect's `Clock`, so it works under `TestClock`.
+ * training and sampling behind them. It reads the time from Effect's `Clock`, so it works under `TestClock`.
  *
  * @since 0.1.0
  */

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, FiberRef, Ref, Scheduler } from "effect"
+import { Effect, FiberRef, Ref } from "effect"
 import { timeSlicedScheduler } from "../../src/internal/eventLoop.js"
 import * as NodeTinkerLocal from "../../src/NodeTinkerLocal.js"
 
@@ -71,11 +71,11 @@ describe("timeSlicedScheduler", () => {
 
   it.scoped("is what programs over the backend in their process run on", () =>
     Effect.gen(function*() {
-      const before = yield* FiberRef.get(Scheduler.currentScheduler)
-      const inside = yield* FiberRef.get(Scheduler.currentScheduler).pipe(
+      const before = yield* FiberRef.get(FiberRef.currentScheduler)
+      const inside = yield* FiberRef.get(FiberRef.currentScheduler).pipe(
         Effect.provide(NodeTinkerLocal.layerInProcess())
       )
       assert.strictEqual(inside, timeSlicedScheduler)
-      assert.strictEqual(yield* FiberRef.get(Scheduler.currentScheduler), before)
+      assert.strictEqual(yield* FiberRef.get(FiberRef.currentScheduler), before)
     }))
 })

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, FastCheck } from "effect"
 import { checkStops } from "../../src/internal/engine/requests.js"
-import { makeStopWatch } from "../../src/internal/engine/sampling.js"
+import { makeStopDetector } from "../../src/internal/engine/sampling.js"
 import { tokenBytesOf } from "../../src/internal/engine/weights.js"
 import { codecOf, makeText } from "../../src/internal/server/openai.js"
 import * as LocalModel from "../../src/LocalModel.js"
@@ -22,7 +22,7 @@ describe("openai", () => {
       FastCheck.integer({ min: 1, max: 5 })
     ],
     ([pieces, stop, size]) => {
-      const watch = makeStopWatch(Either.getOrThrow(checkStops(LocalModel.tiny, stop)), tokenBytesOf(LocalModel.tiny))
+      const watch = makeStopDetector(Either.getOrThrow(checkStops(LocalModel.tiny, stop)), tokenBytesOf(LocalModel.tiny))
       const drawn = pieces.flat()
       const end = drawn.findIndex((token) => watch(token))
       const tokens = end === -1 ? drawn : drawn.slice(0, end + 1)

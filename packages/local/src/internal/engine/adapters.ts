@@ -141,7 +141,7 @@ export const nextKey = (): number => keys.next++
 
 const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initial: Float32Array): Adapter => {
   const { architecture: { model }, layout } = loaded
-  const { slices, pool } = executor
+  const { pool, slices } = executor
   const { settings } = lora
   const { groups, rank } = settings
   const turn = Effect.unsafeMakeSemaphore(1)

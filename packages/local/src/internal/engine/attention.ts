@@ -1,7 +1,7 @@
 /**
  * Causal attention over one sequence, forwards and backwards, as products of small matrices. Rows are taken in blocks: a
  * block needs only the columns up to its own last row, which saves half of the work, and its probabilities are used at
- * once and computed again on the way back, so that nothing grows with the square of the length.
+ * once and computed again in the backward pass, so that nothing grows with the square of the length.
  */
 import { ceil8 } from "./numbers.js"
 import type { Saved, Space, Work } from "./space.js"

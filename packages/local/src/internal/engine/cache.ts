@@ -27,7 +27,7 @@ interface Entry {
 
 /** @internal */
 export interface Cache {
-  /** Room for a sequence, where sequences nobody works on may have to go. */
+  /** Room for a sequence; evicts idle ones where there is none. */
   readonly allocate: (tokens: number) => Region | undefined
   readonly free: (region: Region) => void
   /** Takes over what an earlier sequence shares with this prompt, at most `most` tokens; says how many. */

@@ -58,7 +58,7 @@ export const draw = (logprobs: Float32Array, settings: DrawSettings, random: Ran
     left -= weights[index] ?? 0
     if (left < 0) return tokenAt(index)
   }
-  // Rounding may leave a crumb; it belongs to the last token that can be drawn at all.
+  // What rounding leaves over counts for the last token that can be drawn.
   for (let index = kept - 1; index > 0; index--) if ((weights[index] ?? 0) > 0) return tokenAt(index)
   return best
 }

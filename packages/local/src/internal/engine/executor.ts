@@ -62,7 +62,7 @@ export interface Executor {
   readonly floats: (length: number) => Float32Array
   /** The same for a short time. */
   readonly pool: Pool
-  /** Puts a model's weights in place; to be done once. */
+  /** Loads a model's weights; to be done once. */
   readonly open: (model: LocalModel) => Effect.Effect<LoadedModel, EngineError.ModelUnavailable>
 }
 
@@ -230,7 +230,7 @@ export const makeThreads: (
     yield* worker.executeEffect({ _tag: "Hello" })
     return { index, worker, passes: 0, samples: 0 }
   })
-  // started with the first model: a server that nobody uses has no threads
+  // started with the first model: a server without requests has no threads
   const start = yield* Effect.cached(
     Effect.forEach(Array.from({ length: threads }, (_, index) => index), startThread, { concurrency: "unbounded" })
       .pipe(

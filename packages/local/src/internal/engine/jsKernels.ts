@@ -4,7 +4,7 @@
 import type { Operations } from "./kernels.js"
 import { add, at } from "./numbers.js"
 
-const matrixKernels = (memory: Float32Array): Pick<Operations, "gemm" | "pack" | "turn"> => ({
+const matrixKernels = (memory: Float32Array): Pick<Operations, "gemm" | "pack" | "transposePanels"> => ({
   gemm: (a, aRow, aColumn, b, panel, c, cRow, m, n, k, accumulate) => {
     for (let j = 0; j < n; j += 8) {
       const start = b + (j >> 3) * panel
@@ -74,7 +74,7 @@ const dot = (memory: Float32Array, left: number, right: number, n: number): numb
   return sum
 }
 
-const rowKernels = (memory: Float32Array): Omit<Operations, "gemm" | "pack" | "turn" | "softmax"> => ({
+const rowKernels = (memory: Float32Array): Omit<Operations, "gemm" | "pack" | "transposePanels" | "softmax"> => ({
   rowMax: (row, n) => {
     let top = -Infinity
     for (let i = row; i < row + n; i++) top = Math.max(top, at(memory, i))

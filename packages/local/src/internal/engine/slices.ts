@@ -53,7 +53,7 @@ export const makeTurns = (): Turns => {
 
 /** @internal */
 export interface Slices {
-  /** Lets the event loop turn if it is due: before work that cannot be cut into steps. */
+  /** Yields to the event loop if the slice is over: before work that cannot be cut into steps. */
   readonly yieldIfDue: Effect.Effect<void>
   /** Runs work in slices. Interruption stops it between two steps. */
   readonly run: <A>(work: () => Work<A>) => Effect.Effect<A>

@@ -14,7 +14,7 @@ export const sliceRows = 128
 /** Attention takes this many rows of queries at a time. @internal */
 export const blockRows = 32
 
-/** Outputs of a projection that are transposed at a time, on the way back. @internal */
+/** Outputs of a projection that are transposed at a time, in the backward pass. @internal */
 export const blockOutputs = 256
 
 /** What a block of the model keeps from the forward pass for the backward pass. @internal */
@@ -36,7 +36,7 @@ export interface TrainingSpace {
   /** One per block, with room for `keptTokens` rows. */
   readonly saved: ReadonlyArray<Saved>
   readonly keptTokens: number
-  /** For more rows than that: one for all blocks, which are computed again on the way back. */
+  /** For more rows than that: one for all blocks, which are computed again in the backward pass. */
   readonly shared: Saved
   readonly normed: number
   readonly product: number

@@ -22,7 +22,7 @@ import type { Slices } from "./slices.js"
 import { makeTurns } from "./slices.js"
 import type { Space } from "./space.js"
 
-/** An adapter's factors; `key` stands for these values and no others, so that a thread knows what it has in place. @internal */
+/** An adapter's factors; `key` stands for these values and no others, so that a thread knows which weights it has ready. @internal */
 export interface AdapterJob {
   readonly key: number
   readonly lora: LoraSettings

@@ -95,7 +95,7 @@ function* eachSlice(count: number, body: (from: number, rows: number) => Work<vo
   }
 }
 
-/** Whether a batch is too large for everything to be kept until the way back. */
+/** Whether a batch is too large for everything to be kept until the backward pass. */
 const recomputes = ({ keptTokens }: TrainingSpace, { tokens }: Batch): boolean => tokens.length > keptTokens
 
 /** What a block keeps of a batch. */

@@ -1,5 +1,5 @@
 /**
- * The frozen part of a model, put in place: random matrices or those of a checkpoint, rotation tables, and for the random
+ * The frozen part of a model, written into its memory: random matrices or those of a checkpoint, rotation tables, and for the random
  * models the bigram prior.
  */
 import * as Effect from "effect/Effect"
@@ -118,7 +118,7 @@ function* writeRandom(architecture: Architecture, layout: Layout, memory: Float3
   }
 }
 
-/** Puts the weights of a model in place, in slices of time. @internal */
+/** Writes the weights of a model into its memory, in slices of time. @internal */
 export const writeWeights = Effect.fnUntraced(function*(
   architecture: Architecture,
   layout: Layout,
