@@ -44,7 +44,7 @@ const makeStage = () => {
 }
 
 /** How long the tests may take. A mutant that never ends is one that was noticed; a busy machine is not a mutant. */
-let patience = 1_200_000
+let patience = 3_600_000
 
 const testsOf = (stage) => (files) => {
   const projects = [...new Set(files.map((file) => file.split("/")[1]))]
@@ -84,9 +84,10 @@ const chaosOf = (stage) => () => {
       "--seed",
       values.seed
     ],
-    { cwd: stage, encoding: "utf8", timeout: 1_200_000, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
+    { cwd: stage, encoding: "utf8", timeout: patience, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
   )
   if (status === 0) return undefined
+  if (status === null) return "the run does not end"
   const broken = stdout.split("\n").filter((line) => line.startsWith("broken: ")).map((line) => line.slice(8))
   return broken.length === 0 ? `the run ended with ${status}` : `${broken[0]} (${broken.length} in all)`
 }
