@@ -214,7 +214,7 @@ const repliesOf = Effect.fnUntraced(function*(model: string, options: Chatting) 
   const output = yield* Output
   const { stdin } = yield* Stdio
   const overOpenAi = Effect.map(OpenAiCompat.OpenAiCompat, (oai) => overServer(oai, model, options))
-  // the format has stops of its own
+  // the format has its own stops
   if (options.stop.length > 0) return yield* overOpenAi
   const isCheckpoint = model.startsWith("tinker://")
   const open = isCheckpoint ? SamplingClient.make({ modelPath: model }) : SamplingClient.make({ baseModel: model })
