@@ -43,6 +43,9 @@ const makeStage = () => {
   return stage
 }
 
+/** How long the tests may take. A mutant that never ends is one that was noticed; a busy machine is not a mutant. */
+let patience = 3_600_000
+
 const testsOf = (stage) => (files) => {
   const projects = [...new Set(files.map((file) => file.split("/")[1]))]
   const { status, stdout } = spawnSync(
@@ -55,8 +58,7 @@ const testsOf = (stage) => (files) => {
       ...projects.flatMap((project) => ["--project", project]),
       ...files
     ],
-    // A mutant that never ends is one that was noticed.
-    { cwd: stage, encoding: "utf8", timeout: 240_000, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
+    { cwd: stage, encoding: "utf8", timeout: patience, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
   )
   if (status === 0) return undefined
   if (status === null) return "the tests do not end"
@@ -82,9 +84,10 @@ const chaosOf = (stage) => () => {
       "--seed",
       values.seed
     ],
-    { cwd: stage, encoding: "utf8", timeout: 1_200_000, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
+    { cwd: stage, encoding: "utf8", timeout: patience, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
   )
   if (status === 0) return undefined
+  if (status === null) return "the run does not end"
   const broken = stdout.split("\n").filter((line) => line.startsWith("broken: ")).map((line) => line.slice(8))
   return broken.length === 0 ? `the run ended with ${status}` : `${broken[0]} (${broken.length} in all)`
 }
@@ -98,7 +101,9 @@ let caught = 0
 const survivors = []
 try {
   const noticed = values.chaos ? chaosOf(stage) : testsOf(stage)
+  const began = performance.now()
   const before = noticed([...new Set(mutations.flatMap(({ tests }) => tests))])
+  patience = 180_000 + 3 * (performance.now() - began)
   if (before !== undefined) {
     process.stderr.write(`without a mutation: ${before}\n`)
     process.exit(1)

@@ -19,7 +19,7 @@ const program = Effect.gen(function*() {
   const late = yield* Effect.flip(TinkerFuture.timeout(pass, "200 millis"))
   yield* Console.log(`${late._tag}: ${late.description}`)
 
-  // Interrupting the waiter: the poll is aborted at once, and the accepted operation stays accepted.
+  // Interrupting the waiting fiber: the poll is aborted at once, and the accepted operation stays accepted.
   const waiter = yield* Effect.fork(pass)
   yield* Effect.sleep("50 millis")
   yield* Fiber.interrupt(waiter)
@@ -29,7 +29,7 @@ const program = Effect.gen(function*() {
   const winner = yield* Effect.raceFirst(Effect.as(pass, "the pass"), Effect.delay(Effect.succeed("the clock"), 100))
   yield* Console.log(`${winner} won`)
 
-  // The server continues, and awaiting the future again resumes the poll.
+  // The server continues, and asking again waits for the same result.
   yield* server.resume
   const { metrics } = yield* pass
   yield* Console.log(`the pass was carried out once: loss ${metrics["loss:sum"]?.toFixed(2)}`)

@@ -32,7 +32,7 @@ const program = Effect.gen(function*() {
   const restarted = yield* TrainingClient.makeFromState({ path: saved.path })
   yield* Console.log(`new moments: ${yield* steps(restarted, 5)}`)
 
-  // To sample from later, weights are enough; give them an expiry if they are temporary.
+  // To sample from later, weights are enough; they can be set to expire.
   const weights = yield* resumed.saveWeightsForSampler("final", { ttlSeconds: 24 * 3600 }).pipe(TinkerFuture.await)
   yield* SamplingClient.make({ modelPath: weights.path })
 

@@ -18,7 +18,7 @@ const Overloaded = TinkerLocal.layer({ apiKeys: [{ key: Redacted.make("tml-good"
   }))
 )
 
-/** A client of such a server, with a limit of its own for one attempt. */
+/** A client of such a server, with its own limit for one attempt. */
 const as = (apiKey: string) =>
   ServiceClient.layer({ baseUrl: TinkerLocal.baseUrl, apiKey, timeout: "10 seconds" }).pipe(Layer.provide(Overloaded))
 

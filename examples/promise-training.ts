@@ -2,9 +2,8 @@
  * A trainer, a chat and a download in plain async code.
  */
 import { trainers } from "@effect-tinker/cookbook/Promise"
-import { connectLocal } from "@effect-tinker/local/Promise"
+import { connectLocal } from "@effect-tinker/local/NodePromise"
 import { chatFor } from "@effect-tinker/tokenizer/Promise"
-import { NodeContext } from "@effect/platform-node"
 import { downloadCheckpoint, metrics } from "effect-tinker/Promise"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -20,7 +19,7 @@ const chats = [
 ]
 
 const main = async () => {
-  await using tinker = await connectLocal({ services: NodeContext.layer })
+  await using tinker = await connectLocal()
   const run = trainers(tinker).supervised({
     model: { baseModel, rank: 32, seed: 1 },
     data: chats, // or the path of a JSONL file

@@ -45,7 +45,7 @@ const program = Effect.gen(function*() {
   const logprobs = yield* sampler.computeLogprobs(ModelInput.fromInts([72, 101, 108, 108, 111]))
   yield* Console.log(`scored ${logprobs.length} tokens, the first has none: ${Number.isNaN(logprobs[0])}`)
 
-  // Another process samples from the same sampler with credentials of its own.
+  // Another process samples from the same sampler with its own credentials.
   const text = SamplerHandle.toText(sampler.handle)
   const copy = yield* Effect.flatMap(SamplerHandle.fromText(text), SamplingClient.fromHandle)
   const { sequences } = yield* copy.sample({ prompt: ModelInput.fromInts([72, 105]), maxTokens: 4, stop: [] })

@@ -25,7 +25,7 @@ const judge = (tokens: Int32Array): number => {
   return (hash >>> 0) / 2 ** 32
 }
 
-/** In the worker: a client of the sampler it was started with, over a service of its own. */
+/** In the worker: a client of the sampler it was started with, over its own service. */
 const Runner = WorkerRunner.layerSerialized(Schema.Union(SamplingWorker.Start, Rollout), {
   InitialMessage: SamplingWorker.start(Layer.provide(ServiceClient.layerEnv(), NodeTinker.layerEnv())),
   Rollout: ({ seed }) =>

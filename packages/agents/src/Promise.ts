@@ -40,10 +40,9 @@ export type TrainOptions<Task, Result> =
  * ```ts
  * import { Agent } from "@effect-tinker/agents"
  * import { trainAgent } from "@effect-tinker/agents/Promise"
- * import { connectLocal } from "@effect-tinker/local/Promise"
+ * import { connectLocal } from "@effect-tinker/local/NodePromise"
  * import { Message } from "@effect-tinker/tokenizer"
- * import { NodeContext } from "@effect/platform-node"
- *
+ *  *
  * const adder = Agent.make({
  *   tasks: [{ question: "2+3", answer: "5" }],
  *   run: ({ question }, { model }) => model.generate({ messages: [Message.user(question)] }),
@@ -51,7 +50,7 @@ export type TrainOptions<Task, Result> =
  * })
  *
  * const main = async () => {
- *   await using tinker = await connectLocal({ services: NodeContext.layer })
+ *   await using tinker = await connectLocal()
  *   const run = trainAgent(tinker, { agent: adder, model: "local/chat", learningRate: 1e-3, maxTokens: 32 })
  *   for await (const { detail, step } of run) console.log(step, detail.reward)
  * }

@@ -35,8 +35,8 @@ import * as Supervised from "./Supervised.js"
 import type * as Trainer from "./Trainer.js"
 
 /**
- * What a connection's layer must provide for its trainers: the tokenizers of its models, and files. `connectLocal` has the
- * first, `NodeContext.layer` the second.
+ * What a connection must provide for its trainers: the tokenizers of its models, and files. `connectLocal` of
+ * `@effect-tinker/local/NodePromise` has both.
  *
  * @since 0.1.0
  * @category models
@@ -221,11 +221,10 @@ const common = ({ checkpoints, evaluate, evaluateEvery, log, renderer }: RunOpti
  * @example
  * ```ts
  * import { trainers } from "@effect-tinker/cookbook/Promise"
- * import { connectLocal } from "@effect-tinker/local/Promise"
- * import { NodeContext } from "@effect/platform-node"
- *
+ * import { connectLocal } from "@effect-tinker/local/NodePromise"
+ *  *
  * const main = async () => {
- *   await using tinker = await connectLocal({ services: NodeContext.layer })
+ *   await using tinker = await connectLocal()
  *   const run = trainers(tinker).supervised({
  *     model: "local/chat",
  *     data: "chats.jsonl",

@@ -295,7 +295,7 @@ describe("Promise", () => {
     const sampler = await training.saveWeightsAndGetSamplingClient()
     const params = { maxTokens: 8, temperature: 0 }
     const answer = await chat.ask(sampler, "cat?", params)
-    assert.strictEqual(answer.text, chat.renderer.tokenizer.decode(answer.turn.completion))
+    assert.deepStrictEqual(answer.message, chat.renderer.parse(answer.turn.completion).message)
     const streamed = []
     for await (const part of chat.askStream(sampler, "cat?", params)) {
       if (part._tag === "Answer") streamed.push(part.answer.text)

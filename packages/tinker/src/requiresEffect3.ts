@@ -8,7 +8,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import "effect/Either"
+import * as Either from "effect/Either"
 
 /** @internal */
 export const oldest = "3.22.4"
@@ -30,4 +30,5 @@ export const problem = (version: string): string | undefined => {
 }
 
 const found = problem(Effect.void[Effect.EffectTypeId]._V)
-if (found !== undefined) throw new Error(found)
+// Bundlers drop an import that nothing uses.
+Either.getOrThrowWith(found === undefined ? Either.void : Either.left(found), (message) => new Error(message))

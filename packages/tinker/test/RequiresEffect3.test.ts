@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { build } from "esbuild"
 import manifest from "../package.json" with { type: "json" }
 import { installLine, oldest, problem } from "../src/requiresEffect3.js"
 
@@ -21,5 +22,24 @@ describe("requiresEffect3", () => {
       assert.include(message, `found ${version}`)
       assert.include(message, installLine)
     }
+  })
+
+  it("stays in what a bundler makes of a program, without a warning", async () => {
+    const { outputFiles, warnings } = await build({
+      stdin: {
+        contents: "export { RetryPolicy } from \"effect-tinker\"",
+        resolveDir: new URL("..", import.meta.url).pathname
+      },
+      bundle: true,
+      write: false,
+      format: "esm",
+      platform: "node",
+      packages: "bundle",
+      conditions: ["@effect-tinker/source"],
+      external: ["effect/*", "@effect/*", "undici"],
+      logLevel: "silent"
+    })
+    assert.deepStrictEqual(warnings, [])
+    assert.include(outputFiles[0]?.text, installLine)
   })
 })

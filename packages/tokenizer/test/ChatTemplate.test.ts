@@ -42,7 +42,8 @@ const render = (source: string, variables: Readonly<Record<string, unknown>> = {
 describe("ChatTemplate", () => {
   for (const [name, conversations] of Object.entries(renders.templates)) {
     const text = source(name)
-    it.effect.skipIf(text === undefined)(`renders ${name} as Jinja2 does`, () =>
+    const missing = text === undefined ? " (its template is looked for in TINKER_CHAT_TEMPLATES)" : ""
+    it.effect.skipIf(text === undefined)(`renders ${name} as Jinja2 does${missing}`, () =>
       Effect.gen(function*() {
         yield* TestClock.setTime(noon)
         const template = yield* ChatTemplate.compile(text ?? "", tokens[name])

@@ -65,7 +65,7 @@ const compare = Effect.fnUntraced(function*(
 })
 
 const suite = (family: Family, allowed: number) =>
-  describe.skipIf(!isInstalled(family))(family, () => {
+  describe.skipIf(!isInstalled(family))(`${family}${isInstalled(family) ? "" : " (not installed)"}`, () => {
     const setUp = Effect.cached(Effect.gen(function*() {
       const tokenizer = yield* load(family)
       const json = file(family, "tokenizer.json")

@@ -160,7 +160,7 @@ const training: ReadonlyArray<Check> = [
       yield* result(probe, twice, decoders.optimStep)
       // The next number is still the next.
       yield* result(probe, yield* pass(probe, known, { forwardOnly: true }), decoders.pass)
-      if (once.requestId !== twice.requestId) return yield* no("the resend was accepted as an operation of its own")
+      if (once.requestId !== twice.requestId) return yield* no("the resend was accepted as a separate operation")
     })),
   option("a failed operation", (probe, known) =>
     Effect.gen(function*() {

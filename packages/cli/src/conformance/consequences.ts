@@ -35,7 +35,7 @@ export const consequences: Readonly<Record<string, string>> = {
   "names of sequences": "The official SDK fails to sample from 0.26.2 on; effect-tinker leaves `sequenceId` out.",
   "log probabilities": "`computeLogprobs` fails.",
   "log probabilities at their tokens": "The official SDK reads them off by one; effect-tinker moves them back.",
-  "one poll for all samples": "Each sample holds a request of its own.",
+  "one poll for all samples": "Each sample holds its own request.",
   "copies of a sampler": "Copies of a sampler draw their numbers at random.",
   "no key is refused": "Anyone who reaches the server can use it.",
   "an unknown base model is refused": "A misspelt model trains another one; effect-tinker checks the name before.",

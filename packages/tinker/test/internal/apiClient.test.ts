@@ -2,11 +2,11 @@ import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import type { Clock } from "effect"
 import { Chunk, Effect, Fiber, Layer, Logger, Schedule, Schema, Stream, TestClock } from "effect"
-import { Credentials, RetryPolicy, TinkerConfig } from "effect-tinker"
+import { Credentials, RetryPolicy, TinkerConfig, TinkerTransport } from "effect-tinker"
 import { Api, ClientConfig, Endpoint } from "effect-tinker/wire"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
 import * as ApiRequest from "../../src/internal/transport/apiRequest.js"
-import { json, live, over, script, status } from "../utils/transport.js"
+import { answering, json, live, over, script, status } from "../utils/transport.js"
 
 const submit = Endpoint.make("submit", "POST", "/api/v1/things/{thing_id}", {
   pool: "training",
@@ -160,6 +160,42 @@ describe("transport", () => {
       yield* TestClock.adjust("10 minutes")
       assert.strictEqual(seen.length, 1)
       assert.strictEqual(yield* tenant.pools.training.limit.balance, TinkerConfig.defaultPoolLimits.training)
+    }).pipe(Effect.provide(live(client)))
+  })
+
+  it.effect("a request cancelled on the fast path gives its place in the pool back", () => {
+    let cancelled = 0
+    const silent = Layer.succeed(TinkerTransport.TinkerTransport, {
+      send: () => Effect.dieMessage("there is a fast path"),
+      stream: () => Effect.dieMessage("nothing is streamed"),
+      unsafeSend: () => ({ cancel: () => cancelled++ })
+    })
+    return Effect.gen(function*() {
+      const { call, tenant } = yield* ApiClient.ApiClient
+      const { training } = TinkerConfig.defaultPoolLimits
+      const fiber = yield* Effect.fork(call(submit, request))
+      yield* TestClock.adjust("100 millis")
+      assert.strictEqual(yield* tenant.pools.training.limit.balance, training - 1)
+      yield* Fiber.interrupt(fiber)
+      assert.strictEqual(cancelled, 1)
+      assert.strictEqual(yield* tenant.pools.training.limit.balance, training)
+    }).pipe(Effect.provide(live(silent)))
+  })
+
+  it.effect("a token that the server rejected is not presented again", () => {
+    let exchanges = 0
+    const { client, seen } = answering(({ url }) =>
+      url.endsWith("/auth/token") ? Response.json({ jwt: `eyJ.token-${++exchanges}.sig` }) : status(401)()
+    )
+    return Effect.gen(function*() {
+      const { call, configure } = yield* ApiClient.ApiClient
+      yield* configure({ tokenExchange: "default" })
+      for (let n = 0; n < 2; n++) {
+        const error = yield* Effect.flip(call(submit, request))
+        assert.strictEqual(error._tag, "Authentication")
+      }
+      const presented = seen.filter(({ url }) => !url.endsWith("/auth/token")).map(({ headers }) => headers["x-api-key"])
+      assert.deepStrictEqual(presented, ["eyJ.token-1.sig", "eyJ.token-2.sig"])
     }).pipe(Effect.provide(live(client)))
   })
 
