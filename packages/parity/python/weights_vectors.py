@@ -145,7 +145,7 @@ def nemotron(model: Model) -> None:
         model.adapter[f"base_model.model.model.layers.1.mixer.experts.w3.lora_{side}.weight"] = torch.zeros(0, 0, 0)
 
 
-def wide_experts(model: Model) -> None:
+def wide_experts(model: Model, placeholder: bool = True) -> None:
     """Experts of more than one block of 128 by 128, and not a whole number of them."""
     model.ends("model", "lm_head.weight")
     model.attention("model.layers.0.self_attn", "model.layers.0.self_attn")
@@ -162,7 +162,9 @@ def wide_experts(model: Model) -> None:
     model.lora("model.layers.0.mlp.experts.w1", wide, HIDDEN, (EXPERTS, EXPERTS))
     model.lora("model.layers.0.mlp.experts.w3", wide, HIDDEN, (EXPERTS, EXPERTS))
     model.lora("model.layers.0.mlp.experts.w2", HIDDEN, wide, (EXPERTS, EXPERTS))
-    model.weight("model.layers.61.input_layernorm.weight", HIDDEN)
+    # The cookbook leaves out a layer 61, as DeepSeek's is for training alone; but it does so for every family.
+    if placeholder:
+        model.weight("model.layers.61.input_layernorm.weight", HIDDEN)
 
 
 def native_fp8(model: Model) -> None:
@@ -200,7 +202,7 @@ CASES = {
         torch.bfloat16,
     ),
     "qwen3-moe-fp8": (
-        wide_experts,
+        lambda m: wide_experts(m, placeholder=False),
         {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"]},
         torch.bfloat16,
     ),

@@ -57,7 +57,7 @@ describe("ModelInput", () => {
     const audio = new ModelInput.Dmel({ dmel: Uint8Array.of(4, 2, 5, 80, 0, 0) })
     const input = ModelInput.from([...fields, audio])
     assert.strictEqual(input.chunks[3], audio)
-    assert.deepStrictEqual(get(encode(input)).chunks.slice(0, 3), [
+    assert.deepStrictEqual<unknown>(get(encode(input)).chunks.slice(0, 3), [
       { type: "encoded_text", tokens: [1, 2] },
       { type: "image", data: "AQID", format: "png", expected_tokens: 4 },
       { type: "image", data: "AQ==", format: "jpeg" }

@@ -275,7 +275,7 @@ const repliesOf = Effect.fnUntraced(function*(model: string, options: Chatting) 
   if (!stdin.isTTY) return overTokens(chat, Chat.inPieces(sampler, { first: Infinity }), options)
   const { baseUrl } = yield* TinkerConfig.TinkerConfig
   const inPieces = Chat.inPieces(sampler)
-  // the hosted service streams text alone, and its completions have been seen to leave out a checkpoint's adapter
+  // the hosted service streams text alone, and its completions are reported to leave out a checkpoint's adapter
   if (baseUrl === TinkerConfig.defaultBaseUrl) return overTokens(chat, inPieces, options)
   return overTokens(chat, tokensOr(yield* OpenAiCompat.OpenAiCompat, model, inPieces), options)
 })

@@ -1,6 +1,7 @@
 /**
- * llama.cpp in its own process: greedy continuations of prompts. Arguments: a directory with node-llama-cpp, a file
- * of work (`[{ "model": GGUF, "lora"?: GGUF, "prompts": [[token, …]], "tokens": count }]`), and a file for the answers.
+ * llama.cpp in its own process: greedy continuations of prompts, and tokens of texts. Arguments: a directory with
+ * node-llama-cpp, a file of work (`[{ "model": GGUF, "lora"?: GGUF, "prompts": [[token, …]], "tokens": count }]` or
+ * `[{ "model": GGUF, "texts": [text, …] }]`), and a file for the answers.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { createRequire as requireFrom } from "node:module"
@@ -18,9 +19,15 @@ interface NodeLlamaCpp {
         }
         readonly dispose: () => Promise<void>
       }>
+      readonly tokenize: (text: string, specialTokens: boolean) => ReadonlyArray<number>
       readonly dispose: () => Promise<void>
     }>
   }>
+}
+
+interface Vocabulary {
+  readonly model: string
+  readonly texts: ReadonlyArray<string>
 }
 
 interface Work {
@@ -34,9 +41,16 @@ const [modules = "", input = "", output = ""] = process.argv.slice(2)
 const entry = requireFrom(join(modules, "_.js")).resolve("node-llama-cpp")
 const { getLlama }: NodeLlamaCpp = await import(pathToFileURL(entry).href)
 const llama = await getLlama({ gpu: false, build: "never", logLevel: "error", progressLogs: false })
-const work: ReadonlyArray<Work> = JSON.parse(readFileSync(input, "utf8"))
+const work: ReadonlyArray<Work | Vocabulary> = JSON.parse(readFileSync(input, "utf8"))
 const answers: Array<ReadonlyArray<ReadonlyArray<number>>> = []
-for (const { lora, model: modelPath, prompts, tokens } of work) {
+for (const one of work) {
+  if ("texts" in one) {
+    const model = await llama.loadModel({ modelPath: one.model, vocabOnly: true })
+    answers.push(one.texts.map((text) => model.tokenize(text, true).map(Number)))
+    await model.dispose()
+    continue
+  }
+  const { lora, model: modelPath, prompts, tokens } = one
   const model = await llama.loadModel({ modelPath })
   const longest = Math.max(...prompts.map(({ length }) => length)) + tokens
   // One thread: which thread adds what to a sum would decide ties.

