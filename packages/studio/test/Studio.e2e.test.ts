@@ -120,15 +120,13 @@ const makeGrades = Effect.map(Ref.make<ReadonlyArray<readonly [string, number]>>
 /** Chats as `local/chat` is trained on them, one of them too long. */
 const makeData = Effect.gen(function*() {
   const { renderer } = yield* Chat.forModel("local/chat")
-  const chats = Array.from({ length: 40 }, (_, n) => ({
-    _tag: "Conversation" as const,
-    messages: [
+  const chats = Array.from({ length: 40 }, (_, n) =>
+    Example.conversation([
       Message.user(`Where is order ${4100 + n}?${" Please hurry.".repeat(n % 7)}`),
       Message.assistant(
         n === 13 ? "word ".repeat(400) : `Order ${4100 + n} left our warehouse on Monday. ${"Sorry! ".repeat(n % 5)}`
       )
-    ]
-  }))
+    ]))
   const service: DataCheck.Service = {
     files: [{ path: "support.jsonl", bytes: 8_412 }],
     model: "local/chat",

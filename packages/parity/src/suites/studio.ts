@@ -126,7 +126,7 @@ export const studio: Suite = {
       const [taken, ...more] = yield* decode(Runs, yield* python.run(program, "runs", url))
       const kept = [
         ...differences("runs", [taken?.name, taken?.status, more.length], ["math", "FINISHED", 0]),
-        ...differences("learning_rate", taken?.params["learning_rate"], "4e-05"),
+        ...differences("learning_rate", taken?.params["learning_rate"], "0.00004"),
         ...differences("sent again", again?.values, 0),
         ...metrics.flatMap((metric) =>
           differences(metric, taken?.metrics[metric], valuesOf(run.table, metric, (value) => value))
