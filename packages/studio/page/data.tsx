@@ -53,7 +53,7 @@ const Skipped = ({ report }: { readonly report: DataReport }) => {
               <span key={reason}>{reason.replaceAll("_", " ")} <b>{format.number(count)}</b></span>
             ))}
           </p>
-          <ol class="dropped">
+          <ol class="dropped" tabIndex={0}>
             {report.skippedRows.map(({ detail, reason, row }) => (
               <li key={row}>
                 <span class="soft number">row {format.number(row)}</span>
@@ -70,7 +70,7 @@ const Skipped = ({ report }: { readonly report: DataReport }) => {
   )
 }
 
-/** Weights other than 0 and 1 are told apart by their shade. */
+/** Weights between 0 and 1 have lighter shades. */
 const weightClass = (weight: number): string => weight <= 0 ? "w0" : weight < 0.5 ? "w1" : weight < 1 ? "w2" : "w3"
 
 const Rows = ({ report }: { readonly report: DataReport }) => {
@@ -118,7 +118,7 @@ const Rows = ({ report }: { readonly report: DataReport }) => {
               {format.number(part.weights.filter((weight) => weight > 0).length)} trained on
             </span>
           </p>
-          <div class="tokens">
+          <div class="tokens" tabIndex={0} role="group" aria-label="Tokens">
             {part.ids.map((id, n) => (
               <span
                 key={n}

@@ -119,7 +119,7 @@ export const Grade = ({ live }: { readonly live: Live }) => {
               {again === undefined ? null : <span class="warn">graded again</span>}
             </p>
             <h2 class="asked text">{current.question}</h2>
-            <div class="answered text">{current.answer}</div>
+            <div class="answered text" tabIndex={0}>{current.answer}</div>
             <div class="scale" role="group" aria-label="Grade">
               {scale.map(({ grade, key, word }) => (
                 <button key={key} type="button" disabled={busy} onClick={() => give(grade)}>

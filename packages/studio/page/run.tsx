@@ -292,7 +292,7 @@ const Configuration = ({ run }: { readonly run: Detail }) => (
       </p>
       <Copy text={JSON.stringify(run.config, undefined, 2)} label="configuration" />
     </div>
-    <pre class="json">{JSON.stringify(run.config ?? null, undefined, 2)}</pre>
+    <pre class="json" tabIndex={0}>{JSON.stringify(run.config ?? null, undefined, 2)}</pre>
   </section>
 )
 

@@ -80,7 +80,7 @@ export interface Runs {
   readonly runs: ReadonlyArray<RunDirectory.Summary>
   /** Runs that were found and have not been read yet. */
   readonly loading: number
-  /** Whether there is somebody to talk to. */
+  /** Whether checkpoints can be talked to. */
   readonly chat: boolean
   /** Answers that wait for a grade; `null` where grades cannot be given. */
   readonly grades: number | null
@@ -187,7 +187,7 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
     waiting,
     ungraded: () => ungraded,
     changes: Stream.fromPubSub(changed),
-    /** A run that somebody asks for is read before the others. */
+    /** A run that is asked for is read before the others. */
     get: Effect.fnUntraced(function*(id: string) {
       if (!known.has(id)) yield* look
       const entry = known.get(id)
@@ -248,7 +248,7 @@ const guard = (token: Redacted.Redacted) => {
       const request = yield* HttpServerRequest.HttpServerRequest
       const host = request.headers["host"] ?? ""
       const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::(\d{1,5}))?$/i.exec(host)
-      // A web page can make a name of its own resolve to this machine: only names nobody else controls are accepted.
+      // A web page can make its own host name resolve to this machine: only loopback names are accepted.
       if (!isLoopback((match?.[1] ?? match?.[2] ?? "").toLowerCase())) return refuse(403, "Unknown host name")
       const origin = request.headers["origin"]
       if (origin !== undefined && origin !== `http://${host}`) return refuse(403, "Other web pages may not ask")

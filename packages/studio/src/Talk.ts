@@ -94,7 +94,7 @@ export interface Service {
 }
 
 /**
- * Somebody to talk to.
+ * Models to talk to.
  *
  * @since 0.1.0
  * @category services

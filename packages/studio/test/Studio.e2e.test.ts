@@ -66,7 +66,7 @@ const visit = (
     page.on("console", (message) => {
       if (message.type() === "error") strange.push(`console: ${message.text()}`)
     })
-    page.setDefaultTimeout(60_000)
+    page.setDefaultTimeout(180_000)
     await page.goto(Redacted.value(running.url))
     return { page, strange }
   })
@@ -112,7 +112,7 @@ const makeGrades = Effect.map(Ref.make<ReadonlyArray<readonly [string, number]>>
         directory.endsWith("support-open")
           ? questions.filter(({ key }) => !all.some(([known]) => known === key))
           : []),
-    give: (_, key, grade) => Ref.update(given, (all) => [...all.filter(([known]) => known !== key), [key, grade]])
+    give: (_, key, grade) => Ref.update(given, (all) => [...all.filter(([known]) => known !== key), [key, grade] as const])
   }
   return { given, service }
 })
@@ -290,7 +290,7 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       assert.deepStrictEqual(yield* violations(page), [])
 
       // Grades, by the keyboard alone: the first is taken back and given again.
-      yield* act(() => page.getByRole("link", { name: "Grade 3" }).click())
+      yield* act(() => page.getByRole("link", { name: "Grade, 3 waiting" }).click())
       yield* act(() => page.getByRole("heading", { name: "How polite is this answer, from 0 to 1?" }).waitFor())
       yield* act(() => take(page, "studio-grade"))
       assert.deepStrictEqual(yield* violations(page), [])
@@ -311,13 +311,13 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       assert.deepStrictEqual(Array.from(yield* Ref.get(given)), [["late", 1], ["joke", 0.3], ["rude", 0.25]])
 
       // Training data before it is trained on.
-      yield* act(() => page.getByRole("link", { name: "Data" }).click())
+      yield* act(() => page.getByRole("link", { name: "Data", exact: true }).click())
       yield* act(() => page.getByRole("textbox", { name: "Longest row" }).fill("200"))
       yield* act(() => page.getByRole("textbox", { name: "Price of a million tokens" }).fill("3"))
       yield* act(() => page.getByRole("button", { name: "Check" }).click())
       yield* act(() => page.getByRole("region", { name: "Would be dropped" }).getByText("row 14").waitFor())
       assert.include(yield* act(() => page.locator(".stats").innerText()), "39 rows")
-      const trained = yield* act(() => page.locator(".data .tokens .w3").allInnerTexts())
+      const trained = yield* act(() => page.locator(".data .tokens .w3").allTextContents())
       assert.include(trained.join(""), "Order 4100 left our warehouse")
       assert.notInclude(trained.join(""), "Where is")
       yield* act(() => page.keyboard.press("Escape"))
@@ -368,7 +368,7 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
         if (place === "#/") yield* act(() => take(narrow.page, "studio-narrow"))
       }
       assert.deepStrictEqual([...dark.strange, ...narrow.strange], [])
-    }).pipe(Effect.provide(Live)), 240_000)
+    }).pipe(Effect.provide(Live)), 900_000)
 
   it.scopedLive("a rollout full of markup and scripts stays text", () =>
     Effect.gen(function*() {
@@ -395,5 +395,5 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => page.locator(".message .text").first().waitFor())
       assert.include(yield* act(() => page.locator(".rollout").innerText()), "<script>globalThis.pwned=1</script>")
       assert.deepStrictEqual(strange, [])
-    }).pipe(Effect.provide(NodeContext.layer)), 120_000)
+    }).pipe(Effect.provide(NodeContext.layer)), 600_000)
 })

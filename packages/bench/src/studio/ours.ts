@@ -1,4 +1,4 @@
-/** The studio on a directory, in a process of its own: `first`, `all`, `pan`, each answered with its figures. */
+/** The studio on a directory, in a separate process: `first`, `all`, `pan`, each answered with its figures. */
 import * as Studio from "@effect-tinker/studio/Studio"
 import { HttpApp } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"

@@ -1,5 +1,5 @@
 /**
- * The page in a browser over a directory, both in processes of their own: `first` and `pan`, each answered with its
+ * The page in a browser over a directory, in separate processes: `first` and `pan`, each answered with its
  * figures. Debian's `chromium`, or the one that `CHROMIUM` names.
  */
 import * as NodeStudio from "@effect-tinker/studio/NodeStudio"
