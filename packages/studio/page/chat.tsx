@@ -120,7 +120,7 @@ export const Chat = (
     setBusy(false)
   }
   return (
-    <main class="chat">
+    <main id="content" tabIndex={-1} class="chat">
       <div class="head">
         <div>
           <p class="crumbs">

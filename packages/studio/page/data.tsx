@@ -31,7 +31,9 @@ const Lengths = ({ report }: { readonly report: DataReport }) => {
       </dl>
       <p class="facts">
         {[["shortest", min], ["median", p50], ["90 %", p90], ["99 %", p99], ["longest", max]].map(([name, value]) => (
-          <span key={name}>{name} <b>{format.number(Number(value))}</b></span>
+          <span key={name}>
+            {name} <b>{format.number(Number(value))}</b>
+          </span>
         ))}
       </p>
     </section>
@@ -50,7 +52,9 @@ const Skipped = ({ report }: { readonly report: DataReport }) => {
         <>
           <p class="facts">
             {Object.entries(report.skipped).map(([reason, count]) => (
-              <span key={reason}>{reason.replaceAll("_", " ")} <b>{format.number(count)}</b></span>
+              <span key={reason}>
+                {reason.replaceAll("_", " ")} <b>{format.number(count)}</b>
+              </span>
             ))}
           </p>
           <ol class="dropped" tabIndex={0}>
@@ -70,7 +74,7 @@ const Skipped = ({ report }: { readonly report: DataReport }) => {
   )
 }
 
-/** Weights between 0 and 1 have lighter shades. */
+/** Weights other than 0 and 1 are told apart by their shade. */
 const weightClass = (weight: number): string => weight <= 0 ? "w0" : weight < 0.5 ? "w1" : weight < 1 ? "w2" : "w3"
 
 const Rows = ({ report }: { readonly report: DataReport }) => {
@@ -177,7 +181,7 @@ export const Data = ({ live }: { readonly live: Live }) => {
   const { report } = state
   if (live.ready && files.length === 0) {
     return (
-      <main>
+      <main id="content" tabIndex={-1}>
         <h1>Data</h1>
         <div class="empty">
           <h2>No file to look at</h2>
@@ -189,7 +193,7 @@ export const Data = ({ live }: { readonly live: Live }) => {
     )
   }
   return (
-    <main class="data">
+    <main id="content" tabIndex={-1} class="data">
       <div class="head">
         <div>
           <h1>Data</h1>

@@ -80,7 +80,7 @@ export interface Runs {
   readonly runs: ReadonlyArray<RunDirectory.Summary>
   /** Runs that were found and have not been read yet. */
   readonly loading: number
-  /** Whether checkpoints can be talked to. */
+  /** Whether there is somebody to talk to. */
   readonly chat: boolean
   /** Answers that wait for a grade; `null` where grades cannot be given. */
   readonly grades: number | null
@@ -161,18 +161,27 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
   const waiting = Effect.fnUntraced(function*(service: Grades.Service) {
     const now = yield* Clock.currentTimeMillis
     const open = Array.from(known.values(), ({ run }) => run).filter((run) => run.summary(now).status !== "complete")
-    const found = yield* Effect.forEach(open, (run) =>
-      Effect.map(service.waiting(run.path), (questions) =>
-        questions.map((question): Grades.Waiting => ({ ...question, run: run.id }))), { concurrency: 4 })
+    const found = yield* Effect.forEach(
+      open,
+      (run) =>
+        Effect.map(
+          service.waiting(run.path),
+          (questions) => questions.map((question): Grades.Waiting => ({ ...question, run: run.id }))
+        ),
+      { concurrency: 4 }
+    )
     return found.flat().sort((a, b) => a.time - b.time)
   })
 
-  const countUngraded = Effect.transposeMapOption(grades, (service) =>
-    Effect.flatMap(waiting(service), ({ length }) => {
-      if (length === ungraded) return Effect.void
-      ungraded = length
-      return PubSub.publish(changed, { _tag: "Grades", waiting: length })
-    }))
+  const countUngraded = Effect.transposeMapOption(
+    grades,
+    (service) =>
+      Effect.flatMap(waiting(service), ({ length }) => {
+        if (length === ungraded) return Effect.void
+        ungraded = length
+        return PubSub.publish(changed, { _tag: "Grades", waiting: length })
+      })
+  )
 
   const one = yield* Effect.makeSemaphore(1)
   const refresh = one.withPermits(1)(Effect.zipRight(
@@ -187,7 +196,7 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
     waiting,
     ungraded: () => ungraded,
     changes: Stream.fromPubSub(changed),
-    /** A run that is asked for is read before the others. */
+    /** A run that somebody asks for is read before the others. */
     get: Effect.fnUntraced(function*(id: string) {
       if (!known.has(id)) yield* look
       const entry = known.get(id)
@@ -248,7 +257,7 @@ const guard = (token: Redacted.Redacted) => {
       const request = yield* HttpServerRequest.HttpServerRequest
       const host = request.headers["host"] ?? ""
       const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::(\d{1,5}))?$/i.exec(host)
-      // A web page can make its own host name resolve to this machine: only loopback names are accepted.
+      // A web page can make a name of its own resolve to this machine: only names nobody else controls are accepted.
       if (!isLoopback((match?.[1] ?? match?.[2] ?? "").toLowerCase())) return refuse(403, "Unknown host name")
       const origin = request.headers["origin"]
       if (origin !== undefined && origin !== `http://${host}`) return refuse(403, "Other web pages may not ask")
@@ -430,24 +439,38 @@ export const make: (
     ): Effect.Effect<HttpServerResponse.HttpServerResponse, E, R> =>
       Option.isNone(service) ? Effect.succeed(refuse(501, without)) : answer(service.value)
 
-    const chat = needs(talk, "Start the studio with a connection to talk to models", ({ ask }) =>
-      posted(Talk.Question, ask))
+    const chat = needs(
+      talk,
+      "Start the studio with a connection to talk to models",
+      ({ ask }) => posted(Talk.Question, ask)
+    )
 
     const noGrades = "This studio cannot take grades"
 
-    const ungraded = needs(grades, noGrades, (service) =>
-      Effect.map(runs.waiting(service), (waiting) =>
-        json(waiting.slice(0, maxQuestions))))
+    const ungraded = needs(
+      grades,
+      noGrades,
+      (service) => Effect.map(runs.waiting(service), (waiting) => json(waiting.slice(0, maxQuestions)))
+    )
 
-    const grade = needs(grades, noGrades, ({ give }) =>
-      posted(Grades.Grade, ({ grade, key, run }) =>
-        Effect.flatMap(runs.get(run), ({ path }) =>
-          Effect.as(give(path, key, grade), { grade }))))
+    const grade = needs(
+      grades,
+      noGrades,
+      ({ give }) =>
+        posted(
+          Grades.Grade,
+          ({ grade, key, run }) =>
+            Effect.flatMap(runs.get(run), ({ path }) => Effect.as(give(path, key, grade), { grade }))
+        )
+    )
 
     // One at a time: a large file keeps a core busy.
     const checking = yield* Effect.makeSemaphore(1)
-    const check = needs(data, "This studio cannot check training data", (service) =>
-      posted(DataCheck.Request, (body) => checking.withPermits(1)(service.check(body))))
+    const check = needs(
+      data,
+      "This studio cannot check training data",
+      (service) => posted(DataCheck.Request, (body) => checking.withPermits(1)(service.check(body)))
+    )
 
     const file = (text: string, contentType: string) => Effect.succeed(HttpServerResponse.text(text, { contentType }))
 

@@ -11,7 +11,8 @@ import { chromium } from "playwright-core"
 const [directory = "", executablePath = ""] = process.argv.slice(2)
 
 /** Moves a window over the curves for as many frames, and notes how long each took. */
-const panning = (frames: number) => `new Promise((resolve) => {
+const panning = (frames: number) =>
+  `new Promise((resolve) => {
   const over = document.querySelector(".u-over")
   const times = []
   let last = performance.now()
