@@ -281,9 +281,14 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       // A tool that is offered is called, and the call is shown.
       yield* act(() => page.getByRole("button", { name: "Start over" }).click())
       yield* act(() => page.locator(".toolbox summary").click())
-      const tool = { name: "weather", description: "The weather of a city", parameters: { type: "object" } }
+      const tool = {
+        name: "order_status",
+        description: "Status of an order.",
+        parameters: { type: "object", properties: { id: { type: "string" } }, required: ["id"] }
+      }
+      yield* act(() => page.getByRole("spinbutton", { name: "Temperature" }).fill("0"))
       yield* act(() => page.getByRole("textbox", { name: /Tools/ }).fill(JSON.stringify([tool])))
-      yield* act(() => page.getByRole("textbox", { name: "Your message" }).fill("What is the weather in Rome?"))
+      yield* act(() => page.getByRole("textbox", { name: "Your message" }).fill("What is the status of order 17-562?"))
       yield* act(() => page.keyboard.press("Enter"))
       yield* act(() => page.locator(".columns .card").nth(1).getByText(/\d+ tokens/).waitFor())
       yield* act(() => page.locator(".columns .card").nth(0).getByText(/\d+ tokens/).waitFor())
