@@ -138,7 +138,9 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
   let lookedAt = -Infinity
   let ungraded = 0
 
-  const look = Effect.gen(function*() {
+  // A caller that comes while another one looks waits for it: what it asks for may be among what is found.
+  const looking = yield* Effect.makeSemaphore(1)
+  const look = looking.withPermits(1)(Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     if (now - lookedAt < findEvery) return
     lookedAt = now
@@ -148,7 +150,7 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
       const run = yield* RunDirectory.open(path.join(directory, place), id, { price })
       if (Option.isSome(run)) known.set(id, { run: run.value, loaded: false })
     }
-  })
+  }))
 
   const update = Effect.fnUntraced(function*(entry: Known) {
     const news = yield* entry.run.refresh
