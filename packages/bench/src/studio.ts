@@ -3,14 +3,21 @@
  */
 import { FileSystem } from "@effect/platform"
 import { Effect, Schema } from "effect"
+import { execFileSync } from "node:child_process"
+import { existsSync } from "node:fs"
+import { createRequire } from "node:module"
+import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import type { Bench } from "./Bench.js"
 import { BenchFailed, median, round } from "./Bench.js"
 import * as Program from "./Program.js"
 
 const runs = 200
-const steps = 1_000
+/** Half of all points are in one run, whose curves are panned over. */
+const longest = 100_000
+const steps = (run: number) => run === 0 ? longest : 502
 const metrics = ["loss", "env/all/reward", "entropy", "kl_sample_train_v1", "grad_norm"]
+const points = metrics.length * Array.from({ length: runs }, (_, run) => steps(run)).reduce((sum, n) => sum + n, 0)
 const rollouts = 50_000
 const rounds = 3
 
@@ -25,11 +32,21 @@ const All = Schema.parseJson(
   })
 )
 const Pan = Schema.parseJson(Schema.Struct({ median: Schema.Number, p99: Schema.Number }))
+const Frames = Schema.parseJson(Schema.Struct({ median: Schema.Number, p99: Schema.Number, heap: Schema.Number }))
+
+const executable = [process.env["CHROMIUM"], "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
+  .find((path) => path !== undefined && existsSync(path))
+
+/** The page is bundled when packages are built, which a bench does not wait for. */
+const bundle = Effect.sync(() => {
+  const studio = createRequire(import.meta.url).resolve("@effect-tinker/studio/package.json")
+  execFileSync(process.execPath, [join(dirname(studio), "page", "build.mjs")])
+})
 
 const journal = (seed: number): string => {
   const config = { model: { baseModel: "Qwen/Qwen3-8B" }, learningRate: seed * 1e-6 }
   const lines = [JSON.stringify({ _tag: "Started", time: 0, trainer: "reinforce", config, hash: "x" })]
-  for (let step = 1; step <= steps; step++) {
+  for (let step = 1; step <= steps(seed); step++) {
     const values = metrics.map((name, i) => [name, Math.sin(step * (i + 1) * 0.01 + seed) + step * 1e-4])
     lines.push(
       JSON.stringify({
@@ -78,11 +95,17 @@ const prepare = Effect.gen(function*() {
 const mib = (bytes: number) => (bytes / 1024 / 1024).toFixed(0)
 
 export const bench: Bench = {
-  summary: `${runs} runs with ${runs * steps * metrics.length} points, and ${rollouts} rollouts`,
+  summary: `${runs} runs with ${points} points, and ${rollouts} rollouts, in a server and a browser`,
   run: Effect.gen(function*() {
     const directory = yield* prepare
-    const program = (module: string) =>
-      Program.start(process.execPath, "--expose-gc", fileURLToPath(new URL(module, import.meta.url)), directory)
+    const program = (module: string, ...more: ReadonlyArray<string>) =>
+      Program.start(
+        process.execPath,
+        "--expose-gc",
+        fileURLToPath(new URL(module, import.meta.url)),
+        directory,
+        ...more
+      )
     const floors: Array<number> = []
     const firsts: Array<number> = []
     const alls: Array<typeof All.Type> = []
@@ -99,6 +122,12 @@ export const bench: Bench = {
         pans.push(yield* Effect.flatMap(ours.ask("pan"), Schema.decode(Pan)))
       }))
     }
+    const page = executable === undefined ? undefined : yield* Effect.scoped(Effect.gen(function*() {
+      yield* bundle
+      const browser = yield* program("./studio/page.js", executable)
+      const { ms } = yield* Effect.flatMap(browser.ask("first"), Schema.decode(First))
+      return { first: ms, ...(yield* Effect.flatMap(browser.ask("pan"), Schema.decode(Frames))) }
+    }))
     const of = (f: (figures: typeof All.Type) => number) => median(alls.map(f))
     const floor = median(floors)
     const all = of(({ ms }) => ms)
@@ -111,7 +140,12 @@ export const bench: Bench = {
         ["JSON.parse of the same lines, nothing kept (floor)", floor.toFixed(0)],
         ["50,000 rollouts indexed", of(({ rollouts }) => rollouts).toFixed(0)],
         ["a window while panning, median", median(pans.map((figures) => figures.median)).toFixed(2)],
-        ["a window while panning, 99th of 100", median(pans.map(({ p99 }) => p99)).toFixed(2)]
+        ["a window while panning, 99th of 100", median(pans.map(({ p99 }) => p99)).toFixed(2)],
+        ...(page === undefined ? [] : [
+          [`first curve of ${longest} steps in the browser, server just started`, page.first.toFixed(0)],
+          ["a frame while panning, median", page.median.toFixed(1)],
+          ["a frame while panning, 99th of 100", page.p99.toFixed(1)]
+        ])
       ],
       ratios: {
         all_runs_vs_parse: round(floor / all),
@@ -121,7 +155,10 @@ export const bench: Bench = {
       notes: [
         `Memory of the server with everything read: ${mib(of(({ held }) => held))} MiB held, ${
           mib(of(({ rss }) => rss))
-        } MiB resident.`
+        } MiB resident.`,
+        page === undefined
+          ? "No Chromium here: the page itself was not measured."
+          : `Memory of the page: ${mib(page.heap)} MiB held by its scripts.`
       ]
     }
   }).pipe(Effect.catchTag("ParseError", (error) => new BenchFailed({ reason: error.message })))

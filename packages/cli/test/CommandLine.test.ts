@@ -88,6 +88,23 @@ describe("CommandLine", () => {
     assert.strictEqual(words("list", "none"), "There is no command `tinker list none`")
   })
 
+  it("the name of a usual command may be left out before what it takes", () => {
+    const root = Command.make("tinker")
+    const file = Command.make("file", { path: Args.text({ name: "path" }), to: Options.text("to") })
+    const group = Command.make("send").pipe(Command.withSubcommands([file, Command.make("all")]))
+    const usual = Grammar.readTree(root.descriptor, "Sends.", [group.descriptor], { send: "file" })
+    const words = (...given: ReadonlyArray<string>) =>
+      Either.match(CommandLine.read(usual, given), {
+        onLeft: ({ what }) => what,
+        onRight: (line) => line._tag === "Run" ? line.words.join(" ") : line._tag
+      })
+    assert.strictEqual(words("send", "a.txt", "--to", "me"), "send file --to me -- a.txt")
+    assert.strictEqual(words("send", "--to", "me", "a.txt"), "send file --to me -- a.txt")
+    assert.strictEqual(words("send", "file", "all", "--to", "me"), "send file --to me -- all")
+    assert.strictEqual(words("send", "all"), "send all")
+    assert.strictEqual(words("send", "--to", "me"), "<path> is missing")
+  })
+
   it.effect("an option given twice has its last value, one that may be repeated has all", () =>
     Effect.gen(function*() {
       const said = yield* parse("say", "-n", "1", "--stop", "\n", "--count=3", "--stop", " x ", "--loud", "--loud=no")

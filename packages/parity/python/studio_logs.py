@@ -1,4 +1,4 @@
-"""A log directory written by the official cookbook, and event files read by TensorBoard itself."""
+"""A log directory written by the official cookbook, event files read by TensorBoard, runs taken and given by MLflow."""
 
 import json
 import logging
@@ -109,6 +109,42 @@ def events(directory):
     }
 
 
+def serve(directory):
+    """MLflow's own tracking server, in this process; its port is in the file `port`."""
+    import os
+
+    os.environ["_MLFLOW_SERVER_FILE_STORE"] = f"sqlite:///{directory}/mlflow.db"
+    os.environ["_MLFLOW_SERVER_ARTIFACT_ROOT"] = f"{directory}/artifacts"
+    from mlflow.server import app
+    from werkzeug.serving import make_server
+
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    with open(f"{directory}/port.new", "w") as file:
+        file.write(str(server.server_port))
+    os.rename(f"{directory}/port.new", f"{directory}/port")
+    server.serve_forever()
+
+
+def runs(url):
+    """What MLflow's own client reads from the server."""
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(url)
+    experiment = client.get_experiment_by_name("parity")
+    return [
+        {
+            "name": run.info.run_name,
+            "status": run.info.status,
+            "params": run.data.params,
+            "metrics": {
+                key: sorted([m.step, None if math.isnan(m.value) else m.value] for m in client.get_metric_history(run.info.run_id, key))
+                for key in run.data.metrics
+            },
+        }
+        for run in client.search_runs([experiment.experiment_id])
+    ]
+
+
 if __name__ == "__main__":
     command, directory = sys.argv[1:]
-    print(json.dumps({"write": write, "events": events}[command](directory)))
+    print(json.dumps({"write": write, "events": events, "serve": serve, "runs": runs}[command](directory)))

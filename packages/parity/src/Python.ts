@@ -64,9 +64,12 @@ export const findInterpreter = Effect.fnUntraced(function*(oldest: number) {
   return yield* missing(`none of ${candidates.join(", ")} is Python 3.${oldest} or newer; PYTHON names another`)
 })
 
+const comparedPin =
+  /^(tinker-cookbook|renderers|torch|transformers|peft|gguf|tensorboard|mlflow|skyrl|openenv-core|rllm-model-gateway)==(\S+)/gm
+
 /** Pinned packages whose behaviour suites are held against, as they are named in the summary. */
 const compared = (pins: string): ReadonlyArray<string> =>
-  Array.from(pins.matchAll(/^(tinker-cookbook|renderers|torch|transformers|peft|gguf|tensorboard|skyrl|openenv-core|rllm-model-gateway)==(\S+)/gm)).map(
+  Array.from(pins.matchAll(comparedPin)).map(
     ([, name, version]) => `${name} ${version}`
   )
 
@@ -160,7 +163,7 @@ export const makeCookbook: Effect.Effect<Python, PythonMissing, NodeContext.Node
 )
 
 /**
- * The cookbook and TensorBoard. `STUDIO_PYTHON` names an interpreter that has both already.
+ * The cookbook, TensorBoard and MLflow. `STUDIO_PYTHON` names an interpreter that has them already.
  */
 export const makeStudio: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> = pinned(
   "requirements-studio.txt",

@@ -162,7 +162,7 @@ export const useLive = (): Live => {
     let lost = false
     events.addEventListener("open", () => {
       setLive((last) => ({ ...last, connected: true }))
-      // What changed while nobody was told.
+      // Changes during the interruption were missed.
       if (lost) void load()
       lost = false
     })

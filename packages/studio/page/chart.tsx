@@ -80,7 +80,9 @@ export const Chart = (props: {
         points: { show: props.lines[0]?.points.x.length === 1, size: 6, fill: stroke }
       }
       const filled: Partial<uPlot.Series> = props.lines.length === 1 ? { fill: `${stroke}14` } : {}
-      return smooth ? [{ ...line, stroke: `${stroke}55`, width: 1 }, { ...line, ...filled }] : [{ ...marked, ...filled }]
+      return smooth
+        ? [{ ...line, stroke: `${stroke}55`, width: 1 }, { ...line, ...filled }]
+        : [{ ...marked, ...filled }]
     })
     const made = new uPlot(
       {
@@ -219,7 +221,11 @@ export const Chart = (props: {
       <div ref={host} class="plot" tabIndex={0} role="img" aria-label={described} onKeyDown={key} />
       <div class="reading" aria-live="polite">
         {at === undefined || data[0][at] === undefined
-          ? <span class="soft">{props.zoom === undefined ? "" : "Shift and drag moves, double-click or Esc shows everything"}</span>
+          ? (
+            <span class="soft">
+              {props.zoom === undefined ? "" : "Shift and drag moves, double-click or Esc shows everything"}
+            </span>
+          )
           : (
             <>
               <span class="soft">

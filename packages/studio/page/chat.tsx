@@ -120,7 +120,7 @@ export const Chat = (
     setBusy(false)
   }
   return (
-    <main class="chat">
+    <main id="content" tabIndex={-1} class="chat">
       <div class="head">
         <div>
           <p class="crumbs">
@@ -152,7 +152,7 @@ export const Chat = (
       <div class="columns" aria-live="polite">
         {models.map(({ title }, column) => (
           <section key={column} class="card" aria-label={title}>
-            <h3>{title}</h3>
+            <h2>{title}</h2>
             {talk.length === 0 ? <p class="soft quiet">Its answers appear here.</p> : null}
             {talk.map((exchange, i) => (
               <div key={i} class="exchange">

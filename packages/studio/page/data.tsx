@@ -31,7 +31,9 @@ const Lengths = ({ report }: { readonly report: DataReport }) => {
       </dl>
       <p class="facts">
         {[["shortest", min], ["median", p50], ["90 %", p90], ["99 %", p99], ["longest", max]].map(([name, value]) => (
-          <span key={name}>{name} <b>{format.number(Number(value))}</b></span>
+          <span key={name}>
+            {name} <b>{format.number(Number(value))}</b>
+          </span>
         ))}
       </p>
     </section>
@@ -50,10 +52,12 @@ const Skipped = ({ report }: { readonly report: DataReport }) => {
         <>
           <p class="facts">
             {Object.entries(report.skipped).map(([reason, count]) => (
-              <span key={reason}>{reason.replaceAll("_", " ")} <b>{format.number(count)}</b></span>
+              <span key={reason}>
+                {reason.replaceAll("_", " ")} <b>{format.number(count)}</b>
+              </span>
             ))}
           </p>
-          <ol class="dropped">
+          <ol class="dropped" tabIndex={0}>
             {report.skippedRows.map(({ detail, reason, row }) => (
               <li key={row}>
                 <span class="soft number">row {format.number(row)}</span>
@@ -118,7 +122,7 @@ const Rows = ({ report }: { readonly report: DataReport }) => {
               {format.number(part.weights.filter((weight) => weight > 0).length)} trained on
             </span>
           </p>
-          <div class="tokens">
+          <div class="tokens" tabIndex={0} role="group" aria-label="Tokens">
             {part.ids.map((id, n) => (
               <span
                 key={n}
@@ -177,7 +181,7 @@ export const Data = ({ live }: { readonly live: Live }) => {
   const { report } = state
   if (live.ready && files.length === 0) {
     return (
-      <main>
+      <main id="content" tabIndex={-1}>
         <h1>Data</h1>
         <div class="empty">
           <h2>No file to look at</h2>
@@ -189,7 +193,7 @@ export const Data = ({ live }: { readonly live: Live }) => {
     )
   }
   return (
-    <main class="data">
+    <main id="content" tabIndex={-1} class="data">
       <div class="head">
         <div>
           <h1>Data</h1>

@@ -85,12 +85,16 @@ export const Grade = ({ live }: { readonly live: Live }) => {
   })
   const parsed = typed.trim() === "" ? NaN : Number(typed)
   return (
-    <main class="grade">
+    <main id="content" tabIndex={-1} class="grade">
       <div class="head">
         <div>
           <h1>Grade</h1>
           <p class="soft">
-            {queue.length === 0 ? "Nothing waits" : queue.length === 1 ? "1 answer waits" : `${queue.length} answers wait`}
+            {queue.length === 0
+              ? "Nothing waits"
+              : queue.length === 1
+              ? "1 answer waits"
+              : `${queue.length} answers wait`}
             {given.length === 0 ? "" : ` · ${given.length} graded here`}
           </p>
         </div>
@@ -106,8 +110,8 @@ export const Grade = ({ live }: { readonly live: Live }) => {
           <div class="empty">
             <h2>All caught up</h2>
             <p>
-              When an environment of a durable run asks for a person's judgement, its answers appear here at once. The run
-              waits for them, over restarts if need be, and each grade becomes the reward of its rollout.
+              When an environment of a durable run asks for a person's judgement, its answers appear here at once. The
+              run waits for them, over restarts if need be, and each grade becomes the reward of its rollout.
             </p>
           </div>
         )
@@ -119,10 +123,15 @@ export const Grade = ({ live }: { readonly live: Live }) => {
               {again === undefined ? null : <span class="warn">graded again</span>}
             </p>
             <h2 class="asked text">{current.question}</h2>
-            <div class="answered text">{current.answer}</div>
+            <div class="answered text" tabIndex={0}>{current.answer}</div>
             <div class="scale" role="group" aria-label="Grade">
               {scale.map(({ grade, key, word }) => (
-                <button key={key} type="button" disabled={busy} onClick={() => give(grade)}>
+                <button
+                  key={key}
+                  type="button"
+                  disabled={busy}
+                  onClick={() => give(grade)}
+                >
                   <kbd>{key}</kbd>
                   <b>{word}</b>
                   <small>{grade}</small>

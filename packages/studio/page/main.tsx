@@ -23,7 +23,7 @@ const useRoute = (): ReadonlyArray<string> => {
   return route
 }
 
-/** A hash that somebody typed may be malformed. */
+/** A hash that was typed by hand may be malformed. */
 const decode = (part: string): string => {
   try {
     return decodeURIComponent(part)
@@ -86,7 +86,11 @@ const App = () => {
         <nav class="pages" aria-label="Pages">
           <a href="#/" aria-current={place === "grade" || place === "data" ? undefined : "page"}>Runs</a>
           {live.grades === null ? null : (
-            <a href="#/grade" aria-current={place === "grade" ? "page" : undefined}>
+            <a
+              href="#/grade"
+              aria-current={place === "grade" ? "page" : undefined}
+              aria-label={live.grades === 0 ? "Grade" : `Grade, ${live.grades} waiting`}
+            >
               Grade{live.grades === 0 ? null : <span class="badge">{live.grades}</span>}
             </a>
           )}

@@ -174,7 +174,7 @@ const Conversation = ({ rollout }: { readonly rollout: Rollout }) => (
       <li key={i}>
         {turn.fork === null ? null : (
           <p class="fork">
-            <b>{turn.fork.reason}</b> {turn.fork.description}: trained as a row of its own
+            <b>{turn.fork.reason}</b> {turn.fork.description}: trained as a separate row
           </p>
         )}
         {turn.before.map((message, n) => <Bubble key={n} message={message} />)}
@@ -385,7 +385,7 @@ const Group = ({ chosen, group, heads, href, range, run, split, step }: {
   return (
     <section class="card rgroup" aria-label={`Group ${group}`}>
       <header>
-        <h3>Group {group}</h3>
+        <h2>Group {group}</h2>
         <span class="soft">{tags.join(", ")}</span>
         <span>
           mean <b>{format.number(mean)}</b>
@@ -429,7 +429,7 @@ const One = ({ index, run, split, step, tab }: {
   return (
     <section class="card rollout" aria-label="Rollout">
       <header>
-        <h3>Group {rollout.group}, rollout {rollout.member}</h3>
+        <h2>Group {rollout.group}, rollout {rollout.member}</h2>
         <span class="facts">
           <span>
             reward <b>{format.number(rollout.reward)}</b>

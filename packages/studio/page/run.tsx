@@ -119,12 +119,12 @@ const Overview = ({ run, theme }: { readonly run: Detail; readonly theme: string
             {isOpen
               ? (
                 <Curves
-                run={run}
-                metrics={metrics}
-                controls={controls}
-                theme={theme}
-                first={title === "Overview"}
-              />
+                  run={run}
+                  metrics={metrics}
+                  controls={controls}
+                  theme={theme}
+                  first={title === "Overview"}
+                />
               )
               : null}
           </details>
@@ -191,72 +191,78 @@ const Checkpoints = ({ chat, run }: { readonly run: Detail; readonly chat: boole
       </div>
     )
     : (
-    <>
-    <Resume run={run} />
-    <div class="scroll card">
-      <table class="checkpoints">
-        <caption class="hidden">Checkpoints, the latest first</caption>
-        <thead>
-          <tr>
-            <th>Name</th>
-            <th>Kind</th>
-            <th>Steps</th>
-            <th>Expires</th>
-            <th>Weights</th>
-            <th>
-              <span class="hidden">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {[...run.checkpoints].reverse().map((checkpoint) => (
-            <tr key={checkpoint.name}>
-              <th scope="row">{checkpoint.name}</th>
-              <td>{checkpoint.kind}</td>
-              <td class="number">{format.number(checkpoint.step)}</td>
-              <td>{expiry(checkpoint)}</td>
-              <td class="paths">
-                {[["state", checkpoint.statePath], ["sampler", checkpoint.samplerPath]].map(([kind, path]) =>
-                  typeof path !== "string" ? null : (
-                    <span key={kind}>
-                      <small>{kind}</small>
-                      <code>{path}</code>
-                      <Copy text={path} label={`path of the ${kind}`} />
-                    </span>
-                  )
-                )}
-              </td>
-              <td class="actions">
-                {checkpoint.samplerPath === null ? null : (
-                  <>
-                    {chat
-                      ? (
-                        <a
-                          class="button"
-                          href={`#/chat/${encodeURIComponent(run.id)}/${encodeURIComponent(checkpoint.name)}`}
-                        >
-                          Chat
-                        </a>
+      <>
+        <Resume run={run} />
+        <div class="scroll card">
+          <table class="checkpoints">
+            <caption class="hidden">Checkpoints, the latest first</caption>
+            <thead>
+              <tr>
+                <th>Name</th>
+                <th>Kind</th>
+                <th>Steps</th>
+                <th>Expires</th>
+                <th>Weights</th>
+                <th>
+                  <span class="hidden">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {[...run.checkpoints].reverse().map((checkpoint) => (
+                <tr key={checkpoint.name}>
+                  <th scope="row">{checkpoint.name}</th>
+                  <td>{checkpoint.kind}</td>
+                  <td class="number">{format.number(checkpoint.step)}</td>
+                  <td>{expiry(checkpoint)}</td>
+                  <td class="paths">
+                    {[["state", checkpoint.statePath], ["sampler", checkpoint.samplerPath]].map(([kind, path]) =>
+                      typeof path !== "string" ? null : (
+                        <span key={kind}>
+                          <small>{kind}</small>
+                          <code>{path}</code>
+                          <Copy text={path} label={`path of the ${kind}`} />
+                        </span>
                       )
-                      : null}
-                    <Copy
-                      text={`tinker checkpoint download ${checkpoint.samplerPath}`}
-                      label="download command"
-                      word="Download"
-                    />
-                  </>
-                )}
-                {checkpoint.statePath === null
-                  ? null
-                  : <Copy text={`--from ${checkpoint.statePath}`} label="option to train from here" word="Train from" />}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-    </>
-  )
+                    )}
+                  </td>
+                  <td class="actions">
+                    {checkpoint.samplerPath === null ? null : (
+                      <>
+                        {chat
+                          ? (
+                            <a
+                              class="button"
+                              href={`#/chat/${encodeURIComponent(run.id)}/${encodeURIComponent(checkpoint.name)}`}
+                            >
+                              Chat
+                            </a>
+                          )
+                          : null}
+                        <Copy
+                          text={`tinker checkpoint download ${checkpoint.samplerPath}`}
+                          label="download command"
+                          word="Download"
+                        />
+                      </>
+                    )}
+                    {checkpoint.statePath === null
+                      ? null
+                      : (
+                        <Copy
+                          text={`--from ${checkpoint.statePath}`}
+                          label="option to train from here"
+                          word="Train from"
+                        />
+                      )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </>
+    )
 )
 
 const Notes = ({ run }: { readonly run: Detail }) => (
@@ -292,7 +298,7 @@ const Configuration = ({ run }: { readonly run: Detail }) => (
       </p>
       <Copy text={JSON.stringify(run.config, undefined, 2)} label="configuration" />
     </div>
-    <pre class="json">{JSON.stringify(run.config ?? null, undefined, 2)}</pre>
+    <pre class="json" tabIndex={0}>{JSON.stringify(run.config ?? null, undefined, 2)}</pre>
   </section>
 )
 
@@ -364,7 +370,7 @@ export const Run = ({ id, live, rest, theme }: {
   const [tab = ""] = rest
   if (run === undefined) {
     return (
-      <main>
+      <main id="content" tabIndex={-1}>
         <p class="crumbs">
           <a href="#/">Runs</a>
         </p>
@@ -380,7 +386,7 @@ export const Run = ({ id, live, rest, theme }: {
   ].filter((fact) => fact !== "")
   const counts: Readonly<Record<string, number>> = { checkpoints: run.checkpoints.length, notes: run.notes.length }
   return (
-    <main>
+    <main id="content" tabIndex={-1}>
       <div class="head">
         <div>
           <p class="crumbs">

@@ -79,7 +79,7 @@ export const Runs = ({ live }: { readonly live: Live }) => {
   const costs = runs.some(({ cost }) => cost !== null)
   const running = runs.filter(({ status }) => status === "running").length
   return (
-    <main>
+    <main id="content" tabIndex={-1}>
       <div class="head">
         <div>
           <h1>Runs</h1>
@@ -313,7 +313,7 @@ export const Compare = ({ ids, live, theme }: {
   const headline = Array.from(new Set((value ?? []).flatMap((run) => run.headline.map(({ name }) => name))))
   const groups = group(metrics.filter((name) => controls.matches(name)), headline)
   return (
-    <main>
+    <main id="content" tabIndex={-1}>
       <div class="head">
         <div>
           <p class="crumbs">

@@ -188,9 +188,10 @@ const makeClient = Effect.fnUntraced(function*({ credential, url }: Options) {
       )
       : Effect.succeed(cause.message)
   const failed = <A>(effect: Effect.Effect<A, Failure>): Effect.Effect<A, MLflowFailed> =>
-    Effect.catchAll(effect, (cause) =>
-      Effect.flatMap(explain(cause), (description) =>
-        new MLflowFailed({ url, description, cause })))
+    Effect.catchAll(
+      effect,
+      (cause) => Effect.flatMap(explain(cause), (description) => new MLflowFailed({ url, description, cause }))
+    )
   return {
     failed,
     get: <A, I>(path: string, query: Record<string, string>, schema: Schema.Schema<A, I>) =>

@@ -2,7 +2,7 @@
  * What was sampled during a run, from step to group to rollout to token.
  *
  * Rollouts are large and there are many of them, so what is kept in memory is an index: where each one lies in its file,
- * and its reward. One is read when somebody looks at it. Of several attempts at a step the last one counts.
+ * and its reward. A rollout is read in full when it is opened. Of several attempts at a step the last one counts.
  *
  * All text in here was written by a model, by tools, or by the author of the data: it is shown as text and never
  * interpreted.
@@ -107,7 +107,7 @@ export interface Turn {
   /** Its tokens are not trained on. */
   readonly masked: boolean
   readonly policyVersion: number | null
-  /** Why its prompt does not continue the tokens of the turn before: it is trained as a row of its own. */
+  /** Why its prompt does not continue the tokens of the turn before: it is trained as a separate row. */
   readonly fork: { readonly reason: string; readonly description: string } | null
   readonly metrics: ReadonlyArray<readonly [string, number]>
   readonly logs: ReadonlyArray<readonly [string, string]>
@@ -122,7 +122,7 @@ export interface Turn {
 export interface Rollout extends Head {
   readonly step: number
   readonly split: string
-  /** How much better than its group it did, as the run computes it; `null` where the run has a rule of its own. */
+  /** How much better than its group it did, as the run computes it; `null` where the run uses another rule. */
   readonly advantage: number | null
   readonly turns: ReadonlyArray<Turn>
   readonly metrics: ReadonlyArray<readonly [string, number]>
@@ -365,7 +365,7 @@ interface Indexed extends Head {
   readonly bytes: number
 }
 
-/** Everything up to the turns, which make up nearly all of a line and are parsed only when somebody looks at them. */
+/** Everything up to the turns, which make up nearly all of a line and are parsed only when the rollout is opened. */
 const headOf = (text: string): Json.JsonObject => {
   const at = text.slice(0, 8192).indexOf("\"turns\":[")
   const short = at < 0 ? undefined : Json.parse(`${text.slice(0, at)}"turns":[]}}`)
@@ -566,7 +566,7 @@ export const python = (directory: string): Rollouts => {
     const text = yield* fs.readFileString(file.path)
     const written = text.split("\n").filter((line) => line.trim() !== "")
     const lines = written.map(Json.parse).filter(Json.isObject)
-    // A handful of steps stays in memory: those somebody looks at.
+    // Only the steps that were opened last stay in memory.
     if (read.size >= 16) read.delete(read.keys().next().value ?? "")
     read.set(file.path, { mark, records: lines, unreadable: written.length - lines.length })
     return lines

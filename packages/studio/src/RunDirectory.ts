@@ -619,11 +619,14 @@ export const readAll: (root: string) => Effect.Effect<
   FileSystem.FileSystem | Path.Path
 > = Effect.fnUntraced(function*(root) {
   const path = yield* Path.Path
-  const found = yield* Effect.forEach(yield* find(root), (place) =>
-    Effect.map(read(path.join(root, place)), (run) =>
-      Option.isNone(run) || run.value.table.size() === 0
-        ? []
-        : [{ name: place === "." ? path.basename(path.resolve(root)) : place, ...run.value }]))
+  const found = yield* Effect.forEach(
+    yield* find(root),
+    (place) =>
+      Effect.map(read(path.join(root, place)), (run) =>
+        Option.isNone(run) || run.value.table.size() === 0
+          ? []
+          : [{ name: place === "." ? path.basename(path.resolve(root)) : place, ...run.value }])
+  )
   return found.flat()
 })
 

@@ -138,7 +138,9 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
   let lookedAt = -Infinity
   let ungraded = 0
 
-  const look = Effect.gen(function*() {
+  // A caller that comes while another one looks waits for it: what it asks for may be among what is found.
+  const looking = yield* Effect.makeSemaphore(1)
+  const look = looking.withPermits(1)(Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     if (now - lookedAt < findEvery) return
     lookedAt = now
@@ -148,7 +150,7 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
       const run = yield* RunDirectory.open(path.join(directory, place), id, { price })
       if (Option.isSome(run)) known.set(id, { run: run.value, loaded: false })
     }
-  })
+  }))
 
   const update = Effect.fnUntraced(function*(entry: Known) {
     const news = yield* entry.run.refresh
@@ -161,18 +163,27 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
   const waiting = Effect.fnUntraced(function*(service: Grades.Service) {
     const now = yield* Clock.currentTimeMillis
     const open = Array.from(known.values(), ({ run }) => run).filter((run) => run.summary(now).status !== "complete")
-    const found = yield* Effect.forEach(open, (run) =>
-      Effect.map(service.waiting(run.path), (questions) =>
-        questions.map((question): Grades.Waiting => ({ ...question, run: run.id }))), { concurrency: 4 })
+    const found = yield* Effect.forEach(
+      open,
+      (run) =>
+        Effect.map(
+          service.waiting(run.path),
+          (questions) => questions.map((question): Grades.Waiting => ({ ...question, run: run.id }))
+        ),
+      { concurrency: 4 }
+    )
     return found.flat().sort((a, b) => a.time - b.time)
   })
 
-  const countUngraded = Effect.transposeMapOption(grades, (service) =>
-    Effect.flatMap(waiting(service), ({ length }) => {
-      if (length === ungraded) return Effect.void
-      ungraded = length
-      return PubSub.publish(changed, { _tag: "Grades", waiting: length })
-    }))
+  const countUngraded = Effect.transposeMapOption(
+    grades,
+    (service) =>
+      Effect.flatMap(waiting(service), ({ length }) => {
+        if (length === ungraded) return Effect.void
+        ungraded = length
+        return PubSub.publish(changed, { _tag: "Grades", waiting: length })
+      })
+  )
 
   const one = yield* Effect.makeSemaphore(1)
   const refresh = one.withPermits(1)(Effect.zipRight(
@@ -430,24 +441,38 @@ export const make: (
     ): Effect.Effect<HttpServerResponse.HttpServerResponse, E, R> =>
       Option.isNone(service) ? Effect.succeed(refuse(501, without)) : answer(service.value)
 
-    const chat = needs(talk, "Start the studio with a connection to talk to models", ({ ask }) =>
-      posted(Talk.Question, ask))
+    const chat = needs(
+      talk,
+      "Start the studio with a connection to talk to models",
+      ({ ask }) => posted(Talk.Question, ask)
+    )
 
     const noGrades = "This studio cannot take grades"
 
-    const ungraded = needs(grades, noGrades, (service) =>
-      Effect.map(runs.waiting(service), (waiting) =>
-        json(waiting.slice(0, maxQuestions))))
+    const ungraded = needs(
+      grades,
+      noGrades,
+      (service) => Effect.map(runs.waiting(service), (waiting) => json(waiting.slice(0, maxQuestions)))
+    )
 
-    const grade = needs(grades, noGrades, ({ give }) =>
-      posted(Grades.Grade, ({ grade, key, run }) =>
-        Effect.flatMap(runs.get(run), ({ path }) =>
-          Effect.as(give(path, key, grade), { grade }))))
+    const grade = needs(
+      grades,
+      noGrades,
+      ({ give }) =>
+        posted(
+          Grades.Grade,
+          ({ grade, key, run }) =>
+            Effect.flatMap(runs.get(run), ({ path }) => Effect.as(give(path, key, grade), { grade }))
+        )
+    )
 
     // One at a time: a large file keeps a core busy.
     const checking = yield* Effect.makeSemaphore(1)
-    const check = needs(data, "This studio cannot check training data", (service) =>
-      posted(DataCheck.Request, (body) => checking.withPermits(1)(service.check(body))))
+    const check = needs(
+      data,
+      "This studio cannot check training data",
+      (service) => posted(DataCheck.Request, (body) => checking.withPermits(1)(service.check(body)))
+    )
 
     const file = (text: string, contentType: string) => Effect.succeed(HttpServerResponse.text(text, { contentType }))
 

@@ -35,13 +35,15 @@ export class Question extends Schema.Class<Question>("@effect-tinker/studio/Talk
     toolCalls: Schema.optional(Schema.Array(Schema.Struct({ name: Schema.String, arguments: Schema.String })))
   })),
   /** What the model may call, as JSON Schema has it. Its calls are shown and nothing is run. Defaults to none. */
-  tools: Schema.optional(Schema.Array(Schema.Struct({
-    name: Schema.NonEmptyString,
-    description: Schema.optionalWith(Schema.String, { default: () => "" }),
-    parameters: Schema.optionalWith(Schema.Record({ key: Schema.String, value: Schema.Unknown }), {
-      default: () => ({ type: "object", properties: {} })
-    })
-  })).pipe(Schema.maxItems(64))),
+  tools: Schema.optional(
+    Schema.Array(Schema.Struct({
+      name: Schema.NonEmptyString,
+      description: Schema.optionalWith(Schema.String, { default: () => "" }),
+      parameters: Schema.optionalWith(Schema.Record({ key: Schema.String, value: Schema.Unknown }), {
+        default: () => ({ type: "object", properties: {} })
+      })
+    })).pipe(Schema.maxItems(64))
+  ),
   /** Defaults to 256. */
   maxTokens: Schema.optionalWith(Schema.Int.pipe(Schema.between(1, 8192)), { default: () => 256 }),
   /** Defaults to 0.7. */

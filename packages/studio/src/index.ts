@@ -30,7 +30,7 @@ export * as MLflow from "./MLflow.js"
  * What was sampled during a run, from step to group to rollout to token.
  *
  * Rollouts are large and there are many of them, so what is kept in memory is an index: where each one lies in its file,
- * and its reward. One is read when somebody looks at it. Of several attempts at a step the last one counts.
+ * and its reward. A rollout is read in full when it is opened. Of several attempts at a step the last one counts.
  *
  * All text in here was written by a model, by tools, or by the author of the data: it is shown as text and never
  * interpreted.

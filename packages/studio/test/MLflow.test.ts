@@ -1,4 +1,3 @@
-import { RunLog } from "@effect-tinker/cookbook"
 import { MLflow } from "@effect-tinker/studio"
 import { FileSystem, HttpClient, HttpClientResponse } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
@@ -59,14 +58,20 @@ const tracking = () => {
   return { calls, layer, sent: () => calls.flatMap(({ body }) => body.metrics ?? []) }
 }
 
-const record = (directory: string, from: number, to: number) =>
-  Effect.scoped(Effect.gen(function*() {
-    const config = { model: { baseModel: "local/tiny" }, learningRate: 1e-4 }
-    const log = yield* RunLog.open(directory, { trainer: "supervised", config })
-    for (let step = from; step <= to; step++) {
-      yield* log.append({ _tag: "Step", step, metrics: { loss: step === 2 ? NaN : 1 / step, "a:b": 1 }, timings: {} })
-    }
-  }))
+const config = { model: { baseModel: "local/tiny" }, learningRate: 1e-4 }
+
+/** The journal of a run from its first step on: its start, or what it began again with. */
+const record = Effect.fnUntraced(function*(directory: string, tag: "Started" | "Resumed", steps: number) {
+  const fs = yield* FileSystem.FileSystem
+  const head = { _tag: tag, time: 0, config, hash: "x", ...(tag === "Started" ? { trainer: "supervised" } : { step: 0 }) }
+  const lines = Array.from({ length: steps }, (_, i) => {
+    const metrics = { loss: i === 1 ? "NaN" : 1 / (i + 1), "a:b": 1 }
+    return { _tag: "Step", time: i, step: i + 1, metrics, timings: {} }
+  })
+  yield* fs.makeDirectory(directory, { recursive: true })
+  const text = [head, ...lines].map((line) => `${JSON.stringify(line)}\n`).join("")
+  yield* fs.writeFileString(`${directory}/journal.jsonl`, text, { flag: "a" })
+})
 
 describe("MLflow", () => {
   it.scoped("sends metrics in batches, the configuration as parameters; again, nothing twice", () => {
@@ -74,7 +79,7 @@ describe("MLflow", () => {
     return Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const from = yield* fs.makeTempDirectoryScoped()
-      yield* record(`${from}/one's run`, 1, 700)
+      yield* record(`${from}/one's run`, "Started", 700)
       const options: MLflow.Options = {
         from,
         url: "http://host/base/",
@@ -103,11 +108,10 @@ describe("MLflow", () => {
     return Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const from = yield* fs.makeTempDirectoryScoped()
-      yield* record(`${from}/run`, 1, 5)
+      yield* record(`${from}/run`, "Started", 5)
       const options = { from, url: "http://host/base", experiment: "support" }
       yield* MLflow.write(options)
-      // Opened again without a checkpoint, the run begins at its first step.
-      yield* record(`${from}/run`, 1, 3)
+      yield* record(`${from}/run`, "Resumed", 3)
       assert.deepStrictEqual((yield* MLflow.write(options)).map(({ id, values }) => [id, values]), [["r2", 6]])
       assert.deepStrictEqual(
         calls.filter(({ path }) => path === "runs/delete").map(({ body }) => body["run_id"]),
@@ -120,7 +124,7 @@ describe("MLflow", () => {
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const from = yield* fs.makeTempDirectoryScoped()
-      yield* record(`${from}/run`, 1, 2)
+      yield* record(`${from}/run`, "Started", 2)
       const failure = yield* Effect.flip(MLflow.write({ from, url: "http://host", experiment: "support" }))
       assert.strictEqual(failure._tag, "MLflowFailed")
       assert.include(failure.message, "not allowed here")

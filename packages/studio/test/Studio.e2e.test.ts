@@ -1,16 +1,17 @@
 /** The page in a real browser: Debian's `chromium`, or the one that `CHROMIUM` names. */
-import { Environment, Reinforce, RunLog } from "@effect-tinker/cookbook"
+import { Dataset, Environment, Example, Reinforce, RunLog } from "@effect-tinker/cookbook"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
-import { Talk } from "@effect-tinker/studio"
+import { DataCheck, Grades, Talk } from "@effect-tinker/studio"
 import * as NodeStudio from "@effect-tinker/studio/NodeStudio"
-import { Chat } from "@effect-tinker/tokenizer"
+import { Chat, Message } from "@effect-tinker/tokenizer"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import type { Scope } from "effect"
-import { Effect, Fiber, Layer, Redacted, Stream } from "effect"
+import { Effect, Fiber, Layer, Redacted, Ref, Stream } from "effect"
 import { execFileSync } from "node:child_process"
-import { existsSync, mkdirSync } from "node:fs"
+import { existsSync, mkdirSync, readFileSync } from "node:fs"
+import { createRequire } from "node:module"
 import { fileURLToPath } from "node:url"
 import type { Browser, Page } from "playwright-core"
 import { chromium } from "playwright-core"
@@ -65,7 +66,7 @@ const visit = (
     page.on("console", (message) => {
       if (message.type() === "error") strange.push(`console: ${message.text()}`)
     })
-    page.setDefaultTimeout(60_000)
+    page.setDefaultTimeout(180_000)
     await page.goto(Redacted.value(running.url))
     return { page, strange }
   })
@@ -77,6 +78,82 @@ const take = async (page: Page, name: string) => {
   await page.waitForTimeout(400)
   await page.screenshot({ path: `${pictures}${name}.png` })
 }
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
+
+/** What axe finds wrong with the page as it stands: contrast, names, roles, order. */
+const violations = (page: Page) =>
+  Effect.promise(async () => {
+    // Through the debugger: the page itself may run no script but its own.
+    await page.evaluate(axe)
+    const found: ReadonlyArray<string> = await page.evaluate(
+      "axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations.flatMap((rule) =>" +
+        " rule.nodes.map((node) => rule.id + ': ' + node.html.slice(0, 160) + ' ' + (node.any[0]?.message ?? ''))))"
+    )
+    return found
+  })
+
+/** Answers that a run waits to have graded; grades are remembered. */
+const makeGrades = Effect.map(Ref.make<ReadonlyArray<readonly [string, number]>>([]), (given) => {
+  const questions = [
+    {
+      key: "late",
+      question: "How polite is this answer, from 0 to 1?",
+      answer: "I am sorry that your parcel is late. It left our warehouse on Monday, and the carrier promises it for " +
+        "tomorrow. May I send you the tracking number?",
+      time: 1
+    },
+    { key: "rude", question: "How polite is this answer, from 0 to 1?", answer: "<b>Read the page.</b>", time: 2 },
+    { key: "joke", question: "How funny is this?", answer: "To get to the other minimum.", time: 3 }
+  ]
+  const service: Grades.Service = {
+    waiting: (directory) =>
+      Effect.map(Ref.get(given), (all) =>
+        directory.endsWith("support-open")
+          ? questions.filter(({ key }) => !all.some(([known]) => known === key))
+          : []),
+    give: (_, key, grade) => Ref.update(given, (all) => [...all.filter(([known]) => known !== key), [key, grade]])
+  }
+  return { given, service }
+})
+
+/** Chats as `local/chat` is trained on them, one of them too long. */
+const makeData = Effect.gen(function*() {
+  const { renderer } = yield* Chat.forModel("local/chat")
+  const chats = Array.from({ length: 40 }, (_, n) =>
+    Example.conversation([
+      Message.user(`Where is order ${4100 + n}?${" Please hurry.".repeat(n % 7)}`),
+      Message.assistant(
+        n === 13 ? "word ".repeat(400) : `Order ${4100 + n} left our warehouse on Monday. ${"Sorry! ".repeat(n % 5)}`
+      )
+    ]))
+  const service: DataCheck.Service = {
+    files: [{ path: "support.jsonl", bytes: 8_412 }],
+    model: "local/chat",
+    check: ({ epochs, file, maxLength, model, price }) =>
+      Effect.gen(function*() {
+        const data = Dataset.mapEffect(Dataset.fromIterable(chats), (chat) =>
+          Effect.map(Example.toDatum(chat, { renderer, maxLength }), (datum) => [datum]))
+        const found = yield* DataCheck.measure(data, { show: 5 })
+        const cost = DataCheck.costOf({ tokens: found.tokens, epochs, preferences: false, price: { train: price } })
+        return {
+          ...found,
+          file,
+          kind: "chats",
+          model,
+          renderer: renderer.name,
+          epochs,
+          trainingTokens: found.tokens * epochs,
+          estimatedCost: cost ?? null,
+          shown: found.shown.map(({ parts, row }) => ({
+            row,
+            parts: DataCheck.readable(parts, renderer.tokenizer)
+          }))
+        }
+      })
+  }
+  return service
+})
 
 const problems = Environment.problems(
   Array.from({ length: 24 }, (_, n) => ({ a: 2 + n % 6, b: 1 + Math.floor(n / 4) })),
@@ -105,14 +182,25 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* Runs.supervised(`${directory}/support-lr1e-4`, { steps: 400, learningRate: 1e-4, floor: 0.62, seed: 1 })
       yield* Runs.supervised(`${directory}/support-lr3e-4`, { steps: 400, learningRate: 3e-4, floor: 0.48, seed: 2 })
       yield* Runs.python(`${directory}/python-math`)
-      const running = yield* NodeStudio.serve({ directory, every: "200 millis" })
+      yield* Runs.waiting(`${directory}/support-open`)
+      const { given, service } = yield* makeGrades
+      const price = { train: 1.1, prefill: 0.4, sample: 2 }
+      const running = yield* NodeStudio.serve({ directory, every: "200 millis", price }).pipe(
+        Effect.provideService(Grades.Grades, service),
+        Effect.provideService(DataCheck.DataCheck, yield* makeData)
+      )
       const open = yield* browser
       const { page, strange } = yield* visit(open, running)
       const act = <A>(f: () => Promise<A>) => Effect.promise(f)
+      const faults: Array<string> = []
 
       // The list, before the run exists.
       yield* act(() => page.getByRole("link", { name: "python-math" }).waitFor())
-      assert.strictEqual(yield* act(() => page.locator("table.runs tbody tr").count()), 3)
+      assert.strictEqual(yield* act(() => page.locator("table.runs tbody tr").count()), 4)
+      // What a run has cost, and how long it was kept waiting.
+      const waitingRow = page.locator("table.runs tr", { hasText: "support-open" })
+      assert.match(yield* act(() => waitingRow.locator(".cost").innerText()), /^\d+\.\d\d$/)
+      assert.include(yield* act(() => waitingRow.innerText()), "waited")
 
       const chat = yield* Chat.forModel("local/chat")
       const training = yield* Reinforce.train({
@@ -135,10 +223,12 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => row.getByText("Running").waitFor())
       yield* act(() => page.getByRole("link", { name: "sums" }).click())
       yield* act(() => page.getByRole("heading", { name: /^sums/ }).waitFor())
-      const early = Number(yield* act(async () => /\d+/.exec(await page.locator(".big .progress").innerText())?.[0]))
+      const early = Number(
+        yield* act(async () => /\d+/.exec(await page.locator(".steps-done dd").first().innerText())?.[0])
+      )
       yield* Fiber.join(training)
       yield* act(() => page.locator("h1 .status.complete").waitFor())
-      const steps = yield* act(async () => /\d+/.exec(await page.locator(".big .progress").innerText())?.[0])
+      const steps = yield* act(async () => /\d+/.exec(await page.locator(".steps-done dd").first().innerText())?.[0])
       assert.strictEqual(steps, "18")
       assert.isBelow(early, 18)
       yield* act(() => page.locator(".card .uplot").first().waitFor())
@@ -161,6 +251,7 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => page.locator(".message.user", { hasText: /What is \d+ \+ \d+\?/ }).waitFor())
       yield* act(() => page.locator(".message.assistant").waitFor())
       yield* act(() => take(page, "studio-rollouts"))
+      faults.push(...yield* violations(page))
       yield* act(() => page.getByRole("radio", { name: "Tokens" }).click())
       yield* act(() => page.locator(".tokenview").focus())
       yield* act(() => page.keyboard.press("ArrowRight"))
@@ -186,7 +277,60 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => page.keyboard.press("Enter"))
       yield* act(() => page.locator(".columns .card").nth(1).getByText(/\d+ tokens/).waitFor())
       yield* act(() => page.locator(".columns .card").nth(0).getByText(/\d+ tokens/).waitFor())
+
+      // A tool that is offered is called, and the call is shown.
+      yield* act(() => page.getByRole("button", { name: "Start over" }).click())
+      yield* act(() => page.locator(".toolbox summary").click())
+      const tool = {
+        name: "order_status",
+        description: "Status of an order.",
+        parameters: { type: "object", properties: { id: { type: "string" } }, required: ["id"] }
+      }
+      yield* act(() => page.getByRole("spinbutton", { name: "Temperature" }).fill("0"))
+      yield* act(() => page.getByRole("textbox", { name: /Tools/ }).fill(JSON.stringify([tool])))
+      yield* act(() => page.getByRole("textbox", { name: "Your message" }).fill("What is the status of order 17-562?"))
+      yield* act(() => page.keyboard.press("Enter"))
+      yield* act(() => page.locator(".columns .card").nth(1).getByText(/\d+ tokens/).waitFor())
+      yield* act(() => page.locator(".columns .card").nth(0).getByText(/\d+ tokens/).waitFor())
+      assert.isAbove(yield* act(() => page.locator(".columns .call").count()), 0)
+      yield* act(() => page.locator(".toolbox summary").click())
       yield* act(() => take(page, "studio-chat"))
+      faults.push(...yield* violations(page))
+
+      // Grades, by the keyboard alone: the first is taken back and given again.
+      yield* act(() => page.getByRole("link", { name: "Grade, 3 waiting" }).click())
+      yield* act(() => page.getByRole("heading", { name: "How polite is this answer, from 0 to 1?" }).waitFor())
+      yield* act(() => take(page, "studio-grade"))
+      faults.push(...yield* violations(page))
+      yield* act(() => page.keyboard.press("1"))
+      yield* act(() => page.locator(".answered", { hasText: "<b>Read the page.</b>" }).waitFor())
+      yield* act(() => page.keyboard.press("u"))
+      yield* act(() => page.locator(".answered", { hasText: "I am sorry" }).waitFor())
+      yield* act(() => page.keyboard.press("5"))
+      yield* act(() => page.locator(".answered", { hasText: "Read the page" }).waitFor())
+      yield* act(() => page.keyboard.press("s"))
+      yield* act(() => page.locator(".answered", { hasText: "minimum" }).waitFor())
+      yield* act(() => page.keyboard.press("g"))
+      yield* act(() => page.keyboard.type("0.3"))
+      yield* act(() => page.keyboard.press("Enter"))
+      yield* act(() => page.locator(".answered", { hasText: "Read the page" }).waitFor())
+      yield* act(() => page.keyboard.press("2"))
+      yield* act(() => page.getByRole("heading", { name: "All caught up" }).waitFor())
+      assert.deepStrictEqual(Array.from(yield* Ref.get(given)), [["late", 1], ["joke", 0.3], ["rude", 0.25]])
+
+      // Training data before it is trained on.
+      yield* act(() => page.getByRole("link", { name: "Data", exact: true }).click())
+      yield* act(() => page.getByRole("textbox", { name: "Longest row" }).fill("200"))
+      yield* act(() => page.getByRole("textbox", { name: "Price of a million tokens" }).fill("3"))
+      yield* act(() => page.getByRole("button", { name: "Check" }).click())
+      yield* act(() => page.getByRole("region", { name: "Would be dropped" }).getByText("row 14").waitFor())
+      assert.include(yield* act(() => page.locator(".stats").innerText()), "39 rows")
+      const trained = yield* act(() => page.locator(".data .tokens .w3").allTextContents())
+      assert.include(trained.join(""), "Order 4100 left our warehouse")
+      assert.notInclude(trained.join(""), "Where is")
+      yield* act(() => page.keyboard.press("Escape"))
+      yield* act(() => take(page, "studio-data"))
+      faults.push(...yield* violations(page))
 
       // Two runs over each other, and what differs in their configurations.
       yield* act(() => page.getByRole("link", { name: "tinker studio" }).click())
@@ -206,11 +350,13 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => page.goto(`${running.origin}/#/`))
       yield* act(() => page.getByRole("link", { name: "sums" }).waitFor())
       yield* act(() => take(page, "studio-runs"))
+      faults.push(...yield* violations(page))
       const dark = yield* visit(open, running, { dark: true })
       yield* act(() => dark.page.getByRole("link", { name: "support-lr3e-4" }).click())
       yield* act(() => dark.page.locator(".uplot").first().waitFor())
       yield* act(() => dark.page.getByRole("slider", { name: "Smoothing" }).fill("0.6"))
       yield* act(() => take(dark.page, "studio-dark"))
+      faults.push(...yield* violations(dark.page))
       const narrow = yield* visit(open, running, { width: 380 })
       for (
         const place of [
@@ -218,17 +364,20 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
           "#/run/sums",
           "#/run/sums/rollouts",
           "#/run/sums/rollouts/6/train/0/tokens",
-          "#/run/sums/checkpoints"
+          "#/run/sums/checkpoints",
+          "#/grade",
+          "#/data"
         ]
       ) {
         yield* act(() => narrow.page.goto(`${running.origin}/${place}`))
-        yield* act(() => narrow.page.locator("main :is(table, .uplot, .rgroup)").first().waitFor())
+        yield* act(() => narrow.page.locator("main :is(table, .uplot, .rgroup, .empty, .tokens)").first().waitFor())
         const wide = yield* act(() => narrow.page.evaluate("document.documentElement.scrollWidth"))
         assert.isAtMost(Number(wide), 380, `${place} is wider than the screen`)
         if (place === "#/") yield* act(() => take(narrow.page, "studio-narrow"))
       }
       assert.deepStrictEqual([...dark.strange, ...narrow.strange], [])
-    }).pipe(Effect.provide(Live)), 240_000)
+      assert.deepStrictEqual(Array.from(new Set(faults)), [])
+    }).pipe(Effect.provide(Live)), 900_000)
 
   it.scopedLive("a rollout full of markup and scripts stays text", () =>
     Effect.gen(function*() {
@@ -255,5 +404,5 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => page.locator(".message .text").first().waitFor())
       assert.include(yield* act(() => page.locator(".rollout").innerText()), "<script>globalThis.pwned=1</script>")
       assert.deepStrictEqual(strange, [])
-    }).pipe(Effect.provide(NodeContext.layer)), 120_000)
+    }).pipe(Effect.provide(NodeContext.layer)), 600_000)
 })

@@ -71,6 +71,30 @@ describe("Studio", () => {
       assert.strictEqual((yield* ask("/api/chat", { method: "POST", body: "{}" })).status, 501)
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("a run that is asked for while the directory is still being searched is found", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* fs.makeTempDirectoryScoped()
+      yield* record(`${directory}/one`, 2)
+      // The first search has begun and not ended when the request comes.
+      const slow = FileSystem.FileSystem.of({
+        ...fs,
+        readDirectory: (path, options) =>
+          Effect.zipRight(Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 20))), fs.readDirectory(path, options))
+      })
+      const { app } = yield* Effect.provideService(
+        Studio.make({ directory, page, token: Redacted.make(token) }),
+        FileSystem.FileSystem,
+        slow
+      )
+      const headers = { host: "127.0.0.1:8123", authorization: `Bearer ${token}` }
+      yield* Effect.yieldNow()
+      const response = yield* Effect.promise(() =>
+        HttpApp.toWebHandler(app)(new Request("http://127.0.0.1:8123/api/runs/one", { headers }))
+      )
+      assert.strictEqual(response.status, 200)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("tells of changes as they are written", () =>
     Effect.gen(function*() {
       const { ask, directory, studio } = yield* start

@@ -17,7 +17,7 @@ describe("TensorBoard", () => {
     assert.strictEqual(Buffer.from(TensorBoard.encode(table)).toString("hex"), golden)
   })
 
-  it.scoped("every run below a directory gets a directory of its own; writing again replaces the files", () =>
+  it.scoped("every run below a directory gets its own directory; writing again replaces the files", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const from = yield* fs.makeTempDirectoryScoped()

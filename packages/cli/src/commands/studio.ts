@@ -177,7 +177,8 @@ const mlflow = Effect.fnUntraced(function*(options: {
     Effect.catchTag("MLflowFailed", (cause) =>
       new CliFailure({
         what: `The runs were not taken: ${cause.message}`,
-        advice: "Check the address, and MLFLOW_TRACKING_TOKEN or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.",
+        advice:
+          "Check the address, and MLFLOW_TRACKING_TOKEN or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.",
         cause
       }))
   )
@@ -198,5 +199,7 @@ export const mlflowCommand = Command.make("mlflow", {
     Options.withDescription("The experiment that the runs belong to, made where there is none. Default: tinker.")
   )
 }, mlflow).pipe(
-  Command.withDescription("Send the curves and configurations of runs to an MLflow tracking server; again, what is new.")
+  Command.withDescription(
+    "Send the curves and configurations of runs to an MLflow tracking server; again, what is new."
+  )
 )

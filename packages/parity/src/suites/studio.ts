@@ -1,10 +1,11 @@
 /**
- * `--studio`: a log directory of the official cookbook opened by the studio, and the studio's event files read by
- * TensorBoard.
+ * `--studio`: a log directory of the official cookbook opened by the studio, the studio's event files read by TensorBoard,
+ * and its runs on a tracking server of MLflow read by MLflow's client.
  */
-import { RunDirectory, TensorBoard } from "@effect-tinker/studio"
+import { MLflow, RunDirectory, TensorBoard } from "@effect-tinker/studio"
 import { FileSystem } from "@effect/platform"
-import { Console, Effect, Option, Schema } from "effect"
+import { NodeHttpClient } from "@effect/platform-node"
+import { Console, Effect, Option, Schedule, Schema } from "effect"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
 import { Differs, PythonFailed } from "../Suite.js"
@@ -24,6 +25,26 @@ const Written = Schema.parseJson(Schema.Struct({
 const Events = Schema.parseJson(
   Schema.Record({ key: Schema.String, value: Schema.Array(Schema.Tuple(Schema.Number, Value, Schema.Number)) })
 )
+
+const Runs = Schema.parseJson(Schema.Array(Schema.Struct({
+  name: Schema.String,
+  status: Schema.String,
+  params: Schema.Record({ key: Schema.String, value: Schema.String }),
+  metrics: Schema.Record({ key: Schema.String, value: Schema.Array(Schema.Tuple(Schema.Number, Value)) })
+})))
+
+/** The address of a tracking server that runs until the scope closes. */
+const tracking = Effect.fnUntraced(function*(python: Python.Python, directory: string) {
+  const fs = yield* FileSystem.FileSystem
+  yield* Effect.orDie(fs.makeDirectory(directory))
+  const server = yield* Effect.forkScoped(python.run(program, "serve", directory))
+  const port = fs.readFileString(`${directory}/port`).pipe(
+    Effect.retry(Schedule.intersect(Schedule.spaced("500 millis"), Schedule.recurs(600))),
+    Effect.orDie
+  )
+  const ended = Effect.zipRight(server, new PythonFailed({ program, reason: "the tracking server ended" }))
+  return `http://127.0.0.1:${yield* Effect.raceFirst(port, ended)}`
+})
 
 const differences = (what: string, ours: unknown, theirs: unknown): ReadonlyArray<string> => {
   const [a, b] = [JSON.stringify(ours), JSON.stringify(theirs)]
@@ -94,6 +115,25 @@ export const studio: Suite = {
       )
       if (read.length > 0) return yield* new Differs({ suite: name, differences: read })
       yield* Console.log(`TensorBoard reads ${Object.keys(events).length} curves from our event files: the same values`)
+
+      const url = yield* tracking(python, `${directory}/mlflow`)
+      const send = MLflow.write({ from: `${directory}/math`, url, experiment: "parity" }).pipe(
+        Effect.provide(NodeHttpClient.layerUndici),
+        Effect.mapError((error) => new Differs({ suite: name, differences: [error.message] }))
+      )
+      const [sent] = yield* send
+      const [again] = yield* send
+      const [taken, ...more] = yield* decode(Runs, yield* python.run(program, "runs", url))
+      const kept = [
+        ...differences("runs", [taken?.name, taken?.status, more.length], ["math", "FINISHED", 0]),
+        ...differences("learning_rate", taken?.params["learning_rate"], "0.00004"),
+        ...differences("sent again", again?.values, 0),
+        ...metrics.flatMap((metric) =>
+          differences(metric, taken?.metrics[metric], valuesOf(run.table, metric, (value) => value))
+        )
+      ]
+      if (kept.length > 0) return yield* new Differs({ suite: name, differences: kept })
+      yield* Console.log(`MLflow has ${metrics.length} curves with ${sent?.values} values after two exports: the same`)
     },
     Effect.scoped
   )

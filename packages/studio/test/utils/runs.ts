@@ -74,6 +74,28 @@ export const supervised = (
     yield* log.finish
   }))
 
+/** A run with rewards that is still going on, and that the server has kept waiting. */
+export const waiting = (directory: string) =>
+  Effect.scoped(Effect.gen(function*() {
+    const draw = noise(9)
+    const config = { model: { baseModel: "Qwen/Qwen3-8B", rank: 32 }, groupSize: 8, steps: 200 }
+    const log = yield* RunLog.open(directory, { trainer: "reinforce", config })
+    for (let step = 1; step <= 120; step++) {
+      const metrics = {
+        "env/all/reward": 0.8 - 0.6 * Math.exp(-step / 40) + draw() * 0.1,
+        "env/all/turns": 2,
+        "env/all/tokens_per_turn": 90,
+        "env/all/rollouts": 128,
+        kl_sample_train_v1: Math.abs(draw()) * 0.003,
+        entropy: 0.3 + 0.9 * Math.exp(-step / 60) + draw() * 0.05,
+        loss: draw() * 0.02,
+        tokens: 42_000
+      }
+      const timings = { step: 21_000 + draw() * 4_000, "wait/capacity": Math.max(0, draw() * 4_000) }
+      yield* log.append({ _tag: "Step", step, metrics, timings })
+    }
+  }))
+
 /** Text that would like to be more than text. */
 export const hostile = [
   "<img src=x onerror=\"globalThis.pwned=1\">",
