@@ -209,7 +209,7 @@ export const bench: Bench = {
   run: Effect.gen(function*() {
     const pairs = yield* durability
     const [plain, durable] = [median(pairs.map(([ms]) => ms)), median(pairs.map(([, ms]) => ms))]
-    const rows = [
+    const rows: Array<ReadonlyArray<string>> = [
       ["variant", "seconds", "rollouts/s", "transactions per rollout", "bytes per rollout"],
       ["plain run", (plain / 1000).toFixed(1), "", "", ""],
       ["durable run", (durable / 1000).toFixed(1), "", "", ""]
