@@ -245,10 +245,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   const send = (request: RolloutWorker.RolloutRequest, tried: Set<string>) =>
-    Effect.catchAll(withSlot(tried, (slot) => client(slot).rollout({ request })), (error) =>
-      error._tag === "RolloutFailed"
-        ? Effect.fail(error)
-        : new RolloutWorker.RolloutFailed({ key: request.key.text, description: error.message, isTransient: true }))
+    Effect.catchAll(
+      withSlot(tried, (slot) => client(slot).rollout({ request })),
+      (error) =>
+        error._tag === "RolloutFailed"
+          ? Effect.fail(error)
+          : new RolloutWorker.RolloutFailed({ key: request.key.text, description: error.message, isTransient: true })
+    )
 
   const again = Schedule.exponential("500 millis").pipe(
     Schedule.union(Schedule.spaced("30 seconds")),

@@ -78,14 +78,17 @@ const withPostgres = <A, E, R>(
   context: { readonly skip: (note: string) => unknown },
   effect: Effect.Effect<A, E, R>
 ) =>
-  Effect.flatMap(NodePostgres.start, Option.match({
-    onNone: () => Effect.sync(() => context.skip("there is no Postgres on this machine: apt-get install postgresql")),
-    onSome: (url) =>
-      Effect.scoped(effect).pipe(
-        Effect.provide(Layer.merge(Tinkered, TrajectoryStore.layerSql)),
-        Effect.provide(NodeCluster.layerPostgres({ url, maxConnections: 20 }))
-      )
-  })).pipe(Effect.provide(NodeContext.layer))
+  Effect.flatMap(
+    NodePostgres.start,
+    Option.match({
+      onNone: () => Effect.sync(() => context.skip("there is no Postgres on this machine: apt-get install postgresql")),
+      onSome: (url) =>
+        Effect.scoped(effect).pipe(
+          Effect.provide(Layer.merge(Tinkered, TrajectoryStore.layerSql)),
+          Effect.provide(NodeCluster.layerPostgres({ url, maxConnections: 20 }))
+        )
+    })
+  ).pipe(Effect.provide(NodeContext.layer))
 
 const cluster = (options: Partial<RolloutCluster.Options>) =>
   Layer.provide(RolloutCluster.layer({ run: "rollouts", ...options }), NodeCluster.layerClient)
@@ -147,7 +150,9 @@ describe("rollouts by workers over Postgres", { timeout: 180_000 }, () => {
         assert.strictEqual(browser.length, 16)
         assert.deepStrictEqual(cpu, [])
         const late = yield* Effect.scoped(
-          Effect.flip(Effect.provide(roll(1), cluster({ run: "other", label: "gpu", stragglerAfter: "1 second", attempts: 2 })))
+          Effect.flip(
+            Effect.provide(roll(1), cluster({ run: "other", label: "gpu", stragglerAfter: "1 second", attempts: 2 }))
+          )
         )
         assert.include(late.message, "none of which ended within")
       })

@@ -14,7 +14,10 @@ import * as task from "./task.js"
 const [directory = "", baseUrl = "", apiKey = "", database = ""] = process.argv.slice(2)
 
 const workers = Layer.unwrapEffect(
-  Effect.map(RunControl.id(directory), (run) => RolloutCluster.layer({ run, stragglerAfter: "3 seconds", attempts: 100 }))
+  Effect.map(
+    RunControl.id(directory),
+    (run) => RolloutCluster.layer({ run, stragglerAfter: "3 seconds", attempts: 100 })
+  )
 ).pipe(
   Layer.provide(Layer.merge(NodeCluster.layerClient, TrajectoryStore.layerSql)),
   Layer.provide(NodeCluster.layerPostgres({ url: Redacted.make(database) }))
