@@ -137,9 +137,12 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
     )
     // The first ones wait until all workers have their shards.
     yield* roll(0, 2 * concurrency * workers)
-    const [quiet, polls] = yield* Effect.timed(Effect.flatMap(commits, (before) =>
-      Effect.map(Effect.zipRight(Effect.sleep("5 seconds"), commits), (after) =>
-        after - before)))
+    const [quiet, polls] = yield* Effect.timed(
+      Effect.flatMap(
+        commits,
+        (before) => Effect.map(Effect.zipRight(Effect.sleep("5 seconds"), commits), (after) => after - before)
+      )
+    )
     const idle = polls / (Duration.toSeconds(quiet) - 1.5)
     const before = yield* commits
     const [whole, millis] = yield* Effect.timed(timed(roll(1, problems.length)))
@@ -209,7 +212,7 @@ export const bench: Bench = {
   run: Effect.gen(function*() {
     const pairs = yield* durability
     const [plain, durable] = [median(pairs.map(([ms]) => ms)), median(pairs.map(([, ms]) => ms))]
-    const rows = [
+    const rows: Array<ReadonlyArray<string>> = [
       ["variant", "seconds", "rollouts/s", "transactions per rollout", "bytes per rollout"],
       ["plain run", (plain / 1000).toFixed(1), "", "", ""],
       ["durable run", (durable / 1000).toFixed(1), "", "", ""]
@@ -231,7 +234,13 @@ export const bench: Bench = {
       if (last !== undefined) {
         const capacity = yield* capacityOf(database.value)
         rows.push(["", "", "", "", ""], [`this database: ${capacity.toFixed(0)} transactions/s`, "", "", "", ""])
-        rows.push([`a process that waits: ${last.idle.toFixed(1)} transactions/s`, "", "", "", ""], ["", "", "", "", ""])
+        rows.push([`a process that waits: ${last.idle.toFixed(1)} transactions/s`, "", "", "", ""], [
+          "",
+          "",
+          "",
+          "",
+          ""
+        ])
         rows.push(["", "", "rollouts/s", "of the database", "trajectories"], ...growth(last, capacity))
       }
     }

@@ -20,10 +20,17 @@ const environment = `
 import { Environment } from "@effect-tinker/cookbook"
 import { Effect } from "effect"
 
-export default Environment.problems(["a", "b", "c", "d", "e", "f", "g", "h"], {
-  question: (name) => \`Say \${name}\`,
-  reward: (name, answer) => Effect.delay(Effect.succeed(Number(/[aeiou]/.test(answer))), "300 millis")
-})
+const reward = (tokens: Int32Array) => tokens.filter((token) => token < 64).length / tokens.length
+
+export default [65, 66, 67, 68, 69, 70, 71, 72].map((letter) =>
+  Environment.group(() =>
+    Effect.succeed({
+      initial: Effect.succeed({ _tag: "Continue", observation: { prompt: Int32Array.of(letter), stop: [] } }),
+      step: ({ tokens }) =>
+        Effect.delay(Effect.succeed({ _tag: "Done", reason: "completed", reward: reward(tokens) }), "300 millis")
+    })
+  )
+)
 `
 
 const apiKey = "tml-only-in-the-environment"
@@ -107,6 +114,7 @@ describe("tinker worker", { timeout: 400_000 }, () => {
       assert.strictEqual(yield* Effect.promise(() => run.ended), 0, run.printed())
       const found = yield* losses("spread")
       assert.strictEqual(found.length, 8)
+      assert.isTrue(found.some(({ loss }: { readonly loss: number }) => loss !== 0))
       assert.deepStrictEqual(found, yield* losses("alone"))
       third.kill("SIGINT")
       assert.strictEqual(yield* Effect.promise(() => third.ended), 130, third.printed())

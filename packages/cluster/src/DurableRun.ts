@@ -187,7 +187,10 @@ export const retryTransient: Schedule.Schedule<unknown, unknown> = Schedule.expo
   Schedule.upTo("10 minutes"),
   Schedule.whileInput(serverFailure.isRetryable),
   Schedule.union(
-    Schedule.exponential("500 millis").pipe(Schedule.intersect(Schedule.recurs(5)), Schedule.whileInput(serverFailure.isLost))
+    Schedule.exponential("500 millis").pipe(
+      Schedule.intersect(Schedule.recurs(5)),
+      Schedule.whileInput(serverFailure.isLost)
+    )
   )
 )
 

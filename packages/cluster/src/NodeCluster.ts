@@ -30,13 +30,15 @@ const shared: Partial<ShardingConfig.ShardingConfig["Type"]> = {
   // Locks are numbered by the place of a group in this list.
   availableShardGroups: ["default", ...RolloutWorker.Label.literals],
   // No more workers than this can have the same label.
-  shardsPerGroup: 256,
+  shardsPerGroup: 128,
   entityMessagePollInterval: Duration.seconds(1),
   entityReplyPollInterval: Duration.millis(200),
   refreshAssignmentsInterval: Duration.seconds(1),
   runnerHealthCheckInterval: Duration.seconds(5),
-  shardLockRefreshInterval: Duration.seconds(3),
-  shardLockExpiration: Duration.seconds(15),
+  // A worker that cannot refresh its locks for so long leaves its rollouts. Those of one that is killed are free at once:
+  // they end with its connection.
+  shardLockRefreshInterval: Duration.seconds(15),
+  shardLockExpiration: Duration.seconds(60),
   entityMaxIdleTime: Duration.minutes(5),
   entityTerminationTimeout: Duration.seconds(5)
 }

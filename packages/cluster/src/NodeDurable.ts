@@ -23,7 +23,9 @@ import type { ConfigError } from "effect/ConfigError"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type * as Redacted from "effect/Redacted"
 import { workflow } from "./DurableRun.js"
+import * as NodeCluster from "./NodeCluster.js"
 import * as RunControl from "./RunControl.js"
 
 /** Identifies the locks of runs among those of a database. */
@@ -108,3 +110,24 @@ export const layerPostgres = (options: {
       Layer.provide([RunnerStorage.layerMemory, RunnerHealth.layerNoop, ShardingConfig.layer(sharding)])
     )
   }))
+
+/**
+ * The engine of one run: in Postgres where there is a URL, and else in a file of its directory.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (options: {
+  /** Names the run, as it does for `DurableRun.train`. */
+  readonly name: string
+  readonly directory: string
+  /** `postgres://USER:PASSWORD@HOST/DATABASE` */
+  readonly url?: Redacted.Redacted | undefined
+}): Layer.Layer<
+  WorkflowEngine.WorkflowEngine,
+  RunLog.RunInUse | PlatformError.PlatformError | ConfigError | SqlError,
+  FileSystem.FileSystem
+> =>
+  options.url === undefined
+    ? layerDirectory(options.directory)
+    : Layer.provide(layerPostgres(options), NodeCluster.layerPostgres({ url: options.url }))

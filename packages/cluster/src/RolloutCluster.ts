@@ -81,7 +81,7 @@ const makeSlots = (
 ): Effect.Effect<Array<Slot>, never, Sharding.Sharding> =>
   Effect.map(Sharding.Sharding, (sharding) => {
     const shards = new Map<number, Array<Slot>>()
-    for (let n = 0; n < 16 * Math.max(count, 256); n++) {
+    for (let n = 0; n < 16 * Math.max(count, 128); n++) {
       const entityId = EntityId.make(RolloutWorker.slotId(label, run, n))
       const shardId = sharding.getShardId(entityId, label)
       const address = EntityAddress.make({ shardId, entityId, entityType: RolloutWorker.Slot.type })
@@ -245,10 +245,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   const send = (request: RolloutWorker.RolloutRequest, tried: Set<string>) =>
-    Effect.catchAll(withSlot(tried, (slot) => client(slot).rollout({ request })), (error) =>
-      error._tag === "RolloutFailed"
-        ? Effect.fail(error)
-        : new RolloutWorker.RolloutFailed({ key: request.key.text, description: error.message, isTransient: true }))
+    Effect.catchAll(
+      withSlot(tried, (slot) => client(slot).rollout({ request })),
+      (error) =>
+        error._tag === "RolloutFailed"
+          ? Effect.fail(error)
+          : new RolloutWorker.RolloutFailed({ key: request.key.text, description: error.message, isTransient: true })
+    )
 
   const again = Schedule.exponential("500 millis").pipe(
     Schedule.union(Schedule.spaced("30 seconds")),

@@ -1,7 +1,7 @@
 import { RolloutCluster, RolloutWorker, TrajectoryStore } from "@effect-tinker/cluster"
 import * as NodeCluster from "@effect-tinker/cluster/NodeCluster"
 import * as NodePostgres from "@effect-tinker/cluster/NodePostgres"
-import { Dataset, Rollout } from "@effect-tinker/cookbook"
+import { Dataset, Reinforce, Rollout } from "@effect-tinker/cookbook"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeContext } from "@effect/platform-node"
 import { SqlClient } from "@effect/sql"
@@ -78,14 +78,17 @@ const withPostgres = <A, E, R>(
   context: { readonly skip: (note: string) => unknown },
   effect: Effect.Effect<A, E, R>
 ) =>
-  Effect.flatMap(NodePostgres.start, Option.match({
-    onNone: () => Effect.sync(() => context.skip("there is no Postgres on this machine: apt-get install postgresql")),
-    onSome: (url) =>
-      Effect.scoped(effect).pipe(
-        Effect.provide(Layer.merge(Tinkered, TrajectoryStore.layerSql)),
-        Effect.provide(NodeCluster.layerPostgres({ url, maxConnections: 20 }))
-      )
-  })).pipe(Effect.provide(NodeContext.layer))
+  Effect.flatMap(
+    NodePostgres.start,
+    Option.match({
+      onNone: () => Effect.sync(() => context.skip("there is no Postgres on this machine: apt-get install postgresql")),
+      onSome: (url) =>
+        Effect.scoped(effect).pipe(
+          Effect.provide(Layer.merge(Tinkered, TrajectoryStore.layerSql)),
+          Effect.provide(NodeCluster.layerPostgres({ url, maxConnections: 20 }))
+        )
+    })
+  ).pipe(Effect.provide(NodeContext.layer))
 
 const cluster = (options: Partial<RolloutCluster.Options>) =>
   Layer.provide(RolloutCluster.layer({ run: "rollouts", ...options }), NodeCluster.layerClient)
@@ -147,9 +150,42 @@ describe("rollouts by workers over Postgres", { timeout: 180_000 }, () => {
         assert.strictEqual(browser.length, 16)
         assert.deepStrictEqual(cpu, [])
         const late = yield* Effect.scoped(
-          Effect.flip(Effect.provide(roll(1), cluster({ run: "other", label: "gpu", stragglerAfter: "1 second", attempts: 2 })))
+          Effect.flip(
+            Effect.provide(roll(1), cluster({ run: "other", label: "gpu", stragglerAfter: "1 second", attempts: 2 }))
+          )
         )
         assert.include(late.message, "none of which ended within")
+      })
+    ))
+
+  it.scopedLive("carry the version of their policy, and are not older than the bound in async mode", (context) =>
+    withPostgres(
+      context,
+      Effect.gen(function*() {
+        const ran = [yield* join({ after: "50 millis" }), yield* join({ after: "50 millis" })]
+        const steps = yield* Reinforce.train({
+          model: { baseModel: "local/tiny", rank: 4, seed: 1 },
+          problems: RolloutCluster.problems(Dataset.take(problems(), 16)),
+          renderer: yield* renderer,
+          learningRate: 1e-2,
+          maxTokens: 4,
+          groupSize: 2,
+          groupsPerBatch: 2,
+          mode: Reinforce.async({ maxStepsOffPolicy: 2 })
+        }).pipe(Stream.runCollect, Effect.provide(cluster({})))
+        assert.strictEqual(steps.length, 8)
+        for (const { detail: { groups, staleness }, step } of steps) {
+          for (const [n, { trajectories }] of groups.entries()) {
+            const versions = trajectories.flatMap(({ turns }) => turns.map(({ action }) => action.policyVersion))
+            assert.strictEqual(versions.length, 2)
+            const [version = NaN] = versions
+            assert.deepStrictEqual(versions, [version, version])
+            // `step` counts from one: the weights it changes contain one step less.
+            assert.strictEqual(staleness[n], step - 1 - version)
+            assert.isAtMost(staleness[n] ?? NaN, 2)
+          }
+        }
+        assert.strictEqual(new Set(ran.flat()).size, 32)
       })
     ))
 })

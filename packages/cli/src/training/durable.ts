@@ -71,10 +71,7 @@ export const train = <Detail, E, R>(options: {
     const name = Option.isSome(database) ? yield* RunControl.id(directory) : directory
     return DurableRun.train({ ...options, name }).pipe(
       Stream.drainFork(Stream.fromEffect(announce(directory))),
-      Stream.provideSomeLayer(Option.match(database, {
-        onNone: () => NodeDurable.layerDirectory(directory),
-        onSome: (url) => Layer.provide(NodeDurable.layerPostgres({ name }), NodeCluster.layerPostgres({ url }))
-      }))
+      Stream.provideSomeLayer(NodeDurable.layer({ name, directory, url: Option.getOrUndefined(database) }))
     )
   }))
 

@@ -1,6 +1,6 @@
 /**
  * A durable run in a process of its own, to be killed. Arguments: run directory, base URL and key of the server, and the
- * database where rollouts are given to workers.
+ * database where rollouts are given to workers. Each step is a line on standard output.
  */
 import { DurableRun, RunControl } from "@effect-tinker/cluster"
 import * as NodeCluster from "@effect-tinker/cluster/NodeCluster"
@@ -14,7 +14,10 @@ import * as task from "./task.js"
 const [directory = "", baseUrl = "", apiKey = "", database = ""] = process.argv.slice(2)
 
 const workers = Layer.unwrapEffect(
-  Effect.map(RunControl.id(directory), (run) => RolloutCluster.layer({ run, stragglerAfter: "3 seconds", attempts: 100 }))
+  Effect.map(
+    RunControl.id(directory),
+    (run) => RolloutCluster.layer({ run, stragglerAfter: "3 seconds", attempts: 100 })
+  )
 ).pipe(
   Layer.provide(Layer.merge(NodeCluster.layerClient, TrajectoryStore.layerSql)),
   Layer.provide(NodeCluster.layerPostgres({ url: Redacted.make(database) }))
@@ -26,7 +29,7 @@ const run = database === ""
     Stream.provideSomeLayer(workers)
   )
 
-Stream.runDrain(run).pipe(
+Stream.runForEach(run, ({ step }) => Effect.sync(() => process.stdout.write(`step ${step}\n`))).pipe(
   Effect.provide(NodeDurable.layerDirectory(directory)),
   Effect.provide(Layer.merge(NodeContext.layer, task.clients(baseUrl, apiKey))),
   Logger.withMinimumLogLevel(LogLevel.Error),

@@ -23,7 +23,10 @@ const worker = Layer.unwrapEffect(Effect.map(task.renderer, (renderer) =>
 NodeRuntime.runMain(
   Layer.launch(worker).pipe(
     Effect.provide(Layer.provideMerge(
-      Layer.mergeAll(NodeCluster.layerWorker({ host: "127.0.0.1", listen: "127.0.0.1", concurrency: Number(concurrency) }), TrajectoryStore.layerSql),
+      Layer.mergeAll(
+        NodeCluster.layerWorker({ host: "127.0.0.1", listen: "127.0.0.1", concurrency: Number(concurrency) }),
+        TrajectoryStore.layerSql
+      ),
       NodeCluster.layerPostgres({ url: Redacted.make(database) })
     )),
     Effect.provide(Layer.merge(NodeContext.layer, task.clients(baseUrl, apiKey))),
