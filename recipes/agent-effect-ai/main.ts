@@ -52,7 +52,7 @@ export default define({
       adam: { clip: 1 },
       maxTokens: 48,
       groupSize: 8,
-      groupsPerBatch: 8,
+      groupsPerBatch: 16,
       epochs: 4,
       seed,
       test: { groupSize: 2, seed },

@@ -131,6 +131,20 @@ export const layer = (
   Layer.scoped(NodeGateway, serve(options))
 
 /**
+ * What a run of the agent is given.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface RunContext {
+  /** The address for its client. */
+  readonly baseURL: string
+  readonly apiKey: string
+  /** Aborted when the run is over before the agent is. */
+  readonly signal: AbortSignal
+}
+
+/**
  * An agent that calls its model by OpenAI's API, to be trained: only the URL and the key of its client change. Each run has
  * a gateway of its own on loopback for as long as it lasts.
  *
@@ -156,10 +170,7 @@ export const layer = (
  */
 export const agent = <Task, Result, E = never, R = never, ED = never, RD = never>(
   options: Agent.Definition<Task, Result, E, R, ED, RD> & {
-    readonly run: (
-      task: Task,
-      context: { readonly baseURL: string; readonly apiKey: string; readonly signal: AbortSignal }
-    ) => PromiseLike<Result>
+    readonly run: (task: Task, context: RunContext) => PromiseLike<Result>
   }
 ): Agent.Agent<Task, Result, E, R, ED, RD> =>
   Agent.make({

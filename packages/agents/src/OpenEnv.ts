@@ -283,7 +283,7 @@ const endRefused = (): Environment.Reply => Environment.done(0, { reason: "parse
  *
  * @example
  * ```ts
- * import * as OpenEnv from "@effect-tinker/agents/OpenEnv"
+ * import { OpenEnv } from "@effect-tinker/agents"
  * import { Message } from "@effect-tinker/tokenizer"
  * import { Option, Schema } from "effect"
  *

@@ -58,6 +58,19 @@ export * as CallStore from "./CallStore.js"
 export * as Gateway from "./Gateway.js"
 
 /**
+ * Environments behind an OpenEnv server (`openenv-core`): what it observes becomes messages, what the policy answers becomes
+ * actions, and the trainers and evaluators of the cookbook take it like any other environment.
+ *
+ * A session is a WebSocket with an environment instance of its own on the server. The server's HTTP endpoints make a new
+ * instance for every request, so an episode cannot be played over them.
+ *
+ * Needs a `Socket.WebSocketConstructor`: `NodeSocket.layerWebSocketConstructor` on Node.
+ *
+ * @since 0.1.0
+ */
+export * as OpenEnv from "./OpenEnv.js"
+
+/**
  * What an agent's model calls were, token for token: the ids the sampler was given, the ids and log probabilities it
  * answered with, and which earlier call each one continues.
  *

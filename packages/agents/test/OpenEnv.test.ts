@@ -1,4 +1,4 @@
-import * as OpenEnv from "@effect-tinker/agents/OpenEnv"
+import { OpenEnv } from "@effect-tinker/agents"
 import { Environment, Policy, Rollout } from "@effect-tinker/cookbook"
 import { Message } from "@effect-tinker/tokenizer"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse, Socket } from "@effect/platform"
