@@ -1,6 +1,6 @@
 /**
- * A support desk with two systems, one for orders and one for packages. Its tools look alike, and nobody tells the agent which
- * of them is for what.
+ * A support desk with two systems, one for orders and one for packages. Its tools look alike, and the agent's instructions
+ * do not say which of them is for what.
  */
 import { Array } from "effect"
 

@@ -2,7 +2,7 @@
  * Environments behind an OpenEnv server (`openenv-core`): what it observes becomes messages, what the policy answers becomes
  * actions, and the trainers and evaluators of the cookbook take it like any other environment.
  *
- * A session is a WebSocket with an environment instance of its own on the server. The server's HTTP endpoints make a new
+ * A session is a WebSocket with its own environment instance on the server. The server's HTTP endpoints make a new
  * instance for every request, so an episode cannot be played over them.
  *
  * Needs a `Socket.WebSocketConstructor`: `NodeSocket.layerWebSocketConstructor` on Node.
@@ -29,7 +29,7 @@ import * as Scope from "effect/Scope"
 // =============================================================================
 
 /**
- * JSON objects: for actions and observations without a schema of their own.
+ * JSON objects: for actions and observations that need no schema.
  *
  * @since 0.1.0
  * @category schemas
@@ -172,7 +172,7 @@ export const connect: <Action, Observation>(
     let abandoned = false
     yield* socket.runRaw((data) => {
       const text = typeof data === "string" ? data : new TextDecoder().decode(data)
-      // nobody asked for more than one answer: a second one is of no use to anyone
+      // each message has one answer: what comes on top of it is dropped
       answers.unsafeOffer(text.length > maxMessageLength ? "" : text)
     }, { onOpen: Effect.asVoid(Deferred.succeed(opened, undefined)) }).pipe(
       Effect.match({ onFailure: ({ message }) => message, onSuccess: () => "the connection was closed" }),
@@ -259,7 +259,7 @@ export interface GroupOptions<Action, Observation> extends Options<Action, Obser
   readonly start: (observation: Observation) => ReadonlyArray<Message.Message>
   /** What the policy's message does in the environment; `None` when it says nothing of the kind. */
   readonly act: (message: Message.Message) => Option.Option<Action>
-  /** What the policy is told after a step that does not end the episode. */
+  /** What the policy sees after a step that does not end the episode. */
   readonly observe: (result: StepResult<Observation>) => string | ReadonlyArray<Message.Message>
   /**
    * What comes of a message that is no action, or that the server refuses as one. Defaults to the end of the episode with
@@ -279,7 +279,7 @@ const isRefusedAction = ({ code, reason }: OpenEnvError): boolean =>
 const endRefused = (): Environment.Reply => Environment.done(0, { reason: "parse_error", metrics: { refused: 1 } })
 
 /**
- * A problem whose episodes are played on the server, each in a session of its own.
+ * A problem whose episodes are played on the server, each in its own session.
  *
  * @example
  * ```ts

@@ -1,8 +1,8 @@
 /**
  * The harness and the judges of a vitest-evals suite as an agent's run and score: what you test with is what you train with.
  *
- * vitest-evals needs a Vitest of its own, and training needs none. So the suite's inputs, harness and judges move to a module
- * that both the suite and the agent import; `vitest-evals/harness` and `vitest-evals/judges` work without Vitest.
+ * vitest-evals needs Vitest, and training does not. So the suite's inputs, harness and judges move to a module that both the
+ * suite and the agent import; `vitest-evals/harness` and `vitest-evals/judges` work without Vitest.
  *
  * @since 0.1.0
  */

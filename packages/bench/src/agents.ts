@@ -120,7 +120,7 @@ export const bench: Bench = {
     }
     const p50 = (side: 0 | 1) => median(latencies.map((pair) => pair[side]))
 
-    // Many at once, over a gateway in a process of its own whose sampler only waits: what is measured is the gateway, not
+    // Many at once, over a gateway in another process whose sampler only waits: what is measured is the gateway, not
     // the model or the clients.
     const other = yield* Program.start(
       process.execPath,
@@ -183,7 +183,7 @@ export const bench: Bench = {
         `\`held_to_recorded\`: tokens the recorder held at most, of all that the calls of a round had; its limit was ${residentTokens}.`,
         "`growth`: memory in use after the last round to that after the first one, with all rollouts released; 1 is no growth.",
         `${spliced} of ${rounds * rollouts * (turns - 1)} follow-ups continued the sampled ids. ` +
-        `The gateway of the rollouts is a process of its own, and its sampler waits ${sampleTime} ms.`
+        `The gateway of the rollouts is another process, and its sampler waits ${sampleTime} ms.`
       ]
     }
   }).pipe(

@@ -1,5 +1,5 @@
 /**
- * The gateway in a process of its own, over a sampler that only waits: what is measured is the gateway, not the model.
+ * The gateway in a separate process, over a sampler that only waits: what is measured is the gateway, not the model.
  * `where` is answered with its address and key, any other line with figures; `release` forgets all rollouts before.
  */
 import { AgentModel, Recorder } from "@effect-tinker/agents"
