@@ -43,10 +43,10 @@ export default define({
       adam: { clip: 1 },
       maxTokens: 48,
       groupSize: 8,
-      groupsPerBatch: 16,
-      epochs: 4,
+      groupsPerBatch: 8,
+      epochs: 2,
       seed,
-      test: { groupSize: 2, seed },
+      test: { seed },
       evaluateEvery: 1000
     }).pipe(measured("test", "env/all/reward"))
 })

@@ -183,6 +183,14 @@ export const connect: <Action, Observation>(
       Effect.forkScoped
     )
     yield* Deferred.await(opened)
+    // The server ends the connection when it is asked to; a connection that just ends is an error in its log.
+    yield* Effect.addFinalizer(() =>
+      ended ? Effect.void : write(JSON.stringify({ type: "close" })).pipe(
+        Effect.zipRight(answers.await),
+        Effect.timeout("1 second"),
+        Effect.ignore
+      )
+    )
 
     const turn = yield* Effect.makeSemaphore(1)
     const ask = <A>(

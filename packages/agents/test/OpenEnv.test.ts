@@ -37,6 +37,7 @@ const serve = Effect.fnUntraced(function*(options?: { readonly sessions?: number
     let steps = 0
     yield* socket.runRaw((raw) => {
       const { data, type } = JSON.parse(String(raw))
+      if (type === "close") return write(new Socket.CloseEvent(1000))
       if (type === "state") return send({ type: "state", data: { episode_id: null, step_count: steps } })
       if (type === "reset") {
         target = data.seed ?? 0
