@@ -23,6 +23,7 @@ export const program = Reinforce.train({
   model: { baseModel: "Qwen/Qwen3-8B", rank: 32 },
   renderer,
   learningRate: 2e-5,
+  maxTokens: 64,
   groupSize: 8,
   groupsPerBatch: 16
 }).pipe(Stream.runDrain, Effect.provide(NodeSocket.layerWebSocketConstructor))

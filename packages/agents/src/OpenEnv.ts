@@ -16,6 +16,7 @@ import * as Socket from "@effect/platform/Socket"
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
 import * as Mailbox from "effect/Mailbox"
 import type * as Option from "effect/Option"
@@ -94,11 +95,11 @@ export class OpenEnvError extends Schema.TaggedError<OpenEnvError>("@effect-tink
  * @since 0.1.0
  * @category configuration
  */
-export interface Options<Action, Observation> {
+export interface Options<Action, Observation, ActionJson, ObservationJson> {
   /** The address of the server: `http://127.0.0.1:8000`, or the same with `ws`. */
   readonly url: string
-  readonly action: Schema.Schema<Action, Json>
-  readonly observation: Schema.Schema<Observation, Json>
+  readonly action: Schema.Schema<Action, ActionJson>
+  readonly observation: Schema.Schema<Observation, ObservationJson>
   /** How long a connection may take to open. Defaults to 10 seconds. */
   readonly openTimeout?: Duration.DurationInput | undefined
   /** How long the server may take to answer a message. Defaults to 1 minute. */
@@ -137,7 +138,7 @@ const Answer = Schema.parseJson(Schema.Union(
 ))
 const decodeAnswer = Schema.decode(Answer)
 
-const resultOf = <Observation>(observation: Schema.Schema<Observation, Json>) =>
+const resultOf = <Observation, ObservationJson>(observation: Schema.Schema<Observation, ObservationJson>) =>
   Schema.decodeUnknown(Schema.Struct({
     observation,
     reward: Schema.optionalWith(Schema.Union(Schema.Number, Schema.Boolean), { nullable: true }),
@@ -152,10 +153,10 @@ const socketUrl = (url: string): string => `${url.replace(/\/+$/, "").replace(/^
  * @since 0.1.0
  * @category constructors
  */
-export const connect: <Action, Observation>(
-  options: Options<Action, Observation>
-) => Effect.Effect<Session<Action, Observation>, OpenEnvError, Scope.Scope | Socket.WebSocketConstructor> = Effect
-  .fnUntraced(function*<Action, Observation>(options: Options<Action, Observation>) {
+export const connect = <Action, Observation, ActionJson, ObservationJson>(
+  options: Options<Action, Observation, ActionJson, ObservationJson>
+): Effect.Effect<Session<Action, Observation>, OpenEnvError, Scope.Scope | Socket.WebSocketConstructor> =>
+  Effect.gen(function*() {
     const { maxMessageLength = 16_000_000, openTimeout = "10 seconds", timeout = "1 minute", url } = options
     const failure = (
       method: OpenEnvError["method"],
@@ -239,7 +240,7 @@ export const connect: <Action, Observation>(
         done
       }))
     const encode = Schema.encode(options.action)
-    return {
+    const session: Session<Action, Observation> = {
       reset: (parameters = {}) => ask("reset", { type: "reset", data: parameters }, decode),
       step: (action) =>
         Effect.flatMap(
@@ -248,6 +249,7 @@ export const connect: <Action, Observation>(
         ),
       state: ask("state", { type: "state" }, Effect.succeed)
     }
+    return session
   })
 
 // =============================================================================
@@ -260,7 +262,9 @@ export const connect: <Action, Observation>(
  * @since 0.1.0
  * @category configuration
  */
-export interface GroupOptions<Action, Observation> extends Options<Action, Observation> {
+export interface GroupOptions<Action, Observation, ActionJson, ObservationJson>
+  extends Options<Action, Observation, ActionJson, ObservationJson>
+{
   /** What every episode of the group is reset with, such as a `seed`. Defaults to nothing. */
   readonly reset?: Json | undefined
   /** The messages an episode starts with, by its first observation. */
@@ -310,13 +314,13 @@ const endRefused = (): Environment.Reply => Environment.done(0, { reason: "parse
  * @since 0.1.0
  * @category constructors
  */
-export const group = <Action, Observation>(
-  options: GroupOptions<Action, Observation>
+export const group = <Action, Observation, ActionJson, ObservationJson>(
+  options: GroupOptions<Action, Observation, ActionJson, ObservationJson>
 ): Environment.Group<OpenEnvError | RenderFailed | ChatTemplateFailed, Socket.WebSocketConstructor> => {
   const onRefused = options.onRefused ?? endRefused
   /** A session and its first observation. What a failed attempt opened is closed before the next one. */
   const start = Effect.gen(function*() {
-    const own = yield* Scope.fork(yield* Effect.scope, "sequential")
+    const own = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.sequential)
     return yield* connect(options).pipe(
       Effect.flatMap((session) => Effect.map(session.reset(options.reset), (first) => ({ session, first }))),
       Scope.extend(own),

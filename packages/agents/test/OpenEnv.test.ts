@@ -75,7 +75,7 @@ const play = Effect.fnUntraced(function*(
   { url }: Served,
   seed: number,
   texts: readonly [string, ...ReadonlyArray<string>],
-  options?: Partial<OpenEnv.GroupOptions<{ readonly guess: number }, { readonly hint: string }>>
+  options?: Pick<OpenEnv.GroupOptions<unknown, unknown, unknown, unknown>, "onRefused">
 ) {
   const renderer = yield* chatRenderer
   const tokensOf = (text: string) =>
@@ -180,7 +180,7 @@ describe("OpenEnv", () => {
         ActionTimedOut: Effect.die,
         ChatTemplateFailed: Effect.die,
         RenderFailed: Effect.die,
-        TokenizerLoadFailed: Effect.die
+        TokenizerMalformed: Effect.die
       })))), ["step", "Closed", undefined])
     }).pipe(Effect.scoped, Effect.provide(Services)))
 
