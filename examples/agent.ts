@@ -12,7 +12,7 @@ import { ChatBackend } from "./shared/chat.js"
 
 const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned"]
 
-/** A ticket of the past: the question, and what the customer should have been told. */
+/** A past ticket: the question, and the status that answers it. */
 const ticket = (n: number) => {
   const kind = n % 2 === 0 ? "order" : "package"
   const id = `${"KBDH"[n % 4] ?? ""}${100 + 37 * n % 900}`

@@ -44,9 +44,9 @@ export default define({
       maxTokens: 48,
       groupSize: 8,
       groupsPerBatch: 8,
-      epochs: 4,
+      epochs: 2,
       seed,
-      test: { groupSize: 2, seed },
+      test: { seed },
       evaluateEvery: 1000
     }).pipe(measured("test", "env/all/reward"))
 })

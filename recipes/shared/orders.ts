@@ -1,6 +1,6 @@
 /**
- * A support desk with two systems, one for orders and one for packages. Its tools look alike, and nobody tells the agent which
- * of them is for what.
+ * A support desk with two systems, one for orders and one for packages. Its tools look alike, and the agent's instructions
+ * do not say which of them is for what.
  */
 import { Array } from "effect"
 
@@ -19,10 +19,12 @@ const record = (n: number) => {
 }
 
 /** Tickets to learn from, and others to be measured by. */
-export const tickets: ReadonlyArray<Ticket> = Array.range(1, 24).map(record)
-export const heldOut: ReadonlyArray<Ticket> = Array.range(101, 124).map(record)
+const known = Array.range(1, 48).map(record)
+const others = Array.range(101, 160).map(record)
+export const tickets: ReadonlyArray<Ticket> = known
+export const heldOut: ReadonlyArray<Ticket> = others
 
-const systems = new Map([...Array.range(1, 24), ...Array.range(101, 124)].map(record).map((row) => [row.id, row]))
+const systems = new Map([...known, ...others].map((row) => [row.id, row]))
 
 /** What a system knows of an id. */
 export const lookUp = (kind: "order" | "package", id: string): string => {

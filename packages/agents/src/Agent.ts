@@ -289,7 +289,7 @@ interface Pending {
   readonly request: AgentModel.SampleRequest
   readonly fork: Trajectory.Fork | undefined
   readonly answer: Deferred.Deferred<Trajectory.Action>
-  /** Nobody waits for it any more. */
+  /** The agent no longer waits for it. */
   abandoned: boolean
 }
 
@@ -322,7 +322,7 @@ type Event<Result, E> =
 
 /**
  * One run of an agent as an episode: the agent's calls are the observations, the policy's actions are their answers. The
- * agent runs in a fiber of its own, in the scope.
+ * agent runs in a separate fiber, in the scope.
  *
  * @since 0.1.0
  * @category constructors
@@ -345,7 +345,7 @@ export const episode: <Task, Result, E, R>(
     const open = new Set<Pending>()
     let over = false
     let current: Pending | undefined
-    // Calls of a Promise agent are fibers of their own, which nobody would interrupt.
+    // Calls of a Promise agent are separate fibers, which nothing else would interrupt.
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
         over = true
@@ -511,7 +511,7 @@ export type TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL> =
   }
 
 /**
- * What a run may use unless told otherwise: 64 calls and 10 minutes. An agent that never ends would hold up its step.
+ * What a run may use by default: 64 calls and 10 minutes. An agent that never ends would hold up its step.
  *
  * @since 0.1.0
  * @category configuration

@@ -151,7 +151,7 @@ export const toData = (
  */
 export interface Line {
   readonly rollout: string
-  /** `null` where nobody has scored the rollout. */
+  /** `null` where the rollout was not scored. */
   readonly reward: number | null
   /** The newest weights it was sampled from, in optimizer steps. */
   readonly policy_version: number

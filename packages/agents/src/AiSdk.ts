@@ -137,6 +137,18 @@ export const fromRuntime = (
 }
 
 /**
+ * What a run of the agent is given.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface RunContext {
+  readonly model: LanguageModelV3
+  /** Aborted when the run is over before the agent is. */
+  readonly signal: AbortSignal
+}
+
+/**
  * An agent written with the AI SDK, to be trained: its `model` is the one it takes from the run.
  *
  * @example
@@ -157,10 +169,7 @@ export const fromRuntime = (
  */
 export const agent = <Task, Result, E = never, R = never, ED = never, RD = never>(
   options: Agent.Definition<Task, Result, E, R, ED, RD> & Options & {
-    readonly run: (
-      task: Task,
-      context: { readonly model: LanguageModelV3; readonly signal: AbortSignal }
-    ) => PromiseLike<Result>
+    readonly run: (task: Task, context: RunContext) => PromiseLike<Result>
   }
 ): Agent.Agent<Task, Result, E, R, ED, RD> =>
   Agent.make({

@@ -2,7 +2,7 @@
  * Recorded calls in a directory: JSON lines with what a call was, and beside them its ids and log probabilities as plain
  * little-endian arrays.
  *
- * Files only grow, and every process writes files of its own: several may share a directory, a reader may read while they
+ * Files only grow, and every process writes its own files: several may share a directory, a reader may read while they
  * write, and nothing is repaired after a crash. The arrays of a call are written before its line, so that a line that can
  * be read is complete; what a killed process left of its last line is skipped. A call that continues another stores only
  * what it added to it.
@@ -71,7 +71,7 @@ type CallLine = typeof CallLine.Type
 // =============================================================================
 
 /**
- * What somebody thought of a rollout.
+ * How good a rollout was.
  *
  * @since 0.1.0
  * @category models
@@ -125,7 +125,7 @@ const maxLineBytes = 64 * 1024 * 1024
 /** Lines that are written at once. */
 const maxBatch = 256
 
-/** What somebody waits for to be written. */
+/** A line that waits to be written. */
 interface Waiting {
   readonly rollout: string
   readonly bytes: Uint8Array

@@ -1,6 +1,6 @@
 /**
- * The gateway behind a port of this machine. Safe by default: loopback only, a key that nobody can guess, and no requests
- * from web pages or under host names that somebody else controls.
+ * The gateway behind a port of this machine. Safe by default: loopback only, a key that cannot be guessed, and no requests
+ * from web pages or under foreign host names.
  *
  * @since 0.1.0
  */
@@ -71,7 +71,7 @@ const isLoopback = (name: string): boolean =>
   name === "localhost" || name.endsWith(".localhost") || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
 
 /**
- * A web page can make a host name of its own resolve to this machine, and then counts as the same origin (DNS rebinding).
+ * A web page can make its own host name resolve to this machine, and then counts as the same origin (DNS rebinding).
  * Agents are not web pages: what a browser sends is refused by its `Origin`.
  */
 const guarded = (app: HttpApp.Default, options: Options): HttpApp.Default => {
@@ -131,8 +131,22 @@ export const layer = (
   Layer.scoped(NodeGateway, serve(options))
 
 /**
+ * What a run of the agent is given.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface RunContext {
+  /** The address for its client. */
+  readonly baseURL: string
+  readonly apiKey: string
+  /** Aborted when the run is over before the agent is. */
+  readonly signal: AbortSignal
+}
+
+/**
  * An agent that calls its model by OpenAI's API, to be trained: only the URL and the key of its client change. Each run has
- * a gateway of its own on loopback for as long as it lasts.
+ * its own gateway on loopback for as long as it lasts.
  *
  * @example
  * ```ts
@@ -156,10 +170,7 @@ export const layer = (
  */
 export const agent = <Task, Result, E = never, R = never, ED = never, RD = never>(
   options: Agent.Definition<Task, Result, E, R, ED, RD> & {
-    readonly run: (
-      task: Task,
-      context: { readonly baseURL: string; readonly apiKey: string; readonly signal: AbortSignal }
-    ) => PromiseLike<Result>
+    readonly run: (task: Task, context: RunContext) => PromiseLike<Result>
   }
 ): Agent.Agent<Task, Result, E, R, ED, RD> =>
   Agent.make({

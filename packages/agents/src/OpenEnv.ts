@@ -2,7 +2,7 @@
  * Environments behind an OpenEnv server (`openenv-core`): what it observes becomes messages, what the policy answers becomes
  * actions, and the trainers and evaluators of the cookbook take it like any other environment.
  *
- * A session is a WebSocket with an environment instance of its own on the server. The server's HTTP endpoints make a new
+ * A session is a WebSocket with its own environment instance on the server. The server's HTTP endpoints make a new
  * instance for every request, so an episode cannot be played over them.
  *
  * Needs a `Socket.WebSocketConstructor`: `NodeSocket.layerWebSocketConstructor` on Node.
@@ -16,6 +16,7 @@ import * as Socket from "@effect/platform/Socket"
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
 import * as Mailbox from "effect/Mailbox"
 import type * as Option from "effect/Option"
@@ -29,7 +30,7 @@ import * as Scope from "effect/Scope"
 // =============================================================================
 
 /**
- * JSON objects: for actions and observations without a schema of their own.
+ * JSON objects: for actions and observations that need no schema.
  *
  * @since 0.1.0
  * @category schemas
@@ -94,11 +95,11 @@ export class OpenEnvError extends Schema.TaggedError<OpenEnvError>("@effect-tink
  * @since 0.1.0
  * @category configuration
  */
-export interface Options<Action, Observation> {
+export interface Options<Action, Observation, ActionJson, ObservationJson> {
   /** The address of the server: `http://127.0.0.1:8000`, or the same with `ws`. */
   readonly url: string
-  readonly action: Schema.Schema<Action, Json>
-  readonly observation: Schema.Schema<Observation, Json>
+  readonly action: Schema.Schema<Action, ActionJson>
+  readonly observation: Schema.Schema<Observation, ObservationJson>
   /** How long a connection may take to open. Defaults to 10 seconds. */
   readonly openTimeout?: Duration.DurationInput | undefined
   /** How long the server may take to answer a message. Defaults to 1 minute. */
@@ -137,7 +138,7 @@ const Answer = Schema.parseJson(Schema.Union(
 ))
 const decodeAnswer = Schema.decode(Answer)
 
-const resultOf = <Observation>(observation: Schema.Schema<Observation, Json>) =>
+const resultOf = <Observation, ObservationJson>(observation: Schema.Schema<Observation, ObservationJson>) =>
   Schema.decodeUnknown(Schema.Struct({
     observation,
     reward: Schema.optionalWith(Schema.Union(Schema.Number, Schema.Boolean), { nullable: true }),
@@ -152,10 +153,10 @@ const socketUrl = (url: string): string => `${url.replace(/\/+$/, "").replace(/^
  * @since 0.1.0
  * @category constructors
  */
-export const connect: <Action, Observation>(
-  options: Options<Action, Observation>
-) => Effect.Effect<Session<Action, Observation>, OpenEnvError, Scope.Scope | Socket.WebSocketConstructor> = Effect
-  .fnUntraced(function*<Action, Observation>(options: Options<Action, Observation>) {
+export const connect = <Action, Observation, ActionJson, ObservationJson>(
+  options: Options<Action, Observation, ActionJson, ObservationJson>
+): Effect.Effect<Session<Action, Observation>, OpenEnvError, Scope.Scope | Socket.WebSocketConstructor> =>
+  Effect.gen(function*() {
     const { maxMessageLength = 16_000_000, openTimeout = "10 seconds", timeout = "1 minute", url } = options
     const failure = (
       method: OpenEnvError["method"],
@@ -172,7 +173,7 @@ export const connect: <Action, Observation>(
     let abandoned = false
     yield* socket.runRaw((data) => {
       const text = typeof data === "string" ? data : new TextDecoder().decode(data)
-      // nobody asked for more than one answer: a second one is of no use to anyone
+      // each message has one answer: what comes on top of it is dropped
       answers.unsafeOffer(text.length > maxMessageLength ? "" : text)
     }, { onOpen: Effect.asVoid(Deferred.succeed(opened, undefined)) }).pipe(
       Effect.match({ onFailure: ({ message }) => message, onSuccess: () => "the connection was closed" }),
@@ -183,6 +184,14 @@ export const connect: <Action, Observation>(
       Effect.forkScoped
     )
     yield* Deferred.await(opened)
+    // The server ends the connection when it is asked to; a connection that just ends is an error in its log.
+    yield* Effect.addFinalizer(() =>
+      ended ? Effect.void : write(JSON.stringify({ type: "close" })).pipe(
+        Effect.zipRight(answers.await),
+        Effect.timeout("1 second"),
+        Effect.ignore
+      )
+    )
 
     const turn = yield* Effect.makeSemaphore(1)
     const ask = <A>(
@@ -231,7 +240,7 @@ export const connect: <Action, Observation>(
         done
       }))
     const encode = Schema.encode(options.action)
-    return {
+    const session: Session<Action, Observation> = {
       reset: (parameters = {}) => ask("reset", { type: "reset", data: parameters }, decode),
       step: (action) =>
         Effect.flatMap(
@@ -240,6 +249,7 @@ export const connect: <Action, Observation>(
         ),
       state: ask("state", { type: "state" }, Effect.succeed)
     }
+    return session
   })
 
 // =============================================================================
@@ -252,14 +262,16 @@ export const connect: <Action, Observation>(
  * @since 0.1.0
  * @category configuration
  */
-export interface GroupOptions<Action, Observation> extends Options<Action, Observation> {
+export interface GroupOptions<Action, Observation, ActionJson, ObservationJson>
+  extends Options<Action, Observation, ActionJson, ObservationJson>
+{
   /** What every episode of the group is reset with, such as a `seed`. Defaults to nothing. */
   readonly reset?: Json | undefined
   /** The messages an episode starts with, by its first observation. */
   readonly start: (observation: Observation) => ReadonlyArray<Message.Message>
   /** What the policy's message does in the environment; `None` when it says nothing of the kind. */
   readonly act: (message: Message.Message) => Option.Option<Action>
-  /** What the policy is told after a step that does not end the episode. */
+  /** What the policy sees after a step that does not end the episode. */
   readonly observe: (result: StepResult<Observation>) => string | ReadonlyArray<Message.Message>
   /**
    * What comes of a message that is no action, or that the server refuses as one. Defaults to the end of the episode with
@@ -279,11 +291,11 @@ const isRefusedAction = ({ code, reason }: OpenEnvError): boolean =>
 const endRefused = (): Environment.Reply => Environment.done(0, { reason: "parse_error", metrics: { refused: 1 } })
 
 /**
- * A problem whose episodes are played on the server, each in a session of its own.
+ * A problem whose episodes are played on the server, each in its own session.
  *
  * @example
  * ```ts
- * import * as OpenEnv from "@effect-tinker/agents/OpenEnv"
+ * import { OpenEnv } from "@effect-tinker/agents"
  * import { Message } from "@effect-tinker/tokenizer"
  * import { Option, Schema } from "effect"
  *
@@ -302,13 +314,13 @@ const endRefused = (): Environment.Reply => Environment.done(0, { reason: "parse
  * @since 0.1.0
  * @category constructors
  */
-export const group = <Action, Observation>(
-  options: GroupOptions<Action, Observation>
+export const group = <Action, Observation, ActionJson, ObservationJson>(
+  options: GroupOptions<Action, Observation, ActionJson, ObservationJson>
 ): Environment.Group<OpenEnvError | RenderFailed | ChatTemplateFailed, Socket.WebSocketConstructor> => {
   const onRefused = options.onRefused ?? endRefused
   /** A session and its first observation. What a failed attempt opened is closed before the next one. */
   const start = Effect.gen(function*() {
-    const own = yield* Scope.fork(yield* Effect.scope, "sequential")
+    const own = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.sequential)
     return yield* connect(options).pipe(
       Effect.flatMap((session) => Effect.map(session.reset(options.reset), (first) => ({ session, first }))),
       Scope.extend(own),

@@ -479,7 +479,7 @@ const inChains = (calls: ReadonlyArray<Call>): ReadonlyArray<Call> => {
 
 /**
  * The calls of one rollout as a trajectory of the cookbook, with one reward for all of them. Conversations of sub-agents,
- * compacted histories and forks become rows of their own; what was sampled is trained on once.
+ * compacted histories and forks become separate rows; what was sampled is trained on once.
  *
  * @since 0.1.0
  * @category combinators

@@ -34,7 +34,7 @@ export * as AgentModel from "./AgentModel.js"
  * Recorded calls in a directory: JSON lines with what a call was, and beside them its ids and log probabilities as plain
  * little-endian arrays.
  *
- * Files only grow, and every process writes files of its own: several may share a directory, a reader may read while they
+ * Files only grow, and every process writes its own files: several may share a directory, a reader may read while they
  * write, and nothing is repaired after a crash. The arrays of a call are written before its line, so that a line that can
  * be read is complete; what a killed process left of its last line is skipped. A call that continues another stores only
  * what it added to it.
@@ -56,6 +56,19 @@ export * as CallStore from "./CallStore.js"
  * @since 0.1.0
  */
 export * as Gateway from "./Gateway.js"
+
+/**
+ * Environments behind an OpenEnv server (`openenv-core`): what it observes becomes messages, what the policy answers becomes
+ * actions, and the trainers and evaluators of the cookbook take it like any other environment.
+ *
+ * A session is a WebSocket with its own environment instance on the server. The server's HTTP endpoints make a new
+ * instance for every request, so an episode cannot be played over them.
+ *
+ * Needs a `Socket.WebSocketConstructor`: `NodeSocket.layerWebSocketConstructor` on Node.
+ *
+ * @since 0.1.0
+ */
+export * as OpenEnv from "./OpenEnv.js"
 
 /**
  * What an agent's model calls were, token for token: the ids the sampler was given, the ids and log probabilities it

@@ -3,7 +3,7 @@ import { Message } from "@effect-tinker/tokenizer"
 import { FileSystem } from "@effect/platform"
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Effect, Option, Stream } from "effect"
+import { Chunk, Deferred, Effect, Fiber, Option, Stream } from "effect"
 import { add, callOf, chatRenderer, scripted } from "./support/chat.js"
 
 const answers = [callOf("{\"a\": 1, \"b\": 2}"), "It is 3.", "Bye."]
@@ -121,5 +121,75 @@ describe("CallStore", () => {
       assert.deepStrictEqual(yield* recorder.size, { rollouts: 0, tokens: 0 })
       assert.deepStrictEqual(yield* recorder.rollouts, [])
       assert.strictEqual((yield* read(path)).length, 20)
+    }).pipe(Effect.provide(NodeFileSystem.layer)))
+
+  it.scoped("a conversation is held once, however many calls it has", () =>
+    Effect.gen(function*() {
+      const path = yield* directory
+      const renderer = yield* chatRenderer
+      for (const recorder of [yield* Recorder.make(), yield* Recorder.makeDirectory(path)]) {
+        const sampler = yield* scripted(renderer, ["One.", "Two.", "Three.", "Other."])
+        const agent = yield* AgentModel.make({ renderer, sampler, rollout: "r" }).pipe(
+          Effect.provideService(Recorder.Recorder, recorder)
+        )
+        let messages: ReadonlyArray<Message.Message> = [Message.user("Hello")]
+        const replies: Array<AgentModel.Reply> = []
+        for (let turn = 0; turn < 3; turn++) {
+          const reply = yield* agent.generate({ messages })
+          replies.push(reply)
+          messages = [...messages, reply.message, Message.user("Again")]
+        }
+        const last = replies[2]
+        const length = (last?.promptIds.length ?? 0) + (last?.sampledIds.length ?? 0)
+        assert.deepStrictEqual(yield* recorder.size, { rollouts: 1, tokens: length })
+        // another answer to the first one: the branches share what they have in common
+        yield* agent.generate({ messages: messages.slice(0, 3) })
+        const { calls } = yield* recorder.rollout("r")
+        assert.deepStrictEqual(
+          calls.slice(0, 3).map(({ turn }) => [turn.prompt, turn.completion]),
+          replies.map(({ promptIds, sampledIds }) => [promptIds, sampledIds])
+        )
+        const buffers = new Set(calls.slice(0, 2).flatMap(({ turn }) => [turn.prompt.buffer, turn.completion.buffer]))
+        assert.isAtMost(buffers.size, 3)
+      }
+      const [stored] = yield* read(path)
+      assert.strictEqual(stored?.calls.length, 4)
+    }).pipe(Effect.provide(NodeFileSystem.layer)))
+
+  it.scoped("a call that is recorded while its rollout is read back is not lost", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const reading = yield* Deferred.make<void>()
+      const gate = yield* Deferred.make<void>()
+      const slow: FileSystem.FileSystem = {
+        ...fs,
+        open: (path, options) =>
+          options?.flag === "r"
+            ? Deferred.succeed(reading, undefined).pipe(
+              Effect.zipRight(Deferred.await(gate)),
+              Effect.zipRight(fs.open(path, options))
+            )
+            : fs.open(path, options)
+      }
+      const recorder = yield* Recorder.makeDirectory(yield* directory, { maxTokens: 1 }).pipe(
+        Effect.provideService(FileSystem.FileSystem, slow)
+      )
+      const renderer = yield* chatRenderer
+      const sampler = yield* scripted(renderer, ["One.", "Two.", "Three."])
+      const agent = yield* AgentModel.make({ renderer, sampler }).pipe(
+        Effect.provideService(Recorder.Recorder, recorder)
+      )
+      const ask = (rollout: string) => agent.generate({ messages: [Message.user("Hello")], rollout })
+      yield* ask("a")
+      // takes its place in memory
+      yield* ask("b")
+      const [call] = (yield* recorder.rollout("b")).calls
+      const fiber = yield* Effect.fork(recorder.rollout("a"))
+      yield* Deferred.await(reading)
+      assert.isDefined(call)
+      if (call !== undefined) yield* recorder.record({ ...call, id: "late", rollout: "a" })
+      yield* Deferred.succeed(gate, undefined)
+      assert.deepStrictEqual((yield* Fiber.join(fiber)).calls.map(({ id }) => id).slice(1), ["late"])
+      assert.strictEqual((yield* recorder.rollout("a")).calls.length, 2)
     }).pipe(Effect.provide(NodeFileSystem.layer)))
 })

@@ -8,8 +8,10 @@ import { Renderers, Tokenizers } from "@effect-tinker/tokenizer"
 import { FileSystem } from "@effect/platform"
 import { Effect, Redacted, Schema } from "effect"
 import { SamplingClient } from "effect-tinker"
+import { fileURLToPath } from "node:url"
 import type { Bench } from "./Bench.js"
 import { BenchFailed, median, round } from "./Bench.js"
+import * as Program from "./Program.js"
 
 const maxTokens = 32
 const warmup = 10
@@ -17,12 +19,22 @@ const pairs = 60
 
 const rollouts = 500
 const turns = 6
+const rounds = 3
 
-/** How long the sampler of the rollouts takes. */
-const sampleTime = "50 millis"
+/** How long the sampler of the rollouts takes, in milliseconds. */
+const sampleTime = 50
 
 /** Tokens of all rollouts that the recorder may hold; together they have several times as many. */
-const residentTokens = 100_000
+const residentTokens = 20_000
+
+const Figures = Schema.parseJson(Schema.Struct({
+  calls: Schema.Number,
+  tokens: Schema.Number,
+  peak: Schema.Number,
+  held: Schema.Number,
+  used: Schema.Number,
+  cpu: Schema.Number
+}))
 
 interface ChatMessage {
   readonly role: string
@@ -40,16 +52,16 @@ const Completion = Schema.parseJson(Schema.Struct({
 const failed = (error: unknown) => new BenchFailed({ reason: String(error) })
 
 const ask = Effect.fnUntraced(function*(
-  gateway: NodeGateway.Running,
+  gateway: { readonly url: string; readonly apiKey: string },
   rollout: string,
   messages: ReadonlyArray<ChatMessage>,
   options: object
 ) {
   const text = yield* Effect.tryPromise({
     try: async () => {
-      const response = await fetch(`${gateway.rolloutUrl(rollout)}/chat/completions`, {
+      const response = await fetch(`${gateway.url}/rollouts/${rollout}/v1/chat/completions`, {
         method: "POST",
-        headers: { authorization: `Bearer ${Redacted.value(gateway.apiKey)}` },
+        headers: { authorization: `Bearer ${gateway.apiKey}` },
         body: JSON.stringify({ messages, max_tokens: maxTokens, ...options })
       })
       return await response.text()
@@ -77,15 +89,14 @@ export const bench: Bench = {
     const client = yield* SamplingClient.make({ baseModel: "local/chat" })
     const tokenizer = yield* (yield* Tokenizers.Tokenizers).forModel("local/chat")
     const renderer = yield* Renderers.forModel("local/chat", tokenizer)
-    const recorder = yield* Recorder.makeDirectory(directory, { maxTokens: residentTokens })
-    const serve = (sampler: AgentModel.Sampler) =>
-      AgentModel.make({ renderer, sampler, contextWindow: 1024 }).pipe(
-        Effect.flatMap((model) =>
-          Effect.provideService(NodeGateway.serve({ model: "local/chat" }), AgentModel.AgentModel, model)
-        ),
-        Effect.provideService(Recorder.Recorder, recorder)
-      )
-    const gateway = yield* serve(AgentModel.sampler(client))
+    const recorder = yield* Recorder.makeDirectory(`${directory}/pairs`)
+    const running = yield* AgentModel.make({ renderer, sampler: AgentModel.sampler(client), contextWindow: 1024 }).pipe(
+      Effect.flatMap((model) =>
+        Effect.provideService(NodeGateway.serve({ model: "local/chat" }), AgentModel.AgentModel, model)
+      ),
+      Effect.provideService(Recorder.Recorder, recorder)
+    )
+    const gateway = { url: running.url, apiKey: Redacted.value(running.apiKey) }
 
     // One after the other, the same question with the same seed both ways, in turns.
     const question = { role: "user", content: "How much is 3 + 31 + 34?" }
@@ -109,68 +120,70 @@ export const bench: Bench = {
     }
     const p50 = (side: 0 | 1) => median(latencies.map((pair) => pair[side]))
 
-    // Many at once, over a sampler that only waits: what is measured is the gateway, not the model.
-    const answer = tokenizer.encode("It is more than that.<|im_end|>", { addSpecialTokens: false })
-    const logprobs = new Float32Array(answer.length).fill(-1)
-    const busy = yield* serve({
-      sample: () =>
-        Effect.delay(
-          Effect.succeed([{ tokens: answer, logprobs, stopReason: "stop" as const, policyVersion: 0 }]),
-          sampleTime
-        )
-    })
-    let peak = 0
-    let resident = 0
-    const watch = setInterval(() => {
-      peak = Math.max(peak, process.memoryUsage().rss)
-      resident = Math.max(resident, Effect.runSync(recorder.size).tokens)
-    }, 20)
-    yield* Effect.addFinalizer(() => Effect.sync(() => clearInterval(watch)))
-    const before = process.memoryUsage().rss
-    const spliced: Array<number> = []
-    const load = (rollout: number) =>
+    // Many at once, over a gateway in another process whose sampler only waits: what is measured is the gateway, not
+    // the model or the clients.
+    const other = yield* Program.start(
+      process.execPath,
+      "--expose-gc",
+      fileURLToPath(new URL("./agents/gateway.js", import.meta.url)),
+      fileURLToPath(new URL("../../local/models/chat", import.meta.url)),
+      `${directory}/load`,
+      String(residentTokens),
+      String(sampleTime)
+    )
+    const [url = "", apiKey = ""] = (yield* other.ask("where")).split(" ")
+    const figures = (line: string) => Effect.flatMap(other.ask(line), Schema.decode(Figures))
+    let spliced = 0
+    const load = (rollout: string) =>
       Effect.gen(function*() {
         const messages: Array<ChatMessage> = []
         for (let turn = 0; turn < turns; turn++) {
           messages.push({ role: "user", content: `How much is ${rollout} + ${turn}?` })
-          const { choices: [{ message }], usage } = yield* ask(busy, `load-${rollout}`, messages, {})
-          if (usage.prompt_tokens_details.cached_tokens > 0) spliced.push(turn)
+          const { choices: [{ message }], usage } = yield* ask({ url, apiKey }, rollout, messages, {})
+          if (usage.prompt_tokens_details.cached_tokens > 0) spliced++
           messages.push({ role: "assistant", content: message.content })
         }
       })
-    const [millis] = yield* timed(
-      Effect.forEach(Array.from({ length: rollouts }, (_, n) => n), load, { concurrency: "unbounded", discard: true })
-    )
-    let tokens = 0
-    for (let n = 0; n < rollouts; n++) {
-      const { calls } = yield* recorder.release(`load-${n}`)
-      if (calls.length !== turns) return yield* failed(`rollout ${n} has ${calls.length} calls`)
-      for (const { turn } of calls) tokens += turn.prompt.length + turn.completion.length
+    const idle = yield* figures("figures")
+    let before = idle.cpu
+    const loads: Array<typeof Figures.Type & { readonly millis: number }> = []
+    for (let n = 0; n < rounds; n++) {
+      const names = Array.from({ length: rollouts }, (_, rollout) => `${n}-${rollout}`)
+      const [millis] = yield* timed(Effect.forEach(names, load, { concurrency: "unbounded", discard: true }))
+      const after = yield* figures("release")
+      if (after.calls !== rollouts * turns) return yield* failed(`${after.calls} calls were recorded`)
+      loads.push({ ...after, millis, cpu: after.cpu - before })
+      before = after.cpu
     }
+    const first = loads[0] ?? { ...idle, millis: NaN }
+    const last = loads.at(-1) ?? first
+    const held = Math.max(...loads.map((load) => load.held))
+    const rows = loads.map(({ cpu, millis, peak, used }, n) => [
+      `${rollouts} rollouts, round ${n + 1}`,
+      "",
+      (1000 * rollouts * turns / millis).toFixed(0),
+      (1000 * cpu / rollouts / turns).toFixed(2),
+      `${megabytes(idle.peak)} → ${megabytes(peak)}`,
+      String(megabytes(used))
+    ])
     return {
       table: [
-        ["", "p50 (ms)", "calls/s", "peak RSS (MiB)", "tokens held", "of"],
+        ["", "p50 (ms)", "calls/s", "CPU (ms/call)", "peak RSS (MiB)", "in use after (MiB)"],
         ["direct", p50(0).toFixed(1), "", "", "", ""],
         ["gateway", p50(1).toFixed(1), "", "", "", ""],
-        [
-          `${rollouts} rollouts`,
-          "",
-          (1000 * rollouts * turns / millis).toFixed(0),
-          `${megabytes(before)} → ${megabytes(peak)}`,
-          String(resident),
-          String(tokens)
-        ]
+        ...rows
       ],
       ratios: {
         gateway_to_direct: round(p50(1) / p50(0)),
-        held_to_recorded: round(resident / tokens)
+        held_to_recorded: round(held / first.tokens),
+        growth: round(last.used / first.used)
       },
       notes: [
         "`gateway_to_direct`: median latency over HTTP, rendered, parsed and recorded to disk, of a bare `sample`; lower is better, at most 1.3 wanted.",
-        `\`held_to_recorded\`: tokens the recorder held at most, of all it recorded; its limit was ${residentTokens}. ` +
-        `${spliced.length} of ${
-          rollouts * (turns - 1)
-        } follow-ups continued the sampled ids. Clients and gateway share the process; the rollouts' sampler waits ${sampleTime}.`
+        `\`held_to_recorded\`: tokens the recorder held at most, of all that the calls of a round had; its limit was ${residentTokens}.`,
+        "`growth`: memory in use after the last round to that after the first one, with all rollouts released; 1 is no growth.",
+        `${spliced} of ${rounds * rollouts * (turns - 1)} follow-ups continued the sampled ids. ` +
+        `The gateway of the rollouts is another process, and its sampler waits ${sampleTime} ms.`
       ]
     }
   }).pipe(

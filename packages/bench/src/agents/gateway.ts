@@ -1,6 +1,6 @@
 /**
- * The gateway in a process of its own, over a sampler that only waits: what is measured is the gateway, not the model.
- * The first line it writes has its address and key; `release` forgets all rollouts, and every line is answered with figures.
+ * The gateway in a separate process, over a sampler that only waits: what is measured is the gateway, not the model.
+ * `where` is answered with its address and key, any other line with figures; `release` forgets all rollouts before.
  */
 import { AgentModel, Recorder } from "@effect-tinker/agents"
 import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
@@ -34,30 +34,35 @@ const main = Effect.gen(function*() {
     Effect.provideService(AgentModel.AgentModel, model),
     Effect.provideService(Recorder.Recorder, recorder)
   )
-  let peak = 0
+  let peak = process.memoryUsage.rss()
   let held = 0
   setInterval(() => {
     peak = Math.max(peak, process.memoryUsage.rss())
     held = Math.max(held, Effect.runSync(recorder.size).tokens)
   }, 20).unref()
   const release = Effect.gen(function*() {
-    let calls = 0
-    for (const rollout of yield* recorder.rollouts) calls += (yield* recorder.release(rollout)).calls.length
-    return calls
+    let [calls, tokens] = [0, 0]
+    for (const rollout of yield* recorder.rollouts) {
+      for (const { turn } of (yield* recorder.release(rollout)).calls) {
+        calls++
+        tokens += turn.prompt.length + turn.completion.length
+      }
+    }
+    return { calls, tokens }
   })
   createInterface(process.stdin).on("line", (line) => {
-    const released = line === "release" ? Effect.runPromise(release) : Promise.resolve(0)
-    void released.then((calls) => {
+    if (line === "where") return process.stdout.write(`${gateway.url} ${Redacted.value(gateway.apiKey)}\n`)
+    const released = line === "release" ? Effect.runPromise(release) : Promise.resolve({ calls: 0, tokens: 0 })
+    return void released.then((counts) => {
       globalThis.gc?.()
-      const { arrayBuffers, heapUsed, rss } = process.memoryUsage()
+      const { arrayBuffers, heapUsed } = process.memoryUsage()
       const { system, user } = process.cpuUsage()
-      const figures = { calls, peak, held, rss, used: heapUsed + arrayBuffers, cpu: (system + user) / 1e6 }
+      const figures = { ...counts, peak, held, used: heapUsed + arrayBuffers, cpu: (system + user) / 1e6 }
       process.stdout.write(`${JSON.stringify(figures)}\n`)
-      peak = 0
+      peak = process.memoryUsage.rss()
       held = 0
     })
   }).on("close", () => process.exit(0))
-  process.stdout.write(`${gateway.url} ${Redacted.value(gateway.apiKey)}\n`)
   return yield* Effect.never
 })
 

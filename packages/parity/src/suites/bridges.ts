@@ -2,8 +2,7 @@
  * `--bridges`: OpenEnv servers as environments, beside the client of openenv-core; and rLLM's gateway client, unmodified,
  * against the recording gateway.
  */
-import { Gateway, Recorder } from "@effect-tinker/agents"
-import * as OpenEnv from "@effect-tinker/agents/OpenEnv"
+import { Gateway, OpenEnv, Recorder } from "@effect-tinker/agents"
 import { Policy, Rollout } from "@effect-tinker/cookbook"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Message, Renderers, Tokenizers } from "@effect-tinker/tokenizer"

@@ -73,7 +73,7 @@ export type ResponsesRequest = typeof ResponsesRequest.Type
 /** @internal */
 export const decode = decoder(ResponsesRequest)
 
-/** Items as messages: reasoning, text and calls of one answer are items of their own here. */
+/** Items as messages: reasoning, text and calls of one answer are separate items here. */
 const messagesOf = ({ input, instructions }: ResponsesRequest): ReadonlyArray<Message.Message> => {
   const messages: Array<Message.Message> = []
   if (instructions !== undefined && instructions !== null) messages.push({ role: "system", content: instructions })
