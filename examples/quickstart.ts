@@ -112,7 +112,7 @@ const fromExamples = Effect.fnUntraced(function*(task: Tasks.Task) {
 
 /** The same by hand: draw answers, see which are right, make those likelier. */
 const fromReward = Effect.fnUntraced(function*(task: Tasks.Task) {
-  yield* screen.heading("2. Learning from reward: sums, of which it knows about two thirds")
+  yield* screen.heading("2. Learning from reward: sums that carry in every column, of which it knows half")
   const { baseModel, pace } = yield* settings
   const { renderer } = yield* Chat.forModel(baseModel)
   return yield* lesson(task, {
