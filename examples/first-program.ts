@@ -12,7 +12,7 @@ const program = Effect.gen(function*() {
   const batch = yield* Datum.fromExamples(yield* chat.supervised([{ user: "Who are you?", assistant: "A pirate." }]))
 
   for (let step = 1; step <= 20; step++) {
-    const { loss } = yield* training.trainStep(batch, "cross_entropy", { learningRate: 5e-4 }).pipe(TinkerFuture.await)
+    const { loss } = yield* training.trainStep(batch, "cross_entropy", { learningRate: 1e-4 }).pipe(TinkerFuture.await)
     if (step % 5 === 0) yield* Console.log(`step ${step}: loss ${loss.perToken.toFixed(2)}`)
   }
 

@@ -112,7 +112,7 @@ const fromExamples = Effect.fnUntraced(function*(task: Tasks.Task) {
 
 /** The same by hand: draw answers, see which are right, make those likelier. */
 const fromReward = Effect.fnUntraced(function*(task: Tasks.Task) {
-  yield* screen.heading("2. Learning from reward: sums, of which it knows less than half")
+  yield* screen.heading("2. Learning from reward: sums that carry in every column, of which it knows half")
   const { baseModel, pace } = yield* settings
   const { renderer } = yield* Chat.forModel(baseModel)
   return yield* lesson(task, {
@@ -146,8 +146,8 @@ const fromReward = Effect.fnUntraced(function*(task: Tasks.Task) {
           // Where all draws are alike there is nothing to learn.
           const data = groups.filter(({ mean }) => mean > 0 && mean < 1).flatMap(({ data }) => data)
           if (data.length > 0) {
-            yield* training.trainStep(data, "importance_sampling", { learningRate: 1e-4 * pace })
-              .pipe(TinkerFuture.await)
+            const learningRate = 2e-4 * pace * (1 - (step - 1) / steps)
+            yield* training.trainStep(data, "importance_sampling", { learningRate }).pipe(TinkerFuture.await)
           }
           yield* report(step, groups.reduce((sum, { mean }) => sum + mean, 0) / problems)
         }

@@ -66,13 +66,17 @@ export const orders = (sizes: { readonly train: number; readonly heldOut: number
     return task
   })
 
-/** Sums of two numbers of three digits, no two of them alike. */
+/** Whether something is carried in every column. */
+const carries = (a: number, b: number): boolean => [10, 100, 1000].every((place) => a % place + b % place >= place)
+
+/** Sums of two numbers of three digits that carry in every column, no two of them alike. */
 export const sums = (sizes: { readonly train: number; readonly heldOut: number }) =>
   Effect.gen(function*() {
     const drawn = new Map<string, Problem>()
     while (drawn.size < sizes.train + sizes.heldOut) {
       const a = yield* Random.nextIntBetween(100, 1000)
       const b = yield* Random.nextIntBetween(100, 1000)
+      if (!carries(a, b)) continue
       drawn.set(`${Math.min(a, b)}+${Math.max(a, b)}`, { question: `What is ${a} + ${b}?`, answer: String(a + b) })
     }
     const all = Array.from(drawn.values())

@@ -68,6 +68,12 @@ describe("quickstart", () => {
         const operands = ({ question }: Tasks.Problem) => (question.match(/\d+/g) ?? []).sort().join()
         const all = [...sums.train, ...sums.heldOut].map(operands)
         assert.strictEqual(new Set(all).size, sizes.train + sizes.heldOut)
+        for (const { answer, question } of [...sums.train, ...sums.heldOut]) {
+          const [a = "", b = ""] = question.match(/\d+/g) ?? []
+          // Carried in every column: every digit but the first is smaller than the larger of those it is the sum of.
+          assert.strictEqual(answer.length, 4)
+          for (const i of [0, 1, 2]) assert.isAtMost(Number(answer[i + 1]), Math.max(Number(a[i]), Number(b[i])))
+        }
         assert.deepStrictEqual(yield* draw(Tasks.orders(sizes)), orders)
       }
     }))
