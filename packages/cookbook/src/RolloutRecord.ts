@@ -8,7 +8,7 @@ import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Either from "effect/Either"
 import type { ParseError } from "effect/ParseResult"
 import * as Schema from "effect/Schema"
-import { Metric, Metrics } from "./RunLog.js"
+import { Metric, Metrics } from "./RunEntry.js"
 import * as Trajectory from "./Trajectory.js"
 
 // =============================================================================

@@ -7,7 +7,7 @@
  *
  * @since 0.1.0
  */
-import * as RunLog from "@effect-tinker/cookbook/RunLog"
+import * as RunEntry from "@effect-tinker/cookbook/RunEntry"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Clock from "effect/Clock"
@@ -188,7 +188,7 @@ const tokensOf = (table: Series.Table): number | null => {
   return sum
 }
 
-const decodeEntry = Schema.decodeUnknownEither(RunLog.Entry)
+const decodeEntry = Schema.decodeUnknownEither(RunEntry.RunEntry)
 
 /** The name of the base model, wherever a configuration keeps it. */
 const modelOf = (config: unknown): string => {
