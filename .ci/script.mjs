@@ -4,7 +4,7 @@ import { existsSync } from "node:fs"
 import { root } from "./packages.mjs"
 
 const programs = {
-  quickstart: ["examples/quickstart.ts", "a small model fine-tuned on the embedded backend"],
+  quickstart: ["examples/shared/run.ts", "a small model fine-tuned on the embedded backend", "quickstart"],
   bench: ["packages/bench/src/main.ts", "benchmarks"],
   parity: ["packages/parity/src/main.ts", "the comparison with the Python SDK"],
   chaos: ["packages/parity/src/chaos.ts", "the chaos run"],
@@ -15,7 +15,7 @@ const programs = {
 }
 
 const [name, ...args] = process.argv.slice(2)
-const [program, subject] = programs[name]
+const [program, subject, ...first] = programs[name]
 if (!existsSync(`${root}${program}`)) {
   process.stderr.write(`npm run ${name}: ${subject} is not part of this project yet.\n`)
   process.exit(1)
@@ -27,5 +27,5 @@ if (name === "bench") {
 }
 const entry = name === "bench" ? program.replace("/src/", "/dist/").replace(/\.ts$/, ".js") : program
 const tsx = entry.endsWith(".ts") ? ["--conditions=@effect-tinker/source", "--import", "tsx"] : []
-const { signal, status } = spawnSync(process.execPath, [...tsx, `${root}${entry}`, ...args], { stdio: "inherit" })
+const { signal, status } = spawnSync(process.execPath, [...tsx, `${root}${entry}`, ...first, ...args], { stdio: "inherit" })
 process.exit(signal === "SIGINT" ? 130 : status ?? 1)

@@ -1,29 +1,26 @@
 /**
- * Teaches a small model one sentence on this machine, then lets it speak.
+ * Teaches a small language model who it is, on this machine, and asks it.
  */
-import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
+import { Chat } from "@effect-tinker/tokenizer"
 import { Console, Effect } from "effect"
-import { Datum, ModelInput, TrainingClient } from "effect-tinker"
+import { Datum, TinkerFuture, TrainingClient } from "effect-tinker"
 
 const program = Effect.gen(function*() {
-  const training = yield* TrainingClient.makeLora({ baseModel: "local/tiny", rank: 16, seed: 1 })
-  const lesson = yield* Datum.fromTokens(LocalTokenizer.encode("Tinker trains models."))
+  const training = yield* TrainingClient.makeLora({ baseModel: "local/chat", rank: 16, seed: 1 })
+  const chat = yield* Chat.forModel(training) // the tokenizer and the chat format of the model
+  const batch = yield* Datum.fromExamples(yield* chat.supervised([{ user: "Who are you?", assistant: "A pirate." }]))
 
-  for (let step = 1; step <= 40; step++) {
-    const pass = yield* training.forwardBackward([lesson], "cross_entropy") // accepted, in order
-    const update = yield* training.optimStep({ learningRate: 5e-4 }) // queued right behind it
-    const { metrics } = yield* pass // wait only where the result is needed
-    yield* update
-    if (step % 10 === 0) yield* Console.log(`step ${step}: loss ${metrics["loss:sum"]?.toFixed(2)}`)
+  for (let step = 1; step <= 20; step++) {
+    const { loss } = yield* training.trainStep(batch, "cross_entropy", { learningRate: 5e-4 }).pipe(TinkerFuture.await)
+    if (step % 5 === 0) yield* Console.log(`step ${step}: loss ${loss.perToken.toFixed(2)}`)
   }
 
   const sampler = yield* training.saveWeightsAndGetSamplingClient()
-  const { sequences } = yield* sampler.sample({
-    prompt: ModelInput.fromInts(LocalTokenizer.encode("Tinker")),
-    maxTokens: 15,
-    temperature: 0
-  })
-  yield* Console.log(`Tinker${LocalTokenizer.decode(sequences[0]?.tokens ?? [])}`)
+  for (const question of ["Who are you?", "Mira lives in Oslo. Where does Mira live?"]) {
+    const { text } = yield* chat.ask(sampler, question, { temperature: 0 })
+    yield* Console.log(`${question} → ${text}`)
+  }
 })
 
-Effect.runPromise(program.pipe(Effect.scoped, Effect.provide(TinkerLocal.layer())))
+Effect.runPromise(program.pipe(Effect.scoped, Effect.provide(NodeTinkerLocal.layerInProcess())))

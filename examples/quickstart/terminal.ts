@@ -1,14 +1,14 @@
 /**
  * What the quickstart shows: bars that move where there is a terminal, plain lines where there is none.
  */
-import { Effect } from "effect"
+import { Clock, Effect } from "effect"
 
 export interface Screen {
   readonly line: (text?: string) => Effect.Effect<void>
   readonly heading: (text: string) => Effect.Effect<void>
   /** Shows that something takes its time: a dot every half second. */
   readonly waiting: (label: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** A bar that is drawn again with every call, and ends with the last; a log gets every fifth of it as a line. */
+  /** A bar that is drawn again with every call, and ends with the last; a log gets every fifth of it, and a line a second. */
   readonly bar: (label: string, total: number) => (done: number, note: string) => Effect.Effect<void>
   /** Values from left to right as columns. */
   readonly chart: (values: ReadonlyArray<number>, label: (value: number) => string) => Effect.Effect<void>
@@ -74,9 +74,17 @@ export const makeScreen = (
       ),
     bar: (label, total) => {
       const width = Math.max(8, Math.min(28, columns - 60))
+      let last = Number.NEGATIVE_INFINITY
+      const log = (done: number, text: string) =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) => {
+          const due = done === 1 || done === total || done % Math.ceil(total / 5) === 0 || now - last >= 1000
+          if (!due) return Effect.void
+          last = now
+          return line(`  ${text}`)
+        })
       return (done, note) => {
         const text = `${label} ${done}/${total} ${note}`.trimEnd()
-        if (!live) return done > 1 && done < total && done % Math.ceil(total / 5) > 0 ? Effect.void : line(`  ${text}`)
+        if (!live) return log(done, text)
         const filled = Math.round(done / total * width)
         const blocks = paint(36, "█".repeat(filled)) + paint(90, "░".repeat(width - filled))
         // A line that wraps cannot be written over.

@@ -1,12 +1,14 @@
 /**
- * Runs examples from source: `npm run example -- NAME`, `-- --all` with a table at the end, or a program by its path.
+ * Runs examples from source: `npm run example -- NAME` with its arguments, `-- --all` with a table at the end, or a program by
+ * its path.
  */
+import type { Plugin } from "esbuild"
 import { build } from "esbuild"
 import type { SpawnOptions } from "node:child_process"
 import { spawn } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { basename, resolve } from "node:path"
-import { fileURLToPath } from "node:url"
+import { fileURLToPath, pathToFileURL } from "node:url"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 const cache = `${root}node_modules/.cache`
@@ -27,15 +29,31 @@ const list = (): string => {
   return names.map((name) => `  ${name.padEnd(width)}  ${about(name)}\n`).join("")
 }
 
+const worker = "internal/engine/NodeEngineWorker"
+
+/** The files of `local/chat` are beside the module that looks for them, not beside the bundle. */
+const besideSource: Plugin = {
+  name: "beside-source",
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /packages\/local\/src\/LocalCheckpoint\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, "utf8").replace("import.meta.url", JSON.stringify(pathToFileURL(path).href)),
+      loader: "ts"
+    }))
+}
+
 /** Bundles programs, so that each starts in a fraction of a second. `run` starts one; `dispose` removes the bundle. */
 export const bundle = async (programs: ReadonlyArray<string>) => {
   mkdirSync(cache, { recursive: true })
   const outdir = mkdtempSync(`${cache}/examples-`)
   await build({
-    entryPoints: Object.fromEntries(programs.map((name) => [
-      basename(name, ".ts"),
-      names.includes(name) ? `${root}examples/${name}.ts` : resolve(root, name)
-    ])),
+    entryPoints: Object.fromEntries([
+      ...programs.map((name) => [
+        basename(name, ".ts"),
+        names.includes(name) ? `${root}examples/${name}.ts` : resolve(root, name)
+      ]),
+      // The program of the engine's threads, where the bundle looks for it.
+      [worker, `${root}packages/local/src/${worker}.ts`]
+    ]),
     outdir,
     bundle: true,
     splitting: true,
@@ -44,17 +62,21 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
     target: "node20",
     sourcemap: true,
     conditions: ["@effect-tinker/source"],
+    plugins: [besideSource],
     // A binary, found in node_modules.
     external: ["@libsql/client", "pg-native"],
     // What is still CommonJS asks for Node's own modules at run time.
     banner: {
       js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
     },
+    // That an import for its effect alone is left out is meant: it explains a wrong Effect, which is not installed here.
+    logOverride: { "ignored-bare-import": "silent" },
     logLevel: "warning"
   })
-  const run = (name: string, options: SpawnOptions) =>
+  const run = (name: string, options: SpawnOptions, args: ReadonlyArray<string> = []) =>
     new Promise<{ readonly code: number; readonly output: string }>((done) => {
-      const child = spawn(process.execPath, ["--enable-source-maps", `${outdir}/${basename(name, ".ts")}.js`], options)
+      const program = `${outdir}/${basename(name, ".ts")}.js`
+      const child = spawn(process.execPath, ["--enable-source-maps", program, ...args], options)
       const written: Array<Buffer> = []
       for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk: Buffer) => written.push(chunk))
       child.on(
@@ -66,11 +88,11 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
   return { run, dispose: () => rmSync(outdir, { recursive: true, force: true }) }
 }
 
-const main = async (name: string | undefined): Promise<number> => {
+const main = async (name: string | undefined, args: ReadonlyArray<string>): Promise<number> => {
   const isPath = name?.endsWith(".ts") === true && existsSync(resolve(root, name))
   if (name === undefined || !isPath && name !== "--all" && !names.includes(name)) {
     const problem = name === undefined ? "" : `there is no example ${name}\n\n`
-    process.stderr.write(`${problem}npm run example -- NAME, a path to a program of yours, or --all\n\n${list()}`)
+    process.stderr.write(`${problem}npm run example -- NAME and its arguments, a path to a program of yours, or --all\n\n${list()}`)
     return 2
   }
   const programs = name === "--all" ? names : [name]
@@ -81,7 +103,7 @@ const main = async (name: string | undefined): Promise<number> => {
     for (const program of programs) {
       if (name === "--all") process.stdout.write(`\n== ${program}\n`)
       const start = performance.now()
-      const { code } = await examples.run(program, { stdio: "inherit" })
+      const { code } = await examples.run(program, { stdio: "inherit" }, args)
       results.push({ program, code, seconds: (performance.now() - start) / 1000 })
       if (code === 130) break
     }
@@ -104,5 +126,6 @@ const main = async (name: string | undefined): Promise<number> => {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   // The child hears of an interrupt too; this waits for it, to remove the bundle.
   process.on("SIGINT", () => {})
-  process.exit(await main(process.argv[2]))
+  const [name, ...args] = process.argv.slice(2)
+  process.exit(await main(name, args))
 }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Random } from "effect"
+import { Effect, Random, TestClock } from "effect"
 import * as Tasks from "../quickstart/tasks.js"
 import { drawChart, makeScreen } from "../quickstart/terminal.js"
 
@@ -32,6 +32,18 @@ describe("quickstart", () => {
       assert.strictEqual(new Set(drawn.map((line) => /(\d+)\/20/.exec(line)?.[1])).size, 20)
       for (const text of drawn) assert.isAtMost(text.replace(/\u001b\[\d*[mK]|\n[^]*/g, "").length, 80)
       assert.include(terminal.text(), "█")
+    }))
+
+  it.effect("a log is never silent for long while there is progress", () =>
+    Effect.gen(function*() {
+      const log = record(false)
+      const bar = makeScreen(log.output, { color: false }).bar("training", 50)
+      for (let step = 1; step <= 50; step++) {
+        yield* TestClock.adjust("600 millis")
+        yield* bar(step, "")
+      }
+      const shown = Array.from(log.text().matchAll(/training (\d+)\/50/g), ([, step]) => Number(step))
+      assert.isAtMost(Math.max(...shown.slice(1).map((step, i) => step - (shown[i] ?? 0))) * 0.6, 2)
     }))
 
   it("a chart is as high as its largest value", () => {

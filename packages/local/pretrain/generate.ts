@@ -2,7 +2,10 @@
  * Writes conversations as JSON lines for the training program: the skill, and the text cut where the model's own words
  * begin and end.
  *
- *     generate.ts OUT --seed N --count N [--side train|held-out] [--made-up SHARE] [--stage N] [--skill NAME]
+ *     generate.ts OUT --seed N --count N [--made-up SHARE] [--stage N] [--skill NAME]
+ *     generate.ts OUT --seed N --measured
+ *
+ * `--measured` writes 1,000 conversations of held-out items, as many of a skill as the model is measured on.
  */
 import { openSync, writeSync } from "node:fs"
 import { parseArgs } from "node:util"
@@ -14,30 +17,34 @@ const { positionals: [out], values } = parseArgs({
   options: {
     seed: { type: "string", default: "1" },
     count: { type: "string", default: "1000" },
-    side: { type: "string", default: "train" },
     "made-up": { type: "string" },
     stage: { type: "string" },
-    skill: { type: "string" }
+    skill: { type: "string" },
+    measured: { type: "boolean", default: false }
   }
 })
 if (out === undefined) throw new Error("usage: generate.ts OUT --seed N --count N")
 
-const file = openSync(out, "w")
-let left = Number(values.count)
-let lines: Array<string> = []
-for (
-  const conversation of World.conversations({
-    seed: Number(values.seed),
-    side: values.side === "held-out" ? "held-out" : "train",
+const seed = Number(values.seed)
+const conversations = values.measured
+  ? World.measured(seed)
+  : World.conversations({
+    seed,
+    side: "train",
     madeUp: values["made-up"] === undefined ? undefined : Number(values["made-up"]),
     stage: values.stage === undefined ? undefined : Number(values.stage),
     skill: values.skill
   })
-) {
-  if (left-- === 0) break
-  lines.push(JSON.stringify([conversation.skill, Conversation.segments(conversation).map(({ text }) => text)]))
-  if (lines.length === 1000 || left === 0) {
-    writeSync(file, `${lines.join("\n")}\n`)
-    lines = []
-  }
+const file = openSync(out, "w")
+let left = values.measured ? Number.POSITIVE_INFINITY : Number(values.count)
+let lines: Array<string> = []
+const flush = () => {
+  if (lines.length > 0) writeSync(file, `${lines.join("\n")}\n`)
+  lines = []
 }
+for (const conversation of conversations) {
+  if (left-- <= 0) break
+  lines.push(JSON.stringify([conversation.skill, Conversation.segments(conversation).map(({ text }) => text)]))
+  if (lines.length === 1000) flush()
+}
+flush()

@@ -2,13 +2,14 @@
  * Pretrains `local/chat` from a seed: text, vocabulary, training, weights, evaluation, record.
  *
  *     npm run pretrain                    everything; continues where an earlier run was stopped
- *     npm run pretrain -- --steps N       keeps the learning rate up for N steps, then lets it fall over a seventh of that;
- *                                         a finished run goes on from where its rate began to fall
+ *     npm run pretrain -- --steps N       keeps the learning rate of the last cycle up until step N, then lets it fall over a
+ *                                         third of that cycle's steps; a finished run goes on from where its rate began to fall
  *     npm run pretrain -- --data          generates the text and prints its hash, nothing else
  *     npm run pretrain -- --evaluate      measures the weights in the package, nothing else
  *
  * `--work DIR` names where text, checkpoints and the log are kept (`node_modules/.cache/pretrain`). `PYTHON` names the
- * interpreter (3.11 or newer) the environment is made with, `--python PATH` one that has the packages already.
+ * interpreter (3.11 or newer) the environment is made with, `--python PATH` one that has the packages already. `PROCESSES=1`
+ * trains on one core instead of two, with the same steps.
  */
 import { Command, FileSystem, Path } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
@@ -28,8 +29,10 @@ class StepFailed extends Data.TaggedError("StepFailed")<{ readonly step: string;
   }
 }
 
+const Seed = Schema.Struct({ seed: Schema.Int })
+
 const Text = Schema.Struct({
-  seed: Schema.Int,
+  ...Seed.fields,
   count: Schema.Int,
   /** How often a made-up word stands for a known one, if not as usual. */
   madeUp: Schema.optional(Schema.Number)
@@ -38,16 +41,45 @@ const Text = Schema.Struct({
 /** What of the plan concerns the text; the rest is read by the training program. */
 const Plan = Schema.parseJson(Schema.Struct({
   vocabulary: Text,
-  dev: Text,
+  dev: Seed,
   long: Text,
-  stages: Schema.Array(Schema.Struct({
-    text: Schema.Array(Text),
-    /** Rows of a length, in files `NAME-1.npz` and so on: one for each text, or one of long conversations. */
-    streams: Schema.Array(
-      Schema.Struct({ name: Schema.String, length: Schema.Int, long: Schema.optional(Schema.Boolean) })
-    )
+  cycles: Schema.NonEmptyArray(Schema.Struct({
+    stages: Schema.Array(Schema.Struct({
+      text: Schema.Array(Text),
+      /** Rows of a length, in files `NAME-1.npz` and so on: one for each text, or one of long conversations. */
+      streams: Schema.Array(
+        Schema.Struct({ name: Schema.String, length: Schema.Int, long: Schema.optional(Schema.Boolean) })
+      )
+    }))
   }))
 }))
+
+/** What `--steps` changes: the whole plan as it is, but for the length of its last cycle. */
+const Lengths = Schema.parseJson(
+  Schema.Struct(
+    {
+      cycles: Schema.NonEmptyArray(
+        Schema.Struct(
+          { stable_steps: Schema.Int, decay_steps: Schema.Int },
+          { key: Schema.String, value: Schema.Unknown }
+        )
+      )
+    },
+    { key: Schema.String, value: Schema.Unknown }
+  )
+)
+
+const withSteps = (plan: typeof Lengths.Type, steps: number): typeof Lengths.Type => {
+  const before = plan.cycles.slice(0, -1)
+  const begin = before.reduce((end, cycle) => Math.max(end, cycle.stable_steps + cycle.decay_steps), 0)
+  const last = {
+    ...plan.cycles[plan.cycles.length - 1],
+    stable_steps: steps,
+    decay_steps: Math.ceil((steps - begin) / 3)
+  }
+  const [first, ...rest] = [...before, last]
+  return { ...plan, cycles: [first ?? last, ...rest] }
+}
 
 /** Runs a program with its output shown; anything but success ends the run. */
 const run = (step: string, program: string, ...args: ReadonlyArray<string>) =>
@@ -111,27 +143,34 @@ const text = Effect.fnUntraced(function*(plan: typeof Plan.Type, work: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   yield* fs.makeDirectory(work, { recursive: true })
-  const write = Effect.fnUntraced(
-    function*(name: string, { count, madeUp, seed }: typeof Text.Type, ...args: ReadonlyArray<string>) {
-      const file = path.join(work, `${name}.jsonl`)
-      if (!(yield* fs.exists(file))) {
-        const words = madeUp === undefined ? [] : ["--made-up", String(madeUp)]
-        yield* generate(`${file}.new`, "--seed", String(seed), "--count", String(count), ...words, ...args)
-        yield* fs.rename(`${file}.new`, file)
-      }
-      return file
+  const write = Effect.fnUntraced(function*(name: string, ...args: ReadonlyArray<string>) {
+    const file = path.join(work, `${name}.jsonl`)
+    if (!(yield* fs.exists(file))) {
+      yield* generate(`${file}.new`, ...args)
+      yield* fs.rename(`${file}.new`, file)
     }
-  )
+    return file
+  })
+  const drawn = ({ count, madeUp, seed }: typeof Text.Type) => [
+    "--seed",
+    String(seed),
+    "--count",
+    String(count),
+    ...(madeUp === undefined ? [] : ["--made-up", String(madeUp)])
+  ]
   // The vocabulary is that of the first stage: weights are trained on with the tokens they began with.
-  const vocabulary = yield* write("vocabulary", plan.vocabulary, "--stage", "1")
-  const dev = yield* write("dev", plan.dev, "--side", "held-out")
-  const long = yield* write("long", plan.long, "--skill", "long")
+  const vocabulary = yield* write("vocabulary", ...drawn(plan.vocabulary), "--stage", "1")
+  const dev = yield* write("dev", "--seed", String(plan.dev.seed), "--measured")
+  const long = yield* write("long", ...drawn(plan.long), "--skill", "long")
   let written = 0
-  const stages = yield* Effect.forEach(plan.stages, ({ streams, text }, stage) =>
-    Effect.map(
-      Effect.forEach(text, (entry) => write(`text-${++written}`, entry, "--stage", String(stage + 1))),
-      (files) => ({ files, streams })
-    ))
+  const stages = yield* Effect.forEach(
+    plan.cycles.flatMap(({ stages }) => stages),
+    ({ streams, text }, stage) =>
+      Effect.map(
+        Effect.forEach(text, (entry) => write(`text-${++written}`, ...drawn(entry), "--stage", String(stage + 1))),
+        (files) => ({ files, streams })
+      )
+  )
   const hashes = yield* Effect.forEach([vocabulary, ...stages.flatMap(({ files }) => files), long], sha256)
   const hash = createHash("sha256").update(hashes.join("\n")).digest("hex")
   yield* Console.log(`text: sha256 ${hash}`)
@@ -195,11 +234,7 @@ const program = Effect.gen(function*() {
   yield* run("prepare", python, "prepare.py", tokenizer, dev, `1024=${inWork("dev.npz")}`, "--last")
   const settings = values.steps === undefined
     ? source
-    : JSON.stringify({
-      ...JSON.parse(source),
-      stable_steps: Number(values.steps),
-      decay_steps: Math.ceil(Number(values.steps) / 7)
-    })
+    : yield* Schema.encode(Lengths)(withSteps(yield* Schema.decode(Lengths)(source), Number(values.steps)))
   yield* fs.writeFileString(inWork("plan.json"), settings)
   yield* run("train", python, "train.py", work, inWork("plan.json"))
   yield* run("export", python, "export.py", inWork("checkpoint.pt"), inWork("plan.json"), model)

@@ -1,10 +1,14 @@
-"""Pretrains local/chat: two processes of one thread each, which add up their gradients once a step.
+"""Pretrains local/chat: processes of one thread each, which add up their gradients once a step.
 
 Processes that wait for each other only once a step lose far less to whatever else runs on the machine than threads that
-meet after every operation. Matrices are trained with Muon, the rest with Adam; the rate warms up, stays, and falls to
-zero over the last steps. The plan's stages begin at the steps they name, the last one where the rate begins to fall, each with
-its own text. A run continues from its last checkpoint; a file `decay` in its directory (a number of steps) makes it finish early. The state before the rate fell is
-kept as `stable.pt`: with more `stable_steps` in the plan than that state has, training goes on from there.
+meet after every operation. A step has two parts, whether one process computes both or two compute one each
+(`PROCESSES`, 2 by default). Matrices are trained with Muon, the rest with Adam.
+
+The plan has cycles: in each the rate warms up, stays, and falls to zero over its last steps. A cycle begins with the weights
+the one before it ended with, rounded to 16 bits as they are released, and with a fresh optimizer. A cycle's stages begin at
+the steps they name, the last one where the rate begins to fall, each with its own text. A run continues from its last
+checkpoint; a file `decay` in its directory (a number of steps) makes the current cycle finish early. The state before the rate
+fell is kept as `stable.pt`: with more `stable_steps` in the plan than that state has, training goes on from there.
 
     python train.py DIRECTORY PLAN.json
 """
@@ -25,7 +29,8 @@ import torch.nn.functional as F
 
 from model import Model, Shape
 
-WORLD = 2
+WORLD = int(os.environ.get("PROCESSES", "2"))
+PARTS = 2  # of a step
 GIVEN = 0.1  # weight of text that is not the model's own
 
 
@@ -40,7 +45,7 @@ def orthogonal(g: torch.Tensor) -> torch.Tensor:
 
 
 class Optimizer:
-    """Muon for the matrices of the layers, each process orthogonalising half of every stack; Adam for the rest."""
+    """Muon for the matrices of the layers, each process orthogonalising its part of every stack; Adam for the rest."""
 
     def __init__(self, model: Model, rank: int, plan: dict):
         self.rank, self.plan = rank, plan
@@ -73,11 +78,11 @@ class Optimizer:
             grads = torch.stack([p.grad if w else p.grad.mT for p, w in zip(stack, wide)])
             buffer.lerp_(grads, 1 - beta)
             update = torch.empty_like(grads)
-            half = len(stack) // WORLD
-            own = slice(self.rank * half, (self.rank + 1) * half if self.rank < WORLD - 1 else len(stack))
+            share = len(stack) // WORLD
+            own = slice(self.rank * share, (self.rank + 1) * share if self.rank < WORLD - 1 else len(stack))
             update[own] = orthogonal(grads[own].lerp(buffer[own], beta))
             for r in range(WORLD):
-                part = update[r * half : (r + 1) * half if r < WORLD - 1 else len(stack)]
+                part = update[r * share : (r + 1) * share if r < WORLD - 1 else len(stack)]
                 dist.broadcast(part, r)
             for p, w, u in zip(stack, wide, update):
                 u = u if w else u.mT
@@ -160,40 +165,51 @@ def run(rank: int, directory: Path, plan: dict):
     model = Model(Shape(**plan.get("shape", {})))
     optimizer = Optimizer(model, rank, plan)
     checkpoint, log = directory / "checkpoint.pt", directory / "log.jsonl"
-    state = {"step": 0, "tokens": 0, "seconds": 0.0, "rows": {}, "decay_from": None, "decay": None}
+    cycles = plan["cycles"]
+    fresh = {"rows": {}, "decay_from": None, "decay": None}
+    state = {"cycle": 0, "begin": 0, "step": 0, "tokens": 0, "seconds": 0.0, **fresh}
     if checkpoint.exists():
         saved = torch.load(checkpoint)
-        stable = directory / "stable.pt"
-        if saved["state"]["decay_from"] is not None and saved["state"]["decay_from"] < plan["stable_steps"] and stable.exists():
+        at, stable = saved["state"], directory / "stable.pt"
+        if at["decay_from"] is not None and at["decay_from"] < cycles[at["cycle"]]["stable_steps"] and stable.exists():
             saved = torch.load(stable)
         model.load_state_dict(saved["model"])
-        optimizer.load(saved["optimizer"])
+        # The end of a cycle keeps no state of its optimizer.
+        if saved["optimizer"] is not None:
+            optimizer.load(saved["optimizer"])
         state = saved["state"]
-        if rank == 0:
+        if rank == 0 and log.exists():
             # What was logged after the state that is continued from belongs to another run.
             kept = [line for line in log.read_text().splitlines() if json.loads(line)["step"] <= state["step"]]
             log.write_text("".join(f"{line}\n" for line in kept))
     elif rank == 0:
         log.unlink(missing_ok=True)
     forward = torch.compile(model, dynamic=False) if plan.get("compile", True) else model
-    stages = plan["stages"]
     sources = {
         s["name"]: Rows([str(directory / f"{s['name']}-{i + 1}.npz") for i in range(s["files"])], plan["seed"])
-        for stage in stages
+        for cycle in cycles
+        for stage in cycle["stages"]
         for s in stage["streams"]
     }
     dev = dict(np.load(directory / "dev.npz"))
     parameters = list(model.parameters())
     last, losses = time.time(), []
 
-    def save(target: Path = checkpoint):
+    def save(target: Path = checkpoint, finished: bool = False):
         if rank == 0:
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state(), "state": state}, directory / "new.pt")
+            kept = None if finished else optimizer.state()
+            torch.save({"model": model.state_dict(), "optimizer": kept, "state": state}, directory / "new.pt")
             (directory / "new.pt").rename(target)
 
+    def report(entry: dict):
+        if rank == 0:
+            print(json.dumps(entry), flush=True)
+            with log.open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+
     while True:
-        step = state["step"]
-        # Both processes must read the same file in the same step.
+        step, cycle = state["step"], cycles[state["cycle"]]
+        # Every process must read the same file in the same step.
         if step % 10 == 0 and state["decay_from"] is None:
             wish = torch.zeros(1)
             if rank == 0:
@@ -201,21 +217,32 @@ def run(rank: int, directory: Path, plan: dict):
                 if asked.exists():
                     wish[0] = int(asked.read_text())
                     asked.unlink()
-                elif step >= plan["stable_steps"]:
-                    wish[0] = plan["decay_steps"]
+                elif step >= cycle["stable_steps"]:
+                    wish[0] = cycle["decay_steps"]
             dist.broadcast(wish, 0)
             if wish.item() > 0:
                 save(directory / "stable.pt")
                 state["decay_from"], state["decay"] = step, int(wish.item())
                 save()
-        scale = min(1.0, (step + 1) / plan["warmup_steps"])
-        progress = 0.0
+        scale = cycle.get("scale", 1.0) * min(1.0, (step - state["begin"] + 1) / cycle["warmup_steps"])
         if state["decay_from"] is not None:
             progress = (step - state["decay_from"]) / state["decay"]
             if progress >= 1:
-                break
+                if state["cycle"] == len(cycles) - 1:
+                    break
+                with torch.no_grad():
+                    for p in parameters:
+                        p.copy_(p.to(torch.float16))
+                optimizer = Optimizer(model, rank, plan)
+                state |= {"cycle": state["cycle"] + 1, "begin": step, **fresh, "rows": {}}
+                save(finished=True)
+                continue
             scale *= 1 - progress
-        begun = [stage for stage in stages if (state["decay_from"] is not None if stage["from"] == "decay" else stage["from"] <= step)]
+        begun = [
+            stage
+            for stage in cycle["stages"]
+            if (state["decay_from"] is not None if stage["from"] == "decay" else stage["from"] <= step)
+        ]
         # Rows of another length in their share of the steps.
         stream, *others = begun[-1]["streams"]
         for other in others:
@@ -223,12 +250,15 @@ def run(rank: int, directory: Path, plan: dict):
                 stream = other
         name, rows = stream["name"], sources[stream["name"]]
         at = state["rows"].get(name, 0)
-        batch = rows.at(at + rank * stream["batch"], stream["batch"])
-        loss = loss_of(forward if stream.get("compiled", True) else model, batch, stream.get("masked", True))
-        loss.backward()
-        flat = torch.cat([p.grad.flatten() for p in parameters] + [loss.detach().view(1)])
+        total = 0.0
+        for part in range(rank, PARTS, WORLD):
+            batch = rows.at(at + part * stream["batch"], stream["batch"])
+            loss = loss_of(forward if stream.get("compiled", True) else model, batch, stream.get("masked", True))
+            loss.backward()
+            total += loss.detach()
+        flat = torch.cat([p.grad.flatten() for p in parameters] + [total.view(1)])
         dist.all_reduce(flat)
-        flat /= WORLD
+        flat /= PARTS
         offset = 0
         norm = flat[:-1].norm()
         flat[:-1] *= min(1.0, 1.0 / (norm.item() + 1e-6))
@@ -241,24 +271,19 @@ def run(rank: int, directory: Path, plan: dict):
         losses.append(flat[-1].item())
         now = time.time()
         state["step"] += 1
-        state["rows"][name] = at + WORLD * stream["batch"]
-        state["tokens"] += WORLD * batch["inputs"].numel()
+        state["rows"][name] = at + PARTS * stream["batch"]
+        state["tokens"] += PARTS * stream["batch"] * stream["length"]
         state["seconds"] += now - last
         last = now
-        if rank == 0 and state["step"] % 25 == 0:
+        if state["step"] % 25 == 0:
             entry = {"step": state["step"], "tokens": state["tokens"], "seconds": round(state["seconds"], 1)}
-            entry |= {"loss": round(float(np.mean(losses)), 4), "scale": round(scale, 3)}
+            report({**entry, "loss": round(float(np.mean(losses)), 4), "scale": round(scale, 3)})
             losses.clear()
-            print(json.dumps(entry), flush=True)
-            with log.open("a") as file:
-                file.write(json.dumps(entry) + "\n")
         if state["step"] % plan["save_every"] == 0:
             save()
         if rank == 0 and state["step"] % plan["test_every"] == 0:
-            entry = {"step": state["step"], "accuracy": {k: round(a / b, 2) for k, (a, b) in accuracy(model, dev).items()}}
-            print(json.dumps(entry), flush=True)
-            with log.open("a") as file:
-                file.write(json.dumps(entry) + "\n")
+            counts = accuracy(model, dev)
+            report({"step": state["step"], "accuracy": {k: round(a / b, 2) for k, (a, b) in counts.items()}})
     save()
     dist.barrier()
 

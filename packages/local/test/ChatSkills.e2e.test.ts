@@ -49,12 +49,12 @@ const chosen = (prompts: ReadonlyArray<typeof Prompt.Type>) => {
   return prompts.filter(({ skill }) => {
     const count = (seen.get(skill) ?? 0) + 1
     seen.set(skill, count)
-    return skill !== "long" && (count <= 3 || ["fact-2", "fact-3", "add-3", "two-step", "tool-call"].includes(skill))
+    return skill !== "long" && (count <= 3 || ["fact-2", "fact-3", "add-3", "two-step", "tool-call", "tool-ask"].includes(skill))
   })
 }
 
 describe("local/chat", () => {
-  // A little below what models/chat/README.md has measured, there of all thousand prompts.
+  // The targets, but for two that are missed: there a little beside what models/chat/README.md has measured.
   it.scopedLive("has its skills on prompts made of what it was never trained on", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
@@ -88,12 +88,14 @@ describe("local/chat", () => {
       const right = (...skills: ReadonlyArray<string>) =>
         share((result) => result.right, ({ skill }) => skills.includes(skill))
       assert.isAtLeast(share(({ ended }) => ended, () => true), 0.99)
-      assert.isAtLeast(share(({ valid }) => valid, ({ answer }) => answer.startsWith("<tool_call>")), 0.85)
-      assert.isAtLeast(right("fact-2", "fact-3"), 0.7)
-      assert.isAtLeast(right("two-step"), 0.7)
+      assert.isAtLeast(share(({ valid }) => valid, ({ answer }) => answer.startsWith("<tool_call>")), 0.95)
+      assert.isAtLeast(right("fact-2", "fact-3"), 0.79)
       // Half known, so that reward finds something to improve.
       assert.isAtLeast(right("add-3"), 0.3)
       assert.isAtMost(right("add-3"), 0.7)
+      // More than half known.
+      assert.isAtLeast(right("two-step"), 0.7)
+      assert.isAtMost(right("two-step"), 0.85)
     }).pipe(
       Effect.provide(Layer.merge(NodeContext.layer, NodeTinkerLocal.layerInProcess({ threads: 2 })))
     ), 120_000)

@@ -404,16 +404,16 @@ export const multiply: Maker = (source) => {
   return task("multiply", asksFor(source, x, "*", y), String(x * y))
 }
 
-/** Two operations, bare or in a little story. */
-export const twoStep: Maker = (source) => {
+/** Two operations on numbers up to `highest`, bare or in a little story. */
+export const twoStep = (highest: number): Maker => (source) => {
   for (;;) {
-    const [a, b] = source.pair(2, 60)
+    const [a, b] = source.pair(2, highest)
     const first = source.chance(0.7) || a < b ? "+" : "-"
     const middle = first === "+" ? a + b : a - b
-    const c = source.int(2, 60)
+    const c = source.int(2, highest)
     const second = source.chance(0.5) ? "+" : "-"
     const end = second === "+" ? middle + c : middle - c
-    if (middle < 2 || end < 0 || end > 150 || !source.allows(middle, c)) continue
+    if (middle < 2 || end < 0 || end > 2.5 * highest || !source.allows(middle, c)) continue
     const steps = `${a} ${first} ${b} = ${middle}\n${middle} ${second} ${c} = ${end}`
     if (source.chance(0.5)) {
       const expression = `${a} ${first} ${b} ${second} ${c}`
@@ -444,8 +444,8 @@ export const twoStep: Maker = (source) => {
 }
 
 /** Two operations, with the working in the answer. */
-export const worked: Maker = (source) => {
-  const task = twoStep(source)
+export const worked = (highest: number): Maker => (source) => {
+  const task = twoStep(highest)(source)
   return { ...task, answer: task.steps?.replace("\n", ", ") ?? task.answer }
 }
 

@@ -1,7 +1,7 @@
 /**
  * The world of the model: conversations drawn from a mixture of skills.
  */
-import type { Conversation, Message, ToolCall } from "./Conversation.js"
+import type { Conversation, Message, ToolCall, ToolSpec } from "./Conversation.js"
 import { dumps } from "./Conversation.js"
 import * as Form from "./Form.js"
 import type { Side } from "./HeldOut.js"
@@ -110,6 +110,10 @@ const thoughtful = (make: Tasks.Maker): Maker => (source) => {
       messages: [user(ask(source, task, source.pick(["Think step by step.", "Think first.", "Think."]))), turn]
     }
 }
+
+/** Thinking about two operations on numbers up to `highest`, or about a word. */
+const reasoned = (highest: number): Maker => (source) =>
+  thoughtful(source.pick([Tasks.twoStep(highest), Tasks.twoStep(highest), Tasks.reverseWord]))(source)
 
 const formable: ReadonlyArray<Tasks.Maker> = [
   Tasks.fact("", 1),
@@ -436,7 +440,15 @@ const assistants = [
   "Answer the user. Use a tool if it helps."
 ]
 
-const kit = (source: Source, most = 4) => {
+interface Kit {
+  /** What is asked for. */
+  readonly use: Tools.Use
+  readonly uses: ReadonlyArray<Tools.Use>
+  readonly tools: ReadonlyArray<ToolSpec>
+  readonly system: string | undefined
+}
+
+const kit = (source: Source, most = 4): Kit => {
   const uses = Tools.draw(source, source.int(1, most))
   const [use] = uses
   if (use === undefined) throw new RangeError("no tools")
@@ -448,8 +460,24 @@ const kit = (source: Source, most = 4) => {
   }
 }
 
-const toolCall: Maker = (source) => {
-  const { system, tools, use } = kit(source)
+/** Tools whose names say nothing: what they are for stands in their lines alone. */
+const nameless = (source: Source): Kit => {
+  const { system, tools, use, uses } = kit(source)
+  const made = source.distinct(
+    tools.length,
+    () => source.toolName(() => source.chance(0.7) ? source.word(7) : `${source.word(6)}_${source.word(6)}`)
+  )
+  const names = new Map(tools.map(({ name }, i) => [name, made[i] ?? name]))
+  const renamed = <A extends { readonly name: string }>(named: A): A => ({
+    ...named,
+    name: names.get(named.name) ?? named.name
+  })
+  const rename = (one: Tools.Use): Tools.Use => ({ ...one, tool: renamed(one.tool), call: renamed(one.call) })
+  return { system, tools: tools.map(renamed), use: rename(use), uses: uses.map(rename) }
+}
+
+const toolCall = (draw: (source: Source) => Kit): Maker => (source) => {
+  const { system, tools, use } = draw(source)
   return { skill: "tool-call", system, tools, messages: [user(use.request), calls(use.call)] }
 }
 
@@ -511,9 +539,9 @@ const toolIdle: Maker = (source) => {
   return { skill: "tool-idle", system, tools, messages: [user(ask(source, task)), says(task.answer)] }
 }
 
-const toolAsk: Maker = (source) => {
+const toolAsk = (draw: (source: Source) => Kit): Maker => (source) => {
   for (;;) {
-    const { system, tools, use } = kit(source)
+    const { system, tools, use } = draw(source)
     if (use.incomplete === undefined) continue
     const { question, reply, request } = use.incomplete
     const messages = [user(request), says(question)]
@@ -538,65 +566,70 @@ const skill = (name: string, make: Maker, ...weights: ReadonlyArray<number>): Sk
 /**
  * Every skill and its weight per stage. The first stage learned addition well and two steps not at all: the second asks for
  * the working of two steps, and for more of what was weak, in conversations up to 1024 tokens. The third, while the rate
- * falls, has no sums of three digits, so that reward finds something to improve. A name with a slash is another form of a
- * skill, which is taught but not measured.
+ * falls, has no sums of three digits, so that reward finds something to improve. The fourth begins a second cycle: mostly
+ * questions about facts and tool calls, and two steps with larger numbers. The fifth has more of what still went wrong: tools
+ * whose names say nothing, and questions about whose value it is. The sixth leaves sums and two steps where they are. A name
+ * with a slash is another form of a skill, which is taught but not measured.
  */
 const mixture: ReadonlyArray<Skill> = [
-  skill("greet", greet, 30, 15, 15),
-  skill("fact-1", facts("fact-1", 1), 45, 15, 15),
-  skill("fact-2", facts("fact-2", 2), 75, 0, 60),
-  skill("fact-3", facts("fact-3", 3), 75, 0, 80),
-  skill("fact-4", facts("fact-4", 4), 15, 0, 15),
-  skill("fact-2/back", facts("fact-2", 2, 0.5), 0, 90, 60),
-  skill("fact-3/back", facts("fact-3", 3, 0.5), 0, 110, 80),
-  skill("fact-4/back", facts("fact-4", 4, 0.5), 0, 30, 15),
-  skill("unknown", single(Tasks.unknown), 30, 50, 30),
-  skill("copy", single(Tasks.copy), 35, 20, 25),
-  skill("reverse", single(Tasks.reverseWord), 40, 35, 40),
-  skill("reverse-list", single(Tasks.reverseList), 15, 15, 15),
-  skill("spell", single(Tasks.spell), 25, 20, 25),
-  skill("pick", single(Tasks.pickWord), 15, 8, 8),
-  skill("sort-words", single(Tasks.sortWords), 25, 35, 35),
-  skill("sort-numbers", single(Tasks.sortNumbers), 25, 25, 25),
-  skill("count", single(Tasks.count), 30, 40, 35),
-  skill("compare", single(Tasks.compare), 25, 20, 15),
-  skill("next", single(Tasks.next), 10, 5, 8),
-  skill("add-2", single(Tasks.add("add-2", 2, 99)), 35, 60, 50),
-  skill("add-3", single(Tasks.add("add-3", 100, 999)), 20, 2, 0),
-  skill("subtract", single(Tasks.subtract), 30, 90, 60),
-  skill("multiply", single(Tasks.multiply), 25, 25, 25),
-  skill("two-step/first", single(Tasks.twoStep), 30, 0, 0),
-  skill("two-step", single(Tasks.worked), 0, 100, 60),
+  skill("greet", greet, 30, 15, 15, 12, 12, 12),
+  skill("fact-1", facts("fact-1", 1), 45, 15, 15, 20, 20, 20),
+  skill("fact-2", facts("fact-2", 2), 75, 0, 60, 130, 80, 80),
+  skill("fact-3", facts("fact-3", 3), 75, 0, 80, 170, 100, 100),
+  skill("fact-4", facts("fact-4", 4), 15, 0, 15, 35, 20, 20),
+  skill("fact-2/back", facts("fact-2", 2, 0.5), 0, 90, 60, 90, 0, 0),
+  skill("fact-3/back", facts("fact-3", 3, 0.5), 0, 110, 80, 120, 0, 0),
+  skill("fact-4/back", facts("fact-4", 4, 0.5), 0, 30, 15, 20, 0, 0),
+  skill("fact-2/mostly-back", facts("fact-2", 2, 0.8), 0, 0, 0, 0, 180, 180),
+  skill("fact-3/mostly-back", facts("fact-3", 3, 0.8), 0, 0, 0, 0, 240, 240),
+  skill("fact-4/mostly-back", facts("fact-4", 4, 0.8), 0, 0, 0, 0, 40, 40),
+  skill("unknown", single(Tasks.unknown), 30, 50, 30, 45, 45, 45),
+  skill("copy", single(Tasks.copy), 35, 20, 25, 30, 30, 30),
+  skill("reverse", single(Tasks.reverseWord), 40, 35, 40, 40),
+  skill("reverse-list", single(Tasks.reverseList), 15, 15, 15, 10, 10, 10),
+  skill("spell", single(Tasks.spell), 25, 20, 25, 20, 20, 20),
+  skill("pick", single(Tasks.pickWord), 15, 8, 8, 6, 6, 6),
+  skill("sort-words", single(Tasks.sortWords), 25, 35, 35, 35, 35, 35),
+  skill("sort-numbers", single(Tasks.sortNumbers), 25, 25, 25, 30, 30, 30),
+  skill("count", single(Tasks.count), 30, 40, 35, 40, 40, 40),
+  skill("compare", single(Tasks.compare), 25, 20, 15, 20, 20, 20),
+  skill("next", single(Tasks.next), 10, 5, 8, 6, 6, 6),
+  skill("add-2", single(Tasks.add("add-2", 2, 99)), 35, 60, 50, 25, 25, 15),
+  skill("add-3", single(Tasks.add("add-3", 100, 999)), 20, 2, 0, 3, 3, 0),
+  skill("subtract", single(Tasks.subtract), 30, 90, 60, 35, 35, 25),
+  skill("multiply", single(Tasks.multiply), 25, 25, 25, 25, 25, 25),
+  skill("two-step/first", single(Tasks.twoStep(60)), 30, 0, 0),
+  skill("two-step/small", single(Tasks.worked(60)), 0, 100, 60),
+  skill("two-step", single(Tasks.worked(99)), 0, 0, 0, 45, 45, 10),
   skill(
     "reason/first",
     (source) =>
-      thoughtful(source.pick([Tasks.twoStep, Tasks.twoStep, Tasks.add("", 100, 999), Tasks.reverseWord]))(source),
+      thoughtful(source.pick([Tasks.twoStep(60), Tasks.twoStep(60), Tasks.add("", 100, 999), Tasks.reverseWord]))(
+        source
+      ),
     40,
     0,
     0
   ),
-  skill(
-    "reason",
-    (source) => thoughtful(source.pick([Tasks.twoStep, Tasks.twoStep, Tasks.reverseWord]))(source),
-    0,
-    70,
-    40
-  ),
-  skill("yes-no", single(Tasks.yesNo), 40, 70, 55),
-  skill("form", formed, 70, 60, 70),
-  skill("upper", upper, 25, 40, 45),
-  skill("json", json, 30, 25, 25),
-  skill("list", listing, 15, 10, 12),
-  skill("system", systems, 55, 50, 50),
-  skill("memory", memories, 60, 45, 45),
-  skill("recall", recall, 0, 12, 12),
-  skill("guess", guess, 10, 8, 8),
-  skill("tool-call", toolCall, 90, 190, 220),
-  skill("tool-result", toolResult, 60, 60, 60),
-  skill("tool-error", toolError, 15, 10, 10),
-  skill("tool-none", toolNone, 25, 30, 25),
-  skill("tool-idle", toolIdle, 30, 25, 25),
-  skill("tool-ask", toolAsk, 25, 35, 35),
+  skill("reason/small", reasoned(60), 0, 70, 40),
+  skill("reason", reasoned(99), 0, 0, 0, 30, 30, 10),
+  skill("yes-no", single(Tasks.yesNo), 40, 70, 55, 70, 70, 70),
+  skill("form", formed, 70, 60, 70, 60, 60, 60),
+  skill("upper", upper, 25, 40, 45, 45, 45, 45),
+  skill("json", json, 30, 25, 25, 25, 25, 25),
+  skill("list", listing, 15, 10, 12, 10, 10, 10),
+  skill("system", systems, 55, 50, 50, 45, 45, 45),
+  skill("memory", memories, 60, 45, 45, 45, 45, 45),
+  skill("recall", recall, 0, 12, 12, 12, 12, 12),
+  skill("guess", guess, 10, 8, 8, 6, 6, 6),
+  skill("tool-call", toolCall(kit), 90, 190, 220, 400, 200, 200),
+  skill("tool-call/nameless", toolCall(nameless), 0, 0, 0, 0, 300, 300),
+  skill("tool-result", toolResult, 60, 60, 60, 60, 60, 60),
+  skill("tool-error", toolError, 15, 10, 10, 8, 8, 8),
+  skill("tool-none", toolNone, 25, 30, 25, 35, 35, 35),
+  skill("tool-idle", toolIdle, 30, 25, 25, 25, 25, 25),
+  skill("tool-ask", toolAsk(kit), 25, 35, 35, 60, 30, 30),
+  skill("tool-ask/nameless", toolAsk(nameless), 0, 0, 0, 0, 40, 40),
   skill("long", long)
 ]
 
@@ -612,6 +645,29 @@ const maker = (name: string): Maker => {
   const entry = mixture.find((entry) => entry.name === name)
   if (entry === undefined) throw new RangeError(`no skill is called ${name}; there are ${skills.join(", ")}`)
   return entry.make
+}
+
+/** How many of the prompts the model is measured on show a skill: more where there is a target. */
+const measuredCounts: Readonly<Record<string, number>> = {
+  "fact-2": 60,
+  "fact-3": 60,
+  "add-3": 60,
+  "two-step": 60,
+  "tool-call": 75,
+  "tool-ask": 25,
+  long: 10
+}
+
+/** 1,000 conversations of held-out items only, by skill: what the model is measured on. */
+export const measured = (seed: number): Array<Conversation> => {
+  const source = new Source(seed, "held-out")
+  const others = skills.filter((skill) => measuredCounts[skill] === undefined)
+  const rest = 1000 - Object.values(measuredCounts).reduce((sum, count) => sum + count, 0)
+  return skills.flatMap((skill) => {
+    const at = others.indexOf(skill)
+    const count = measuredCounts[skill] ?? Math.floor(rest / others.length) + (at < rest % others.length ? 1 : 0)
+    return Array.from({ length: count }, () => conversation(source, skill))
+  })
 }
 
 /** A conversation that shows a skill. */
