@@ -50,7 +50,7 @@ export const read = Effect.fnUntraced(function*<A, E, R>(
     : Option.some(
       yield* Dataset.batches(counted, reading).pipe(
         Stream.filter(({ items }) => items.length > 0),
-        Stream.take(config.steps ?? Infinity),
+        Stream.take(config.steps ?? Number.MAX_SAFE_INTEGER),
         Stream.runCount
       )
     )
