@@ -227,7 +227,7 @@ export const skipped = (
 
 const after = ({ epoch }: Position, index: number): Position => ({ epoch, index, offset: 0 })
 
-/** A stream that holds a scope. `R` never names a scope of its own here, which `Exclude` cannot know of a parameter. */
+/** A stream that holds a scope. `R` never contains `Scope` here, which `Exclude` cannot know of a type parameter. */
 const scoped = <A, E, R>(
   stream: Effect.Effect<Stream.Stream<A, E, R>, E, R | Scope.Scope>
 ): Stream.Stream<A, E, R> => Stream.unwrapScoped(stream) as Stream.Stream<A, E, R>
@@ -715,7 +715,7 @@ export interface Batch<out A> {
 
 /**
  * The values in batches of one epoch each. What is left at the end of an epoch and is too little for a batch is skipped
- * as `remainder`, unless `partial` is `keep`. A last batch without items tells what was skipped after the last full one.
+ * as `remainder`, unless `partial` is `keep`. A last batch without items reports what was skipped after the last full one.
  *
  * @since 0.1.0
  * @category combinators

@@ -373,7 +373,7 @@ export class Runner extends Context.Reference<Runner>()("@effect-tinker/cookbook
       training: TrainingClient.Service,
       options: Policy.SamplerOptions
     ) => Effect.Effect<Policy.Policy<TinkerError.TinkerError>, TinkerError.TinkerError, Scope.Scope>
-    /** Runs an episode in an environment of its own: a trajectory for each seat. */
+    /** Runs an episode in its own environment: a trajectory for each seat. */
     readonly episode: <EP, RP, E, R>(
       episode: Episode<EP, RP, E, R>
     ) => Effect.Effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut | GroupFailed, RP | R>
@@ -390,7 +390,7 @@ const here = <EP, RP, E, R>({ limits, policy, problem, seed, settings }: Episode
   ) as Effect.Effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut, RP | R>
 
 /**
- * Runs the rollouts of a group, each in an environment and a scope of its own, and compares them. Their order does not
+ * Runs the rollouts of a group, each in its own environment and scope, and compares them. Their order does not
  * depend on which of them ends first. Where all start with the same prompt, one request draws the first turn of all.
  *
  * @since 0.1.0

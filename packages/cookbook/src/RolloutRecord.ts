@@ -33,7 +33,7 @@ export class Turn extends Schema.Class<Turn>("@effect-tinker/cookbook/RolloutRec
   policyVersion: Schema.Int,
   /** `length`: cut off by a limit. */
   stopReason: Schema.Literal("stop", "length"),
-  /** Why its prompt does not continue the turn before; it is trained as a row of its own then. */
+  /** Why its prompt does not continue the turn before; it is then trained as a separate row. */
   fork: Schema.optional(Schema.Struct({ reason: Schema.String, description: Schema.String })),
   metrics: Metrics,
   /** Tokens of the turns before that the prompt begins with. */

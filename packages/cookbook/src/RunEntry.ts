@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import * as Dataset from "./Dataset.js"
 
 /**
- * A number in JSON, which has no NaN: a loss that has become one is what a journal must be able to tell.
+ * A number in JSON, which has no NaN: a journal must be able to record a loss that has become one.
  *
  * @since 0.1.0
  * @category schemas
@@ -147,7 +147,7 @@ export class Evaluation
 {}
 
 /**
- * Something to tell: rows that were skipped, a checkpoint about to expire.
+ * Something worth knowing: rows that were skipped, a checkpoint about to expire.
  *
  * @since 0.1.0
  * @category schemas

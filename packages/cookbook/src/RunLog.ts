@@ -109,7 +109,7 @@ export type RunLogError = PlatformError.PlatformError | MalformedEntry
 // =============================================================================
 
 /**
- * A run as its journal tells it, without what a resume made void.
+ * A run as its journal records it, without what a resume discarded.
  *
  * @since 0.1.0
  * @category models
@@ -136,7 +136,7 @@ const decodeEntry = Schema.decodeUnknownEither(Schema.parseJson(RunEntry.RunEntr
 const encodeEntry = Schema.encodeSync(Schema.parseJson(RunEntry.RunEntry))
 
 /**
- * All entries of a journal in the order they were written, also those that a resume made void. A torn last line ends the
+ * All entries of a journal in the order they were written, including those that a resume discarded. A torn last line ends the
  * stream.
  *
  * @since 0.1.0
@@ -152,7 +152,7 @@ export const entries = (directory: string): Stream.Stream<RunEntry.RunEntry, Run
       Stream.mapConcatEffect(([{ bytes, end, offset }, line]): Effect.Effect<ReadonlyArray<RunEntry.RunEntry>, MalformedEntry> =>
         Either.match(decodeEntry(decoder.decode(bytes)), {
           onLeft: ({ message }) =>
-            // Only the last line can lack its newline, and then it is torn.
+            // Only the last line can be without a newline, and then it is torn.
             end >= size && bytes !== undefined && end - offset === bytes.length
               ? Effect.succeed([])
               : Effect.fail(new MalformedEntry({ path, line: line + 1, description: message })),
@@ -224,7 +224,7 @@ const nothing = (): Mutable => ({
 })
 
 /**
- * A run as its journal tells it; none where there is no journal, or nothing in it.
+ * A run as its journal records it; none where there is no journal, or nothing in it.
  *
  * @since 0.1.0
  * @category constructors
@@ -297,7 +297,7 @@ export interface RolloutLine {
  * @category models
  */
 export interface RunLog {
-  /** What the journal told when it was opened, without what is done again now. */
+  /** What the journal held when it was opened, without what is done again now. */
   readonly resumed: Option.Option<{
     readonly run: Run
     /** None when there was no checkpoint yet: the run begins again. */

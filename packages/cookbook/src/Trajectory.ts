@@ -48,7 +48,7 @@ export interface Action {
 
 /**
  * Why a prompt does not begin with the tokens of the turn before it: the renderer's reason, such as `HistoryRewritten`.
- * The turns from a fork on are trained as a row of their own.
+ * The turns from a fork on are trained as a separate row.
  *
  * @since 0.1.0
  * @category models

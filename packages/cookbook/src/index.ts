@@ -76,7 +76,7 @@ export * as Evaluator from "./Evaluator.js"
 export * as Example from "./Example.js"
 
 /**
- * Games with several seats, each with a conversation of its own: for self-play, where one model sits on all of them, and
+ * Games with several seats, each with its own conversation: for self-play, where one model sits on all of them, and
  * for a model against a fixed opponent (`Policy.perSeat`). Every seat has a trajectory with its own rewards.
  *
  * @since 0.1.0

@@ -563,7 +563,7 @@ const checkMode = Effect.fnUntraced(function*({ instruction, mode, teacher, ...f
   }
 })
 
-/** A prompt with an instruction in front, in the system message it has or in one of its own. */
+/** A prompt with an instruction in front, in its system message, or in a new one. */
 const instructed = (
   instruction: string,
   messages: ReadonlyArray<Message.Message>
