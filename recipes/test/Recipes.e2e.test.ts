@@ -17,12 +17,26 @@ const Report = Schema.parseJson(Schema.Struct({
 /** The seeds whose numbers the READMEs give. Rates and thresholds were chosen on others. */
 const seeds = [0, 1, 2, 3, 4]
 
-/** Recipes that run, but that have not reached their threshold with all seeds. Their READMEs say so. */
+/** Recipes that run, but have not passed with all seeds on the weights in the package. Their READMEs say so. */
 const uncalibrated: ReadonlyArray<string> = [
   "agent-ai-sdk",
   "agent-effect-ai",
+  "chat-sl",
   "code-rl",
+  "dpo",
+  "guess-number",
   "math-rl",
+  "off-policy",
+  "on-policy",
+  "prompt-distillation",
+  "rl-loop",
+  "rlhf",
+  "rubric",
+  "self-distillation",
+  "sl-loop",
+  "sweep",
+  "tic-tac-toe",
+  "tool-use",
   "twenty-questions"
 ]
 
