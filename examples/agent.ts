@@ -3,7 +3,7 @@
  */
 import { Agent, AgentModel, Recorder } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
-import type { RunLog } from "@effect-tinker/cookbook"
+import type { RunEntry } from "@effect-tinker/cookbook"
 import { Chat } from "@effect-tinker/tokenizer"
 import { Array, Console, Effect, Option, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
@@ -29,7 +29,7 @@ const agent = AiSdk.agent({
   score: ({ status }, { text }) => text.includes(status)
 })
 
-const percent = (metrics: RunLog.Metrics | undefined) => `${Math.round(100 * (metrics?.["env/all/reward"] ?? NaN))}%`
+const percent = (metrics: RunEntry.Metrics | undefined) => `${Math.round(100 * (metrics?.["env/all/reward"] ?? NaN))}%`
 
 const program = Effect.gen(function*() {
   const { renderer } = yield* Chat.forModel("local/chat")

@@ -28,7 +28,7 @@ export interface Outcome {
   readonly after: number
 }
 
-/** A recipe: what it runs, on which model unless told otherwise, and what it must reach. */
+/** A recipe: what it runs, on which model by default, and what it must reach. */
 export interface Recipe<E = unknown> {
   /** What the two numbers are, in a few words. */
   readonly measure: string
@@ -81,7 +81,7 @@ export const measured =
       after: evaluations[evaluator]?.[metric] ?? NaN
     }))
 
-/** The answers of a model to questions, greedily unless told otherwise. */
+/** The answers of a model to questions, greedily by default. */
 export const answers = (
   sampler: SamplingClient.Service,
   renderer: Renderer.Renderer,

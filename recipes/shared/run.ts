@@ -119,13 +119,18 @@ interface Timed {
   readonly seconds: number
 }
 
+/** The figures of a recipe with each of its seeds. */
+export const beforeAndAfter = (reports: ReadonlyArray<Pick<Report, "before" | "after">>): string => {
+  const figure = (value: number) => String(Number(value.toPrecision(3)))
+  return reports.map(({ after, before }) => `${figure(before)} → ${figure(after)}`).join(", ")
+}
+
 /** The recipes with all their seeds, as Markdown. */
 const table = (runs: ReadonlyArray<Timed>): string => {
-  const figure = (value: number) => String(Number(value.toPrecision(3)))
   const rows = Array.from(new Set(runs.map(({ report }) => report.recipe)), (name) => {
     const own = runs.filter(({ report }) => report.recipe === name)
     const passed = own.filter(({ report }) => report.passed).length
-    const values = own.map(({ report }) => `${figure(report.before)} → ${figure(report.after)}`).join(", ")
+    const values = beforeAndAfter(own.map(({ report }) => report))
     const longest = Math.max(...own.map(({ seconds }) => seconds)).toFixed(0)
     return `| ${name} | ${values} | ${passed} of ${own.length} | ${longest} s |`
   })

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { readFileSync } from "node:fs"
 import { Narrator } from "../shared/recipe.js"
-import { find, names, run } from "../shared/run.js"
+import { beforeAndAfter, find, names, run } from "../shared/run.js"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
 
@@ -14,12 +14,29 @@ const Report = Schema.parseJson(Schema.Struct({
   passed: Schema.Literal(true)
 }))
 
-/** Recipes that run, and whose numbers nobody has fixed yet. Their READMEs say so. */
+/** The seeds whose numbers the READMEs give. Rates and thresholds were chosen on others. */
+const seeds = [0, 1, 2, 3, 4]
+
+/** Recipes that run, but have not passed with all seeds on the weights in the package. Their READMEs say so. */
 const uncalibrated: ReadonlyArray<string> = [
   "agent-ai-sdk",
   "agent-effect-ai",
+  "chat-sl",
   "code-rl",
+  "dpo",
+  "guess-number",
   "math-rl",
+  "off-policy",
+  "on-policy",
+  "prompt-distillation",
+  "rl-loop",
+  "rlhf",
+  "rubric",
+  "self-distillation",
+  "sl-loop",
+  "sweep",
+  "tic-tac-toe",
+  "tool-use",
   "twenty-questions"
 ]
 
@@ -30,14 +47,17 @@ describe.each(names)("%s", (name) => {
       const readme = read(`${name}/README.md`)
       assert.include(readme, `npm run recipe -- ${name} --model`)
       if (uncalibrated.includes(name)) return assert.include(readme, "not calibrated yet")
-      const line = readme.split("\n").find((text) => text.startsWith("{\"recipe\"")) ?? ""
-      const report = yield* Schema.decode(Report)(line)
-      assert.strictEqual(report.recipe, name)
-      assert.isTrue((yield* find(name)).passes(report))
+      const lines = readme.split("\n").filter((text) => text.startsWith("{\"recipe\""))
+      const reports = yield* Effect.forEach(lines, (line) => Schema.decode(Report)(line))
+      assert.deepStrictEqual(reports.map(({ seed }) => seed), seeds)
+      const { passes } = yield* find(name)
+      for (const report of reports) {
+        assert.strictEqual(report.recipe, name)
+        assert.isTrue(passes(report))
+      }
       // the table of all recipes has the same numbers
       const row = read("README.md").split("\n").find((text) => text.startsWith(`| [${name}]`)) ?? ""
-      const numbers = [report.before, report.after].map((value) => String(Number(value.toPrecision(3)))).join(" → ")
-      assert.include(row, `| ${numbers} |`)
+      assert.include(row, `| ${beforeAndAfter(reports)} | 5 of 5 |`)
     }))
 })
 

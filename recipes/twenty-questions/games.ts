@@ -10,7 +10,7 @@ const rooms = ["kitchen", "garden", "attic"]
 /** The instructions of the player who asks. */
 export const find = (thing: string) => Message.user(`Find the ${thing}.`)
 
-/** How one asks, about whatever it may be, and says what one was told. */
+/** How the model asks about a thing, whichever it is, and repeats the answer. */
 export const shown = things.flatMap((wanted) =>
   things.flatMap((asked) =>
     rooms.map((room) =>

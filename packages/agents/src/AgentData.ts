@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as DataFile from "@effect-tinker/cookbook/DataFile"
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Example from "@effect-tinker/cookbook/Example"
 import * as Policy from "@effect-tinker/cookbook/Policy"
@@ -264,6 +265,6 @@ const DatumFromLine: Schema.Schema<Datum.Datum, typeof Tokens.Encoded> = Schema.
  */
 export const jsonl = (
   path: string,
-  options?: Dataset.FileOptions
+  options?: DataFile.Options
 ): Dataset.Dataset<Datum.Datum, PlatformError.PlatformError, FileSystem.FileSystem> =>
-  Dataset.jsonl(path, DatumFromLine, options)
+  DataFile.jsonl(path, DatumFromLine, options)

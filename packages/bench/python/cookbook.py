@@ -1,4 +1,5 @@
-"""The official cookbook's RL loop, unmodified but for its dataset and reward: a line `STEPS` in, the figures as JSON out."""
+"""The official cookbook's RL loop, unmodified but for its dataset and reward: a line
+`STEPS GROUP TOKENS` in, the figures as JSON out."""
 
 import json
 import logging
@@ -10,7 +11,7 @@ import time
 import types
 
 logging.disable(logging.CRITICAL)
-base_url, api_key, tokenizer_dir, problems, group, max_tokens = sys.argv[1:]
+base_url, api_key, tokenizer_dir, problems = sys.argv[1:]
 os.environ["TINKER_API_KEY"] = api_key
 os.environ["TINKER_TELEMETRY"] = "0"
 
@@ -58,7 +59,7 @@ rl_loop.tqdm = lambda iterable, **rest: iterable
 model_info.get_recommended_renderer_name = lambda name: "qwen3_instruct"
 
 
-def run(steps: int) -> dict[str, float]:
+def run(steps: int, group: int, max_tokens: int) -> dict[str, float]:
     global tokens
     tokens = 0
     rl_loop.datasets.load_dataset = lambda *args, **rest: rows(steps)
@@ -72,8 +73,8 @@ def run(steps: int) -> dict[str, float]:
                 log_path=log,
                 model_name="local/tiny",
                 batch_size=int(problems),
-                group_size=int(group),
-                max_tokens=int(max_tokens),
+                group_size=group,
+                max_tokens=max_tokens,
                 save_every=0,
             )
         )
@@ -84,4 +85,4 @@ def run(steps: int) -> dict[str, float]:
 
 
 for line in sys.stdin:
-    print(json.dumps(run(int(line))), flush=True)
+    print(json.dumps(run(*map(int, line.split()))), flush=True)

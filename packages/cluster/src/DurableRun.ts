@@ -14,6 +14,7 @@
  */
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import type * as Evaluator from "@effect-tinker/cookbook/Evaluator"
+import * as RunEntry from "@effect-tinker/cookbook/RunEntry"
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import type * as Trainer from "@effect-tinker/cookbook/Trainer"
 import type * as PlatformError from "@effect/platform/Error"
@@ -230,7 +231,7 @@ interface Session<Detail, E> {
   readonly pull: Effect.Effect<Chunk.Chunk<Trainer.StepReport<Detail>>, Option.Option<E>>
   readonly log: () => RunLog.RunLog | undefined
   /** The checkpoint the weights were last saved in, or began with. */
-  readonly saved: () => RunLog.Checkpoint | undefined
+  readonly saved: () => RunEntry.Checkpoint | undefined
 }
 
 /**
@@ -304,7 +305,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   const attempted = new Set<number>()
   const grades = new Map<string, number>()
   const pending = new Map<string, Deferred.Deferred<number>>()
-  const measured: Array<Omit<RunLog.Evaluation, "time">> = []
+  const measured: Array<Omit<RunEntry.Evaluation, "time">> = []
   let lastAsked = 0
   let stopping = false
   let interruptSegment: Deferred.Deferred<Signal> | undefined
@@ -377,7 +378,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
 
   // --- the trainer ------------------------------------------------------------
 
-  const record = (entry: Omit<RunLog.Evaluation, "time">) => {
+  const record = (entry: Omit<RunEntry.Evaluation, "time">) => {
     const log = session?.log()
     return log === undefined ? Effect.void : log.append(entry)
   }
@@ -386,7 +387,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     if (session !== undefined) return session
     const scope = yield* Scope.make()
     let log: RunLog.RunLog | undefined
-    let saved: RunLog.Checkpoint | undefined
+    let saved: RunEntry.Checkpoint | undefined
     const target = options.log ?? RunLog.directory(directory)
     const observed: RunLog.Target<FileSystem.FileSystem> = {
       open: Effect.fnUntraced(function*(run) {
@@ -401,7 +402,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
           ...opened,
           append: (entry) =>
             Effect.tap(opened.append(entry), () => {
-              if (entry._tag === "Checkpoint") saved = new RunLog.Checkpoint({ ...entry, time: 0 })
+              if (entry._tag === "Checkpoint") saved = new RunEntry.Checkpoint({ ...entry, time: 0 })
             })
         }
         return log
@@ -518,7 +519,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     for (const evaluator of options.evaluate ?? []) {
       const metrics = yield* Activity.make({
         name: `evaluate/${n}/${evaluator.name}`,
-        success: RunLog.Evaluation.fields.metrics,
+        success: RunEntry.Evaluation.fields.metrics,
         execute: Effect.gen(function*() {
           const found = yield* Effect.exit(evaluate(checkpoint, evaluator))
           if (Exit.isSuccess(found)) {

@@ -8,23 +8,16 @@
  *
  * @since 0.1.0
  */
-import type * as PlatformError from "@effect/platform/Error"
-import * as FileSystem from "@effect/platform/FileSystem"
 import * as Chunk from "effect/Chunk"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import { dual } from "effect/Function"
 import * as Option from "effect/Option"
-import type { ParseError } from "effect/ParseResult"
-import { TreeFormatter } from "effect/ParseResult"
 import type { Pipeable } from "effect/Pipeable"
 import { pipeArguments } from "effect/Pipeable"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Lines from "./internal/lines.js"
-import * as Parquet from "./internal/parquet.js"
 import * as random from "./internal/random.js"
 
 /**
@@ -215,32 +208,66 @@ const kept = <A>(value: A, source: string, row: number, next: Position): Kept<A>
   next
 })
 
-const after = ({ epoch }: Position, index: number, offset = 0): Position => ({ epoch, index, offset })
+/**
+ * A row that is not used. A long detail is cut.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const skipped = (
+  { detail, reason }: { readonly reason: SkipReason; readonly detail: string },
+  { next, origin }: { readonly origin: Origin; readonly next: Position }
+): Skipped => ({
+  _tag: "Skipped",
+  reason,
+  detail: detail.length > 300 ? `${detail.slice(0, 300)}…` : detail,
+  origin,
+  next
+})
 
-/** A stream that holds a scope. `R` never names a scope of its own here, which `Exclude` cannot know of a parameter. */
+const after = ({ epoch }: Position, index: number): Position => ({ epoch, index, offset: 0 })
+
+/** A stream that holds a scope. `R` never contains `Scope` here, which `Exclude` cannot know of a type parameter. */
 const scoped = <A, E, R>(
   stream: Effect.Effect<Stream.Stream<A, E, R>, E, R | Scope.Scope>
 ): Stream.Stream<A, E, R> => Stream.unwrapScoped(stream) as Stream.Stream<A, E, R>
 
-/** A dataset of a source whose rows are read by number, in runs of `page`. */
-const fromIndexed = <A, E, R>(
-  open: Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope>,
+/** The rows after a position, in an order of their numbers, `page` of them at a time. */
+const pages = <A, E, R>(
+  read: Indexed<A, E, R>["read"],
+  order: { readonly size: number; readonly slice: (from: number, to: number) => ReadonlyArray<number> },
+  from: Position,
   page: number
+): Stream.Stream<Row<A>, E, R> =>
+  Stream.range(0, Math.ceil(Math.max(0, order.size - from.index) / page) - 1).pipe(
+    Stream.mapConcatEffect((n) => {
+      const first = from.index + n * page
+      return Effect.map(
+        read(order.slice(first, Math.min(first + page, order.size))),
+        (rows) => rows.map((row, i): Row<A> => ({ ...row, next: after(from, first + i + 1) }))
+      )
+    })
+  )
+
+/**
+ * A dataset of a source whose rows can be read by number.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const fromIndexed = <A, E, R>(
+  open: Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope>,
+  options?: {
+    /** Rows read at a time when they are read in order. Defaults to 1,024. */
+    readonly page?: number | undefined
+  }
 ): Dataset<A, E, R> =>
   make<A, E, R>({
     rows: (from) =>
-      scoped(
-        Effect.map(open, ({ read, size }) =>
-          Stream.range(0, Math.ceil(Math.max(0, size - from.index) / page) - 1).pipe(
-            Stream.mapConcatEffect((n) => {
-              const first = from.index + n * page
-              return Effect.map(
-                read(Array.from({ length: Math.min(page, size - first) }, (_, i) => first + i)),
-                (rows) => rows.map((row, i) => ({ ...row, next: after(from, first + i + 1) }))
-              )
-            })
-          ))
-      ),
+      scoped(Effect.map(open, ({ read, size }) => {
+        const slice = (first: number, end: number) => Array.from({ length: end - first }, (_, i) => first + i)
+        return pages(read, { size, slice }, from, options?.page ?? 1024)
+      })),
     indexed: open
   })
 
@@ -266,8 +293,7 @@ export const fromIterable = <A>(
             return row < list.length ? [kept(value as A, source, row, start())] : []
           })
         )
-    }),
-    1024
+    })
   )
 }
 
@@ -300,145 +326,6 @@ export const fromStream = <A, E, R>(
         )
       )
   })
-
-/**
- * How files are read.
- *
- * @since 0.1.0
- * @category models
- */
-export interface FileOptions {
-  /** A row of more bytes is skipped as too long before it is held in memory. Defaults to 16 MiB. */
-  readonly maxRowBytes?: number | undefined
-}
-
-const decoder = new TextDecoder()
-
-const shortened = (text: string) => text.length > 300 ? `${text.slice(0, 300)}…` : text
-
-const malformed = (detail: string): Omit<Skipped, "origin" | "next"> => ({
-  _tag: "Skipped",
-  reason: "malformed",
-  detail: shortened(detail)
-})
-
-const reader = <A, I>(schema: Schema.Schema<A, I>) => {
-  const decode = Schema.decodeUnknownEither(schema)
-  return (input: unknown): { readonly _tag: "Kept"; readonly value: A } | Omit<Skipped, "origin" | "next"> =>
-    Either.match(decode(input), {
-      onLeft: (error) => malformed(TreeFormatter.formatErrorSync(error)),
-      onRight: (value) => ({ _tag: "Kept", value })
-    })
-}
-
-const parseJson = (text: string): Either.Either<unknown, string> =>
-  Either.try({ try: (): unknown => JSON.parse(text), catch: (error) => `no JSON: ${String(error)}` })
-
-/**
- * One JSON value a line, streamed. Blank lines are no rows.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const jsonl = <A, I>(
-  path: string,
-  schema: Schema.Schema<A, I>,
-  options?: FileOptions
-): Dataset<A, PlatformError.PlatformError, FileSystem.FileSystem> => {
-  const limit = options?.maxRowBytes ?? 16 * 1024 * 1024
-  const read = reader(schema)
-  const toRow = (line: Lines.Line, row: number, next: Position): Row<A> => {
-    const origin = { source: path, row }
-    if (line.bytes === undefined) {
-      const detail = `${line.end - line.offset} bytes, of ${limit} allowed`
-      return { _tag: "Skipped", reason: "too_long", detail, origin, next }
-    }
-    return Either.match(parseJson(decoder.decode(line.bytes)), {
-      onLeft: (detail) => ({ ...malformed(detail), origin, next }),
-      onRight: (json) => ({ ...read(json), origin, next })
-    })
-  }
-  return make({
-    rows: (from) =>
-      Lines.stream(path, { offset: from.offset, limit }).pipe(
-        Stream.zipWithIndex,
-        Stream.map(([line, i]) => toRow(line, from.index + i, after(from, from.index + i + 1, line.end)))
-      ),
-    indexed: Effect.map(Lines.index(path, limit), (index) => ({
-      size: index.size,
-      read: (rows) => Effect.forEach(rows, (row) => Effect.map(index.read(row), (line) => toRow(line, row, start())))
-    }))
-  })
-}
-
-/**
- * A JSON file that holds one array. It is read whole.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const json = <A, I>(
-  path: string,
-  schema: Schema.Schema<A, I>
-): Dataset<A, PlatformError.PlatformError | ParseError, FileSystem.FileSystem> => {
-  const read = reader(schema)
-  const items = Schema.decodeUnknown(Schema.parseJson(Schema.Array(Schema.Unknown)))
-  return fromIndexed(
-    Effect.gen(function*() {
-      const fs = yield* FileSystem.FileSystem
-      const list = yield* items(yield* fs.readFileString(path))
-      return {
-        size: list.length,
-        read: (rows: ReadonlyArray<number>) =>
-          Effect.sync(() =>
-            rows.map((row): Row<A> => ({ ...read(list[row]), origin: { source: path, row }, next: start() }))
-          )
-      }
-    }),
-    1024
-  )
-}
-
-/** Parquet's 64-bit integers are bigints; JSON-like schemas want numbers. */
-const plain = (value: unknown): unknown => {
-  if (typeof value === "bigint") return Number(value)
-  if (Array.isArray(value)) return value.map(plain)
-  if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]))
-}
-
-/**
- * Rows of a Parquet file as objects by column. Needs the package `hyparquet`.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const parquet = <A, I>(
-  path: string,
-  schema: Schema.Schema<A, I>
-): Dataset<A, PlatformError.PlatformError, FileSystem.FileSystem> => {
-  const read = reader(schema)
-  return fromIndexed(
-    Effect.map(Parquet.open(path), (table) => ({
-      size: table.size,
-      read: (rows: ReadonlyArray<number>) => {
-        const first = rows[0] ?? 0
-        const run = rows.every((row, i) => row === first + i)
-        const pages = run ? [[first, first + rows.length] as const] : rows.map((row) => [row, row + 1] as const)
-        return Effect.map(
-          Effect.forEach(pages, ([from, to]) => table.rows(from, to)),
-          (parts) =>
-            parts.flat().map((value, i): Row<A> => ({
-              ...read(plain(value)),
-              origin: { source: path, row: rows[i] ?? 0 },
-              next: start()
-            }))
-        )
-      }
-    })),
-    256
-  )
-}
 
 // =============================================================================
 // combinators
@@ -522,13 +409,7 @@ export const mapEffect: {
             onSuccess: (value) => Effect.succeed<Row<B>>({ ...row, value }),
             onFailure: (error) =>
               error instanceof Skip
-                ? Effect.succeed<Row<B>>({
-                  _tag: "Skipped",
-                  reason: error.reason,
-                  detail: shortened(error.detail),
-                  origin: row.origin,
-                  next: row.next
-                })
+                ? Effect.succeed<Row<B>>(skipped(error, row))
                 : Effect.fail(error as Exclude<E2, Skip>)
           }),
       Math.max(1, options?.lookAhead ?? 8)
@@ -582,8 +463,6 @@ export const shuffle: {
     ? shuffleAll(self.indexed.value, options.seed)
     : shuffleWindows(self, options.seed, Math.max(1, Math.trunc(options.window ?? 10_000))))
 
-const page = 64
-
 const shuffleAll = <A, E, R>(
   open: Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope>,
   seed: number
@@ -592,15 +471,7 @@ const shuffleAll = <A, E, R>(
     rows: (from) =>
       scoped(Effect.map(open, ({ read, size }) => {
         const order = random.permutation(size, seed, from.epoch)
-        return Stream.range(0, Math.ceil(Math.max(0, size - from.index) / page) - 1).pipe(
-          Stream.mapConcatEffect((n) => {
-            const first = from.index + n * page
-            return Effect.map(
-              read(Array.from(order.subarray(first, first + page))),
-              (rows) => rows.map((row, i): Row<A> => ({ ...row, next: after(from, first + i + 1) }))
-            )
-          })
-        )
+        return pages(read, { size, slice: (first, end) => Array.from(order.subarray(first, end)) }, from, 64)
       }))
   })
 
@@ -844,7 +715,7 @@ export interface Batch<out A> {
 
 /**
  * The values in batches of one epoch each. What is left at the end of an epoch and is too little for a batch is skipped
- * as `remainder`, unless `partial` is `keep`. A last batch without items tells what was skipped after the last full one.
+ * as `remainder`, unless `partial` is `keep`. A last batch without items reports what was skipped after the last full one.
  *
  * @since 0.1.0
  * @category combinators
@@ -860,20 +731,18 @@ export const batches = <A, E, R>(
   Stream.suspend(() => {
     const size = Math.max(1, Math.trunc(options.size))
     let held: Array<Kept<A>> = []
-    let skipped: Array<Skipped> = []
+    let left: Array<Skipped> = []
     let last = options.from ?? start()
     const take = (): Batch<A> => {
-      const batch = { epoch: last.epoch, items: held.map(({ value }) => value), skipped, next: last }
+      const batch = { epoch: last.epoch, items: held.map(({ value }) => value), skipped: left, next: last }
       held = []
-      skipped = []
+      left = []
       return batch
     }
     const endOfEpoch = (): ReadonlyArray<Batch<A>> => {
       if (held.length > 0 && options.partial === "keep") return [take()]
-      for (const { next, origin } of held) {
-        const detail = `${held.length} rows left of a batch of ${size}`
-        skipped.push({ _tag: "Skipped", reason: "remainder", detail, origin, next })
-      }
+      const detail = `${held.length} rows left of a batch of ${size}`
+      for (const row of held) left.push(skipped({ reason: "remainder", detail }, row))
       held = []
       return []
     }
@@ -881,13 +750,13 @@ export const batches = <A, E, R>(
       Stream.mapConcat((row): ReadonlyArray<Batch<A>> => {
         const before = row.next.epoch === last.epoch ? [] : endOfEpoch()
         last = row.next
-        if (row._tag === "Skipped") skipped.push(row)
+        if (row._tag === "Skipped") left.push(row)
         else held.push(row)
         return held.length === size ? [...before, take()] : before
       }),
       Stream.concat(Stream.suspend(() => {
         const rest = endOfEpoch()
-        return Stream.fromIterable(skipped.length > 0 ? [...rest, take()] : rest)
+        return Stream.fromIterable(left.length > 0 ? [...rest, take()] : rest)
       }))
     )
   })

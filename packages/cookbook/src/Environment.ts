@@ -82,7 +82,7 @@ export type Start =
  * @category models
  */
 export interface Environment<out E = never, out R = never> {
-  /** How many act in it, each with a trajectory of its own. Defaults to 1. */
+  /** How many act in it, each with its own trajectory. Defaults to 1. */
   readonly seats?: number | undefined
   readonly initial: Effect.Effect<Start, E, R>
   readonly step: (action: Trajectory.Action) => Effect.Effect<Step, E, R>

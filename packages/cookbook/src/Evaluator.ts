@@ -20,7 +20,7 @@ import * as Example from "./Example.js"
 import * as random from "./internal/random.js"
 import * as Policy from "./Policy.js"
 import * as Rollout from "./Rollout.js"
-import type * as RunLog from "./RunLog.js"
+import type * as RunEntry from "./RunEntry.js"
 import * as Trainer from "./Trainer.js"
 import * as Trajectory from "./Trajectory.js"
 
@@ -46,7 +46,7 @@ export interface Weights {
  */
 export interface Evaluator<out E = never, out R = never> {
   readonly name: string
-  readonly evaluate: (weights: Weights) => Effect.Effect<RunLog.Metrics, E, R | Scope.Scope>
+  readonly evaluate: (weights: Weights) => Effect.Effect<RunEntry.Metrics, E, R | Scope.Scope>
 }
 
 /**
@@ -57,10 +57,10 @@ export interface Evaluator<out E = never, out R = never> {
  */
 export const make = <E, R>(
   name: string,
-  evaluate: (weights: Weights) => Effect.Effect<RunLog.Metrics, E, R>
+  evaluate: (weights: Weights) => Effect.Effect<RunEntry.Metrics, E, R>
 ): Evaluator<E, Exclude<R, Scope.Scope>> => ({
   name,
-  evaluate: evaluate as (weights: Weights) => Effect.Effect<RunLog.Metrics, E, Exclude<R, Scope.Scope> | Scope.Scope>
+  evaluate: evaluate as (weights: Weights) => Effect.Effect<RunEntry.Metrics, E, Exclude<R, Scope.Scope> | Scope.Scope>
 })
 
 /**
@@ -155,7 +155,7 @@ export const nll = <E, R>(
         nats: total.nats + part.nats,
         bytes: total.bytes + part.bytes
       })),
-      Effect.map(({ bytes, nats, nll, weight }): RunLog.Metrics => ({
+      Effect.map(({ bytes, nats, nll, weight }): RunEntry.Metrics => ({
         nll: nll / weight,
         ...(bytes > 0 ? { bpb: nats / (Math.LN2 * bytes) } : {})
       }))
@@ -238,7 +238,7 @@ export const preferences = <E, R>(
         count: total.count + margins.length,
         skipped: total.skipped + skipped
       })),
-      Effect.map(({ count, margin, right, skipped }): RunLog.Metrics => ({
+      Effect.map(({ count, margin, right, skipped }): RunEntry.Metrics => ({
         accuracy: right / count,
         margin: margin / count,
         skipped

@@ -17,6 +17,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
+import * as DataFile from "./DataFile.js"
 import * as Dataset from "./Dataset.js"
 
 // =============================================================================
@@ -315,9 +316,9 @@ export const PreferenceFromJson: Schema.Schema<Preference, typeof PreferenceRow.
  */
 export const chats = (
   path: string,
-  options?: Dataset.FileOptions
+  options?: DataFile.Options
 ): Dataset.Dataset<Conversation, PlatformError.PlatformError, FileSystem.FileSystem> =>
-  Dataset.jsonl(path, ConversationFromJson, options)
+  DataFile.jsonl(path, ConversationFromJson, options)
 
 /**
  * The prompts and completions of a JSONL file.
@@ -327,9 +328,9 @@ export const chats = (
  */
 export const completions = (
   path: string,
-  options?: Dataset.FileOptions
+  options?: DataFile.Options
 ): Dataset.Dataset<Example, PlatformError.PlatformError, FileSystem.FileSystem> =>
-  Dataset.jsonl(path, CompletionFromJson, options)
+  DataFile.jsonl(path, CompletionFromJson, options)
 
 /**
  * The preferences of a JSONL file.
@@ -339,9 +340,9 @@ export const completions = (
  */
 export const preferences = (
   path: string,
-  options?: Dataset.FileOptions
+  options?: DataFile.Options
 ): Dataset.Dataset<Preference, PlatformError.PlatformError, FileSystem.FileSystem> =>
-  Dataset.jsonl(path, PreferenceFromJson, options)
+  DataFile.jsonl(path, PreferenceFromJson, options)
 
 // =============================================================================
 // data

@@ -1,5 +1,5 @@
 /**
- * Games with several seats, each with a conversation of its own: for self-play, where one model sits on all of them, and
+ * Games with several seats, each with its own conversation: for self-play, where one model sits on all of them, and
  * for a model against a fixed opponent (`Policy.perSeat`). Every seat has a trajectory with its own rewards.
  *
  * @since 0.1.0
@@ -134,14 +134,14 @@ const make = <State, E, R>(
   /** The prompt of the seat whose turn it is. */
   const observe = Effect.gen(function*() {
     const view = options.view(state, acting)
-    const told = typeof view === "string" ? [Message.user(view)] : view
+    const shown = typeof view === "string" ? [Message.user(view)] : view
     const before = options.remember ?? true ? seats.get(acting) : undefined
     const { fork, prompt } = before === undefined
-      ? { prompt: yield* renderer.generationPrompt(told), fork: undefined }
-      : yield* nextPrompt(renderer, before, before.answer, told)
-    const messages = before === undefined ? told : [...before.messages, before.answer, ...told]
+      ? { prompt: yield* renderer.generationPrompt(shown), fork: undefined }
+      : yield* nextPrompt(renderer, before, before.answer, shown)
+    const messages = before === undefined ? shown : [...before.messages, before.answer, ...shown]
     seats.set(acting, { messages, prompt, completion: new Int32Array(0), answer: Message.assistant("") })
-    const observation: Environment.Observation = { prompt, stop, seat: acting, fork, given: told }
+    const observation: Environment.Observation = { prompt, stop, seat: acting, fork, given: shown }
     return observation
   })
 

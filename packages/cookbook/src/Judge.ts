@@ -174,7 +174,7 @@ const answerOf = ({ turns }: Trajectory.Trajectory): string => {
 }
 
 /**
- * A question whose answers have no reward of their own: those of a group are compared with each other by a tournament.
+ * A question whose answers have no reward by themselves: those of a group are compared with each other by a tournament.
  *
  * @since 0.1.0
  * @category constructors

@@ -166,7 +166,7 @@ const ask = (worker: Worker, request: unknown): Effect.Effect<typeof Answer.Type
   })
 
 /**
- * A sandbox with threads of its own, until the scope closes.
+ * A sandbox with its own threads, until the scope closes.
  *
  * @since 0.1.0
  * @category constructors

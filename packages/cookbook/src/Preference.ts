@@ -180,7 +180,7 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
     training,
     ...supervise.loopOptions(options),
     ...yield* supervise.read(data, config, checkpoint),
-    // A loss of our own needs the logprobs of the weights it changes.
+    // A custom loss needs the logprobs of the weights it changes.
     submitAhead: 0,
     submit: (pairs, { commit, learningRate }) =>
       Effect.gen(function*() {

@@ -31,14 +31,13 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "./CheckpointPolicy.js"
-import * as Dataset from "./Dataset.js"
+import type * as Dataset from "./Dataset.js"
 import type * as Environment from "./Environment.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Loop from "./internal/loop.js"
 import * as Policies from "./internal/policies.js"
 import * as random from "./internal/random.js"
 import * as supervise from "./internal/supervise.js"
-import * as LearningRate from "./LearningRate.js"
 import * as Loss from "./Loss.js"
 import * as Rollout from "./Rollout.js"
 import * as RolloutRecord from "./RolloutRecord.js"
@@ -344,11 +343,11 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
       return sampled
     })
 
-  const batches = Dataset.batches(supervise.shuffled(options.problems, config.shuffle), {
-    size: config.groupsPerBatch,
-    epochs: config.epochs,
-    from: Option.getOrUndefined(Option.map(checkpoint, ({ position }) => position))
-  })
+  const { batches, ...plan } = yield* supervise.read(
+    supervise.shuffled(options.problems, config.shuffle),
+    { ...config, batchSize: config.groupsPerBatch, partial: "drop" },
+    checkpoint
+  )
   const advantage = typeof options.advantage === "function"
     ? options.advantage
     : advantages[config.advantage === "custom" ? "center" : config.advantage]
@@ -366,9 +365,8 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
     log,
     training,
     ...supervise.loopOptions({ ...options, evaluateEvery: options.evaluateEvery ?? 20 }),
-    submitAhead: 0,
-    totalSteps: Option.fromNullable(config.steps),
-    learningRate: (step: number) => LearningRate.at(config.learningRate, step, config.steps ?? step + 1)
+    ...plan,
+    submitAhead: 0
   }
   type Failure = E | ED | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError
   type Needs = R | RD | RS

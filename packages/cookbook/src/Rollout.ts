@@ -157,14 +157,15 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
   turns: Array<SeatedTurn>
 ) {
   const end = (stop: Trajectory.StopReason, outcome: ReadonlyArray<number> = []): End => ({ stop, outcome })
-  const started = yield* Clock.currentTimeMillis
-  const deadline = limits.timeout === undefined ? Infinity : started + Duration.toMillis(limits.timeout)
+  const deadline = limits.timeout === undefined
+    ? Infinity
+    : (yield* Clock.currentTimeMillis) + Duration.toMillis(limits.timeout)
   const first = yield* environment.initial
   if (first._tag === "Done") return end(first.reason, [first.reward])
   let { observation } = first
   let sampled = 0
   for (;;) {
-    if ((yield* Clock.currentTimeMillis) >= deadline) return end("rollout_timeout")
+    if (deadline !== Infinity && (yield* Clock.currentTimeMillis) >= deadline) return end("rollout_timeout")
     if (turns.length >= (limits.maxTurns ?? Infinity)) return end("max_turns")
     // A single token is no turn: a budget of one is spent.
     const room = (limits.maxTokens ?? Infinity) - observation.prompt.length
@@ -304,30 +305,35 @@ const sharedFirstTurn = Effect.fnUntraced(function*<EP, RP>(
     readonly actions: Deferred.Deferred<ReadonlyArray<Trajectory.Action>, EP>
   } | undefined
 
-  const send = (request: Policy.Request) => {
-    const actions = Deferred.unsafeMake<ReadonlyArray<Trajectory.Action>, EP>(FiberId.none)
-    sent = { request, actions }
-    return actMany({ ...request, seed: options.seed }, options.size).pipe(
-      Effect.interruptible,
-      Effect.intoDeferred(actions),
-      Effect.forkIn(scope)
+  /** Sent and known to be sent, or neither: the others wait for it. */
+  const send = (member: number, request: Policy.Request): Effect.Effect<Trajectory.Action, EP, RP> =>
+    Effect.uninterruptibleMask((restore) => {
+      if (sent !== undefined) return restore(draw(member, request))
+      const actions = Deferred.unsafeMake<ReadonlyArray<Trajectory.Action>, EP>(FiberId.none)
+      sent = { request, actions }
+      return actMany({ ...request, seed: options.seed }, options.size).pipe(
+        Effect.interruptible,
+        Effect.intoDeferred(actions),
+        Effect.forkIn(scope),
+        Effect.zipRight(restore(Effect.suspend(() => draw(member, request))))
+      )
+    })
+
+  const draw = (member: number, request: Policy.Request): Effect.Effect<Trajectory.Action, EP, RP> => {
+    if (sent === undefined) return send(member, request)
+    if (
+      !sameTokens(sent.request.prompt, request.prompt) ||
+      sent.request.maxTokens !== request.maxTokens || sent.request.seat !== request.seat
+    ) return policy.act(request)
+    const shared = Deferred.await(sent.actions)
+    return Effect.flatMap(
+      options.onFailure === "fail" ? shared : Effect.orElseSucceed(shared, (): ReadonlyArray<Trajectory.Action> => []),
+      (actions) => {
+        const action = actions[member]
+        return action === undefined ? policy.act(request) : Effect.succeed(action)
+      }
     )
   }
-
-  const draw = (member: number, request: Policy.Request): Effect.Effect<Trajectory.Action, EP, RP> =>
-    Effect.uninterruptibleMask((restore) =>
-      Effect.gen(function*() {
-        if (sent === undefined) yield* send(request)
-        if (
-          sent === undefined || !sameTokens(sent.request.prompt, request.prompt) ||
-          sent.request.maxTokens !== request.maxTokens || sent.request.seat !== request.seat
-        ) return yield* restore(policy.act(request))
-        const shared = Deferred.await(sent.actions)
-        const actions = yield* restore(options.onFailure === "fail" ? shared : Effect.orElseSucceed(shared, () => []))
-        const action = actions[member]
-        return action ?? (yield* restore(policy.act(request)))
-      })
-    )
 
   return (member: number): Policy.Policy<EP, RP> => {
     let turn = 0
@@ -367,7 +373,7 @@ export class Runner extends Context.Reference<Runner>()("@effect-tinker/cookbook
       training: TrainingClient.Service,
       options: Policy.SamplerOptions
     ) => Effect.Effect<Policy.Policy<TinkerError.TinkerError>, TinkerError.TinkerError, Scope.Scope>
-    /** Runs an episode in an environment of its own: a trajectory for each seat. */
+    /** Runs an episode in its own environment: a trajectory for each seat. */
     readonly episode: <EP, RP, E, R>(
       episode: Episode<EP, RP, E, R>
     ) => Effect.Effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut | GroupFailed, RP | R>
@@ -384,7 +390,7 @@ const here = <EP, RP, E, R>({ limits, policy, problem, seed, settings }: Episode
   ) as Effect.Effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut, RP | R>
 
 /**
- * Runs the rollouts of a group, each in an environment and a scope of its own, and compares them. Their order does not
+ * Runs the rollouts of a group, each in its own environment and scope, and compares them. Their order does not
  * depend on which of them ends first. Where all start with the same prompt, one request draws the first turn of all.
  *
  * @since 0.1.0

@@ -8,7 +8,7 @@ import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Either from "effect/Either"
 import type { ParseError } from "effect/ParseResult"
 import * as Schema from "effect/Schema"
-import { Metric, Metrics } from "./RunLog.js"
+import { Metric, Metrics } from "./RunEntry.js"
 import * as Trajectory from "./Trajectory.js"
 
 // =============================================================================
@@ -33,7 +33,7 @@ export class Turn extends Schema.Class<Turn>("@effect-tinker/cookbook/RolloutRec
   policyVersion: Schema.Int,
   /** `length`: cut off by a limit. */
   stopReason: Schema.Literal("stop", "length"),
-  /** Why its prompt does not continue the turn before; it is trained as a row of its own then. */
+  /** Why its prompt does not continue the turn before; it is then trained as a separate row. */
   fork: Schema.optional(Schema.Struct({ reason: Schema.String, description: Schema.String })),
   metrics: Metrics,
   /** Tokens of the turns before that the prompt begins with. */

@@ -22,208 +22,11 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Dataset from "./Dataset.js"
 import * as AppendFile from "./internal/appendFile.js"
 import * as Lines from "./internal/lines.js"
 import * as Lock from "./internal/lock.js"
 import * as RunConfig from "./RunConfig.js"
-
-// =============================================================================
-// entries
-// =============================================================================
-
-/**
- * A number in JSON, which has no NaN: a loss that has become one is what a journal must be able to tell.
- *
- * @since 0.1.0
- * @category schemas
- */
-export const Metric = Schema.transform(
-  Schema.Union(Schema.Number, Schema.Literal("NaN", "Infinity", "-Infinity")),
-  Schema.Number,
-  {
-    strict: true,
-    decode: Number,
-    encode: (value) =>
-      Number.isNaN(value) ? "NaN" as const : value === Infinity ? "Infinity" : value === -Infinity ? "-Infinity" : value
-  }
-)
-
-/**
- * Numbers by name.
- *
- * @since 0.1.0
- * @category schemas
- */
-export const Metrics = Schema.Record({ key: Schema.String, value: Metric })
-
-/**
- * Numbers by name.
- *
- * @since 0.1.0
- * @category models
- */
-export type Metrics = typeof Metrics.Type
-
-const time = { /** Milliseconds since 1970. */ time: Schema.Number }
-
-/**
- * A run began.
- *
- * @since 0.1.0
- * @category schemas
- */
-export class Started extends Schema.TaggedClass<Started>("@effect-tinker/cookbook/RunLog/Started")("Started", {
-  ...time,
-  /** The trainer, e.g. `supervised`. */
-  trainer: Schema.String,
-  config: Schema.Unknown,
-  /** SHA-256 of the configuration. */
-  hash: Schema.String
-}) {}
-
-/**
- * A run was taken up again: what was recorded after so many steps does not count.
- *
- * @since 0.1.0
- * @category schemas
- */
-export class Resumed extends Schema.TaggedClass<Resumed>("@effect-tinker/cookbook/RunLog/Resumed")("Resumed", {
-  ...time,
-  /** Optimizer steps that are kept. */
-  step: Schema.NonNegativeInt,
-  /** Name of the checkpoint; absent when the run began again. */
-  checkpoint: Schema.optional(Schema.String),
-  config: Schema.Unknown,
-  hash: Schema.String
-}) {}
-
-/**
- * An optimizer step.
- *
- * @since 0.1.0
- * @category schemas
- */
-export class Step extends Schema.TaggedClass<Step>("@effect-tinker/cookbook/RunLog/Step")("Step", {
-  ...time,
-  /** Optimizer steps the weights contain after it: the first step is 1. */
-  step: Schema.Positive.pipe(Schema.int()),
-  metrics: Metrics,
-  /** Milliseconds by what they were spent on. */
-  timings: Metrics
-}) {}
-
-/**
- * What a checkpoint is kept for. `periodic`: to go back to. `rolling`: only until the next one. `final`: the result, which
- * never expires. `exit`: the run was interrupted.
- *
- * @since 0.1.0
- * @category schemas
- */
-export const CheckpointKind = Schema.Literal("periodic", "rolling", "final", "exit")
-
-/**
- * What a checkpoint is kept for.
- *
- * @since 0.1.0
- * @category models
- */
-export type CheckpointKind = typeof CheckpointKind.Type
-
-/**
- * A checkpoint.
- *
- * @since 0.1.0
- * @category schemas
- */
-export class Checkpoint
-  extends Schema.TaggedClass<Checkpoint>("@effect-tinker/cookbook/RunLog/Checkpoint")("Checkpoint", {
-    ...time,
-    name: Schema.String,
-    kind: CheckpointKind,
-    /** Optimizer steps the weights contain. */
-    step: Schema.NonNegativeInt,
-    /** Where the data goes on. */
-    position: Dataset.Position,
-    /** Weights and optimizer state, to resume from. */
-    statePath: Schema.String,
-    /** Weights to sample from. */
-    samplerPath: Schema.optional(Schema.String),
-    /** Milliseconds since 1970 after which it is gone; absent when it never is. */
-    expiresAt: Schema.optional(Schema.Number),
-    /** What the trainer needs to go on beside the weights and the position. */
-    state: Schema.optional(Schema.Unknown)
-  })
-{}
-
-/**
- * What an evaluator found of the weights after so many steps.
- *
- * @since 0.1.0
- * @category schemas
- */
-export class Evaluation
-  extends Schema.TaggedClass<Evaluation>("@effect-tinker/cookbook/RunLog/Evaluation")("Evaluation", {
-    ...time,
-    step: Schema.NonNegativeInt,
-    name: Schema.String,
-    metrics: Metrics
-  })
-{}
-
-/**
- * Something to tell: rows that were skipped, a checkpoint about to expire.
- *
- * @since 0.1.0
- * @category schemas
- */
-export class Note extends Schema.TaggedClass<Note>("@effect-tinker/cookbook/RunLog/Note")("Note", {
-  ...time,
-  step: Schema.NonNegativeInt,
-  level: Schema.Literal("info", "warning"),
-  message: Schema.String
-}) {}
-
-/**
- * The run, or one of its processes, ended.
- *
- * @since 0.1.0
- * @category schemas
- */
-export class Ended extends Schema.TaggedClass<Ended>("@effect-tinker/cookbook/RunLog/Ended")("Ended", {
-  ...time,
-  step: Schema.NonNegativeInt,
-  outcome: Schema.Literal("success", "failure", "interrupted"),
-  /** Whether all steps are done. */
-  complete: Schema.Boolean,
-  message: Schema.optional(Schema.String)
-}) {}
-
-/**
- * A line of the journal.
- *
- * @since 0.1.0
- * @category schemas
- */
-export const Entry = Schema.Union(Started, Resumed, Step, Checkpoint, Evaluation, Note, Ended)
-
-/**
- * A line of the journal.
- *
- * @since 0.1.0
- * @category models
- */
-export type Entry = typeof Entry.Type
-
-/**
- * A line of the journal before it is dated.
- *
- * @since 0.1.0
- * @category models
- */
-export type NewEntry = DistributiveOmit<Exclude<Entry, Started | Resumed | Ended>, "time">
-
-type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never
+import * as RunEntry from "./RunEntry.js"
 
 // =============================================================================
 // errors
@@ -306,7 +109,7 @@ export type RunLogError = PlatformError.PlatformError | MalformedEntry
 // =============================================================================
 
 /**
- * A run as its journal tells it, without what a resume made void.
+ * A run as its journal records it, without what a resume discarded.
  *
  * @since 0.1.0
  * @category models
@@ -315,13 +118,13 @@ export interface Run {
   readonly trainer: string
   readonly config: unknown
   readonly hash: string
-  readonly steps: ReadonlyArray<Step>
-  readonly checkpoints: ReadonlyArray<Checkpoint>
-  readonly evaluations: ReadonlyArray<Evaluation>
-  readonly notes: ReadonlyArray<Note>
-  /** How many times it was taken up again. */
+  readonly steps: ReadonlyArray<RunEntry.Step>
+  readonly checkpoints: ReadonlyArray<RunEntry.Checkpoint>
+  readonly evaluations: ReadonlyArray<RunEntry.Evaluation>
+  readonly notes: ReadonlyArray<RunEntry.Note>
+  /** How many times it was resumed. */
   readonly resumes: number
-  readonly ended: Option.Option<Ended>
+  readonly ended: Option.Option<RunEntry.Ended>
 }
 
 const journalName = "journal.jsonl"
@@ -329,27 +132,27 @@ const rolloutsName = "rollouts.jsonl"
 const cacheName = "cache.jsonl"
 const maxLineBytes = 64 * 1024 * 1024
 const decoder = new TextDecoder()
-const decodeEntry = Schema.decodeUnknownEither(Schema.parseJson(Entry))
-const encodeEntry = Schema.encodeSync(Schema.parseJson(Entry))
+const decodeEntry = Schema.decodeUnknownEither(Schema.parseJson(RunEntry.RunEntry))
+const encodeEntry = Schema.encodeSync(Schema.parseJson(RunEntry.RunEntry))
 
 /**
- * All entries of a journal in the order they were written, also those that a resume made void. A torn last line ends the
+ * All entries of a journal in the order they were written, including those that a resume discarded. A torn last line ends the
  * stream.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const entries = (directory: string): Stream.Stream<Entry, RunLogError, FileSystem.FileSystem> => {
+export const entries = (directory: string): Stream.Stream<RunEntry.RunEntry, RunLogError, FileSystem.FileSystem> => {
   const path = `${directory}/${journalName}`
   return Stream.unwrap(Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const size = Number((yield* fs.stat(path)).size)
     return Lines.stream(path, { offset: 0, limit: maxLineBytes }).pipe(
       Stream.zipWithIndex,
-      Stream.mapConcatEffect(([{ bytes, end, offset }, line]): Effect.Effect<ReadonlyArray<Entry>, MalformedEntry> =>
+      Stream.mapConcatEffect(([{ bytes, end, offset }, line]): Effect.Effect<ReadonlyArray<RunEntry.RunEntry>, MalformedEntry> =>
         Either.match(decodeEntry(decoder.decode(bytes)), {
           onLeft: ({ message }) =>
-            // Only the last line can lack its newline, and then it is torn.
+            // Only the last line can be without a newline, and then it is torn.
             end >= size && bytes !== undefined && end - offset === bytes.length
               ? Effect.succeed([])
               : Effect.fail(new MalformedEntry({ path, line: line + 1, description: message })),
@@ -364,15 +167,15 @@ interface Mutable {
   trainer: string
   config: unknown
   hash: string
-  steps: Array<Step>
-  checkpoints: Array<Checkpoint>
-  evaluations: Array<Evaluation>
-  notes: Array<Note>
+  steps: Array<RunEntry.Step>
+  checkpoints: Array<RunEntry.Checkpoint>
+  evaluations: Array<RunEntry.Evaluation>
+  notes: Array<RunEntry.Note>
   resumes: number
-  ended: Option.Option<Ended>
+  ended: Option.Option<RunEntry.Ended>
 }
 
-const fold = (run: Mutable, entry: Entry): Mutable => {
+const fold = (run: Mutable, entry: RunEntry.RunEntry): Mutable => {
   switch (entry._tag) {
     case "Started":
       return { ...run, trainer: entry.trainer, config: entry.config, hash: entry.hash }
@@ -421,7 +224,7 @@ const nothing = (): Mutable => ({
 })
 
 /**
- * A run as its journal tells it; none where there is no journal, or nothing in it.
+ * A run as its journal records it; none where there is no journal, or nothing in it.
  *
  * @since 0.1.0
  * @category constructors
@@ -444,8 +247,8 @@ export const read: (
 export const latestCheckpoint = (
   run: Pick<Run, "checkpoints">,
   now: number
-): Option.Option<Checkpoint> =>
-  run.checkpoints.reduce<Option.Option<Checkpoint>>(
+): Option.Option<RunEntry.Checkpoint> =>
+  run.checkpoints.reduce<Option.Option<RunEntry.Checkpoint>>(
     (best, checkpoint) =>
       (checkpoint.expiresAt !== undefined && checkpoint.expiresAt <= now) ||
         Option.exists(best, ({ step }) => step > checkpoint.step)
@@ -464,7 +267,7 @@ export const expiring = (
   run: Pick<Run, "checkpoints">,
   now: number,
   within: number
-): ReadonlyArray<Checkpoint> =>
+): ReadonlyArray<RunEntry.Checkpoint> =>
   Option.match(latestCheckpoint(run, now), {
     onNone: () => [],
     onSome: (latest) => latest.expiresAt !== undefined && latest.expiresAt - now <= within ? [latest] : []
@@ -494,15 +297,15 @@ export interface RolloutLine {
  * @category models
  */
 export interface RunLog {
-  /** What the journal told when it was opened, without what is done again now. */
+  /** What the journal held when it was opened, without what is done again now. */
   readonly resumed: Option.Option<{
     readonly run: Run
     /** None when there was no checkpoint yet: the run begins again. */
-    readonly checkpoint: Option.Option<Checkpoint>
+    readonly checkpoint: Option.Option<RunEntry.Checkpoint>
   }>
   /** Whether the run was complete when the journal was opened. */
   readonly complete: boolean
-  readonly append: (entry: NewEntry) => Effect.Effect<void, PlatformError.PlatformError>
+  readonly append: (entry: RunEntry.NewEntry) => Effect.Effect<void, PlatformError.PlatformError>
   /** Records what was sampled for a step, as JSON. Where nothing is recorded, the rollouts are not looked at. */
   readonly appendRollouts: (
     step: number,
@@ -657,7 +460,7 @@ export const open: (
     }
 
     const known = yield* readCache(`${directory}/${cacheName}`)
-    const record = (make: (time: number) => Entry) =>
+    const record = (make: (time: number) => RunEntry.RunEntry) =>
       Effect.flatMap(Clock.currentTimeMillis, (time) => journal.append(`${encodeEntry(make(time))}\n`))
 
     let last = 0
@@ -668,7 +471,7 @@ export const open: (
       const step = Option.match(checkpoint, { onNone: () => 0, onSome: (found) => found.step })
       last = step
       yield* record((time) =>
-        Option.isNone(previous) ? new Started({ time, trainer, config, hash }) : new Resumed({
+        Option.isNone(previous) ? new RunEntry.Started({ time, trainer, config, hash }) : new RunEntry.Resumed({
           time,
           step,
           checkpoint: Option.getOrUndefined(Option.map(checkpoint, ({ name }) => name)),
@@ -685,7 +488,7 @@ export const open: (
           : "failure"
         const message = Exit.isFailure(exit) && !interrupted ? Cause.pretty(exit.cause).split("\n")[0] : undefined
         return Effect.ignoreLogged(
-          record((time) => new Ended({ time, step: last, outcome, complete: finished, message }))
+          record((time) => new RunEntry.Ended({ time, step: last, outcome, complete: finished, message }))
         )
       })
     }
@@ -697,7 +500,7 @@ export const open: (
           checkpoints: [...found.checkpoints],
           evaluations: [...found.evaluations],
           notes: [...found.notes]
-        }, new Resumed({ time: now, step: last, config, hash })),
+        }, new RunEntry.Resumed({ time: now, step: last, config, hash })),
         checkpoint
       })),
       complete,
@@ -706,13 +509,13 @@ export const open: (
           if (entry._tag === "Step") last = entry.step
           switch (entry._tag) {
             case "Step":
-              return new Step({ ...entry, time })
+              return new RunEntry.Step({ ...entry, time })
             case "Checkpoint":
-              return new Checkpoint({ ...entry, time })
+              return new RunEntry.Checkpoint({ ...entry, time })
             case "Evaluation":
-              return new Evaluation({ ...entry, time })
+              return new RunEntry.Evaluation({ ...entry, time })
             case "Note":
-              return new Note({ ...entry, time })
+              return new RunEntry.Note({ ...entry, time })
           }
         }),
       appendRollouts: (step, list) =>

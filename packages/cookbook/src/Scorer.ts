@@ -24,7 +24,7 @@ export interface Score {
 }
 
 /**
- * Scores an answer. It may be a plain function or a Promise, and may have a name of its own.
+ * Scores an answer. It may be a plain function or a Promise, and may have a name.
  *
  * @since 0.1.0
  * @category models

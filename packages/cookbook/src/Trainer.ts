@@ -19,6 +19,7 @@ import type * as Scope from "effect/Scope"
 import type * as Dataset from "./Dataset.js"
 import * as Waits from "./internal/waits.js"
 import * as LearningRate from "./LearningRate.js"
+import type * as RunEntry from "./RunEntry.js"
 import type * as RunLog from "./RunLog.js"
 
 /**
@@ -206,17 +207,17 @@ export interface StepReport<out Detail = unknown> {
   readonly loss: number
   /** Tokens the model read. */
   readonly tokens: number
-  readonly metrics: RunLog.Metrics
+  readonly metrics: RunEntry.Metrics
   /** What the trainer knows beside that. */
   readonly detail: Detail
   /** Rows that were passed over on the way to this step's batch. */
   readonly skipped: ReadonlyArray<Dataset.Skipped>
   /** Of the weights before this step, by evaluator. */
-  readonly evaluations: Readonly<Record<string, RunLog.Metrics>>
+  readonly evaluations: Readonly<Record<string, RunEntry.Metrics>>
   /** With the last step of a run: the evaluation and the checkpoint of the final weights. */
   readonly final: Option.Option<{
-    readonly evaluations: Readonly<Record<string, RunLog.Metrics>>
-    readonly checkpoint: RunLog.Checkpoint
+    readonly evaluations: Readonly<Record<string, RunEntry.Metrics>>
+    readonly checkpoint: RunEntry.Checkpoint
   }>
 }
 
@@ -262,7 +263,7 @@ export const result = <A, E, R>(
  */
 export const makeClient = (
   model: Model,
-  checkpoint: Option.Option<RunLog.Checkpoint>
+  checkpoint: Option.Option<RunEntry.Checkpoint>
 ): Effect.Effect<Waits.Watched, TinkerError.TinkerError, ServiceClient.ServiceClient | Scope.Scope> =>
   Option.match(checkpoint, {
     onSome: ({ statePath }) => TrainingClient.makeFromState({ path: statePath, withOptimizer: true }),

@@ -48,7 +48,7 @@ export interface Action {
 
 /**
  * Why a prompt does not begin with the tokens of the turn before it: the renderer's reason, such as `HistoryRewritten`.
- * The turns from a fork on are trained as a row of their own.
+ * The turns from a fork on are trained as a separate row.
  *
  * @since 0.1.0
  * @category models
@@ -499,14 +499,21 @@ const summary = (prefix: string, groups: ReadonlyArray<Group>): Record<string, n
     [`${prefix}/all_bad`]: share((of) => of.every((reward) => reward <= 0)),
     [`${prefix}/mixed`]: share((of) => of.some((reward) => reward !== of[0]))
   }
-  const own = new Map<string, Array<number>>()
-  const add = (name: string, value: number) => own.set(name, [...(own.get(name) ?? []), value])
+  const own = new Map<string, { total: number; count: number }>()
+  const add = (metrics: Readonly<Record<string, number>>) => {
+    for (const name in metrics) {
+      const known = own.get(name) ?? { total: 0, count: 0 }
+      known.total += metrics[name] ?? 0
+      known.count++
+      own.set(name, known)
+    }
+  }
   for (const { metrics, stop, turns } of trajectories) {
     const key = `${prefix}/stop/${stop}`
     out[key] = (out[key] ?? 0) + 1 / trajectories.length
-    for (const [name, value] of Object.entries(metrics)) add(name, value)
-    for (const turn of turns) for (const [name, value] of Object.entries(turn.metrics)) add(name, value)
+    add(metrics)
+    for (const turn of turns) add(turn.metrics)
   }
-  for (const [name, values] of own) out[`${prefix}/${name}`] = mean(values)
+  for (const [name, { count, total }] of own) out[`${prefix}/${name}`] = total / count
   return out
 }

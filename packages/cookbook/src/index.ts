@@ -17,6 +17,14 @@ export * as Benchmark from "./Benchmark.js"
 export * as CheckpointPolicy from "./CheckpointPolicy.js"
 
 /**
+ * Files as datasets: JSON lines and Parquet, streamed or read by number, and whole JSON files. A row that does not fit its
+ * schema is skipped, with the reason and its number.
+ *
+ * @since 0.1.0
+ */
+export * as DataFile from "./DataFile.js"
+
+/**
  * Rows to train on: streamed, and resumable from a {@link Position}, which is a value.
  *
  * - Every row carries the position after it. A dataset read from there gives exactly the rows that would have followed.
@@ -68,7 +76,7 @@ export * as Evaluator from "./Evaluator.js"
 export * as Example from "./Example.js"
 
 /**
- * Games with several seats, each with a conversation of its own: for self-play, where one model sits on all of them, and
+ * Games with several seats, each with its own conversation: for self-play, where one model sits on all of them, and
  * for a model against a fixed opponent (`Policy.perSeat`). Every seat has a trajectory with its own rewards.
  *
  * @since 0.1.0
@@ -161,6 +169,14 @@ export * as RolloutRecord from "./RolloutRecord.js"
  * @since 0.1.0
  */
 export * as RunConfig from "./RunConfig.js"
+
+/**
+ * What a line of a run's journal says: how the run began or was resumed, a step, a checkpoint, an evaluation, a note, how
+ * it ended. `RunLog` writes and reads them.
+ *
+ * @since 0.1.0
+ */
+export * as RunEntry from "./RunEntry.js"
 
 /**
  * The journal of a run: an append-only file in the run's directory that says what was configured, every step with its

@@ -1,4 +1,4 @@
-import { Dataset, Example } from "@effect-tinker/cookbook"
+import { DataFile, Dataset, Example } from "@effect-tinker/cookbook"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
@@ -42,7 +42,7 @@ describe("Dataset", () => {
   it.effect("every source and combinator can be resumed from every row", () =>
     Effect.gen(function*() {
       const path = yield* file(jsonl(Array.from({ length: 100 }, (_, n) => n % 9 === 4 ? { m: n } : { n })))
-      const lines = Dataset.jsonl(path, Row).pipe(Dataset.map(({ n }) => n))
+      const lines = DataFile.jsonl(path, Row).pipe(Dataset.map(({ n }) => n))
       const datasets = {
         memory: numbers(50),
         stream: streamed(50),
@@ -93,7 +93,7 @@ describe("Dataset", () => {
   it.effect("rows that cannot be used are counted with their reason and place", () =>
     Effect.gen(function*() {
       const path = yield* file(`{"n":1}\n\n{"n":"x"}\nnot json\n{"n":${"1".repeat(200)}}\n{"n":4}`)
-      const dataset = Dataset.jsonl(path, Row, { maxRowBytes: 100 }).pipe(
+      const dataset = DataFile.jsonl(path, Row, { maxRowBytes: 100 }).pipe(
         Dataset.mapEffect((row) =>
           row.n === 4 ? new Dataset.Skip({ reason: "empty", detail: "four" }) : Effect.succeed(row)
         )
@@ -155,7 +155,7 @@ describe("Dataset", () => {
         rowGroupSize: 100
       })
       const path = yield* file(new Uint8Array(buffer), "rows.parquet")
-      const dataset = Dataset.parquet(path, Schema.Struct({ n: Schema.Number, text: Schema.String })).pipe(
+      const dataset = DataFile.parquet(path, Schema.Struct({ n: Schema.Number, text: Schema.String })).pipe(
         Dataset.map(({ n, text }) => `${n}: ${text}`)
       )
       const expected = rows.map((n) => `${n}: row ${n}`)
@@ -179,7 +179,7 @@ describe("Dataset", () => {
                 (_, i) => bytes.subarray(i * chunkSize, (i + 1) * chunkSize)
               )
               const fs = FileSystem.makeNoop({ stream: () => Stream.fromIterable(chunks) })
-              const read = yield* collect(Dataset.values(Dataset.jsonl("x", Schema.Struct({ n: Schema.Number })))).pipe(
+              const read = yield* collect(Dataset.values(DataFile.jsonl("x", Schema.Struct({ n: Schema.Number })))).pipe(
                 Effect.provideService(FileSystem.FileSystem, fs)
               )
               assert.deepStrictEqual(read.map(({ n }) => n), rows.map(({ n }) => n))

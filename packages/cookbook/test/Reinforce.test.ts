@@ -1,5 +1,5 @@
 import { Dataset, Environment, Evaluator, Loss, Reinforce, RolloutRecord, RunLog } from "@effect-tinker/cookbook"
-import type { Trainer } from "@effect-tinker/cookbook"
+import type { RunEntry, Trainer } from "@effect-tinker/cookbook"
 import { Rollout } from "@effect-tinker/cookbook"
 import { Faults } from "@effect-tinker/local"
 import { FileSystem } from "@effect/platform"
@@ -69,7 +69,7 @@ describe("Reinforce.train", () => {
         Reinforce.train({ ...options, renderer: write, evaluate: [test], evaluateEvery: 100, measureUpdate: true })
       )
       assert.strictEqual(reports.length, 8)
-      const measured = (from: Readonly<Record<string, RunLog.Metrics>> | undefined) =>
+      const measured = (from: Readonly<Record<string, RunEntry.Metrics>> | undefined) =>
         from?.["rollouts"]?.["env/all/reward"] ?? NaN
       const final = Option.getOrThrow(reports[7]?.final ?? Option.none())
       assert.isAbove(measured(final.evaluations), measured(reports[0]?.evaluations) + 0.3)
@@ -89,6 +89,18 @@ describe("Reinforce.train", () => {
           )
         )
       )
+    }).pipe(Effect.provide(Live)), 60_000)
+
+  it.scoped("a rate that decays knows from the problems where it ends", () =>
+    Effect.gen(function*() {
+      const reports = yield* collect(Reinforce.train({
+        ...options,
+        epochs: 2,
+        learningRate: { peak: 1e-3, decay: "linear" },
+        renderer: yield* renderer
+      }))
+      assert.deepStrictEqual(reports.map(({ learningRate }) => learningRate), [1e-3, 7.5e-4, 5e-4, 2.5e-4])
+      assert.deepStrictEqual(reports[0]?.totalSteps, Option.some(4))
     }).pipe(Effect.provide(Live)), 60_000)
 
   it.scoped("cut short, it resumes bit for bit, samples included", () =>

@@ -1,4 +1,4 @@
-import { Dataset, RunConfig, RunLog, Supervised, Trainer } from "@effect-tinker/cookbook"
+import { Dataset, RunConfig, RunEntry, RunLog, Supervised, Trainer } from "@effect-tinker/cookbook"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
@@ -8,7 +8,7 @@ const run = { trainer: "test", config: { rate: 1, model: { rank: 4 } } }
 
 const step = (n: number, loss = n) => ({ _tag: "Step" as const, step: n, metrics: { loss }, timings: {} })
 
-const checkpoint = (n: number, kind: RunLog.CheckpointKind = "periodic", expiresAt?: number) => ({
+const checkpoint = (n: number, kind: RunEntry.CheckpointKind = "periodic", expiresAt?: number) => ({
   _tag: "Checkpoint" as const,
   name: `${kind}-${n}`,
   kind,
@@ -85,7 +85,7 @@ describe("RunLog", () => {
 
   it("a checkpoint that has expired is not resumed from", () => {
     const checkpoints = [checkpoint(1), checkpoint(2, "periodic", 1000)].map((entry) =>
-      new RunLog.Checkpoint({ ...entry, time: 0 })
+      new RunEntry.Checkpoint({ ...entry, time: 0 })
     )
     const latest = (now: number) => Option.map(RunLog.latestCheckpoint({ checkpoints }, now), (found) => found.step)
     assert.deepStrictEqual([latest(999), latest(1000)], [Option.some(2), Option.some(1)])

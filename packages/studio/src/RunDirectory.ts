@@ -7,7 +7,7 @@
  *
  * @since 0.1.0
  */
-import * as RunLog from "@effect-tinker/cookbook/RunLog"
+import * as RunEntry from "@effect-tinker/cookbook/RunEntry"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import type * as CostLedger from "effect-tinker/CostLedger"
@@ -243,7 +243,7 @@ const withCost = (metrics: Metrics, price: CostLedger.Price | undefined): Metric
   return trained === 0 ? metrics : [...metrics, ["cost", cost]]
 }
 
-const decodeEntry = Schema.decodeUnknownEither(RunLog.Entry)
+const decodeEntry = Schema.decodeUnknownEither(RunEntry.RunEntry)
 
 /** The name of the base model, wherever a configuration keeps it. */
 const modelOf = (config: unknown): string => {

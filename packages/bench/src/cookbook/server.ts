@@ -1,5 +1,5 @@
 /**
- * The embedded backend in a process of its own. A line on standard input is answered with its address and key.
+ * The embedded backend in its own process. A line on standard input is answered with its address and key.
  */
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Effect, Logger, Redacted } from "effect"

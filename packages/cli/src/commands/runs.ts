@@ -46,7 +46,7 @@ type Status = "interrupted" | "unreadable" | RunControl.State
 /** After which a run that says nothing more is taken for killed. */
 const silence = 10 * 60_000
 
-/** States that only a durable run can tell: nothing is written while it waits. */
+/** States that only a durable run knows: nothing is written while it waits. */
 const durableOnly: ReadonlyArray<RunControl.State> = ["paused", "waiting", "judging", "cancelled"]
 
 const tones: Readonly<Record<string, Tone>> = {

@@ -571,7 +571,7 @@ const checkMode = Effect.fnUntraced(function*({ instruction, mode, teacher, ...f
   }
 })
 
-/** A prompt with an instruction in front, in the system message it has or in a new one. */
+/** A prompt with an instruction in front, in its system message, or in a new one. */
 const instructed = (
   instruction: string,
   messages: ReadonlyArray<Message.Message>

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as DataFile from "@effect-tinker/cookbook/DataFile"
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Example from "@effect-tinker/cookbook/Example"
 import * as Message from "@effect-tinker/tokenizer/Message"
@@ -30,10 +31,10 @@ export const kinds: readonly [Kind, ...ReadonlyArray<Kind>] = ["chats", "complet
 
 const rowsOf = <A, I>(path: string, schema: Schema.Schema<A, I>): File<A> =>
   path.endsWith(".parquet")
-    ? Dataset.parquet(path, schema)
+    ? DataFile.parquet(path, schema)
     : path.endsWith(".json")
-    ? Dataset.json(path, schema)
-    : Dataset.jsonl(path, schema)
+    ? DataFile.json(path, schema)
+    : DataFile.jsonl(path, schema)
 
 const kindOf = (row: unknown): Option.Option<Kind> => {
   const has = (name: string) => Predicate.hasProperty(row, name)

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import type * as RunEntry from "@effect-tinker/cookbook/RunEntry"
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import type * as Trainer from "@effect-tinker/cookbook/Trainer"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -28,7 +29,7 @@ export const figure = (value: number): string =>
     ? String(Number(value.toPrecision(4)))
     : value.toExponential(2)
 
-const figures = (metrics: RunLog.Metrics): string =>
+const figures = (metrics: RunEntry.Metrics): string =>
   Object.entries(metrics).map(([name, value]) => `${name} ${figure(value)}`).join(", ")
 
 /** What a step is known by, beside its loss. */

@@ -9,6 +9,7 @@ import * as Evaluator from "@effect-tinker/cookbook/Evaluator"
 import * as Example from "@effect-tinker/cookbook/Example"
 import * as Policy from "@effect-tinker/cookbook/Policy"
 import * as Rollout from "@effect-tinker/cookbook/Rollout"
+import type * as RunEntry from "@effect-tinker/cookbook/RunEntry"
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import * as Trajectory from "@effect-tinker/cookbook/Trajectory"
 import * as Chat from "@effect-tinker/tokenizer/Chat"
@@ -39,7 +40,7 @@ export interface Found {
 
 /** @internal */
 export interface Measured {
-  readonly metrics: RunLog.Metrics
+  readonly metrics: RunEntry.Metrics
   readonly examples: ReadonlyArray<Found>
   readonly skipped: ReadonlyArray<Dataset.Skipped>
 }

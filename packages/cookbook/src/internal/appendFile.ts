@@ -12,7 +12,7 @@ const block = 64 * 1024
 const encoder = new TextEncoder()
 
 /** Removes what follows the last newline. */
-const mend = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
+const removeTornLine = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, path: string) {
   if (!(yield* fs.exists(path))) return
   const file = yield* fs.open(path, { flag: "r+" })
   const size = Number((yield* file.stat).size)
@@ -50,7 +50,7 @@ export const open: (
   }
 ) => Effect.Effect<AppendFile, PlatformError.PlatformError, Scope.Scope> = Effect.fnUntraced(
   function*(fs, path, options) {
-    yield* mend(fs, path)
+    yield* removeTornLine(fs, path)
     const file = yield* fs.open(path, { flag: "a" })
     const one = yield* Effect.makeSemaphore(1)
     return {

@@ -19,6 +19,7 @@ import * as Stream from "effect/Stream"
 import * as CheckpointPolicy from "../CheckpointPolicy.js"
 import * as Dataset from "../Dataset.js"
 import type * as Evaluator from "../Evaluator.js"
+import * as RunEntry from "../RunEntry.js"
 import * as RunLog from "../RunLog.js"
 import * as Trainer from "../Trainer.js"
 import type * as Waits from "./waits.js"
@@ -26,8 +27,8 @@ import type * as Waits from "./waits.js"
 /** @internal */
 export interface Outcome<out Detail> {
   readonly loss: number
-  readonly metrics: RunLog.Metrics
-  readonly timings?: RunLog.Metrics | undefined
+  readonly metrics: RunEntry.Metrics
+  readonly timings?: RunEntry.Metrics | undefined
   readonly detail: Detail
   /** What was sampled, for the record: made when it is read. */
   readonly rollouts?: Iterable<unknown> | undefined
@@ -73,11 +74,11 @@ interface Pending<Detail, E, R> {
   readonly submittedAt: number
   readonly result: Effect.Effect<Outcome<Detail>, E, R>
   readonly skipped: ReadonlyArray<Dataset.Skipped>
-  readonly evaluations: Readonly<Record<string, RunLog.Metrics>>
+  readonly evaluations: Readonly<Record<string, RunEntry.Metrics>>
   readonly save: Option.Option<Save>
 }
 
-type Save = Effect.Effect<RunLog.Checkpoint, TinkerError.TinkerError | RunLog.RunLogError>
+type Save = Effect.Effect<RunEntry.Checkpoint, TinkerError.TinkerError | RunLog.RunLogError>
 
 const describeSkipped = (skipped: ReadonlyArray<Dataset.Skipped>): string => {
   const counts = Object.entries(Dataset.countSkipped(skipped)).map(([reason, count]) => `${count} ${reason}`)
@@ -114,8 +115,8 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
   let inDoubt = false
   let failed = false
   let lastSaved = submitted
-  let rolling: RunLog.Checkpoint | undefined
-  const recorded: Array<RunLog.Checkpoint> = Option.match(log.resumed, {
+  let rolling: RunEntry.Checkpoint | undefined
+  const recorded: Array<RunEntry.Checkpoint> = Option.match(log.resumed, {
     onNone: () => [],
     onSome: ({ run }) => [...run.checkpoints]
   })
@@ -159,9 +160,9 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
 
   // --- checkpoints ------------------------------------------------------------
 
-  const record = Effect.fnUntraced(function*(entry: Omit<RunLog.Checkpoint, "time" | "_tag">) {
+  const record = Effect.fnUntraced(function*(entry: Omit<RunEntry.Checkpoint, "time" | "_tag">) {
     yield* log.append({ ...entry, _tag: "Checkpoint" })
-    const saved = new RunLog.Checkpoint({ ...entry, time: yield* Clock.currentTimeMillis })
+    const saved = new RunEntry.Checkpoint({ ...entry, time: yield* Clock.currentTimeMillis })
     recorded.push(saved)
     lastSaved = Math.max(lastSaved, saved.step)
     if (entry.kind === "rolling") {
@@ -178,7 +179,7 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
   })
 
   /** Submits a save of the steps submitted so far; the Effect it gives waits for it and records it. */
-  const save = Effect.fnUntraced(function*(kind: RunLog.CheckpointKind) {
+  const save = Effect.fnUntraced(function*(kind: RunEntry.CheckpointKind) {
     const step = submitted
     const at = position
     const state = options.state?.()
@@ -229,7 +230,7 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
   // --- evaluation -------------------------------------------------------------
 
   const evaluate = Effect.fnUntraced(function*(step: number) {
-    const results: Record<string, RunLog.Metrics> = {}
+    const results: Record<string, RunEntry.Metrics> = {}
     if (evaluators.length === 0) return results
     const scoped = Effect.gen(function*() {
       const scope = yield* Effect.scope

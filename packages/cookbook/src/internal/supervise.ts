@@ -12,7 +12,7 @@ import type * as CheckpointPolicy from "../CheckpointPolicy.js"
 import * as Dataset from "../Dataset.js"
 import type * as Evaluator from "../Evaluator.js"
 import * as LearningRate from "../LearningRate.js"
-import type * as RunLog from "../RunLog.js"
+import type * as RunEntry from "../RunEntry.js"
 import type * as Trainer from "../Trainer.js"
 import type * as Loop from "./loop.js"
 
@@ -31,23 +31,29 @@ export const shuffled = <A, E, R>(
   seed: number | undefined
 ): Dataset.Dataset<A, E, R> => seed === undefined ? data : Dataset.shuffle(data, { seed })
 
-/** The part of the loop's options that follows from the data. @internal */
+/**
+ * The part of the loop's options that follows from the data. `counted` has as many usable rows as the data, where those
+ * are expensive to read.
+ *
+ * @internal
+ */
 export const read = Effect.fnUntraced(function*<A, E, R>(
   data: Dataset.Dataset<A, E, R>,
   config: Reading,
-  checkpoint: Option.Option<RunLog.Checkpoint>
+  checkpoint: Option.Option<RunEntry.Checkpoint>,
+  counted: Dataset.Dataset<unknown, E, R> = data
 ) {
   const reading = { size: config.batchSize, epochs: config.epochs, partial: config.partial }
   // A decay has to know where it ends.
-  const counted = config.learningRate.decay === "constant"
-    ? Option.none<number>()
+  const totalSteps = config.learningRate.decay === "constant"
+    ? Option.fromNullable(config.steps)
     : Option.some(
-      yield* Dataset.batches(data, reading).pipe(Stream.filter(({ items }) => items.length > 0), Stream.runCount)
+      yield* Dataset.batches(counted, reading).pipe(
+        Stream.filter(({ items }) => items.length > 0),
+        Stream.take(config.steps ?? Number.MAX_SAFE_INTEGER),
+        Stream.runCount
+      )
     )
-  const totalSteps = Option.match(counted, {
-    onNone: () => Option.fromNullable(config.steps),
-    onSome: (count) => Option.some(Math.min(count, config.steps ?? count))
-  })
   return {
     totalSteps,
     learningRate: (step: number) =>

@@ -8,14 +8,14 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type * as RunLog from "../RunLog.js"
+import type * as RunEntry from "../RunEntry.js"
 
 /** @internal */
 export interface Waits {
   /** Counts what the events of an operation say, until they end. */
   readonly follow: (events: Stream.Stream<QueueState.Event>) => Effect.Effect<void>
   /** Milliseconds by reason since the last call, as timings of a step. */
-  readonly take: Effect.Effect<RunLog.Metrics>
+  readonly take: Effect.Effect<RunEntry.Metrics>
 }
 
 /** @internal */

@@ -1,0 +1,151 @@
+/**
+ * Files as datasets: JSON lines and Parquet, streamed or read by number, and whole JSON files. A row that does not fit its
+ * schema is skipped, with the reason and its number.
+ *
+ * @since 0.1.0
+ */
+import type * as PlatformError from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import type { ParseError } from "effect/ParseResult"
+import { TreeFormatter } from "effect/ParseResult"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as Dataset from "./Dataset.js"
+import * as Lines from "./internal/lines.js"
+import * as Parquet from "./internal/parquet.js"
+
+/**
+ * How files are read.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options {
+  /** A row of more bytes is skipped as too long before it is held in memory. Defaults to 16 MiB. */
+  readonly maxRowBytes?: number | undefined
+}
+
+const decoder = new TextDecoder()
+
+const malformed = (detail: string) => ({ reason: "malformed" as const, detail })
+
+/** From what stands in a file to a row. */
+const reader = <A, I>(schema: Schema.Schema<A, I>) => {
+  const decode = Schema.decodeUnknownEither(schema)
+  return (input: unknown, at: Pick<Dataset.Skipped, "origin" | "next">): Dataset.Row<A> =>
+    Either.match(decode(input), {
+      onLeft: (error) => Dataset.skipped(malformed(TreeFormatter.formatErrorSync(error)), at),
+      onRight: (value) => ({ _tag: "Kept", value, ...at })
+    })
+}
+
+const parseJson = (text: string): Either.Either<unknown, string> =>
+  Either.try({ try: (): unknown => JSON.parse(text), catch: (error) => `not JSON: ${String(error)}` })
+
+/**
+ * One JSON value a line, streamed. Blank lines are no rows.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const jsonl = <A, I>(
+  path: string,
+  schema: Schema.Schema<A, I>,
+  options?: Options
+): Dataset.Dataset<A, PlatformError.PlatformError, FileSystem.FileSystem> => {
+  const limit = options?.maxRowBytes ?? 16 * 1024 * 1024
+  const read = reader(schema)
+  const toRow = (line: Lines.Line, row: number, next: Dataset.Position): Dataset.Row<A> => {
+    const at = { origin: { source: path, row }, next }
+    if (line.bytes === undefined) {
+      const detail = `${line.end - line.offset} bytes, of ${limit} allowed`
+      return Dataset.skipped({ reason: "too_long", detail }, at)
+    }
+    return Either.match(parseJson(decoder.decode(line.bytes)), {
+      onLeft: (detail) => Dataset.skipped(malformed(detail), at),
+      onRight: (json) => read(json, at)
+    })
+  }
+  return Dataset.make({
+    rows: (from) =>
+      Lines.stream(path, { offset: from.offset, limit }).pipe(
+        Stream.zipWithIndex,
+        Stream.map(([line, i]) => {
+          const row = from.index + i
+          return toRow(line, row, { epoch: from.epoch, index: row + 1, offset: line.end })
+        })
+      ),
+    indexed: Effect.map(Lines.index(path, limit), (index) => ({
+      size: index.size,
+      read: (rows) => Effect.forEach(rows, (row) => Effect.map(index.read(row), (line) => toRow(line, row, Dataset.start())))
+    }))
+  })
+}
+
+/**
+ * A JSON file that holds one array. It is read whole.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const json = <A, I>(
+  path: string,
+  schema: Schema.Schema<A, I>
+): Dataset.Dataset<A, PlatformError.PlatformError | ParseError, FileSystem.FileSystem> => {
+  const read = reader(schema)
+  const items = Schema.decodeUnknown(Schema.parseJson(Schema.Array(Schema.Unknown)))
+  return Dataset.fromIndexed(
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const list = yield* items(yield* fs.readFileString(path))
+      return {
+        size: list.length,
+        read: (rows: ReadonlyArray<number>) =>
+          Effect.sync(() =>
+            rows.map((row) => read(list[row], { origin: { source: path, row }, next: Dataset.start() }))
+          )
+      }
+    })
+  )
+}
+
+/** Parquet's 64-bit integers are bigints; JSON-like schemas want numbers. */
+const plain = (value: unknown): unknown => {
+  if (typeof value === "bigint") return Number(value)
+  if (Array.isArray(value)) return value.map(plain)
+  if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]))
+}
+
+/**
+ * Rows of a Parquet file as objects by column. Needs the package `hyparquet`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const parquet = <A, I>(
+  path: string,
+  schema: Schema.Schema<A, I>
+): Dataset.Dataset<A, PlatformError.PlatformError, FileSystem.FileSystem> => {
+  const read = reader(schema)
+  return Dataset.fromIndexed(
+    Effect.map(Parquet.open(path), (table) => ({
+      size: table.size,
+      read: (rows: ReadonlyArray<number>) => {
+        const first = rows[0] ?? 0
+        const run = rows.every((row, i) => row === first + i)
+        const pages = run ? [[first, first + rows.length] as const] : rows.map((row) => [row, row + 1] as const)
+        return Effect.map(
+          Effect.forEach(pages, ([from, to]) => table.rows(from, to)),
+          (parts) =>
+            parts.flat().map((value, i) =>
+              read(plain(value), { origin: { source: path, row: rows[i] ?? 0 }, next: Dataset.start() })
+            )
+        )
+      }
+    })),
+    { page: 256 }
+  )
+}
