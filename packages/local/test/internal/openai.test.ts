@@ -22,7 +22,10 @@ describe("openai", () => {
       FastCheck.integer({ min: 1, max: 5 })
     ],
     ([pieces, stop, size]) => {
-      const watch = makeStopDetector(Either.getOrThrow(checkStops(LocalModel.tiny, stop)), tokenBytesOf(LocalModel.tiny))
+      const watch = makeStopDetector(
+        Either.getOrThrow(checkStops(LocalModel.tiny, stop)),
+        tokenBytesOf(LocalModel.tiny)
+      )
       const drawn = pieces.flat()
       const end = drawn.findIndex((token) => watch(token))
       const tokens = end === -1 ? drawn : drawn.slice(0, end + 1)
