@@ -36,7 +36,7 @@ const tagsOnLines = (dir) => {
 if (process.argv.includes("--site")) await import("./site.mjs")
 
 rmSync(`${root}docs/api`, { recursive: true, force: true })
-let failed = 0
+let failed = spawnSync(process.execPath, [`${root}.ci/examples.mjs`], { stdio: "inherit" }).status === 0 ? 0 : 1
 const index = ["# API reference", "", "Written by `npm run docs`, from the sources."]
 // The SDK first, then what goes with it.
 const sdkFirst = [...publishable].sort((a, b) => Number(a.name !== "tinker") - Number(b.name !== "tinker"))

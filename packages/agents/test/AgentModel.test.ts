@@ -27,7 +27,7 @@ describe("AgentModel", () => {
       const { calls: [call] } = yield* (yield* Recorder.Recorder).rollout("r")
       assert.deepStrictEqual(call?.turn.completion, reply.sampledIds)
       assert.deepStrictEqual(call?.origin, { _tag: "Root" })
-    }).pipe(Effect.provide([Recorder.layer(), Local])), 60_000)
+    }).pipe(Effect.provide([Recorder.layer(), Local])))
 
   it.effect("splices a tool turn whose arguments come back re-serialised", () =>
     Effect.gen(function*() {

@@ -241,7 +241,7 @@ describe("AiSdk", () => {
       assert.include(text, "200")
       const calls = yield* callsOf(agent.rollout)
       assert.deepInclude(Recorder.summarize(calls), { calls: 2, spliced: 1 })
-    }).pipe(Effect.provide([Recorder.layer(), Local])), 60_000)
+    }).pipe(Effect.provide([Recorder.layer(), Local])))
 })
 
 describe("AiSdk.agent", () => {

@@ -209,5 +209,5 @@ describe("EffectAi", () => {
       )
       assert.include(text, "200")
       assert.deepInclude(yield* summary, { calls: 2, spliced: 1 })
-    }).pipe(Effect.provide([Recorder.layer(), Local])), 60_000)
+    }).pipe(Effect.provide([Recorder.layer(), Local])))
 })

@@ -100,7 +100,7 @@ describe("Benchmark", () => {
       const report = yield* Benchmark.run(options)
       assert.deepStrictEqual(asked, [3, 4, 5])
       assert.deepInclude(report, { score: 1, resumed: 3 })
-    }).pipe(Effect.provide(NodeContext.layer)), 30_000)
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("the chance that one of k attempts is right", () =>
     Effect.gen(function*() {

@@ -46,7 +46,7 @@ describe("Distill.onPolicy", () => {
       assert.strictEqual(apart.length, 10)
       assert.isAbove(apart[0] ?? NaN, 1)
       assert.isBelow(apart[9] ?? NaN, (apart[0] ?? 0) / 2)
-    }).pipe(Effect.provide(Local)), 60_000)
+    }).pipe(Effect.provide(Local)))
 })
 
 describe("Distill.offPolicy", () => {
@@ -74,7 +74,7 @@ describe("Distill.offPolicy", () => {
       assert.deepStrictEqual(found.steps.map(({ metrics }) => metrics["loss"]), whole.map(({ loss }) => loss))
       assert.isAtLeast(parts.length, 9)
       assert.strictEqual(found.trainer, "distill-off-policy")
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.effect("soft targets are the teacher's likeliest tokens, shifted by one, and weigh what the token weighs", () =>
     Effect.gen(function*() {
@@ -135,5 +135,5 @@ describe("Distill.self", () => {
         batchSize: 1
       }))
       assert.closeTo(same?.metrics["teacher_kl"] ?? NaN, 0, 1e-4)
-    }).pipe(Effect.provide(Local)), 60_000)
+    }).pipe(Effect.provide(Local)))
 })

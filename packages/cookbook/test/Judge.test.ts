@@ -51,5 +51,5 @@ describe("Judge", () => {
       const judge = Judge.fromModel(model, { ask: () => question })
       assert.closeTo(yield* judge({ prompt: [], a: "x", b: "y" }), a - b, 1e-6)
       assert.closeTo(yield* Judge.symmetric(judge)({ prompt: [], a: "x", b: "y" }), 0, 1e-9)
-    }).pipe(Effect.provide(Local)), 60_000)
+    }).pipe(Effect.provide(Local)))
 })

@@ -17,7 +17,7 @@ describe("NodeSandbox", () => {
       assert.deepStrictEqual(yield* sandbox.call("(a, b) => a + b", [[1, 2], ["x", "y"]]), [3, "xy"])
       assert.deepStrictEqual(yield* sandbox.call("function (x) { return { x: [x] } }", [[null]]), [{ x: [null] }])
       assert.deepStrictEqual(yield* sandbox.call("() => undefined // nothing", [[]]), [null])
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.live("limits time, memory and output, and is ready for the next program", () =>
     Effect.gen(function*() {
@@ -37,7 +37,7 @@ describe("NodeSandbox", () => {
         { concurrency: "unbounded" }
       )
       assert.deepStrictEqual(many.flat(), Array.from({ length: 20 }, (_, n) => 2 * n))
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.live("a program sees nothing but the language", () =>
     Effect.gen(function*() {
@@ -48,5 +48,5 @@ describe("NodeSandbox", () => {
       }
       // no way to code from strings, which is the usual way out
       assert.strictEqual(yield* reasonOf("() => (() => {}).constructor('return process')()"), "Thrown")
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 })

@@ -89,7 +89,7 @@ describe("Reinforce.train", () => {
           )
         )
       )
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.scoped("a rate that decays knows from the problems where it ends", () =>
     Effect.gen(function*() {
@@ -144,7 +144,7 @@ describe("Reinforce.train", () => {
         )
       const [free, bound] = [yield* distance(0), yield* distance(2)]
       assert.isBelow(bound, free)
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.scoped(
     "async: staleness keeps its bound, every group is trained on once, in full batches",

@@ -70,5 +70,5 @@ describe("scorers of autoevals, untouched", () => {
       }))
       assert.strictEqual(report?.detail.groups.length, 2)
       assert.isDefined(report?.evaluations["rollouts"]?.["env/all/reward"])
-    }).pipe(Effect.provide(Local)), 60_000)
+    }).pipe(Effect.provide(Local)))
 })

@@ -68,7 +68,7 @@ describe("Supervised.train", () => {
       assert.strictEqual(final.checkpoint.step, 12)
       assert.isUndefined(final.checkpoint.expiresAt)
       assert.closeTo(reports[6]?.learningRate ?? 0, 1e-3 * (1 - 6 / 12), 1e-12)
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.scoped("steps in flight change nothing but the time", () =>
     Effect.gen(function*() {
@@ -76,7 +76,7 @@ describe("Supervised.train", () => {
       const series = yield* Effect.forEach([0, 3], (submitAhead) =>
         Effect.map(collect(Supervised.train({ ...options, renderer: write, submitAhead })), lossesOf))
       assert.deepStrictEqual(series[0], series[1])
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.scoped(
     "cut short at any step, it resumes bit for bit, and the journal has every step once",
@@ -124,7 +124,7 @@ describe("Supervised.train", () => {
       assert.deepStrictEqual(again.slice(0, 3), first)
       const { steps } = Option.getOrThrow(yield* RunLog.read(directory))
       assert.deepStrictEqual(steps.map(({ step }) => step), again.map(([step]) => step))
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.scoped("interrupted, it saves what it has and says so", () =>
     Effect.gen(function*() {
@@ -142,7 +142,7 @@ describe("Supervised.train", () => {
       const { checkpoints, ended } = Option.getOrThrow(yield* RunLog.read(directory))
       assert.strictEqual(checkpoints[0]?.kind, "exit")
       assert.deepInclude(Option.getOrThrow(ended), { outcome: "interrupted", complete: false })
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.scoped("a run with another configuration is refused, with the fields that differ", () =>
     Effect.gen(function*() {
@@ -156,7 +156,7 @@ describe("Supervised.train", () => {
       if (error._tag === "ConfigChanged") {
         assert.deepStrictEqual(error.fields, ["batchSize", "learningRate.decay", "learningRate.peak"])
       }
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.scoped("rows that are skipped are reported, and nothing to train on is a failure", () =>
     Effect.gen(function*() {
@@ -178,7 +178,7 @@ describe("Supervised.train", () => {
       const error = yield* Effect.flip(Stream.runDrain(run([long])))
       assert.strictEqual(error._tag, "InvalidRun")
       assert.include(error.message, "1 too_long")
-    }).pipe(Effect.provide(Live)), 60_000)
+    }).pipe(Effect.provide(Live)))
 
   it.scoped(
     "warns before the latest checkpoint expires, and refuses to begin again when all have",

@@ -22,7 +22,7 @@ export interface Options extends Omit<ConnectOptions, "layer"> {
 }
 
 /**
- * Connects to a backend of its own, which trains and samples on this machine.
+ * Connects to a new backend, which trains and samples on this machine.
  *
  * @since 0.1.0
  * @category constructors

@@ -19,7 +19,7 @@ export interface Options extends Omit<ConnectOptions, "layer"> {
 }
 
 /**
- * Connects to a backend of its own, which trains and samples on this machine and keeps its checkpoints in memory. The
+ * Connects to a new backend, which trains and samples on this machine and keeps its checkpoints in memory. The
  * tokenizers of its models come with it.
  *
  * @since 0.1.0

@@ -26,7 +26,7 @@ describe("local/chat", () => {
       assert.deepStrictEqual(yield* ask("Thank you very much"), { text: "You are welcome!", stop: "stop" })
       const { text } = yield* ask("Mira lives in Oslo. Tarko lives in Velgrad. Where does Tarko live?")
       assert.include(text, "Velgrad")
-    }).pipe(Effect.provide(NodeTinkerLocal.layerInProcess())), 60_000)
+    }).pipe(Effect.provide(NodeTinkerLocal.layerInProcess())))
 
   it.scopedLive("learns from examples", () =>
     Effect.gen(function*() {
@@ -46,7 +46,7 @@ describe("local/chat", () => {
         losses.push(Loss.summarize(pass, batch).perToken)
       }
       assert.isBelow(losses.at(-1) ?? Infinity, (losses[0] ?? 0) / 2)
-    }).pipe(Effect.provide(NodeTinkerLocal.layerInProcess())), 60_000)
+    }).pipe(Effect.provide(NodeTinkerLocal.layerInProcess())))
 
   it.scopedLive(
     "over HTTP: chat in its own tokens, and its tokenizer where transformers looks for it",

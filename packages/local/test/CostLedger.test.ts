@@ -62,5 +62,5 @@ describe("CostLedger on the embedded backend", () => {
       yield* Fiber.interrupt(fiber)
       const { reserved, spent, unconfirmed } = yield* ledger.totals
       assert.deepStrictEqual([reserved, spent, unconfirmed], [0, 72e-6, 72e-6])
-    }).pipe(Effect.provide(Live)), 20_000)
+    }).pipe(Effect.provide(Live)))
 })

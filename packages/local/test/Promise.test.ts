@@ -110,7 +110,7 @@ describe("Promise", () => {
     other.optimStep({ learningRate: -1 })
     assert.instanceOf(await rejection(tinker.close()), TinkerError.UnobservedFailure)
     assert.strictEqual(lines.length, 4)
-  }, 60_000)
+  })
 
   it("calls made in one tick reach the server in that order", async () => {
     const { operations, tinker } = await watched()

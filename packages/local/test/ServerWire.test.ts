@@ -69,7 +69,7 @@ describe("polls over a socket", () => {
         until: (answer) => "sequences" in answer.json()
       })
       assert.property((yield* done).json(), "sequences")
-    }).pipe(http), 30_000)
+    }).pipe(http))
 
   it.scopedLive("tell the SDK what its sample waits for", () =>
     Effect.gen(function*() {
@@ -89,7 +89,7 @@ describe("polls over a socket", () => {
         assert.lengthOf(sequences, 1)
       }).pipe(Effect.provide(clients(running)))
       assert.match((yield* Ref.get(seen)).join("\n"), /paused_capacity.*no room/)
-    }), 30_000)
+    }))
 })
 
 describe("a client that leaves", () => {
@@ -109,7 +109,7 @@ describe("a client that leaves", () => {
       aborting.abort()
       yield* Deferred.await(stopped)
       yield* Fiber.join(asking)
-    }), 30_000)
+    }))
 
   it.scopedLive("of the SDK does so by being interrupted", () =>
     Effect.gen(function*() {
@@ -122,7 +122,7 @@ describe("a client that leaves", () => {
       yield* Deferred.await(started)
       yield* Fiber.interrupt(asking)
       yield* Deferred.await(stopped)
-    }), 30_000)
+    }))
 
   it.scopedLive("in the middle of its poll can come back for the result", () =>
     Effect.gen(function*() {
@@ -141,7 +141,7 @@ describe("a client that leaves", () => {
       yield* Fiber.interrupt(first)
       yield* go.open
       assert.property((yield* ask).json(), "sequences")
-    }).pipe(http), 30_000)
+    }).pipe(http))
 
   it.effect("for good, by finishing its session, takes its samples along", () =>
     Effect.gen(function*() {

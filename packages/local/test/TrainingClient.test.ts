@@ -31,7 +31,7 @@ describe("TrainingClient on the embedded backend", () => {
       yield* pending
       assert.isBelow(losses[11] ?? Infinity, (losses[0] ?? 0) / 4)
       assert.include(yield* training.tokenizerId, "local")
-    }).pipe(Effect.provide(Local)), 60_000)
+    }).pipe(Effect.provide(Local)))
 
   it.scoped("a resumed model goes on exactly where the saved one stopped", () =>
     Effect.gen(function*() {
@@ -51,7 +51,7 @@ describe("TrainingClient on the embedded backend", () => {
       const cold = yield* Effect.flatMap(TrainingClient.makeFromState({ path }), steps)
       assert.closeTo(cold[0] ?? Number.NaN, original[0] ?? 0, 1e-6)
       assert.isAbove(Math.abs((cold[2] ?? 0) - (original[2] ?? 0)), 1e-4)
-    }).pipe(Effect.provide(Local)), 60_000)
+    }).pipe(Effect.provide(Local)))
 
   it.scoped("a name that is taken is told at once, and training goes on", () =>
     Effect.gen(function*() {
@@ -62,7 +62,7 @@ describe("TrainingClient on the embedded backend", () => {
       assert.isTrue(
         Number.isFinite(lossOf((yield* Effect.flatten(training.trainStep(batch, "cross_entropy", adam))).pass))
       )
-    }).pipe(Effect.provide(Local)), 60_000)
+    }).pipe(Effect.provide(Local)))
 
   it.scoped("a custom cross entropy trains as the built-in one does, to 1e-5", () =>
     Effect.gen(function*() {
@@ -77,7 +77,7 @@ describe("TrainingClient on the embedded backend", () => {
         assert.closeTo(lossOf(mine), lossOf(own), tolerance)
         assert.closeTo(mine.metrics["surrogate_loss:sum"] ?? Number.NaN, lossOf(own), tolerance)
       }
-    }).pipe(Effect.provide(Local)), 60_000)
+    }).pipe(Effect.provide(Local)))
 
   it.scoped(
     "preferences: direct preference optimisation widens the margin it is paid for",
@@ -156,7 +156,7 @@ describe("TrainingClient on the embedded backend", () => {
           assert.closeTo(own[i]?.["loss:sum"] ?? Number.NaN, metrics["loss:sum"] ?? 0, 1e-3)
           assert.closeTo(own[i]?.["custom/nll:sum"] ?? Number.NaN, metrics["loss:sum"] ?? 0, 1e-3)
         })
-      }).pipe(Effect.provide(Hosting)), 60_000)
+      }).pipe(Effect.provide(Hosting)))
 
     it.scoped("is refused in words: by us when it cannot be one, by the server when it cannot run it", () =>
       Effect.gen(function*() {

@@ -353,7 +353,7 @@ export interface Tinker<in R = never> extends Closing {
   ) => Promise<Sampler>
   readonly serverCapabilities: (options?: CallOptions) => Promise<GetServerCapabilitiesResponse>
   readonly sessionId: (options?: CallOptions) => Promise<SessionId>
-  /** Runs an Effect with this connection and what its layer provides: for all that has no Promise of its own. */
+  /** Runs an Effect with this connection and what its layer provides: for everything that has no Promise here. */
   readonly run: <A, E>(
     effect: Effect.Effect<A, E, TinkerLayer.Tinker | TinkerTransport.TinkerTransport | R>,
     options?: CallOptions

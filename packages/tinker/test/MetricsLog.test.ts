@@ -176,5 +176,5 @@ layer(NodeFileSystem.layer)("MetricsLog", (it) => {
       entries.forEach(({ metrics, step }, i) => assert.deepStrictEqual([step, metrics["note"]], [i + 1, i + 1]))
       yield* write(path, [0])
       assert.strictEqual((yield* MetricsLog.read(path)).entries.length, entries.length + 1)
-    }), 60_000)
+    }))
 })

@@ -121,7 +121,7 @@ describe("chat templates", () => {
         const exit = yield* Effect.exit(template(source))
         assert.isTrue(Exit.isFailure(exit) && exit.cause._tag === "Fail", source.slice(0, 80))
       }
-    }), 60_000)
+    }))
 
   it.effect("has a budget that callers set", () =>
     Effect.gen(function*() {

@@ -310,7 +310,7 @@ describe("fifoSemaphore", () => {
       assert.strictEqual(order.length, 20_000)
       assert.isTrue(order.every((value, i) => value === i))
       assert.strictEqual(yield* semaphore.waiting, 0)
-    }), 15_000)
+    }))
 
   it.effect.prop(
     "whatever is interrupted when, survivors run in order and no permit is lost",

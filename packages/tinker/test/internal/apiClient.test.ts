@@ -194,7 +194,9 @@ describe("transport", () => {
         const error = yield* Effect.flip(call(submit, request))
         assert.strictEqual(error._tag, "Authentication")
       }
-      const presented = seen.filter(({ url }) => !url.endsWith("/auth/token")).map(({ headers }) => headers["x-api-key"])
+      const presented = seen.filter(({ url }) => !url.endsWith("/auth/token")).map(({ headers }) =>
+        headers["x-api-key"]
+      )
       assert.deepStrictEqual(presented, ["eyJ.token-1.sig", "eyJ.token-2.sig"])
     }).pipe(Effect.provide(live(client)))
   })
