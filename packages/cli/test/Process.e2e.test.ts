@@ -431,6 +431,8 @@ describe("the process", { timeout: 60_000 }, () => {
       const line = ["chat", "--model", "local/tiny", "--renderer", "qwen3_instruct", "--temperature", "0"]
       const screen = await terminal([...line, "--max-tokens", "60"], {
         env: { TINKER_BASE_URL: proxy.url },
+        // an untrained model may fill the screen with lines
+        capture: ["-S", "-500"],
         keys: [
           [/you>\s*$/m, ["hello", "Enter"]],
           [/you> hello[\s\S]*you>\s*$/m, ["again", "Enter"]],

@@ -189,8 +189,10 @@ const vocabulary = Effect.fnUntraced(function*(directory: string, modelType: str
   const path = yield* Path.Path
   const file = require.resolve(`${packageName}/models/tokenizer.json`)
   const config = require.resolve(`${packageName}/models/tokenizer_config.json`)
-  const [tokenizerJson, tokenizerConfig] = yield* Effect.forEach([file, config], (name) =>
-    Effect.map(fs.readFileString(name), (json): unknown => JSON.parse(json)))
+  const [tokenizerJson, tokenizerConfig] = yield* Effect.forEach(
+    [file, config],
+    (name) => Effect.map(fs.readFileString(name), (json): unknown => JSON.parse(json))
+  )
   const tokenizer = yield* Tokenizer.fromHuggingFace({ id: packageName, tokenizerJson, tokenizerConfig })
   const width = 32
   const embedding = {
