@@ -88,7 +88,10 @@ describe("tinker studio", () => {
             )
             return { status: response.status, json: await response.json() }
           })
-        yield* Effect.repeat(ask("/api/runs/one"), { until: ({ status }) => status === 200, schedule: Schedule.spaced("20 millis") })
+        yield* Effect.repeat(ask("/api/runs/one"), {
+          until: ({ status }) => status === 200,
+          schedule: Schedule.spaced("20 millis")
+        })
         assert.deepStrictEqual((yield* ask("/api/grades")).json.map(({ key }: { key: string }) => key), ["abc"])
         assert.strictEqual((yield* ask("/api/grades", { run: "one", key: "nothing", grade: 1 })).status, 409)
         assert.strictEqual((yield* ask("/api/grades", { run: "one", key: "abc", grade: 0.5 })).status, 200)
