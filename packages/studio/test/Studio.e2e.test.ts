@@ -93,9 +93,11 @@ const violations = (page: Page) =>
     return found
   })
 
+type Given = readonly [key: string, grade: number]
+
 /** Answers that a run waits to have graded; grades are remembered. */
 const makeGrades = Effect.gen(function*() {
-  const given = yield* Ref.make<ReadonlyArray<readonly [string, number]>>([])
+  const given = yield* Ref.make<ReadonlyArray<Given>>([])
   const now = yield* Clock.currentTimeMillis
   const questions = [
     {
@@ -120,7 +122,7 @@ const makeGrades = Effect.gen(function*() {
           ? questions.filter(({ key }) => !all.some(([known]) => known === key))
           : []),
     give: (_, key, grade) =>
-      Ref.update(given, (all): typeof all => [...all.filter(([known]) => known !== key), [key, grade]])
+      Ref.update(given, (all): ReadonlyArray<Given> => [...all.filter(([known]) => known !== key), [key, grade]])
   }
   return { given, service }
 })
