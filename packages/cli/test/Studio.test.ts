@@ -1,7 +1,7 @@
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Deferred, Effect, Fiber } from "effect"
+import { ConfigProvider, Deferred, Effect, Fiber, Schedule } from "effect"
 import { execFileSync } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import * as Cli from "../src/Cli.js"
@@ -88,7 +88,10 @@ describe("tinker studio", () => {
             )
             return { status: response.status, json: await response.json() }
           })
-        yield* Effect.repeat(ask("/api/runs/one"), { until: ({ status }) => status === 200, schedule: "20 millis" })
+        yield* Effect.repeat(ask("/api/runs/one"), {
+          until: ({ status }) => status === 200,
+          schedule: Schedule.spaced("20 millis")
+        })
         assert.deepStrictEqual((yield* ask("/api/grades")).json.map(({ key }: { key: string }) => key), ["abc"])
         assert.strictEqual((yield* ask("/api/grades", { run: "one", key: "nothing", grade: 1 })).status, 409)
         assert.strictEqual((yield* ask("/api/grades", { run: "one", key: "abc", grade: 0.5 })).status, 200)

@@ -63,7 +63,13 @@ const config = { model: { baseModel: "local/tiny" }, learningRate: 1e-4 }
 /** The journal of a run from its first step on: its start, or what it began again with. */
 const record = Effect.fnUntraced(function*(directory: string, tag: "Started" | "Resumed", steps: number) {
   const fs = yield* FileSystem.FileSystem
-  const head = { _tag: tag, time: 0, config, hash: "x", ...(tag === "Started" ? { trainer: "supervised" } : { step: 0 }) }
+  const head = {
+    _tag: tag,
+    time: 0,
+    config,
+    hash: "x",
+    ...(tag === "Started" ? { trainer: "supervised" } : { step: 0 })
+  }
   const lines = Array.from({ length: steps }, (_, i) => {
     const metrics = { loss: i === 1 ? "NaN" : 1 / (i + 1), "a:b": 1 }
     return { _tag: "Step", time: i, step: i + 1, metrics, timings: {} }

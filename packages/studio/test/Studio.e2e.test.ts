@@ -8,7 +8,7 @@ import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import type { Scope } from "effect"
-import { Effect, Fiber, Layer, Redacted, Ref, Stream } from "effect"
+import { Clock, Effect, Fiber, Layer, Redacted, Ref, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -93,18 +93,27 @@ const violations = (page: Page) =>
     return found
   })
 
+type Given = readonly [key: string, grade: number]
+
 /** Answers that a run waits to have graded; grades are remembered. */
-const makeGrades = Effect.map(Ref.make<ReadonlyArray<readonly [string, number]>>([]), (given) => {
+const makeGrades = Effect.gen(function*() {
+  const given = yield* Ref.make<ReadonlyArray<Given>>([])
+  const now = yield* Clock.currentTimeMillis
   const questions = [
     {
       key: "late",
       question: "How polite is this answer, from 0 to 1?",
       answer: "I am sorry that your parcel is late. It left our warehouse on Monday, and the carrier promises it for " +
         "tomorrow. May I send you the tracking number?",
-      time: 1
+      time: now - 720_000
     },
-    { key: "rude", question: "How polite is this answer, from 0 to 1?", answer: "<b>Read the page.</b>", time: 2 },
-    { key: "joke", question: "How funny is this?", answer: "To get to the other minimum.", time: 3 }
+    {
+      key: "rude",
+      question: "How polite is this answer, from 0 to 1?",
+      answer: "<b>Read the page.</b>",
+      time: now - 700_000
+    },
+    { key: "joke", question: "How funny is this?", answer: "To get to the other minimum.", time: now }
   ]
   const service: Grades.Service = {
     waiting: (directory) =>
@@ -112,7 +121,8 @@ const makeGrades = Effect.map(Ref.make<ReadonlyArray<readonly [string, number]>>
         directory.endsWith("support-open")
           ? questions.filter(({ key }) => !all.some(([known]) => known === key))
           : []),
-    give: (_, key, grade) => Ref.update(given, (all) => [...all.filter(([known]) => known !== key), [key, grade]])
+    give: (_, key, grade) =>
+      Ref.update(given, (all): ReadonlyArray<Given> => [...all.filter(([known]) => known !== key), [key, grade]])
   }
   return { given, service }
 })

@@ -80,7 +80,10 @@ describe("Studio", () => {
       const slow = FileSystem.FileSystem.of({
         ...fs,
         readDirectory: (path, options) =>
-          Effect.zipRight(Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 20))), fs.readDirectory(path, options))
+          Effect.zipRight(
+            Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 20))),
+            fs.readDirectory(path, options)
+          )
       })
       const { app } = yield* Effect.provideService(
         Studio.make({ directory, page, token: Redacted.make(token) }),
