@@ -78,7 +78,7 @@ export const run: Effect.Effect<Option.Option<Report>, DurableFailed, NodeContex
       // The first one is killed; the others end only when they fail.
       Effect.raceFirst(Effect.zipRight(Effect.all(workers.slice(1).map(({ ended }) => ended)), Effect.never)),
       Effect.timeoutFail({
-        duration: "5 minutes",
+        duration: "20 minutes",
         onTimeout: () => new DurableFailed({ reason: "the run did not end" })
       })
     )
