@@ -12,7 +12,7 @@ import * as NodeTinker from "effect-tinker/NodeTinker"
 import { renderer, small } from "./utils/small.js"
 
 const apiKey = "tml-workers-never-in-a-database"
-const count = 256
+const count = 96
 
 const problems = (after: Duration.DurationInput = 0) =>
   Dataset.fromIterable(Array.from({ length: count }, (_, n) => small(n % 64, after)))
@@ -93,7 +93,7 @@ const withPostgres = <A, E, R>(
 const cluster = (options: Partial<RolloutCluster.Options>) =>
   Layer.provide(RolloutCluster.layer({ run: "rollouts", ...options }), NodeCluster.layerClient)
 
-describe("rollouts by workers over Postgres", { timeout: 180_000 }, () => {
+describe("rollouts by workers over Postgres", { timeout: 300_000 }, () => {
   it.scopedLive("go to all workers, leave no messages behind, and no credentials in the database", (context) =>
     withPostgres(
       context,
@@ -108,7 +108,7 @@ describe("rollouts by workers over Postgres", { timeout: 180_000 }, () => {
           const left = yield* messages
           assert.isBelow(left.messages, count / 2)
           assert.isBelow(left.replies, count / 2)
-        }).pipe(Effect.provide(cluster({ slots: 16 })), Effect.scoped)
+        }).pipe(Effect.provide(cluster({ slots: 8 })), Effect.scoped)
         assert.deepStrictEqual(yield* messages, { messages: 0, replies: 0 })
         assert.strictEqual(new Set(ran.flat()).size, count)
         assert.strictEqual(ran.flat().length, count)
@@ -117,7 +117,7 @@ describe("rollouts by workers over Postgres", { timeout: 180_000 }, () => {
         assert.includeMembers(tables, ["cluster_messages", "cluster_runners", "tinker_trajectories"])
         assert.include(text, "rollouts")
         assert.notInclude(text, apiKey)
-        const again = yield* Effect.scoped(Effect.provide(roll(8), cluster({ slots: 16 })))
+        const again = yield* Effect.scoped(Effect.provide(roll(8), cluster({ slots: 8 })))
         assert.strictEqual(again.length, 8)
         // Their trajectories were in the store: nothing ran again.
         assert.strictEqual(ran.flat().length, count)

@@ -63,6 +63,7 @@ const readArguments = () => {
 const durable = Effect.fnUntraced(function*(kills: number, seed: number) {
   yield* Console.log(`# durable: kills at ${kills} moments, seed ${seed}`)
   const killed = yield* rounds(kills, seed)
+  yield* Console.log(`# ${JSON.stringify(killed)}`)
   const workers = yield* Workers.run
   if (Option.isNone(workers)) yield* Console.log("# no Postgres on this machine: workers are left out")
   const broken = [

@@ -62,7 +62,7 @@ export const run: Effect.Effect<Option.Option<Report>, DurableFailed, NodeContex
     yield* Stream.runDrain(task.train(RunLog.directory(alone), problems, size)).pipe(Effect.provide(clients))
 
     const spread = `${root}/spread`
-    const cluster = RolloutCluster.layer({ run: "spread", slots: 64, stragglerAfter: "20 seconds" }).pipe(
+    const cluster = RolloutCluster.layer({ run: "spread", slots: 64, stragglerAfter: "20 seconds", attempts: 20 }).pipe(
       Layer.provideMerge(Layer.merge(NodeCluster.layerClient, TrajectoryStore.layerSql)),
       Layer.provideMerge(NodeCluster.layerPostgres({ url: database.value }))
     )
@@ -78,7 +78,7 @@ export const run: Effect.Effect<Option.Option<Report>, DurableFailed, NodeContex
       // The first one is killed; the others end only when they fail.
       Effect.raceFirst(Effect.zipRight(Effect.all(workers.slice(1).map(({ ended }) => ended)), Effect.never)),
       Effect.timeoutFail({
-        duration: "5 minutes",
+        duration: "20 minutes",
         onTimeout: () => new DurableFailed({ reason: "the run did not end" })
       })
     )
