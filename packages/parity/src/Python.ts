@@ -66,7 +66,11 @@ export const findInterpreter = Effect.fnUntraced(function*(oldest: number) {
 
 /** Pinned packages whose behaviour suites are held against, as they are named in the summary. */
 const compared = (pins: string): ReadonlyArray<string> =>
-  Array.from(pins.matchAll(/^(tinker-cookbook|renderers|torch|transformers|peft|gguf|tensorboard|skyrl|openenv-core|rllm-model-gateway)==(\S+)/gm)).map(
+  Array.from(
+    pins.matchAll(
+      /^(tinker-cookbook|renderers|torch|transformers|peft|gguf|tensorboard|skyrl|openenv-core|rllm-model-gateway)==(\S+)/gm
+    )
+  ).map(
     ([, name, version]) => `${name} ${version}`
   )
 
