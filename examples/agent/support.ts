@@ -20,7 +20,7 @@ const lookUpIn = (system: "new" | "old") =>
     }
   })
 
-const tools = { find_order: lookUpIn("new"), get_order: lookUpIn("old") }
+const tools = { find_order: lookUpIn("old"), find_orders: lookUpIn("new") }
 
 export const answer = (model: LanguageModel, question: string, abortSignal: AbortSignal) =>
   new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({ prompt: question, abortSignal })
