@@ -14,11 +14,11 @@ const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned
 
 /** A past ticket: the question, and the status that answers it. */
 const ticket = (n: number) => {
-  const kind = n % 2 === 0 ? "order" : "package"
-  const id = `${"KBDH"[n % 4] ?? ""}${100 + 37 * n % 900}`
+  const system = n % 2 === 0 ? "new" : "old"
+  const id = `${system === "new" ? "K" : "B"}${100 + 37 * n % 900}`
   const status = statuses[Math.floor(n / 2) % 6] ?? ""
-  remember(kind, id, status)
-  return { question: `Where is my ${kind} ${id}?`, status }
+  remember(system, id, status)
+  return { question: `Where is my order ${id}?`, status }
 }
 
 /** The tasks, how the agent is run at one of them, and what its result is worth. */
@@ -37,7 +37,7 @@ const program = Effect.gen(function*() {
     agent,
     model: { baseModel: "local/chat", rank: 16 },
     renderer,
-    learningRate: 1e-4,
+    learningRate: 2e-4,
     adam: { clip: 1 },
     maxTokens: 48,
     groupSize: 8,

@@ -5,22 +5,22 @@ import type { LanguageModel } from "ai"
 import { stepCountIs, tool, ToolLoopAgent } from "ai"
 import { z } from "zod"
 
-/** Orders are in one system, packages in another. */
-const records = new Map<string, { readonly kind: "order" | "package"; readonly status: string }>()
+/** An order is in the old or in the new system. */
+const records = new Map<string, { readonly system: "new" | "old"; readonly status: string }>()
 
-export const remember = (kind: "order" | "package", id: string, status: string) => records.set(id, { kind, status })
+export const remember = (system: "new" | "old", id: string, status: string) => records.set(id, { system, status })
 
-const lookUpIn = (system: "order" | "package") =>
+const lookUpIn = (system: "new" | "old") =>
   tool({
     description: "Look up an order.",
     inputSchema: z.object({ order_id: z.string() }),
     execute: ({ order_id }) => {
       const found = records.get(order_id)
-      return found?.kind === system ? found.status : "unknown"
+      return found?.system === system ? found.status : "unknown"
     }
   })
 
-const tools = { find_order: lookUpIn("order"), get_order: lookUpIn("package") }
+const tools = { find_order: lookUpIn("old"), find_orders: lookUpIn("new") }
 
 export const answer = (model: LanguageModel, question: string, abortSignal: AbortSignal) =>
   new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({ prompt: question, abortSignal })

@@ -14,7 +14,8 @@ const guessing = (seed: number) =>
     observation: Schema.Struct({ hint: Schema.String }),
     reset: { seed },
     start: ({ hint }) => [Message.user(`Guess my number. ${hint}`)],
-    act: (message) => Option.map(Option.fromNullable(/\d+/.exec(Message.text(message))), ([n]) => ({ guess: Number(n) })),
+    act: (message) =>
+      Option.map(Option.fromNullable(/\d+/.exec(Message.text(message))), ([n]) => ({ guess: Number(n) })),
     observe: ({ observation }) => observation.hint
   })
 

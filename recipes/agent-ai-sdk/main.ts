@@ -10,14 +10,14 @@ import { z } from "zod"
 import { heldOut, isAnswered, lookUp, tickets } from "../shared/orders.js"
 import { define, measured } from "../shared/recipe.js"
 
-const lookUpIn = (system: "order" | "package") =>
+const lookUpIn = (system: "new" | "old") =>
   tool({
     description: "Look up an order.",
     inputSchema: z.object({ order_id: z.string() }),
     execute: ({ order_id }) => lookUp(system, order_id)
   })
 
-const tools = { find_order: lookUpIn("order"), get_order: lookUpIn("package") }
+const tools = { find_order: lookUpIn("old"), find_orders: lookUpIn("new") }
 
 const answer = (model: LanguageModel, question: string, abortSignal: AbortSignal) =>
   new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({ prompt: question, abortSignal })
@@ -32,7 +32,7 @@ const agent = AiSdk.agent({
 export default define({
   measure: "tickets answered right, of customers it was not trained on",
   model: "local/chat",
-  learningRate: 1e-4,
+  learningRate: 2e-4,
   passes: ({ after, before }) => after >= 0.8 && after >= before + 0.1,
   run: ({ learningRate, model, renderer, seed }) =>
     Agent.train({

@@ -15,11 +15,11 @@ const options = {
   success: Schema.String
 }
 
-const toolkit = Toolkit.make(Tool.make("find_order", options), Tool.make("get_order", options))
+const toolkit = Toolkit.make(Tool.make("find_order", options), Tool.make("find_orders", options))
 
 const Tools = toolkit.toLayer({
-  find_order: ({ order_id }) => Effect.succeed(lookUp("order", order_id)),
-  get_order: ({ order_id }) => Effect.succeed(lookUp("package", order_id))
+  find_order: ({ order_id }) => Effect.succeed(lookUp("old", order_id)),
+  find_orders: ({ order_id }) => Effect.succeed(lookUp("new", order_id))
 })
 
 const answer = Effect.fn(function*(question: string) {
@@ -41,7 +41,7 @@ const agent = EffectAi.agent({
 export default define({
   measure: "tickets answered right, of customers it was not trained on",
   model: "local/chat",
-  learningRate: 1e-4,
+  learningRate: 2e-4,
   passes: ({ after, before }) => after >= 0.8 && after >= before + 0.1,
   run: ({ learningRate, model, renderer, seed }) =>
     Agent.train({

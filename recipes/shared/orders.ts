@@ -1,6 +1,6 @@
 /**
- * A support desk with two systems, one for orders and one for packages. Its tools look alike, and the agent's instructions
- * do not say which of them is for what.
+ * A support desk with an old and a new system. An order is in one of them, by the first letter of its number. The tools look
+ * alike, and the agent's instructions do not say which of them is for what.
  */
 import { Array } from "effect"
 
@@ -13,9 +13,9 @@ export interface Ticket {
 const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned"]
 
 const record = (n: number) => {
-  const kind = n % 2 === 0 ? "order" : "package"
-  const id = `${"KBDH"[n % 4] ?? ""}${100 + 37 * n % 900}`
-  return { id, kind, question: `Where is my ${kind} ${id}?`, status: statuses[Math.floor(n / 2) % 6] ?? "" } as const
+  const system = n % 2 === 0 ? "new" : "old"
+  const id = `${system === "new" ? "K" : "B"}${100 + 37 * n % 900}`
+  return { id, system, question: `Where is my order ${id}?`, status: statuses[Math.floor(n / 2) % 6] ?? "" } as const
 }
 
 /** Tickets to learn from, and others to be measured by. */
@@ -27,9 +27,9 @@ export const heldOut: ReadonlyArray<Ticket> = others
 const systems = new Map([...known, ...others].map((row) => [row.id, row]))
 
 /** What a system knows of an id. */
-export const lookUp = (kind: "order" | "package", id: string): string => {
+export const lookUp = (system: "new" | "old", id: string): string => {
   const found = systems.get(id)
-  return found?.kind === kind ? found.status : "unknown"
+  return found?.system === system ? found.status : "unknown"
 }
 
 /** Whether an answer tells the customer. */

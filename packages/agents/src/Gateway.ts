@@ -381,8 +381,10 @@ export const make: (
 )
 
 /** How many records to give, and from what time on, in seconds since the epoch. */
-const range = Effect.flatMap(HttpServerRequest.ParsedSearchParams, ({ limit, since }) =>
-  Effect.all({ limit: numberOf("limit", limit), since: numberOf("since", since) }))
+const range = Effect.flatMap(
+  HttpServerRequest.ParsedSearchParams,
+  ({ limit, since }) => Effect.all({ limit: numberOf("limit", limit), since: numberOf("since", since) })
+)
 
 const numberOf = (
   name: string,

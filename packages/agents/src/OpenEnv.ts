@@ -10,7 +10,7 @@
  * @since 0.1.0
  */
 import * as Environment from "@effect-tinker/cookbook/Environment"
-import * as Message from "@effect-tinker/tokenizer/Message"
+import type * as Message from "@effect-tinker/tokenizer/Message"
 import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
 import * as Socket from "@effect/platform/Socket"
 import * as Deferred from "effect/Deferred"
@@ -201,7 +201,9 @@ export const connect = <Action, Observation, ActionJson, ObservationJson>(
     ): Effect.Effect<A, OpenEnvError> =>
       turn.withPermits(1)(Effect.gen(function*() {
         // An answer that comes after it was given up would be taken for the next one.
-        if (abandoned) return yield* failure(method, "Closed", "an earlier message was abandoned before its answer came")
+        if (abandoned) {
+          return yield* failure(method, "Closed", "an earlier message was abandoned before its answer came")
+        }
         const abandon = Effect.sync(() => abandoned = true)
         const text = yield* Effect.zipRight(
           // what the server wrote before it closed the connection says why it did

@@ -320,8 +320,7 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
           onSome: (call) => continued(call, ids, [])
         })
       }),
-    record: (call) =>
-      change(call.rollout, store?.append(call) ?? Effect.void, (entry) => add(entry, call)),
+    record: (call) => change(call.rollout, store?.append(call) ?? Effect.void, (entry) => add(entry, call)),
     score: (rollout, reward, metrics = {}) =>
       Effect.flatMap(Clock.currentTimeMillis, (time) => {
         const score: CallStore.Score = { rollout, reward, metrics, time }

@@ -28,7 +28,9 @@ const serve = Effect.fnUntraced(function*(options?: { readonly sessions?: number
       send({ type: "observation", data: { observation: { hint }, reward, done } })
     if (open >= (options?.sessions ?? 8)) {
       yield* socket.runRaw(() => undefined, {
-        onOpen: Effect.ignore(Effect.zipRight(error("CAPACITY_REACHED", "no free session"), write(new Socket.CloseEvent(1000))))
+        onOpen: Effect.ignore(
+          Effect.zipRight(error("CAPACITY_REACHED", "no free session"), write(new Socket.CloseEvent(1000)))
+        )
       }).pipe(Effect.ignore)
       return HttpServerResponse.empty()
     }
@@ -171,17 +173,26 @@ describe("OpenEnv", () => {
       assert.isTrue(won.turns.every(({ fork }) => fork === undefined))
       const mute = yield* play(served, 7, ["3", "I do not know."])
       assert.deepStrictEqual([mute.stop, ...rewardsOf(mute)], ["parse_error", -0.125, 0, 0])
-      const unlucky = yield* play(served, 7, ["13"], { onRefused: (reason) => Environment.done(reason === "unlucky" ? -1 : 0) })
+      const unlucky = yield* play(served, 7, ["13"], {
+        onRefused: (reason) => Environment.done(reason === "unlucky" ? -1 : 0)
+      })
       assert.deepStrictEqual(rewardsOf(unlucky), [-1, 0])
       const nothing = yield* play(served, -1, ["1"])
       assert.deepStrictEqual([nothing.stop, nothing.turns.length], ["completed", 0])
       // a server that is gone is not the policy's fault
-      assert.deepStrictEqual(reasonOf(yield* Effect.either(play(served, 7, ["15"]).pipe(Effect.catchTags({
-        ActionTimedOut: Effect.die,
-        ChatTemplateFailed: Effect.die,
-        RenderFailed: Effect.die,
-        TokenizerMalformed: Effect.die
-      })))), ["step", "Closed", undefined])
+      assert.deepStrictEqual(
+        reasonOf(
+          yield* Effect.either(
+            play(served, 7, ["15"]).pipe(Effect.catchTags({
+              ActionTimedOut: Effect.die,
+              ChatTemplateFailed: Effect.die,
+              RenderFailed: Effect.die,
+              TokenizerMalformed: Effect.die
+            }))
+          )
+        ),
+        ["step", "Closed", undefined]
+      )
     }).pipe(Effect.scoped, Effect.provide(Services)))
 
   it.live("episodes wait for a free session of the server", () =>

@@ -60,7 +60,9 @@ const judges: ReadonlyArray<VitestEvals.Judge<Context>> = [
   { name: "right", assess: ({ input, output }) => ({ score: output.includes(String(input.answer)) ? 1 : 0 }) },
   {
     name: "tools",
-    assess: async ({ run, toolCalls }) => ({ score: toolCalls.length === Number(run.artifacts?.["steps"]) - 1 ? 0.5 : 0 })
+    assess: async ({ run, toolCalls }) => ({
+      score: toolCalls.length === Number(run.artifacts?.["steps"]) - 1 ? 0.5 : 0
+    })
   },
   { name: "unscored", assess: () => ({ score: null }) }
 ]
@@ -72,8 +74,10 @@ const agent = AiSdk.agent({
 
 const runOf = Effect.fnUntraced(function*(texts: Array.NonEmptyReadonlyArray<string>) {
   const renderer = yield* chatRenderer
-  const said = Array.map(texts, (text) =>
-    renderer.tokenizer.encode(`${text}<|im_end|>`, { addSpecialTokens: false, parseSpecial: "all" }))
+  const said = Array.map(
+    texts,
+    (text) => renderer.tokenizer.encode(`${text}<|im_end|>`, { addSpecialTokens: false, parseSpecial: "all" })
+  )
   const runs: globalThis.Array<Agent.Run<Sum, unknown>> = []
   const problem = Agent.problem(agent, { question: "1+2?", answer: 3 }, {
     onRun: (run) => Effect.sync(() => runs.push(run))

@@ -69,9 +69,7 @@ const comparedPin =
 
 /** Pinned packages whose behaviour suites are held against, as they are named in the summary. */
 const compared = (pins: string): ReadonlyArray<string> =>
-  Array.from(pins.matchAll(comparedPin)).map(
-    ([, name, version]) => `${name} ${version}`
-  )
+  Array.from(pins.matchAll(comparedPin), ([, name, version]) => `${name} ${version}`)
 
 /**
  * An environment, made at the first use and again when what it needs changes. `PYTHON` names the interpreter to make it

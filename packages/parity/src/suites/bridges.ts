@@ -37,7 +37,9 @@ const episodes: ReadonlyArray<ReadonlyArray<Move>> = [
   [{ reset: { seed: 7 } }, guess("many"), { step: {} }, { step: { guess: 1, more: 2 } }, guess(13), guess(7)]
 ]
 
-const Seen = Schema.parseJson(Schema.Array(Schema.Struct({ steps: Schema.Array(Schema.Unknown), state: Schema.Unknown })))
+const Seen = Schema.parseJson(
+  Schema.Array(Schema.Struct({ steps: Schema.Array(Schema.Unknown), state: Schema.Unknown }))
+)
 
 /** The server of openenv-core, until the scope closes. */
 const startServer = Effect.fnUntraced(function*(interpreter: string) {
@@ -71,7 +73,8 @@ const playEpisode = (url: string, moves: ReadonlyArray<Move>) =>
     const steps = yield* Effect.forEach(moves, (move) =>
       Effect.either("reset" in move ? session.reset(move.reset) : session.step(move.step)).pipe(
         Effect.map(Either.match({
-          onLeft: ({ code, reason }): unknown => code ?? reason,
+          onLeft: ({ code, reason }): unknown =>
+            code ?? reason,
           onRight: ({ done, observation, reward }): unknown => [observation, reward, done]
         }))
       ))
@@ -142,7 +145,8 @@ const compareRllm = Effect.fnUntraced(function*(python: Python.Python) {
   const released: Array<Recorder.Call> = []
   const { gateway } = yield* localGateway({
     ...recorder,
-    release: (rollout) => Effect.tap(recorder.release(rollout), ({ calls }) => Effect.sync(() => released.push(...calls)))
+    release: (rollout) =>
+      Effect.tap(recorder.release(rollout), ({ calls }) => Effect.sync(() => released.push(...calls)))
   })
   const read = yield* Effect.flatMap(
     python.run("rllm_client", gateway.url, Redacted.value(gateway.apiKey)),
