@@ -92,7 +92,9 @@ const main = async (name: string | undefined, args: ReadonlyArray<string>): Prom
   const isPath = name?.endsWith(".ts") === true && existsSync(resolve(root, name))
   if (name === undefined || !isPath && name !== "--all" && !names.includes(name)) {
     const problem = name === undefined ? "" : `there is no example ${name}\n\n`
-    process.stderr.write(`${problem}npm run example -- NAME and its arguments, a path to a program of yours, or --all\n\n${list()}`)
+    process.stderr.write(
+      `${problem}npm run example -- NAME and its arguments, a path to a program of yours, or --all\n\n${list()}`
+    )
     return 2
   }
   const programs = name === "--all" ? names : [name]

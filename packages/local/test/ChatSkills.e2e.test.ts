@@ -49,7 +49,8 @@ const chosen = (prompts: ReadonlyArray<typeof Prompt.Type>) => {
   return prompts.filter(({ skill }) => {
     const count = (seen.get(skill) ?? 0) + 1
     seen.set(skill, count)
-    return skill !== "long" && (count <= 3 || ["fact-2", "fact-3", "add-3", "two-step", "tool-call", "tool-ask"].includes(skill))
+    return skill !== "long" &&
+      (count <= 3 || ["fact-2", "fact-3", "add-3", "two-step", "tool-call", "tool-ask"].includes(skill))
   })
 }
 

@@ -108,7 +108,10 @@ describe("World", () => {
   it.each([
     [1, { seed: 101 }, "52dbe3758db699a44857cd99959455aaca067584847ed0730041f9bf5101dba0"],
     [2, { seed: 105 }, "513ebaa2fdf7590333723698b938eca7e7ce2a686fac60d33c9d594b1d0a2c0e"],
-    [3, { seed: 111, madeUp: 0.3 }, "c5a6ec6d646130ce987c8c4bfd44f41017ff1bdfe8f3e1f1e548cc626a876cf1"]
+    [3, { seed: 111, madeUp: 0.3 }, "c5a6ec6d646130ce987c8c4bfd44f41017ff1bdfe8f3e1f1e548cc626a876cf1"],
+    [4, { seed: 112, madeUp: 0.4 }, "c7b491954c622b0018215eb906bff8975e4bf55782b51adafd7710b1da084136"],
+    [5, { seed: 116, madeUp: 0.4 }, "dd6f4c4bb641739905d88946a3ab2d282e9751586facde24c316d1d724433402"],
+    [6, { seed: 118, madeUp: 0.4 }, "3bd90ce0dfbc67358022fe18f3fafbd1b1b31efc8cdb97f30a30321e81a2312c"]
   ])(
     "draws the text of stage %i, which the weights were already trained on, as it was then",
     (stage, options, hash) => {
