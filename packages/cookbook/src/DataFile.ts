@@ -79,7 +79,8 @@ export const jsonl = <A, I>(
       ),
     indexed: Effect.map(Lines.index(path, limit), (index) => ({
       size: index.size,
-      read: (rows) => Effect.forEach(rows, (row) => Effect.map(index.read(row), (line) => toRow(line, row, Dataset.start())))
+      read: (rows) =>
+        Effect.forEach(rows, (row) => Effect.map(index.read(row), (line) => toRow(line, row, Dataset.start())))
     }))
   })
 }

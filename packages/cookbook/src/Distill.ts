@@ -270,18 +270,23 @@ const startOffPolicy = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(
   if (log.complete) return Stream.empty
   const { checkpoint, renderer, training } = yield* connect(log, config.model, options.renderer)
   const teacher = yield* supervise.samplerOf(config.teacher)
-  const rendered = Dataset.mapEffect(supervise.shuffled(options.data, config.shuffle), (example) =>
-    Effect.gen(function*() {
-      const { tokens, weights } = yield* Example.render(example, { renderer })
-      // The same reasons to leave a row out as in supervised training.
-      yield* Example.fromSupervised({ tokens, weights }, { maxLength: config.maxLength })
-      return { tokens, weights }
-    }))
+  const rendered = Dataset.mapEffect(
+    supervise.shuffled(options.data, config.shuffle),
+    (example) =>
+      Effect.gen(function*() {
+        const { tokens, weights } = yield* Example.render(example, { renderer })
+        // The same reasons to leave a row out as in supervised training.
+        yield* Example.fromSupervised({ tokens, weights }, { maxLength: config.maxLength })
+        return { tokens, weights }
+      })
+  )
   const data = Dataset.mapEffect(
     rendered,
     ({ tokens, weights }) =>
-      Effect.flatMap(candidatesOf(teacher, tokens, config.topK), (candidates) =>
-        softTargets({ tokens, weights, candidates })),
+      Effect.flatMap(
+        candidatesOf(teacher, tokens, config.topK),
+        (candidates) => softTargets({ tokens, weights, candidates })
+      ),
     { lookAhead: 2 * config.batchSize }
   )
   return Loop.run({

@@ -149,7 +149,9 @@ export const entries = (directory: string): Stream.Stream<RunEntry.RunEntry, Run
     const size = Number((yield* fs.stat(path)).size)
     return Lines.stream(path, { offset: 0, limit: maxLineBytes }).pipe(
       Stream.zipWithIndex,
-      Stream.mapConcatEffect(([{ bytes, end, offset }, line]): Effect.Effect<ReadonlyArray<RunEntry.RunEntry>, MalformedEntry> =>
+      Stream.mapConcatEffect((
+        [{ bytes, end, offset }, line]
+      ): Effect.Effect<ReadonlyArray<RunEntry.RunEntry>, MalformedEntry> =>
         Either.match(decodeEntry(decoder.decode(bytes)), {
           onLeft: ({ message }) =>
             // Only the last line can be without a newline, and then it is torn.

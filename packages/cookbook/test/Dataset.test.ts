@@ -179,9 +179,10 @@ describe("Dataset", () => {
                 (_, i) => bytes.subarray(i * chunkSize, (i + 1) * chunkSize)
               )
               const fs = FileSystem.makeNoop({ stream: () => Stream.fromIterable(chunks) })
-              const read = yield* collect(Dataset.values(DataFile.jsonl("x", Schema.Struct({ n: Schema.Number })))).pipe(
-                Effect.provideService(FileSystem.FileSystem, fs)
-              )
+              const read = yield* collect(Dataset.values(DataFile.jsonl("x", Schema.Struct({ n: Schema.Number }))))
+                .pipe(
+                  Effect.provideService(FileSystem.FileSystem, fs)
+                )
               assert.deepStrictEqual(read.map(({ n }) => n), rows.map(({ n }) => n))
             }).pipe(Effect.runPromise)
         ),
