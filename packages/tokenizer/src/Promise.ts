@@ -41,7 +41,7 @@ export interface Connection<in R> {
  */
 export interface Sampler {
   readonly sample: (
-    options: Chat.Params & Chat.Stop & CallOptions & { readonly prompt: Int32Array }
+    options: Chat.Params & Chat.Stop & CallOptions & { readonly prompt: Int32Array | ReadonlyArray<Renderer.Chunk> }
   ) => Promise<{ readonly sequences: ReadonlyArray<Chat.Sequence> }>
 }
 
