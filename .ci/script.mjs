@@ -27,5 +27,7 @@ if (name === "bench") {
 }
 const entry = name === "bench" ? program.replace("/src/", "/dist/").replace(/\.ts$/, ".js") : program
 const tsx = entry.endsWith(".ts") ? ["--conditions=@effect-tinker/source", "--import", "tsx"] : []
-const { signal, status } = spawnSync(process.execPath, [...tsx, `${root}${entry}`, ...first, ...args], { stdio: "inherit" })
+const { signal, status } = spawnSync(process.execPath, [...tsx, `${root}${entry}`, ...first, ...args], {
+  stdio: "inherit"
+})
 process.exit(signal === "SIGINT" ? 130 : status ?? 1)

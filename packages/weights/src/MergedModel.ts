@@ -143,7 +143,9 @@ const plan = (
       let firstRow = 0
       for (const sibling of components.slice(0, index)) {
         const before = pairs.get(pair.name.replace(`.${leaf}.weight`, `.${sibling}.weight`))
-        if (before === undefined) return mismatch(`${fused} needs its sibling ${sibling}, which is missing from the adapter`)
+        if (before === undefined) {
+          return mismatch(`${fused} needs its sibling ${sibling}, which is missing from the adapter`)
+        }
         firstRow += before.b.shape.at(-2) ?? 0
       }
       if (shape.at(-1) !== inputs || firstRow + outputs > (shape[0] ?? 0)) return unfit(fusedTarget, shape)
