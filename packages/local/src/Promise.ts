@@ -18,21 +18,12 @@ export interface Options extends Omit<ConnectOptions, "layer"> {
   readonly backend?: TinkerLocal.Options | undefined
 }
 
-/**
- * Connects to a new backend, which trains and samples on this machine and keeps its checkpoints in memory. The
- * tokenizers of its models come with it.
- *
- * @since 0.1.0
- * @category constructors
- */
-export function connectLocal<R>(
-  options: Options & {
-    /** What else the connection provides: `NodeContext.layer` for trainers and downloads, which use files. */
-    readonly services: Layer.Layer<R, unknown>
-  }
-): Promise<Tinker<TinkerLocal.Provided | R>>
-export function connectLocal(options?: Options): Promise<Tinker<TinkerLocal.Provided>>
-export function connectLocal(
+/** What else the connection provides: `NodeContext.layer` for trainers and downloads, which use files. */
+type WithServices<R> = Options & { readonly services: Layer.Layer<R, unknown> }
+
+function connect<R>(options: WithServices<R>): Promise<Tinker<TinkerLocal.Provided | R>>
+function connect(options?: Options): Promise<Tinker<TinkerLocal.Provided>>
+function connect(
   { backend, services, ...options }: Options & { readonly services?: Layer.Layer<never, unknown> } = {}
 ): Promise<Tinker<TinkerLocal.Provided>> {
   const local = TinkerLocal.layer(backend)
@@ -43,3 +34,12 @@ export function connectLocal(
     layer: services === undefined ? local : Layer.merge(local, services)
   })
 }
+
+/**
+ * Connects to a new backend, which trains and samples on this machine and keeps its checkpoints in memory. The
+ * tokenizers of its models come with it, and whatever `services` provides.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const connectLocal: typeof connect = connect
