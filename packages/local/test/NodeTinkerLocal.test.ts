@@ -106,6 +106,7 @@ describe("NodeTinkerLocal", () => {
   it.scoped("streams what is drawn while more is drawn, and draws no more when nobody reads", () =>
     Effect.gen(function*() {
       const seen = yield* Effect.makeLatch(false)
+      const held = yield* Effect.makeLatch(false)
       const stopped = yield* Deferred.make<void>()
       const free = 60
       let steps = 0
@@ -114,7 +115,7 @@ describe("NodeTinkerLocal", () => {
         engine: {
           sliceMillis: 0,
           // After so many steps nothing goes on until the client has seen a part of the answer.
-          pause: Effect.suspend(() => ++steps < free ? Effect.yieldNow() : seen.await).pipe(
+          pause: Effect.suspend(() => ++steps < free ? Effect.yieldNow() : Effect.zipRight(held.open, seen.await)).pipe(
             Effect.onInterrupt(() => Deferred.succeed(stopped, undefined))
           )
         }
@@ -143,8 +144,10 @@ describe("NodeTinkerLocal", () => {
       assert.include(last, "[DONE]")
 
       yield* seen.close
+      yield* held.close
       steps = 0
       yield* first
+      yield* held.await
       aborting.abort()
       yield* Deferred.await(stopped)
     }))
