@@ -17,7 +17,7 @@ const lookUpIn = (system: "new" | "old") =>
     execute: ({ order_id }) => lookUp(system, order_id)
   })
 
-const tools = { find_order: lookUpIn("old"), find_orders: lookUpIn("new") }
+const tools = { find_order: lookUpIn("new"), find_orders: lookUpIn("old") }
 
 const answer = (model: LanguageModel, question: string, abortSignal: AbortSignal) =>
   new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({ prompt: question, abortSignal })
