@@ -41,7 +41,7 @@ const program = Effect.gen(function*() {
     maxTokens: 48,
     groupSize: 8,
     groupsPerBatch: 8,
-    epochs: 3
+    epochs: 1
   })
   const last = yield* steps.pipe(
     Stream.tap(({ evaluations, metrics, step }) => {

@@ -44,7 +44,7 @@ export default define({
       maxTokens: 48,
       groupSize: 8,
       groupsPerBatch: 8,
-      epochs: 2,
+      epochs: 1,
       seed,
       test: { seed },
       evaluateEvery: 1000
