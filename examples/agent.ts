@@ -14,10 +14,9 @@ const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned
 
 /** A past ticket: the question, and the status that answers it. */
 const ticket = (n: number) => {
-  const system = n % 2 === 0 ? "new" : "old"
-  const id = `${system === "new" ? "K" : "B"}${100 + 37 * n % 900}`
-  const status = statuses[Math.floor(n / 2) % 6] ?? ""
-  remember(system, id, status)
+  const id = `${"KBDH"[n % 4] ?? ""}${100 + 37 * n % 900}`
+  const status = statuses[n % 6] ?? ""
+  remember(id, status)
   return { question: `Where is my order ${id}?`, status }
 }
 
@@ -42,7 +41,7 @@ const program = Effect.gen(function*() {
     maxTokens: 48,
     groupSize: 8,
     groupsPerBatch: 8,
-    epochs: 3
+    epochs: 1
   })
   const last = yield* steps.pipe(
     Stream.tap(({ evaluations, metrics, step }) => {

@@ -5,22 +5,19 @@ import type { LanguageModel } from "ai"
 import { stepCountIs, tool, ToolLoopAgent } from "ai"
 import { z } from "zod"
 
-/** An order is in the old or in the new system. */
-const records = new Map<string, { readonly system: "new" | "old"; readonly status: string }>()
+/** The orders were moved from an old system to a new one. */
+const orders = new Map<string, string>()
 
-export const remember = (system: "new" | "old", id: string, status: string) => records.set(id, { system, status })
+export const remember = (id: string, status: string) => orders.set(id, status)
 
 const lookUpIn = (system: "new" | "old") =>
   tool({
     description: "Look up an order.",
     inputSchema: z.object({ order_id: z.string() }),
-    execute: ({ order_id }) => {
-      const found = records.get(order_id)
-      return found?.system === system ? found.status : "unknown"
-    }
+    execute: ({ order_id }) => system === "new" ? orders.get(order_id) ?? "unknown" : "unknown"
   })
 
-const tools = { find_order: lookUpIn("old"), find_orders: lookUpIn("new") }
+const tools = { find_order: lookUpIn("new"), find_orders: lookUpIn("old") }
 
 export const answer = (model: LanguageModel, question: string, abortSignal: AbortSignal) =>
   new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({ prompt: question, abortSignal })

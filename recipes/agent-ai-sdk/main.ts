@@ -17,7 +17,7 @@ const lookUpIn = (system: "new" | "old") =>
     execute: ({ order_id }) => lookUp(system, order_id)
   })
 
-const tools = { find_order: lookUpIn("old"), find_orders: lookUpIn("new") }
+const tools = { find_order: lookUpIn("new"), find_orders: lookUpIn("old") }
 
 const answer = (model: LanguageModel, question: string, abortSignal: AbortSignal) =>
   new ToolLoopAgent({ model, tools, stopWhen: stepCountIs(4) }).generate({ prompt: question, abortSignal })
@@ -44,7 +44,7 @@ export default define({
       maxTokens: 48,
       groupSize: 8,
       groupsPerBatch: 8,
-      epochs: 2,
+      epochs: 1,
       seed,
       test: { seed },
       evaluateEvery: 1000

@@ -18,8 +18,8 @@ const options = {
 const toolkit = Toolkit.make(Tool.make("find_order", options), Tool.make("find_orders", options))
 
 const Tools = toolkit.toLayer({
-  find_order: ({ order_id }) => Effect.succeed(lookUp("old", order_id)),
-  find_orders: ({ order_id }) => Effect.succeed(lookUp("new", order_id))
+  find_order: ({ order_id }) => Effect.succeed(lookUp("new", order_id)),
+  find_orders: ({ order_id }) => Effect.succeed(lookUp("old", order_id))
 })
 
 const answer = Effect.fn(function*(question: string) {
@@ -53,7 +53,7 @@ export default define({
       maxTokens: 48,
       groupSize: 8,
       groupsPerBatch: 8,
-      epochs: 2,
+      epochs: 1,
       seed,
       test: { seed },
       evaluateEvery: 1000
