@@ -230,7 +230,7 @@ describe("official clients, only the URL changed", () => {
           generateText({
             model,
             temperature: 1,
-            prompt: "Write as JSON: pet canary, job gardener",
+            prompt: "Write as JSON: pet cat, job baker",
             output: Output.object({ schema: z.object({ pet: z.string(), job: z.string() }) })
           })
         )
