@@ -21,9 +21,7 @@ const seeds = [0, 1, 2, 3, 4]
 const uncalibrated: ReadonlyArray<string> = [
   "agent-ai-sdk",
   "agent-effect-ai",
-  "chat-sl",
   "code-rl",
-  "dpo",
   "guess-number",
   "math-rl",
   "off-policy",
