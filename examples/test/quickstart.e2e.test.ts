@@ -37,6 +37,6 @@ describe("npm run quickstart", () => {
         assert.isAtLeast(measured.reward.after, measured.reward.before + 0.25)
         assert.strictEqual(measured.same, 1)
       }).pipe(Effect.provide(NodeContext.layer)),
-    300_000
+    600_000
   )
 })

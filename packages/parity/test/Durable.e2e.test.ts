@@ -14,7 +14,7 @@ describe("durable runs", () => {
         assert.isAtLeast(report.killed.server + report.killed.trainer + report.killed.worker, 3)
         assert.strictEqual(report.steps, 16)
       }).pipe(Effect.provide(NodeContext.layer)),
-    300_000
+    900_000
   )
 
   it.live(
@@ -30,6 +30,6 @@ describe("durable runs", () => {
         assert.strictEqual(report.value.twice, 0)
         assert.strictEqual(report.value.workers.length, 4)
       }).pipe(Effect.provide(NodeContext.layer)),
-    300_000
+    900_000
   )
 })

@@ -98,5 +98,5 @@ describe("npm pack", () => {
         yield* fs.writeFileString(path.join(folder, "tsconfig.json"), JSON.stringify(tsconfig(file, types)))
         assert.strictEqual(yield* run(folder, path.join(root, "node_modules", ".bin", "tsc"), "-p", folder), "")
       }
-    }).pipe(Effect.provide(NodeContext.layer)), 300_000)
+    }).pipe(Effect.provide(NodeContext.layer)), 900_000)
 })
