@@ -2,7 +2,7 @@
  * `--agents`: openai-python, unmodified, against the gateway; recorded calls against the sampler, against the official
  * cookbook's rows, and continued turns against the package `renderers`.
  */
-import { AgentModel, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { Trajectory } from "@effect-tinker/cookbook"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
@@ -61,7 +61,7 @@ export const localGateway = Effect.fnUntraced(function*(recorder: Recorder.Servi
   const renderer = yield* Renderers.forModel("local/chat", tokenizer)
   const gateway = yield* AgentModel.make({
     renderer,
-    sampler: AgentModel.sampler(client),
+    sampler: Sampler.fromClient(client),
     contextWindow: 1024,
     defaults: { maxTokens: 64, temperature: 1, seed: 5 }
   }).pipe(
@@ -190,7 +190,7 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
   const differences: Array<string> = []
   for (const answer of answers) {
     let drawn = 0
-    const sampler: AgentModel.Sampler = {
+    const sampler: Sampler.Sampler = {
       sample: () =>
         Effect.sync(() => {
           const text = `${drawn++ === 0 ? answer : "Fine."}<|im_end|>`
