@@ -238,7 +238,9 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
     JSON.stringify({ tokenizers: { qwen: { file, tokens } }, cases: cases.map((one) => one.job) })
   )
   yield* python.run("renderers_oracle", job, out)
-  const bridged = yield* Effect.forEach(linesOf(yield* fs.readFileString(out)), (line) => Schema.decode(Bridged)(line))
+  // The first line is about models, not about cases.
+  const [, ...lines] = linesOf(yield* fs.readFileString(out))
+  const bridged = yield* Effect.forEach(lines, (line) => Schema.decode(Bridged)(line))
   cases.forEach(({ next }, i) => {
     if (farApart(next, bridged[i]?.renderers.next ?? []) > 0) {
       differences.push(`bridge: the prompt after ${JSON.stringify(answers[i])} differs`)
