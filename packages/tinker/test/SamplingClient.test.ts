@@ -297,6 +297,23 @@ describe("SamplingClient", () => {
       assert.deepStrictEqual(server.of("cancel_future")[0]?.json, { request_id: "session-1:sample:0:0" })
     }))
 
+  it.scoped("G3: samples that fail or are cancelled while they are submitted leave their places to others", () =>
+    Effect.gen(function*() {
+      let submission: Effect.Effect<Response> | Response | undefined = Effect.never
+      const server = sampler((seen) => seen.path.endsWith("/asample") ? submission : undefined)
+      const client = yield* open(server)
+      const crowd = Effect.forEach(Array.from({ length: 500 }), () => Effect.exit(client.sample({ prompt })), {
+        concurrency: "unbounded"
+      })
+      const cancelled = yield* Effect.fork(crowd)
+      yield* settle
+      yield* Fiber.interrupt(cancelled)
+      submission = Response.json({ detail: "no" }, { status: 422 })
+      assert.isTrue((yield* crowd).every(Exit.isFailure))
+      submission = undefined
+      assert.isTrue((yield* crowd).every(Exit.isSuccess))
+    }))
+
   it.scoped("sampleMany yields every result once, failures too, in the order they end", () =>
     Effect.gen(function*() {
       const server = sampler((seen) => {

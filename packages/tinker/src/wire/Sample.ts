@@ -201,9 +201,9 @@ export const decodeResponse = (bytes: Uint8Array): Either.Either<SampleResponse,
       new MalformedResponse({ module: "Sample", method: "decodeResponse", description: response.message }, trusted)
     )
   }
-  const { promptAltTokens, sequences, ...rest } = response
+  const { promptAltTokens, sequences } = response
   return Either.right(instance(SampleResponse.prototype, {
-    ...rest,
+    ...response,
     sequences: sequences.map((sequence) => instance(SampledSequence.prototype, sequence)),
     ...(promptAltTokens === undefined ? {} : { promptAltTokens: instance(PromptAltTokens.prototype, promptAltTokens) }),
     type: "sample"

@@ -19,27 +19,38 @@ const retry = Retry.make({
   policies: RetryPolicy.defaults
 })
 
-/** As the sampling client does it: the policy says how long, the dispatcher holds everyone back. */
+/**
+ * As the sampling client does it: the policy says how long, the dispatcher holds everyone back, and what a submission
+ * holds is given back when it ends.
+ */
 const submit = <A>(
   dispatch: Dispatcher.Dispatcher,
   bytes: number,
   send: Effect.Effect<A, TinkerError.TinkerError>,
   giveUp: Dispatcher.Submission<A>["giveUp"] = never
 ) =>
-  dispatch.submit({
-    bytes,
-    giveUp,
-    send: Effect.catchAll(send, (error) =>
-      retry.again({
-        name: "asample",
-        class: "sample",
-        error,
-        run: () => Effect.zipRight(dispatch.opened(giveUp), send),
-        onDecision: ({ class: decider, delay, error }) =>
-          decider !== "rateLimit" || delay === undefined
-            ? Effect.void
-            : Effect.map(Clock.currentTimeMillis, (now) => void dispatch.close(now, bytes, delay, error))
-      }))
+  Effect.clockWith((clock) => {
+    const slot: Dispatcher.DispatchSlot = { release: undefined }
+    return Effect.ensuring(
+      dispatch.submit({
+        bytes,
+        clock,
+        slot,
+        giveUp,
+        send: Effect.catchAll(send, (error) =>
+          retry.again({
+            name: "asample",
+            class: "sample",
+            error,
+            run: () => Effect.zipRight(dispatch.opened(giveUp), send),
+            onDecision: ({ class: decider, delay, error }) =>
+              decider !== "rateLimit" || delay === undefined
+                ? Effect.void
+                : Effect.map(Clock.currentTimeMillis, (now) => void dispatch.close(now, bytes, delay, error))
+          }))
+      }),
+      Effect.sync(() => slot.release?.())
+    )
   })
 
 /** A send that counts how many are under way, and ends when told. */

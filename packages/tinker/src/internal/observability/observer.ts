@@ -6,6 +6,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
+import * as MetricLabel from "effect/MetricLabel"
 import * as Stream from "effect/Stream"
 import * as Metrics from "../../Metrics.js"
 import type * as ModelInput from "../../ModelInput.js"
@@ -57,19 +58,18 @@ export const makeLatest = <A>(): Latest<A> => {
 // Metric hooks, looked up once, so that counting is an addition and not an Effect.
 // -----------------------------------------------------------------------------
 
-interface Updatable {
-  readonly unsafeUpdate: (input: number, extraTags: ReadonlyArray<never>) => void
-}
+type Update = (input: number) => void
 
 const none: ReadonlyArray<never> = []
 
-/** One of a metric for each value of a tag. */
-const tagged = <Type, Out>(metric: Metric.Metric<Type, number, Out>, tag: string): (value: string) => Updatable => {
-  const known = new Map<string, Updatable>()
+/** One of a metric for each value of a tag. A metric finds its hook by the identity of the tags. */
+const tagged = <Type, Out>(metric: Metric.Metric<Type, number, Out>, tag: string): (value: string) => Update => {
+  const known = new Map<string, Update>()
   return (value) => {
     let found = known.get(value)
     if (found === undefined) {
-      found = Metric.tagged(metric, tag, value)
+      const tags = [MetricLabel.make(tag, value)]
+      found = (input) => metric.unsafeUpdate(input, tags)
       known.set(value, found)
     }
     return found
@@ -88,35 +88,31 @@ const tokensIns = tagged(Metrics.tokensIn, "operation")
 
 /** @internal */
 export const sent = (endpoint: string, bytes: number): void => {
-  requests(endpoint).unsafeUpdate(1, none)
-  if (bytes > 0) bytesSent(endpoint).unsafeUpdate(bytes, none)
+  requests(endpoint)(1)
+  if (bytes > 0) bytesSent(endpoint)(bytes)
 }
 
 /** @internal */
-export const received = (endpoint: string, bytes: number): void => bytesReceived(endpoint).unsafeUpdate(bytes, none)
+export const received = (endpoint: string, bytes: number): void => bytesReceived(endpoint)(bytes)
 
 /**
  * The gauge of a pool: called whenever its number of requests in flight changes.
  *
  * @internal
  */
-export const inFlight = (pool: string): (count: number) => void => {
-  const gauge = inFlights(pool)
-  return (count) => gauge.unsafeUpdate(count, none)
-}
+export const inFlight: (pool: string) => (count: number) => void = inFlights
 
 /** @internal */
-export const waited = (queue: "turn" | "dispatch", millis: number): void => queueWaits(queue).unsafeUpdate(millis, none)
+export const waited = (queue: "turn" | "dispatch", millis: number): void => queueWaits(queue)(millis)
 
 /** @internal */
-export const finished = (operation: string, millis: number): void =>
-  operationTimes(operation).unsafeUpdate(millis, none)
+export const finished = (operation: string, millis: number): void => operationTimes(operation)(millis)
 
 /** @internal */
 export const stepped = (millis: number): void => Metrics.stepTime.unsafeUpdate(millis, none)
 
 /** @internal */
-export const tokensIn = (operation: string, count: number): void => tokensIns(operation).unsafeUpdate(count, none)
+export const tokensIn = (operation: string, count: number): void => tokensIns(operation)(count)
 
 /** @internal */
 export const tokensOut = (count: number): void => Metrics.tokensOut.unsafeUpdate(count, none)
@@ -144,8 +140,8 @@ export const listener: Listener = (event) => {
         .unsafeUpdate(1, none)
       break
     case "RetryScheduled":
-      retries(event.endpoint).unsafeUpdate(1, none)
-      backoffTime(event.endpoint).unsafeUpdate(event.delay, none)
+      retries(event.endpoint)(1)
+      backoffTime(event.endpoint)(event.delay)
       break
   }
 }

@@ -8,6 +8,7 @@
  *
  * @since 0.1.0
  */
+import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as TinkerError from "../../TinkerError.js"
 import * as Admission from "../transport/admission.js"
@@ -22,10 +23,22 @@ const throttledWeight = 20
 const small = 128 * 1024
 const largePause = 5_000
 
+/**
+ * How to give back what a submission was admitted with: for its caller to call when the server has accepted it, and when
+ * it has ended in any other way. A caller with an uninterruptible region of its own needs no other one for this.
+ *
+ * @internal
+ */
+export interface DispatchSlot {
+  release: (() => void) | undefined
+}
+
 /** @internal */
 export interface Submission<A> {
   /** Estimated size of the request. */
   readonly bytes: number
+  readonly clock: Clock.Clock
+  readonly slot: DispatchSlot
   /** Sends it, with its retries. */
   readonly send: Effect.Effect<A, TinkerError.TinkerError>
   /** Called when it may be sent. */
@@ -65,30 +78,32 @@ export const make = (bytes: number): Dispatcher => {
 
   const isThrottled = (now: number): boolean => closedFor(now) > -throttledFor
 
-  const inLine = <A, E>(cost: number, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    count.withPermit(
-      Effect.clockWith((clock) =>
+  const inLine = <A>(submission: Submission<A>): Effect.Effect<A, TinkerError.TinkerError> => {
+    const { bytes, clock } = submission
+    const self = Effect.suspend(() => whenOpen(submission))
+    return count.withPermit(
+      Effect.suspend(() =>
         isThrottled(clock.unsafeCurrentTimeMillis())
-          ? throttled.withPermit(budget.withBytes(cost * throttledWeight)(self))
-          : budget.withBytes(cost)(self)
+          ? throttled.withPermit(budget.withBytes(bytes * throttledWeight)(self))
+          : budget.withBytes(bytes)(self)
       )
     )
+  }
 
   /** In the usual case nobody waits, and both gates are passed in one step. */
-  const admitted = <A, E>(cost: number, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    Effect.uninterruptibleMask((restore) =>
-      Effect.clockWith((clock) => {
-        if (isThrottled(clock.unsafeCurrentTimeMillis()) || !count.tryEnter(1)) return restore(inLine(cost, self))
-        if (!budget.tryEnter(cost)) {
-          count.leave(1)
-          return restore(inLine(cost, self))
-        }
-        return Admission.finishing(restore(self), () => {
-          budget.leave(cost)
-          count.leave(1)
-        })
-      })
-    )
+  const enters = ({ bytes, clock, slot }: Submission<unknown>): boolean => {
+    if (isThrottled(clock.unsafeCurrentTimeMillis()) || !count.tryEnter(1)) return false
+    if (!budget.tryEnter(bytes)) {
+      count.leave(1)
+      return false
+    }
+    slot.release = () => {
+      slot.release = undefined
+      budget.leave(bytes)
+      count.leave(1)
+    }
+    return true
+  }
 
   const opened: Dispatcher["opened"] = (giveUp) =>
     Effect.clockWith((clock) => {
@@ -100,26 +115,27 @@ export const make = (bytes: number): Dispatcher => {
       return wait > 0 ? Effect.zipRight(Effect.sleep(wait), opened(giveUp)) : Effect.void
     })
 
-  const whenOpen = <A>({ giveUp, onAdmitted, send }: Submission<A>): Effect.Effect<A, TinkerError.TinkerError> =>
-    Effect.clockWith((clock) => {
-      const now = clock.unsafeCurrentTimeMillis()
-      if (closedFor(now) > 0) {
-        return Effect.zipRight(
-          opened(giveUp),
-          Effect.suspend(() => {
-            onAdmitted?.(clock.unsafeCurrentTimeMillis())
-            return send
-          })
-        )
-      }
-      const reason = giveUp(now)
-      if (reason !== undefined) return Effect.fail(reason)
-      onAdmitted?.(now)
-      return send
-    })
+  const whenOpen = <A>(
+    { clock, giveUp, onAdmitted, send }: Submission<A>
+  ): Effect.Effect<A, TinkerError.TinkerError> => {
+    const now = clock.unsafeCurrentTimeMillis()
+    if (closedFor(now) > 0) {
+      return Effect.zipRight(
+        opened(giveUp),
+        Effect.suspend(() => {
+          onAdmitted?.(clock.unsafeCurrentTimeMillis())
+          return send
+        })
+      )
+    }
+    const reason = giveUp(now)
+    if (reason !== undefined) return Effect.fail(reason)
+    onAdmitted?.(now)
+    return send
+  }
 
   return {
-    submit: (submission) => admitted(submission.bytes, whenOpen(submission)),
+    submit: (submission) => Effect.suspend(() => enters(submission) ? whenOpen(submission) : inLine(submission)),
     opened,
     close: (now, bytes, delay, error) => {
       const pause = bytes <= small || error.retryAfter !== undefined ? delay : Math.max(delay, largePause)

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import * as Clock from "effect/Clock"
+import type * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -145,8 +145,9 @@ const decoder: Poll.Decoder<Sample.SampleResponse> = {
  */
 export type Numbering = "original" | "copy"
 
-/** A sample in progress: what must be cancelled when its caller is interrupted. */
-interface InProgress extends RequestSlot {
+/** A sample in progress: what must be given back or cancelled when it ends. */
+interface InProgress extends RequestSlot, Dispatcher.DispatchSlot {
+  readonly clock: Clock.Clock
   readonly from: { readonly module: string; readonly method: string }
   /** Accepted by the server, its result not there yet. */
   accepted: RequestId | undefined
@@ -293,21 +294,23 @@ export const make: (
       )
     }
 
-    const submit = (request: Sample.SampleRequest, sample: InProgress, bytes: number) =>
-      Effect.clockWith((clock) => {
-        const started = clock.unsafeCurrentTimeMillis()
-        return dispatched({
-          bytes,
-          giveUp: progress.giveUp,
-          onAdmitted: (now) => Observer.waited("dispatch", now - started),
-          send: api.call(Api.asample, request, {
-            from: sample.from,
-            slot: sample,
-            beforeRetry: reopened,
-            onDecision: (decision) => rateLimited(request, bytes, clock.unsafeCurrentTimeMillis(), started, decision)
-          })
+    const submit = (request: Sample.SampleRequest, sample: InProgress, bytes: number) => {
+      const { clock } = sample
+      const started = clock.unsafeCurrentTimeMillis()
+      return dispatched({
+        bytes,
+        clock,
+        slot: sample,
+        giveUp: progress.giveUp,
+        onAdmitted: (now) => Observer.waited("dispatch", now - started),
+        send: api.call(Api.asample, request, {
+          from: sample.from,
+          slot: sample,
+          beforeRetry: reopened,
+          onDecision: (decision) => rateLimited(request, bytes, clock.unsafeCurrentTimeMillis(), started, decision)
         })
       })
+    }
 
     const checked = (
       request: Sample.SampleRequest,
@@ -338,6 +341,7 @@ export const make: (
     /** One request, numbered, to its result. */
     const numbered = (request: Sample.SampleRequest, sample: InProgress, bytes: number, number: number) =>
       Effect.flatMap(submit(request, sample, bytes), (receipt) => {
+        sample.release?.()
         sample.accepted = receipt.requestId
         const answered = Effect.flatMap(
           result(receipt, sample, number),
@@ -382,7 +386,8 @@ export const make: (
       if (!sharedPoll) permits.leave(1)
     }
 
-    const tracked = <A>(sample: InProgress, self: Effect.Effect<A, TinkerError.TinkerError>, clock: Clock.Clock) => {
+    const tracked = <A>(sample: InProgress, self: Effect.Effect<A, TinkerError.TinkerError>) => {
+      const { clock } = sample
       sample.started = clock.unsafeCurrentTimeMillis()
       progress.begin(sample.started)
       return Effect.matchCauseEffect(self, {
@@ -390,6 +395,7 @@ export const make: (
           const now = clock.unsafeCurrentTimeMillis()
           end(false, now)
           emitFinal(sample, cause, now)
+          sample.release?.()
           sample.inFlight?.cancel()
           return sample.accepted !== undefined && Cause.isInterrupted(cause)
             ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(Errors.toSamplingCause(cause)))
@@ -409,37 +415,40 @@ export const make: (
       sample: InProgress,
       self: Effect.Effect<A, TinkerError.TinkerError>
     ): Effect.Effect<A, TinkerError.SamplingError> =>
-      Effect.uninterruptibleMask((restore) => {
-        const begin = Effect.clockWith((clock) => tracked(sample, restore(self), clock))
-        return sharedPoll || permits.tryEnter(1) ? begin : Effect.zipRight(permits.enter(restore, 1), begin)
-      })
+      Effect.uninterruptibleMask((restore) =>
+        sharedPoll || permits.tryEnter(1)
+          ? tracked(sample, restore(self))
+          : Effect.flatMap(permits.enter(restore, 1), () => tracked(sample, restore(self)))
+      )
 
     /** A sample whose result the server has lost is submitted as a new request. */
     const resubmitted = <A>(attempt: Effect.Effect<A, TinkerError.TinkerError>, sample: InProgress) =>
-      Effect.catchTag(attempt, "FutureExpired", (error) =>
-        api.again({
+      Effect.catchAll(attempt, (error) =>
+        error._tag !== "FutureExpired" ? Effect.fail(error) : api.again({
           name: Api.asample.name,
           class: "resubmit",
           error,
           run: () => attempt,
           onDecision: ({ delay, error }) =>
-            delay === undefined ? Effect.void : Effect.map(Clock.currentTimeMillis, (now) => {
+            delay === undefined ? Effect.void : Effect.sync(() => {
               sample.accepted = undefined
-              emitFailed(sample, error, true, now)
+              emitFailed(sample, error, true, sample.clock.unsafeCurrentTimeMillis())
             })
         }))
 
     const run = (method: string, options: SampleOptions) =>
-      Effect.suspend(() => {
+      Effect.clockWith((clock) => {
         const prompt = ModelInput.from(options.prompt)
         const draft = SampleRequest.make(method, options, prompt, samplingSessionId, settings)
         if (Either.isLeft(draft)) return Effect.fail(draft.left)
         const sample: InProgress = {
+          clock,
           from: from(method),
           accepted: undefined,
           attempts: 0,
           started: 0,
-          inFlight: undefined
+          inFlight: undefined,
+          release: undefined
         }
         const attempt = once(draft.right, sample, promptBytes(prompt))
         const work = inProgress(sample, config.sampleNoRetries ? attempt : resubmitted(attempt, sample))

@@ -54,10 +54,8 @@ interface Waiter {
 /**
  * Does something when the effect has ended, however it ended. For use in an uninterruptible region, of which
  * `Effect.ensuring` would open another one for each call.
- *
- * @internal
  */
-export const finishing = <A, E, R>(self: Effect.Effect<A, E, R>, finish: () => void): Effect.Effect<A, E, R> =>
+const finishing = <A, E, R>(self: Effect.Effect<A, E, R>, finish: () => void): Effect.Effect<A, E, R> =>
   Effect.matchCauseEffect(self, {
     onFailure: (cause) => {
       finish()

@@ -167,15 +167,17 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
       requestId: options?.requestId
     }
     const prepared = prepare(endpoint)
-    return Either.mapBoth(Either.flatMap(endpoint.encodeRequest(request), prepared.check), {
-      onLeft: (description) => new TinkerError.InvalidInput({ ...origin, description }),
-      onRight: (encoded) => ({
-        endpoint: prepared,
-        encoded,
-        origin,
-        options,
-        key: endpoint.method === "GET" ? undefined : options?.idempotencyKey ?? `${idPrefix}-${++ids}`
-      })
+    const encoded = endpoint.encodeRequest(request)
+    const problem = Either.isLeft(encoded) ? encoded.left : prepared.problem(encoded.right)
+    if (Either.isLeft(encoded) || problem !== undefined) {
+      return Either.left(new TinkerError.InvalidInput({ ...origin, description: problem }))
+    }
+    return Either.right({
+      endpoint: prepared,
+      encoded: encoded.right,
+      origin,
+      options,
+      key: endpoint.method === "GET" ? undefined : options?.idempotencyKey ?? `${idPrefix}-${++ids}`
     })
   }
 

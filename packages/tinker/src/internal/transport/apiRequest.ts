@@ -5,7 +5,6 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import type * as Fiber from "effect/Fiber"
 import * as FiberRef from "effect/FiberRef"
 import * as GlobalValue from "effect/GlobalValue"
@@ -34,8 +33,8 @@ interface Details {
 
 interface Prepared {
   readonly endpoint: Endpoint.Plain
-  /** Refuses path values that would lead elsewhere. */
-  readonly check: (encoded: Endpoint.Encoded) => Either.Either<Endpoint.Encoded, string>
+  /** What is wrong with path values that would lead elsewhere. */
+  readonly problem: (encoded: Endpoint.Encoded) => string | undefined
   readonly request: (encoded: Endpoint.Encoded, details: Details) => TinkerTransport.Request
 }
 
@@ -109,15 +108,15 @@ export const prepare = (
 
     return {
       endpoint,
-      check: (encoded) => {
+      problem: (encoded) => {
         for (const name of endpoint.params) {
           const value = encoded.params[name] ?? ""
-          if (value === "") return Either.left(`${name} must not be empty`)
+          if (value === "") return `${name} must not be empty`
           if (value.split("/").some((segment) => segment === "" || segment === "." || segment === "..")) {
-            return Either.left(`${name} is not a valid identifier`)
+            return `${name} is not a valid identifier`
           }
         }
-        return Either.right(encoded)
+        return undefined
       },
       request: (encoded, details) => {
         const limit = details.timeout === undefined ? timeout : Duration.toMillis(details.timeout)

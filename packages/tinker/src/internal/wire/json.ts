@@ -35,8 +35,7 @@ export const lenient = [
  *
  * @internal
  */
-export const instance = <A extends object>(prototype: A, fields: A): A =>
-  Object.assign(Object.create(prototype), fields)
+export const instance = <A extends object>(prototype: A, fields: A): A => ({ __proto__: prototype, ...fields })
 
 /**
  * A required field.
