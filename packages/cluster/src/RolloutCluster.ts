@@ -173,13 +173,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
         Schedule.recurWhile((error: RolloutWorker.RolloutFailed) => !error.isTransient && sent < attempts)
       ))
     )
-    return yield* Effect.mapError(Effect.flatten(Effect.retry(store.get(key), again)), (error) =>
-      new RolloutWorker.RolloutFailed({
-        key: key.text,
-        description: error._tag === "NoSuchElementException"
-          ? "a worker said that it is stored, and it is not: do all processes use the same store?"
-          : error.message
-      }))
+    return yield* Effect.mapError(
+      Effect.flatten(Effect.retry(store.get(key), again)),
+      (error) =>
+        new RolloutWorker.RolloutFailed({
+          key: key.text,
+          description: error._tag === "NoSuchElementException"
+            ? "a worker said that it is stored, and it is not: do all processes use the same store?"
+            : error.message
+        })
+    )
   })
 
   return Rollout.Runner.of({

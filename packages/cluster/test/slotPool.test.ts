@@ -11,12 +11,15 @@ const rolloutSeconds = 8
 
 /** Workers of 8, and 32 shards of two slots that they have in random order. */
 const makeWorkers = Effect.fnUntraced(function*(count: number) {
-  const workers = yield* Effect.forEach(Array.from({ length: count }, (_, n) => n), (n) =>
-    Effect.map(Effect.makeSemaphore(8), (places) => ({
-      receipt: new Receipt({ worker: `worker-${n}:1`, concurrency: 8 }),
-      places,
-      ran: 0
-    })))
+  const workers = yield* Effect.forEach(
+    Array.from({ length: count }, (_, n) => n),
+    (n) =>
+      Effect.map(Effect.makeSemaphore(8), (places) => ({
+        receipt: new Receipt({ worker: `worker-${n}:1`, concurrency: 8 }),
+        places,
+        ran: 0
+      }))
+  )
   const owners = Array.from(
     yield* Random.shuffle(Array.from({ length: 32 }, (_, shard) => workers[shard % count]))
   )
