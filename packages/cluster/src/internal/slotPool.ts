@@ -154,9 +154,12 @@ export const make = Effect.fnUntraced(function*(
   const shards = new Map(slots.map((slot) => [slot.shard, slot.address.entityId]))
   // A trainer that cannot reach workers hears from their answers who they are.
   const learn = ([shard, slotId]: readonly [Shard, string]) =>
-    Effect.ignore(Effect.map(ask(slotId), (worker) => {
-      shard.worker = worker
-    }))
+    ask(slotId).pipe(
+      Effect.map((worker) => {
+        shard.worker = worker
+      }),
+      Effect.catchAllCause((cause) => Effect.logDebug("nobody says to have a shard", cause))
+    )
   yield* Effect.forEach(shards, learn, { concurrency: "unbounded", discard: true }).pipe(
     Effect.timeoutOption(askEvery),
     Effect.repeat(Schedule.spaced(askEvery)),
