@@ -29,7 +29,6 @@ import type * as ServiceClient from "effect-tinker/ServiceClient"
 import type * as TinkerError from "effect-tinker/TinkerError"
 import * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Cause from "effect/Cause"
-import type * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
@@ -44,7 +43,9 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Grading from "./internal/grading.js"
 import * as serverFailure from "./internal/serverFailure.js"
+import * as TrainerSession from "./internal/trainerSession.js"
 import * as Judgement from "./Judgement.js"
 import * as RunControl from "./RunControl.js"
 
@@ -109,8 +110,6 @@ export const workflow = Workflow.make({
 
 const resumeOf = (segment: number) =>
   DurableDeferred.make(`resume/${segment}`, { success: Schema.Literal("resume", "cancel") })
-
-const gradeOf = (key: string) => DurableDeferred.make(`grade/${key}`, { success: Schema.Finite })
 
 // =============================================================================
 // options
@@ -225,15 +224,6 @@ type Signal = Exclude<Segment, { readonly _tag: "Advanced" }>
 /** How often requests and grades are looked for, beside the beginning of every segment. */
 const tick = Duration.millis(300)
 
-/** The trainer at work, between two suspensions of the workflow. */
-interface Session<Detail, E> {
-  readonly scope: Scope.CloseableScope
-  readonly pull: Effect.Effect<Chunk.Chunk<Trainer.StepReport<Detail>>, Option.Option<E>>
-  readonly log: () => RunLog.RunLog | undefined
-  /** The checkpoint the weights were last saved in, or began with. */
-  readonly saved: () => RunEntry.Checkpoint | undefined
-}
-
 /**
  * Runs it: a stream of the steps that this process computes. It ends when the run is complete. Cutting it short, or
  * interrupting it, saves; running it again goes on from there.
@@ -303,13 +293,22 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   const failures = new Map<number, Cause.Cause<Failure>>()
   /** Segments that were attempted in this process; all others are told from the rows of an earlier one. */
   const attempted = new Set<number>()
-  const grades = new Map<string, number>()
-  const pending = new Map<string, Deferred.Deferred<number>>()
-  const measured: Array<Omit<RunEntry.Evaluation, "time">> = []
-  let lastAsked = 0
   let stopping = false
   let interruptSegment: Deferred.Deferred<Signal> | undefined
-  let session: Session<Detail, E> | undefined
+  const grading = yield* Grading.make(directory, { workflow, executionId })
+  const session = TrainerSession.make({
+    target: options.log ?? RunLog.directory(directory),
+    start: (log, instance: WorkflowEngine.WorkflowInstance["Type"], scope) =>
+      options.train(log).pipe(
+        Stream.provideService(Judgement.Judgements, grading.judgements(instance)),
+        Stream.rechunk(1),
+        Stream.toPull,
+        Scope.extend(scope),
+        closed,
+        Effect.map(closed)
+      ),
+    onSteps: (steps) => mailbox.offerAll(steps)
+  })
 
   // --- status -----------------------------------------------------------------
 
@@ -338,119 +337,9 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     Effect.ignoreLogged
   )
 
-  // --- grades -----------------------------------------------------------------
+  // --- segments ---------------------------------------------------------------
 
-  const gradedBefore = (key: string, instance: WorkflowEngine.WorkflowInstance["Type"]) =>
-    Effect.map(
-      Effect.provideService(engine.deferredResult(gradeOf(key)), WorkflowEngine.WorkflowInstance, instance),
-      (exit) => exit !== undefined && Exit.isSuccess(exit) ? Option.some(exit.value) : Option.none<number>()
-    )
-
-  const judgements = (instance: WorkflowEngine.WorkflowInstance["Type"]): Judgement.Judgements["Type"] => ({
-    ask: Effect.fnUntraced(function*(question) {
-      const key = yield* Judgement.keyOf(question)
-      const known = grades.get(key) ?? Option.getOrUndefined(yield* gradedBefore(key, instance))
-      if (known !== undefined) return known
-      const time = yield* Clock.currentTimeMillis
-      lastAsked = time
-      yield* Effect.orDie(RunControl.ask(directory, new RunControl.Question({ key, time, ...question }))).pipe(
-        Effect.provideService(FileSystem.FileSystem, fs)
-      )
-      const waiter = pending.get(key) ?? Deferred.unsafeMake<number>(FiberId.none)
-      pending.set(key, waiter)
-      return yield* Deferred.await(waiter)
-    })
-  })
-
-  /** Takes up the grades that people have left: durable first, then known to the rollouts that wait. */
-  const takeGrades = Effect.gen(function*() {
-    for (const { grade, key } of yield* RunControl.answers(directory)) {
-      const deferred = gradeOf(key)
-      const token = DurableDeferred.tokenFromExecutionId(deferred, { workflow, executionId })
-      yield* DurableDeferred.succeed(deferred, { token, value: grade })
-      yield* RunControl.answered(directory, key)
-      grades.set(key, grade)
-      const waiter = pending.get(key)
-      pending.delete(key)
-      if (waiter !== undefined) yield* Deferred.succeed(waiter, grade)
-    }
-  })
-
-  // --- the trainer ------------------------------------------------------------
-
-  const record = (entry: Omit<RunEntry.Evaluation, "time">) => {
-    const log = session?.log()
-    return log === undefined ? Effect.void : log.append(entry)
-  }
-
-  const openSession = Effect.fnUntraced(function*(instance: WorkflowEngine.WorkflowInstance["Type"]) {
-    if (session !== undefined) return session
-    const scope = yield* Scope.make()
-    let log: RunLog.RunLog | undefined
-    let saved: RunEntry.Checkpoint | undefined
-    const target = options.log ?? RunLog.directory(directory)
-    const observed: RunLog.Target<FileSystem.FileSystem> = {
-      open: Effect.fnUntraced(function*(run) {
-        const opened = yield* target.open(run)
-        // What an activity measured after the checkpoint that is resumed is not measured again.
-        const known = Option.match(opened.resumed, { onNone: () => [], onSome: ({ run }) => run.evaluations })
-        for (const entry of measured) {
-          if (!known.some(({ name, step }) => name === entry.name && step === entry.step)) yield* opened.append(entry)
-        }
-        saved = Option.getOrUndefined(Option.flatMap(opened.resumed, ({ checkpoint }) => checkpoint))
-        log = {
-          ...opened,
-          append: (entry) =>
-            Effect.tap(opened.append(entry), () => {
-              if (entry._tag === "Checkpoint") saved = new RunEntry.Checkpoint({ ...entry, time: 0 })
-            })
-        }
-        return log
-      })
-    }
-    const stream = options.train(observed).pipe(
-      Stream.provideService(Judgement.Judgements, judgements(instance)),
-      Stream.rechunk(1)
-    )
-    const opened: Session<Detail, E> = {
-      scope,
-      pull: closed(yield* closed(Scope.extend(Stream.toPull(stream), scope))),
-      log: () => log,
-      saved: () => saved
-    }
-    session = opened
-    return opened
-  })
-
-  const closeSession = Effect.suspend(() => {
-    const open = session
-    session = undefined
-    pending.clear()
-    // The trainer saves on its way out.
-    return open === undefined ? Effect.void : Scope.close(open.scope, Exit.interrupt(FiberId.none))
-  })
-
-  /** Trains up to the first checkpoint after so many steps. */
-  const advance = Effect.fnUntraced(function*(from: number, instance: WorkflowEngine.WorkflowInstance["Type"]) {
-    const open = yield* openSession(instance)
-    for (;;) {
-      const next = yield* open.pull.pipe(
-        Effect.map(Option.some),
-        Effect.catchAll(Option.match({
-          onNone: () => Effect.succeed(Option.none<Chunk.Chunk<Trainer.StepReport<Detail>>>()),
-          onSome: Effect.fail
-        }))
-      )
-      if (Option.isSome(next)) yield* mailbox.offerAll(next.value)
-      const saved = open.saved()
-      const complete = Option.isNone(next) || saved?.kind === "final"
-      if (saved !== undefined && (complete || (saved.step > from && saved.kind !== "exit"))) {
-        const { name, position, samplerPath, statePath, step } = saved
-        return { checkpoint: new Saved({ name, position, samplerPath, statePath, step }), complete }
-      }
-      if (complete) return yield* Effect.dieMessage("the trainer ended without a checkpoint")
-    }
-  })
+  const closeSession = Effect.zipRight(Effect.sync(grading.leave), session.close)
 
   const retry: Schedule.Schedule<unknown, E | PlatformError.PlatformError> = options.retry ?? retryTransient
 
@@ -472,14 +361,18 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
       return { _tag: "Waiting", millis }
     }
     yield* setStatus("running", from)
-    const work = advance(from, instance).pipe(
+    const work = session.advance(from, instance).pipe(
       Effect.tapErrorCause((cause) =>
         Cause.isInterruptedOnly(cause)
           ? Effect.void
           : Effect.zipRight(logs(Effect.logDebug("a segment failed", cause)), closeSession)
       ),
       Effect.retry(retry),
-      Effect.map(({ checkpoint, complete }): Segment => ({ _tag: "Advanced", checkpoint, complete }))
+      Effect.map(({ checkpoint: { name, position, samplerPath, statePath, step }, complete }): Segment => ({
+        _tag: "Advanced",
+        checkpoint: new Saved({ name, position, samplerPath, statePath, step }),
+        complete
+      }))
     )
     const exit = yield* Effect.exit(Effect.raceFirst(work, Deferred.await(signal)))
     if (Exit.isSuccess(exit)) {
@@ -524,7 +417,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
           const found = yield* Effect.exit(evaluate(checkpoint, evaluator))
           if (Exit.isSuccess(found)) {
             yield* Effect.orDie(
-              record({ _tag: "Evaluation", step: checkpoint.step, name: evaluator.name, metrics: found.value })
+              session.record({ _tag: "Evaluation", step: checkpoint.step, name: evaluator.name, metrics: found.value })
             )
             return found.value
           }
@@ -534,7 +427,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
         })
       })
       if (Object.keys(metrics).length > 0) {
-        measured.push({ _tag: "Evaluation", step: checkpoint.step, name: evaluator.name, metrics })
+        session.measured.push({ _tag: "Evaluation", step: checkpoint.step, name: evaluator.name, metrics })
       }
     }
   })
@@ -543,7 +436,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     let checkpoint: Saved | undefined
     let advanced = 0
     // The engine runs the body again from its beginning after every suspension.
-    measured.length = 0
+    session.measured.length = 0
     const halt = (n: number, segment: Segment) =>
       Queue.offer(events, { _tag: "Halted", n, segment, step: checkpoint?.step ?? 0 })
     for (let n = 1;; n++) {
@@ -557,7 +450,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
           checkpoint = segment.checkpoint
           yield* evaluateDue(n, ++advanced, checkpoint, segment.complete)
           if (segment.complete) {
-            yield* closeComplete
+            yield* session.complete
             return new Outcome({ outcome: "complete", checkpoint })
           }
           break
@@ -567,7 +460,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
           break
         case "Judging":
           yield* halt(n, segment)
-          for (const key of segment.questions) yield* DurableDeferred.await(gradeOf(key))
+          for (const key of segment.questions) yield* DurableDeferred.await(Grading.gradeOf(key))
           break
         case "Suspended": {
           yield* halt(n, segment)
@@ -580,14 +473,6 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
           return new Outcome({ outcome: "cancelled", checkpoint })
       }
     }
-  })
-
-  /** The journal is marked as complete when it closes. */
-  const closeComplete = Effect.suspend(() => {
-    const open = session
-    session = undefined
-    if (open === undefined) return Effect.void
-    return Effect.zipRight(Effect.ignore(open.pull), Scope.close(open.scope, Exit.void))
   })
 
   // --- supervision ------------------------------------------------------------
@@ -605,10 +490,6 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     workflow.poll(executionId),
     (found) => found?._tag === "Suspended" ? workflow.resume(executionId) : Effect.void
   )
-
-  /** A question stays in the directory until its grade is durable. */
-  const unanswered = (keys: ReadonlyArray<string>) =>
-    Effect.map(RunControl.questions(directory), (open) => keys.filter((key) => open.some((other) => other.key === key)))
 
   /** Whether the run cannot go on in this process; ends the stream then. */
   const onHalted = Effect.fnUntraced(function*(halted: Extract<Event, { readonly _tag: "Halted" }>) {
@@ -631,8 +512,8 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
         yield* setStatus("waiting", step, { until: (yield* Clock.currentTimeMillis) + segment.millis })
         return options.detach === true
       case "Judging": {
-        yield* takeGrades
-        const open = yield* unanswered(segment.questions)
+        yield* grading.take
+        const open = yield* grading.unanswered(segment.questions)
         yield* setStatus("judging", step, { questions: open })
         return options.detach === true && open.length > 0
       }
@@ -642,18 +523,19 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   })
 
   const lookAround = Effect.gen(function*() {
-    yield* takeGrades
+    yield* grading.take
     const cancel = yield* RunControl.requested(directory, "cancel")
     const pause = yield* RunControl.requested(directory, "pause")
     const resume = yield* RunControl.requested(directory, "resume")
     if (current === undefined) {
       const now = yield* Clock.currentTimeMillis
+      const waiting = grading.waiting()
       const signal: Option.Option<Signal> = Option.isSome(cancel)
         ? Option.some({ _tag: "Cancelled", request: cancel.value })
         : Option.isSome(pause)
         ? Option.some({ _tag: "Suspended", reason: "paused", request: pause.value })
-        : pending.size > 0 && now - lastAsked >= patience
-        ? Option.some({ _tag: "Judging", questions: Array.from(pending.keys()) })
+        : waiting.keys.length > 0 && now - waiting.since >= patience
+        ? Option.some({ _tag: "Judging", questions: waiting.keys })
         : Option.none()
       if (Option.isSome(signal) && interruptSegment !== undefined) {
         yield* Deferred.succeed(interruptSegment, signal.value)
@@ -671,7 +553,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
       yield* wake(n, "resume")
       yield* nudge
     } else if (segment._tag === "Judging") {
-      if ((yield* unanswered(segment.questions)).length === 0) yield* nudge
+      if ((yield* grading.unanswered(segment.questions)).length === 0) yield* nudge
     } else if (segment._tag === "Suspended" && !isPaused) yield* nudge
   })
 

@@ -35,10 +35,11 @@ const shared: Partial<ShardingConfig.ShardingConfig["Type"]> = {
   entityReplyPollInterval: Duration.millis(200),
   refreshAssignmentsInterval: Duration.seconds(1),
   runnerHealthCheckInterval: Duration.seconds(5),
-  // A worker that cannot refresh its locks for so long leaves its rollouts. Those of one that is killed are free at once:
-  // they end with its connection.
-  shardLockRefreshInterval: Duration.seconds(15),
-  shardLockExpiration: Duration.seconds(60),
+  // A worker whose refresh takes longer than the interval leaves its rollouts: longer than a busy machine stalls. Locks of
+  // one that is killed end with its connection, and the others hear of it from the one of them that pings all; if that was
+  // the one that was killed, when its last refresh has expired.
+  shardLockRefreshInterval: Duration.seconds(10),
+  shardLockExpiration: Duration.seconds(30),
   entityMaxIdleTime: Duration.minutes(5),
   entityTerminationTimeout: Duration.seconds(5)
 }

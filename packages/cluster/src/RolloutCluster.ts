@@ -11,20 +11,16 @@ import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import type * as Environment from "@effect-tinker/cookbook/Environment"
 import * as Policy from "@effect-tinker/cookbook/Policy"
 import * as Rollout from "@effect-tinker/cookbook/Rollout"
-import * as EntityAddress from "@effect/cluster/EntityAddress"
-import * as EntityId from "@effect/cluster/EntityId"
-import * as MessageStorage from "@effect/cluster/MessageStorage"
-import * as Sharding from "@effect/cluster/Sharding"
+import type * as MessageStorage from "@effect/cluster/MessageStorage"
+import type * as Sharding from "@effect/cluster/Sharding"
 import * as TinkerFuture from "effect-tinker/TinkerFuture"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
-import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
+import * as slotPool from "./internal/slotPool.js"
 import * as RolloutWorker from "./RolloutWorker.js"
 import * as TrajectoryStore from "./TrajectoryStore.js"
 
@@ -52,128 +48,6 @@ const problemIdOf = (problem: object): string | undefined => {
   const id: unknown = ProblemId in problem ? problem[ProblemId] : undefined
   return typeof id === "string" ? id : undefined
 }
-
-// =============================================================================
-// slots
-// =============================================================================
-
-interface Slot {
-  readonly address: EntityAddress.EntityAddress
-  /** Who ran the last rollout here. */
-  receipt: RolloutWorker.Receipt | undefined
-  /** Rollouts since its messages were removed. */
-  uses: number
-  /** Whether a rollout was left before it was answered. */
-  isLeft: boolean
-}
-
-/** Rollouts after which the messages of a slot are removed: what they were about is in the store of trajectories. */
-const usesBeforeClearing = 4
-
-/**
- * The slots of a run, the same number on every shard: the cluster spreads shards evenly over workers, by their weights.
- * Names decide on which shard a slot is, so names are tried until every shard has enough.
- */
-const makeSlots = (
-  label: RolloutWorker.Label,
-  run: string,
-  count: number
-): Effect.Effect<Array<Slot>, never, Sharding.Sharding> =>
-  Effect.map(Sharding.Sharding, (sharding) => {
-    const shards = new Map<number, Array<Slot>>()
-    for (let n = 0; n < 16 * Math.max(count, 128); n++) {
-      const entityId = EntityId.make(RolloutWorker.slotId(label, run, n))
-      const shardId = sharding.getShardId(entityId, label)
-      const address = EntityAddress.make({ shardId, entityId, entityType: RolloutWorker.Slot.type })
-      const slot: Slot = { address, receipt: undefined, uses: 0, isLeft: false }
-      const shard = shards.get(shardId.id)
-      if (shard === undefined) shards.set(shardId.id, [slot])
-      else shard.push(slot)
-    }
-    const perShard = Math.ceil(count / shards.size)
-    return Array.from({ length: perShard }, (_, n) => n).flatMap((n) =>
-      Array.from(shards.values()).flatMap((shard) => shard[n] ?? [])
-    )
-  })
-
-/** Hands out so many slots at once, of the workers that have least to do; removes the messages of slots that were used often. */
-const makePool = Effect.fnUntraced(function*(slots: ReadonlyArray<Slot>, atOnce: number) {
-  const storage = yield* MessageStorage.MessageStorage
-  const free = Array.from(slots)
-  // In the order in which they asked.
-  const turns = yield* Queue.unbounded<void>()
-  yield* Queue.offerAll(turns, Array.from({ length: Math.min(atOnce, slots.length) }, () => undefined))
-  const inFlight = new Map<string, number>()
-
-  const count = (receipt: RolloutWorker.Receipt | undefined, change: number) => {
-    if (receipt !== undefined) inFlight.set(receipt.worker, (inFlight.get(receipt.worker) ?? 0) + change)
-  }
-  /** Slots of which it is not known who runs them come when all known workers have enough to do. */
-  const loadOf = ({ receipt }: Slot, tried: ReadonlySet<string>) =>
-    receipt === undefined
-      ? 0.99
-      : tried.has(receipt.worker)
-      ? Infinity
-      : (inFlight.get(receipt.worker) ?? 0) / receipt.concurrency
-
-  const choose = (tried: ReadonlySet<string>): Slot => {
-    let best = 0
-    let least = Infinity
-    for (const [index, slot] of free.entries()) {
-      const load = loadOf(slot, tried)
-      // The last one used is the next one, so that few of them have messages to remove.
-      if (load <= least) [best, least] = [index, load]
-    }
-    const [slot] = free.splice(best, 1)
-    if (slot === undefined) throw new Error("there are more turns than slots")
-    return slot
-  }
-
-  const clear = Effect.fnUntraced(
-    function*(slot: Slot) {
-      yield* storage.clearAddress(slot.address)
-      slot.uses = 0
-      slot.isLeft = false
-    },
-    Effect.timeout("10 seconds"),
-    Effect.catchAllCause((cause) => Effect.logDebug("messages were not removed", cause))
-  )
-
-  const giveBack = Effect.fnUntraced(function*(slot: Slot, exit: Exit.Exit<RolloutWorker.Receipt, unknown>) {
-    slot.uses++
-    // A worker that is late or fails may be gone.
-    slot.receipt = Exit.isSuccess(exit) ? exit.value : undefined
-    const isAnswered = Exit.isSuccess(exit) || !Exit.isInterrupted(exit)
-    if (!isAnswered) slot.isLeft = true
-    // A failure must not be the answer to the next attempt.
-    if (slot.uses >= usesBeforeClearing || (isAnswered && Exit.isFailure(exit))) yield* clear(slot)
-    free.push(slot)
-    yield* Queue.offer(turns, undefined)
-  })
-
-  // What is still being answered is left to the next process.
-  yield* Effect.addFinalizer(() =>
-    Effect.forEach(slots.filter(({ isLeft, uses }) => uses > 0 && !isLeft), clear, { concurrency: 8, discard: true })
-  )
-
-  return <E>(tried: Set<string>, use: (id: string) => Effect.Effect<RolloutWorker.Receipt, E>) =>
-    Effect.uninterruptibleMask((restore) =>
-      Effect.gen(function*() {
-        yield* restore(Queue.take(turns))
-        const slot = choose(tried)
-        const { receipt } = slot
-        if (receipt !== undefined) tried.add(receipt.worker)
-        count(receipt, 1)
-        return yield* restore(use(slot.address.entityId)).pipe(
-          Effect.onExit((exit) => {
-            count(receipt, -1)
-            if (Exit.isSuccess(exit)) tried.add(exit.value.worker)
-            return giveBack(slot, exit)
-          })
-        )
-      })
-    )
-})
 
 // =============================================================================
 // the runner
@@ -232,7 +106,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const ttlSeconds = Math.max(60, Math.round(Duration.toSeconds(options.policyTtl ?? "1 day")))
   const policies = new WeakMap<object, RolloutWorker.RolloutRequest["policy"]>()
   const atOnce = Math.max(1, options.slots ?? 128)
-  const withSlot = yield* makePool(yield* makeSlots(label, options.run, atOnce), atOnce)
+  const withSlot = yield* slotPool.make({
+    slots: yield* slotPool.makeSlots(label, options.run, atOnce),
+    atOnce,
+    ask: (slot) => client(slot).worker()
+  })
   const logs = Effect.annotateLogs({ package: "@effect-tinker/cluster", module: "RolloutCluster", run: options.run })
 
   let warnedAt = -Infinity
@@ -261,11 +139,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     )
   )
 
+  // One that is stored already, after a crash of the trainer, is answered at once by the worker it is sent to.
   const remote = Effect.fnUntraced(function*(request: RolloutWorker.RolloutRequest) {
     const { key } = request
-    const get = Effect.retry(store.get(key), again)
-    const stored = yield* get
-    if (Option.isSome(stored)) return stored.value
     const tried = new Set<string>()
     let sent = 0
     const attempt: Effect.Effect<void, RolloutWorker.RolloutFailed> = Effect.suspend(() => {
@@ -297,13 +173,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
         Schedule.recurWhile((error: RolloutWorker.RolloutFailed) => !error.isTransient && sent < attempts)
       ))
     )
-    return yield* Effect.mapError(Effect.flatten(get), (error) =>
-      new RolloutWorker.RolloutFailed({
-        key: key.text,
-        description: error._tag === "NoSuchElementException"
-          ? "a worker said that it is stored, and it is not: do all processes use the same store?"
-          : error.message
-      }))
+    return yield* Effect.mapError(
+      Effect.flatten(Effect.retry(store.get(key), again)),
+      (error) =>
+        new RolloutWorker.RolloutFailed({
+          key: key.text,
+          description: error._tag === "NoSuchElementException"
+            ? "a worker said that it is stored, and it is not: do all processes use the same store?"
+            : error.message
+        })
+    )
   })
 
   return Rollout.Runner.of({

@@ -114,7 +114,7 @@ export class RolloutFailed
 }
 
 /**
- * Who ran a rollout.
+ * Who ran a rollout, or would run it.
  *
  * @since 0.1.0
  * @category schemas
@@ -139,7 +139,9 @@ export const Slot = Entity.make("RolloutSlot", [
     primaryKey: ({ request }) => request.key.text,
     success: Receipt,
     error: RolloutFailed
-  }).annotate(ClusterSchema.Persisted, true)
+  }).annotate(ClusterSchema.Persisted, true),
+  /** Who has the slot. Not persisted: an answer is of use only now. */
+  Rpc.make("worker", { success: Receipt })
 ]).annotate(ClusterSchema.ShardGroup, (id) => id.split("/")[0] ?? "cpu")
 
 /** The id of a slot; names of runs that do not fit into a column are hashed. @internal */
@@ -257,6 +259,7 @@ export const layer = <E, R, ED, RD>(options: Options<E, R, ED, RD>): Layer.Layer
     const build = Effect.map(Entity.CurrentRunnerAddress, ({ host, port }) => {
       const receipt = new Receipt({ worker: `${host}:${port}`, concurrency })
       return Slot.of({
+        worker: () => Effect.succeed(receipt),
         rollout: ({ payload: { request } }) =>
           Effect.gen(function*() {
             if (yield* store.has(request.key)) return receipt

@@ -140,7 +140,7 @@ export const rounds = (kills: number, seed: number): Effect.Effect<Report, Durab
       database: Option.none(),
       onKill: () => undefined
     }))
-    const within = Duration.clamp(Duration.times(took, 0.5), { minimum: "4 seconds", maximum: "8 seconds" })
+    const within = Duration.clamp(Duration.times(took, 0.25), { minimum: "2 seconds", maximum: "5 seconds" })
     yield* Console.log(`# undisturbed in ${Duration.toSeconds(took).toFixed()} s`)
     let left = kills
     let resumes = 0

@@ -62,7 +62,7 @@ export const run: Effect.Effect<Option.Option<Report>, DurableFailed, NodeContex
     yield* Stream.runDrain(task.train(RunLog.directory(alone), problems, size)).pipe(Effect.provide(clients))
 
     const spread = `${root}/spread`
-    const cluster = RolloutCluster.layer({ run: "spread", slots: 64, stragglerAfter: "20 seconds", attempts: 20 }).pipe(
+    const cluster = RolloutCluster.layer({ run: "spread", slots: 64, stragglerAfter: "1 minute" }).pipe(
       Layer.provideMerge(Layer.merge(NodeCluster.layerClient, TrajectoryStore.layerSql)),
       Layer.provideMerge(NodeCluster.layerPostgres({ url: database.value }))
     )
