@@ -111,7 +111,7 @@ try {
   const noticed = values.chaos ? chaosOf(stage) : testsOf(stage)
   const began = performance.now()
   const before = noticed([...new Set(mutations.flatMap(({ tests }) => tests))])
-  patience = 180_000 + 3 * (performance.now() - began)
+  patience = 180_000 + Math.ceil(3 * (performance.now() - began))
   testTimeout = 20_000 + Math.ceil(5 * longest)
   if (before !== undefined) {
     process.stderr.write(`without a mutation: ${before}\n`)
