@@ -2,7 +2,7 @@
  * The same conversations with a tool, by different clients: which of their turns continue the sampled tokens, and which do not,
  * and why.
  */
-import { AgentModel, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
 import * as EffectAi from "@effect-tinker/agents/EffectAi"
 import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
@@ -138,7 +138,7 @@ const program = Effect.gen(function*() {
   const recorder = yield* Recorder.Recorder
   yield* Console.log("client          turns  spliced  forked")
   for (const [name, talk] of Object.entries(clients)) {
-    const sampler = AgentModel.sampler(client)
+    const sampler = Sampler.fromClient(client)
     const model = yield* AgentModel.make({ renderer, sampler, defaults: { temperature: 0, maxTokens: 64 } })
     yield* Effect.forEach(conversations, (conversation) => talk(model, conversation))
     const { calls } = yield* recorder.release(model.rollout)

@@ -1,7 +1,7 @@
 /**
  * Trains the model of an agent that was written with the AI SDK, and runs the same agent on the checkpoint.
  */
-import { Agent, AgentModel, Recorder } from "@effect-tinker/agents"
+import { Agent, AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
 import type { RunEntry } from "@effect-tinker/cookbook"
 import { Chat } from "@effect-tinker/tokenizer"
@@ -60,7 +60,7 @@ const program = Effect.gen(function*() {
   const client = yield* SamplingClient.make({ modelPath: checkpoint.samplerPath ?? "" })
   const recorded = yield* AgentModel.make({
     renderer,
-    sampler: AgentModel.sampler(client),
+    sampler: Sampler.fromClient(client),
     defaults: { temperature: 0 }
   })
   const model = yield* AiSdk.make(recorded)

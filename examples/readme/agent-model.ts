@@ -1,4 +1,4 @@
-import { AgentModel, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
 import { Chat } from "@effect-tinker/tokenizer"
 import { generateText } from "ai"
@@ -8,7 +8,7 @@ import { SamplingClient } from "effect-tinker"
 export const program = Effect.gen(function*() {
   const client = yield* SamplingClient.make({ baseModel: "Qwen/Qwen3-8B" })
   const { renderer } = yield* Chat.forModel("Qwen/Qwen3-8B")
-  const agent = yield* AgentModel.make({ renderer, sampler: AgentModel.sampler(client) })
+  const agent = yield* AgentModel.make({ renderer, sampler: Sampler.fromClient(client) })
   const model = yield* AiSdk.make(agent)
   yield* Effect.promise((abortSignal) => generateText({ model, prompt: "Who are you?", abortSignal }))
 

@@ -33,6 +33,7 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import * as AgentModel from "./AgentModel.js"
 import * as Recorder from "./Recorder.js"
+import type * as Sampler from "./Sampler.js"
 
 // =============================================================================
 // models
@@ -286,7 +287,7 @@ export interface EpisodeOptions<in Task, in Result> {
 
 /** A call that the policy has to answer. */
 interface Pending {
-  readonly request: AgentModel.SampleRequest
+  readonly request: Sampler.Request
   readonly fork: Trajectory.Fork | undefined
   readonly answer: Deferred.Deferred<Trajectory.Action>
   /** The agent no longer waits for it. */

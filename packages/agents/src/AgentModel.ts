@@ -7,16 +7,13 @@
  * @since 0.1.0
  */
 import { Validator } from "@cfworker/json-schema"
-import type * as Policy from "@effect-tinker/cookbook/Policy"
 import * as RunConfig from "@effect-tinker/cookbook/RunConfig"
-import type * as Trajectory from "@effect-tinker/cookbook/Trajectory"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
-import type * as SamplingClient from "effect-tinker/SamplingClient"
-import * as TinkerError from "effect-tinker/TinkerError"
+import type * as TinkerError from "effect-tinker/TinkerError"
 import type { Stop } from "effect-tinker/wire/SamplingParams"
-import * as TopkLogprobs from "effect-tinker/wire/TopkLogprobs"
+import type * as TopkLogprobs from "effect-tinker/wire/TopkLogprobs"
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -27,115 +24,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as entropy from "./internal/entropy.js"
 import * as Recorder from "./Recorder.js"
-
-// =============================================================================
-// sampling
-// =============================================================================
-
-/**
- * What to draw after a prompt.
- *
- * @since 0.1.0
- * @category models
- */
-export interface SampleRequest {
-  readonly prompt: Int32Array
-  /** Texts or ids to end at; the model's own end when absent. */
-  readonly stop: Stop | undefined
-  /** Sequences to draw. */
-  readonly count: number
-  readonly maxTokens: number | undefined
-  readonly temperature: number | undefined
-  readonly topK: number | undefined
-  readonly topP: number | undefined
-  readonly seed: number | undefined
-  /** Likeliest tokens to report at each position. */
-  readonly topLogprobs: number | undefined
-}
-
-/**
- * A sampled sequence.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Sample extends Trajectory.Action {
-  /** The likeliest tokens at each position, when asked for. */
-  readonly topLogprobs?: ReadonlyArray<ReadonlyArray<TopkLogprobs.Candidate>> | undefined
-}
-
-/**
- * What draws tokens, and knows the version of its weights.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Sampler {
-  readonly sample: (request: SampleRequest) => Effect.Effect<ReadonlyArray<Sample>, TinkerError.TinkerError>
-}
-
-/**
- * A sampling client with weights of a version, the number of optimizer steps in them. Defaults to 0.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const sampler = (
-  client: SamplingClient.Service,
-  options?: { readonly version?: number | undefined }
-): Sampler => ({
-  sample: Effect.fnUntraced(function*({ count, topLogprobs, ...request }) {
-    const { sequences } = yield* client.sample({
-      ...request,
-      numSamples: count,
-      topkSampleLogprobs: topLogprobs === undefined || topLogprobs === 0 ? undefined : topLogprobs
-    })
-    return yield* Effect.forEach(sequences, ({ logprobs, stopReason, tokens, topkLogprobs }) =>
-      logprobs === undefined
-        ? Effect.fail(
-          new TinkerError.MalformedResponse({
-            module: "AgentModel",
-            method: "sampler",
-            description: "the server gave no logprobs"
-          })
-        )
-        : Effect.succeed<Sample>({
-          tokens,
-          logprobs,
-          stopReason: stopReason === "length" ? "length" : "stop",
-          policyVersion: options?.version ?? 0,
-          topLogprobs: topkLogprobs === undefined
-            ? undefined
-            : TopkLogprobs.toLists(topkLogprobs).map((candidates) => candidates ?? [])
-        }))
-  })
-})
-
-/**
- * A policy of the cookbook. It draws with its own temperature; the request's is not used.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const samplerFromPolicy = (policy: Policy.Policy<TinkerError.TinkerError>): Sampler => ({
-  sample: ({ count, maxTokens, prompt, seed, stop = [] }) =>
-    Effect.forEach(
-      Arr.range(0, count - 1),
-      (n) => policy.act({ prompt, stop, maxTokens, seed: seed === undefined ? undefined : seed + n }),
-      { concurrency: "unbounded" }
-    )
-})
-
-/**
- * A sampler that is looked up for every call: from a `Ref` it can be replaced between training steps. A call that has
- * started ends with the sampler it started with.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const samplerFromEffect = (current: Effect.Effect<Sampler, TinkerError.TinkerError>): Sampler => ({
-  sample: (request) => Effect.flatMap(current, ({ sample }) => sample(request))
-})
+import type * as Sampler from "./Sampler.js"
 
 // =============================================================================
 // requests and replies
@@ -377,7 +266,7 @@ export class AgentModel extends Context.Tag("@effect-tinker/agents/AgentModel")<
  * @category configuration
  */
 export interface Options {
-  readonly sampler: Sampler
+  readonly sampler: Sampler.Sampler
   /** The model's chat format: see `Renderers.forModel`. */
   readonly renderer: Renderer.Renderer
   /** The rollout of requests that name none. Defaults to a random one. */
@@ -422,7 +311,7 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
         readonly toolsHash: string
         readonly startedAt: number
         readonly stop: Stop | undefined
-        readonly read: (callId: string, sample: Sample) => Reply
+        readonly read: (callId: string, sample: Sampler.Sample) => Reply
         readonly problemOf: (reply: Reply) => string | undefined
       }
     ) {
@@ -639,7 +528,7 @@ const read = (
   deltasOf: (ids: Int32Array) => ReadonlyArray<Delta>,
   request: Drawing,
   call: { readonly prompt: Recorder.Prompt; readonly rollout: string; readonly callId: string },
-  sample: Sample
+  sample: Sampler.Sample
 ): Reply => {
   const { callId, prompt, rollout } = call
   const stops = request.stop ?? []

@@ -81,3 +81,10 @@ export * as OpenEnv from "./OpenEnv.js"
  * @since 0.1.0
  */
 export * as Recorder from "./Recorder.js"
+
+/**
+ * What an agent's model draws tokens from: a sampling client, or whatever is behind an `Effect` at the moment.
+ *
+ * @since 0.1.0
+ */
+export * as Sampler from "./Sampler.js"

@@ -1,4 +1,4 @@
-import { AgentModel, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import { Trajectory } from "@effect-tinker/cookbook"
 import { Message } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
@@ -17,7 +17,7 @@ describe("AgentModel", () => {
     Effect.gen(function*() {
       const client = yield* SamplingClient.make({ baseModel: "local/chat" })
       const renderer = yield* chatRenderer
-      const agent = yield* AgentModel.make({ renderer, sampler: AgentModel.sampler(client), rollout: "r" })
+      const agent = yield* AgentModel.make({ renderer, sampler: Sampler.fromClient(client), rollout: "r" })
       const messages = [Message.user("What is the capital of France?")]
       const reply = yield* agent.generate({ messages, maxTokens: 24, seed: 3 })
       const scored = yield* client.computeLogprobs([...reply.promptIds, ...reply.sampledIds])
@@ -178,7 +178,7 @@ describe("AgentModel", () => {
     Effect.gen(function*() {
       const renderer = yield* chatRenderer
       const current = yield* Ref.make(yield* scripted(renderer, ["old"], 1))
-      const agent = yield* AgentModel.make({ renderer, sampler: AgentModel.samplerFromEffect(Ref.get(current)) })
+      const agent = yield* AgentModel.make({ renderer, sampler: Sampler.fromEffect(Ref.get(current)) })
       const old = yield* agent.generate({ messages: [Message.user("a")] })
       yield* Ref.set(current, yield* scripted(renderer, ["new"], 2))
       const fresh = yield* agent.generate({ messages: [Message.user("a")] })

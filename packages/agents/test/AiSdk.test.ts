@@ -1,4 +1,4 @@
-import { Agent, AgentModel, Recorder } from "@effect-tinker/agents"
+import { Agent, AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
 import { Trajectory } from "@effect-tinker/cookbook"
 import { assert, describe, it } from "@effect/vitest"
@@ -223,7 +223,7 @@ describe("AiSdk", () => {
   it.scopedLive("a ToolLoopAgent on local/chat", () =>
     Effect.gen(function*() {
       const client = yield* SamplingClient.make({ baseModel: "local/chat" })
-      const agent = yield* AgentModel.make({ renderer: yield* chatRenderer, sampler: AgentModel.sampler(client) })
+      const agent = yield* AgentModel.make({ renderer: yield* chatRenderer, sampler: Sampler.fromClient(client) })
       const model = yield* AiSdk.make(agent)
       const calculator = tool({
         description: "Compute an expression.",

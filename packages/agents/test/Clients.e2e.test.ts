@@ -1,5 +1,5 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
-import { AgentModel, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { Trajectory } from "@effect-tinker/cookbook"
 import { assert, describe, layer } from "@effect/vitest"
@@ -15,7 +15,7 @@ const Model = Layer.unwrapScoped(Effect.gen(function*() {
   const client = yield* SamplingClient.make({ baseModel: "local/chat" })
   return AgentModel.layer({
     renderer: yield* chatRenderer,
-    sampler: AgentModel.sampler(client),
+    sampler: Sampler.fromClient(client),
     contextWindow: 1024,
     jsonInstruction: () => "", // the model has never read a JSON Schema
     defaults: { maxTokens: 64, temperature: 0 }

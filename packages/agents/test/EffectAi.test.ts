@@ -1,4 +1,4 @@
-import { AgentModel, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as EffectAi from "@effect-tinker/agents/EffectAi"
 import { Chat, LanguageModel, Prompt, Tool, Toolkit } from "@effect/ai"
 import { assert, describe, it } from "@effect/vitest"
@@ -177,7 +177,7 @@ describe("EffectAi", () => {
       const client = yield* SamplingClient.make({ baseModel: "local/chat" })
       const agent = yield* AgentModel.make({
         renderer: yield* chatRenderer,
-        sampler: AgentModel.sampler(client),
+        sampler: Sampler.fromClient(client),
         rollout: "r"
       })
       const calculator = Toolkit.make(

@@ -1,4 +1,4 @@
-import { AgentModel, Gateway, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Gateway, Recorder, type Sampler } from "@effect-tinker/agents"
 import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Redacted } from "effect"
@@ -11,7 +11,7 @@ interface Answer {
   readonly text: string
 }
 
-const gatewayOver = (sampler: AgentModel.Sampler, options?: Partial<NodeGateway.Options>) =>
+const gatewayOver = (sampler: Sampler.Sampler, options?: Partial<NodeGateway.Options>) =>
   Effect.gen(function*() {
     const model = yield* AgentModel.make({ renderer: yield* chatRenderer, sampler })
     return yield* NodeGateway.serve({ model: "m", ...options }).pipe(
@@ -150,7 +150,7 @@ describe("Gateway", () => {
     Effect.gen(function*() {
       const started = yield* Deferred.make<void>()
       const cancelled = yield* Deferred.make<void>()
-      const sampler: AgentModel.Sampler = {
+      const sampler: Sampler.Sampler = {
         sample: () =>
           Effect.zipRight(Deferred.succeed(started, void 0), Effect.never).pipe(
             Effect.onInterrupt(() => Deferred.succeed(cancelled, void 0))
@@ -227,7 +227,7 @@ describe("Gateway", () => {
 
   it.scopedLive("JSON is checked and sampled again; n and seed reach the sampler", () =>
     Effect.gen(function*() {
-      const asked: Array<AgentModel.SampleRequest> = []
+      const asked: Array<Sampler.Request> = []
       const script = yield* scripted(yield* chatRenderer, ["no", "{\"a\": \"x\"}", "{\"a\": 1}", "One.", "Two."])
       const running = yield* gatewayOver({
         sample: (request) => Effect.zipRight(Effect.sync(() => asked.push(request)), script.sample(request))

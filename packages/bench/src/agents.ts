@@ -1,7 +1,7 @@
 /**
  * Agents: what the recording gateway adds to the latency of a sample, and what many rollouts at once take of memory.
  */
-import { AgentModel, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Renderers, Tokenizers } from "@effect-tinker/tokenizer"
@@ -90,7 +90,7 @@ export const bench: Bench = {
     const tokenizer = yield* (yield* Tokenizers.Tokenizers).forModel("local/chat")
     const renderer = yield* Renderers.forModel("local/chat", tokenizer)
     const recorder = yield* Recorder.makeDirectory(`${directory}/pairs`)
-    const running = yield* AgentModel.make({ renderer, sampler: AgentModel.sampler(client), contextWindow: 1024 }).pipe(
+    const running = yield* AgentModel.make({ renderer, sampler: Sampler.fromClient(client), contextWindow: 1024 }).pipe(
       Effect.flatMap((model) =>
         Effect.provideService(NodeGateway.serve({ model: "local/chat" }), AgentModel.AgentModel, model)
       ),

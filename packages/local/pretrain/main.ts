@@ -2,10 +2,12 @@
  * Pretrains `local/chat` from a seed: text, vocabulary, training, weights, evaluation, record.
  *
  *     npm run pretrain                    everything; continues where an earlier run was stopped
+ *     npm run pretrain -- --released      begins with the weights in the package: trains only the cycles that were added to the
+ *                                         plan since
  *     npm run pretrain -- --steps N       keeps the learning rate of the last cycle up until step N, then lets it fall over a
  *                                         third of that cycle's steps; a finished run goes on from where its rate began to fall
  *     npm run pretrain -- --data          generates the text and prints its hash, nothing else
- *     npm run pretrain -- --evaluate      measures the weights in the package, nothing else
+ *     npm run pretrain -- --evaluate      measures the weights in the package and writes that into their record and the READMEs
  *
  * `--work DIR` names where text, checkpoints and the log are kept (`node_modules/.cache/pretrain`). `PYTHON` names the
  * interpreter (3.11 or newer) the environment is made with, `--python PATH` one that has the packages already. `PROCESSES=1`
@@ -53,6 +55,9 @@ const Plan = Schema.parseJson(Schema.Struct({
     }))
   }))
 }))
+
+/** How far the released weights were trained. */
+const Released = Schema.parseJson(Schema.Struct({ plan: Schema.Struct({ cycles: Schema.Array(Schema.Unknown) }) }))
 
 /** What `--steps` changes: the whole plan as it is, but for the length of its last cycle. */
 const Lengths = Schema.parseJson(
@@ -164,11 +169,11 @@ const text = Effect.fnUntraced(function*(plan: typeof Plan.Type, work: string) {
   const long = yield* write("long", ...drawn(plan.long), "--skill", "long")
   let written = 0
   const stages = yield* Effect.forEach(
-    plan.cycles.flatMap(({ stages }) => stages),
-    ({ streams, text }, stage) =>
+    plan.cycles.flatMap(({ stages }, cycle) => stages.map((stage) => ({ ...stage, cycle }))),
+    ({ cycle, streams, text }, stage) =>
       Effect.map(
         Effect.forEach(text, (entry) => write(`text-${++written}`, ...drawn(entry), "--stage", String(stage + 1))),
-        (files) => ({ files, streams })
+        (files) => ({ cycle, files, streams })
       )
   )
   const hashes = yield* Effect.forEach([vocabulary, ...stages.flatMap(({ files }) => files), long], sha256)
@@ -184,6 +189,7 @@ const program = Effect.gen(function*() {
     options: {
       work: { type: "string", default: cache },
       python: { type: "string" },
+      released: { type: "boolean", default: false },
       steps: { type: "string" },
       data: { type: "boolean", default: false },
       evaluate: { type: "boolean", default: false }
@@ -200,13 +206,20 @@ const program = Effect.gen(function*() {
 
   if (values.evaluate) {
     yield* fs.makeDirectory(work, { recursive: true })
-    return yield* evaluate(yield* interpreter, inWork("evaluation.json"))
+    const python = yield* interpreter
+    yield* evaluate(python, inWork("evaluation.json"))
+    return yield* run("record", python, "record.py", work, model)
   }
   const { dev, hash, long, stages, vocabulary } = yield* text(plan, work)
   if (values.data) return
   const python = yield* interpreter
   const tokenizer = path.join(model, "tokenizer.json")
-  yield* run("tokenizer", python, "tokenizer.py", vocabulary, model)
+  const checkpoint = inWork("checkpoint.pt")
+  // Released weights keep the tokens they began with, and need no rows of the cycles they have behind them.
+  const ended = values.released
+    ? (yield* Schema.decode(Released)(yield* fs.readFileString(path.join(model, "record.json")))).plan.cycles.length
+    : 0
+  if (!values.released) yield* run("tokenizer", python, "tokenizer.py", vocabulary, model)
   const prepare = Effect.fnUntraced(function*(source: string, rows: ReadonlyArray<readonly [number, string]>) {
     const files = rows.map(([length, name]) => [length, inWork(`${name}.npz`)] as const)
     const complete = yield* Effect.every(files, ([, file]) => fs.exists(file))
@@ -220,7 +233,7 @@ const program = Effect.gen(function*() {
       ...files.map(([length, file]) => `${length}=${file}`)
     )
   })
-  for (const { files, streams } of stages) {
+  for (const { files, streams } of stages.filter(({ cycle }) => cycle >= ended)) {
     for (const [i, file] of files.entries()) {
       const rows = streams.filter(({ long }) => long !== true).map(({ length, name }) =>
         [length, `${name}-${i + 1}`] as const
@@ -236,8 +249,11 @@ const program = Effect.gen(function*() {
     ? source
     : yield* Schema.encode(Lengths)(withSteps(yield* Schema.decode(Lengths)(source), Number(values.steps)))
   yield* fs.writeFileString(inWork("plan.json"), settings)
+  if (values.released && !(yield* fs.exists(checkpoint))) {
+    yield* run("begin", python, "begin.py", model, inWork("plan.json"), work)
+  }
   yield* run("train", python, "train.py", work, inWork("plan.json"))
-  yield* run("export", python, "export.py", inWork("checkpoint.pt"), inWork("plan.json"), model)
+  yield* run("export", python, "export.py", checkpoint, inWork("plan.json"), model)
   yield* evaluate(python, inWork("evaluation.json"))
   yield* run("record", python, "record.py", work, model, hash)
 })

@@ -2,6 +2,9 @@
 both READMEs come from it.
 
     python record.py WORK_DIRECTORY MODEL_DIRECTORY TEXT_HASH
+    python record.py WORK_DIRECTORY MODEL_DIRECTORY
+
+Without the hash only what was measured is written anew: the weights are those that the record is about.
 """
 
 import hashlib
@@ -54,21 +57,20 @@ def replace(readme: Path, name: str, text: str) -> None:
     readme.write_text(f"{before}<!-- {name} -->\n\n{text}\n\n<!-- /{name} -->{after}")
 
 
-def main() -> None:
-    work, model, text_hash = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-    plan = json.loads((work / "plan.json").read_text())
-    state = torch.load(work / "checkpoint.pt")["state"]
+def trained(work: Path, model: Path, text_hash: str) -> dict:
+    saved = torch.load(work / "checkpoint.pt")
+    state = saved["state"]
     log = [json.loads(line) for line in (work / "log.jsonl").read_text().splitlines()]
     curve = [entry for entry in log if "loss" in entry]
     sha = lambda name: hashlib.sha256((model / name).read_bytes()).hexdigest()
-    record = {
-        "plan": plan,
+    return {
+        "plan": json.loads((work / "plan.json").read_text()),
         "text_sha256": text_hash,
         "steps": state["step"],
         "tokens": state["tokens"],
         "minutes": round(state["seconds"] / 60, 1),
         "decay": {"from": state["decay_from"], "steps": state["decay"]},
-        "parameters": sum(v.numel() for v in torch.load(work / "checkpoint.pt")["model"].values()),
+        "parameters": sum(v.numel() for v in saved["model"].values()),
         "sha256": {name: sha(name) for name in ("model.safetensors", "tokenizer.json", "chat_template.jinja")},
         "versions": {
             "python": platform.python_version(),
@@ -78,8 +80,13 @@ def main() -> None:
             "numpy": numpy.__version__,
         },
         "curve": [[e["step"], e["tokens"], e["loss"]] for e in curve[:: max(1, len(curve) // 60)]],
-        "held_out": json.loads((work / "evaluation.json").read_text())["report"],
     }
+
+
+def main() -> None:
+    work, model, *text_hash = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
+    kept = trained(work, model, *text_hash) if text_hash else json.loads((model / "record.json").read_text())
+    record = {**kept, "held_out": json.loads((work / "evaluation.json").read_text())["report"]}
     (model / "record.json").write_text(json.dumps(record, indent=1) + "\n")
     replace(model / "README.md", "measured", table(record))
     replace(model / "../../README.md", "skills", targets(record))

@@ -1,4 +1,4 @@
-import type { AgentModel } from "@effect-tinker/agents"
+import type { Sampler } from "@effect-tinker/agents"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import type { Message, Renderer } from "@effect-tinker/tokenizer"
 import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
@@ -19,12 +19,12 @@ export const chatRenderer = Effect.sync(() => {
 export const scripted = Effect.fnUntraced(
   function*(renderer: Renderer.Renderer, texts: ReadonlyArray<string>, version = 0) {
     const at = yield* Ref.make(0)
-    const sampler: AgentModel.Sampler = {
+    const sampler: Sampler.Sampler = {
       sample: ({ count, maxTokens = Infinity }) =>
         Effect.forEach(
           Array.from({ length: count }),
           () =>
-            Effect.map(Ref.getAndUpdate(at, (n) => n + 1), (n): AgentModel.Sample => {
+            Effect.map(Ref.getAndUpdate(at, (n) => n + 1), (n): Sampler.Sample => {
               const [end = 0] = renderer.stop
               const whole = [...renderer.tokenizer.encode(texts[n] ?? "", { parseSpecial: "all" }), Number(end)]
               const tokens = Int32Array.from(whole.slice(0, maxTokens))

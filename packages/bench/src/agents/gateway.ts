@@ -2,7 +2,7 @@
  * The gateway in a separate process, over a sampler that only waits: what is measured is the gateway, not the model.
  * `where` is answered with its address and key, any other line with figures; `release` forgets all rollouts before.
  */
-import { AgentModel, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, type Sampler } from "@effect-tinker/agents"
 import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { NodeFileSystem } from "@effect/platform-node"
@@ -24,7 +24,7 @@ const main = Effect.gen(function*() {
   const answer = tokenizer.encode("It is more than that.<|im_end|>", { addSpecialTokens: false })
   const logprobs = new Float32Array(answer.length).fill(-1)
   const sample = { tokens: answer, logprobs, stopReason: "stop" as const, policyVersion: 0 }
-  const sampler: AgentModel.Sampler = { sample: () => Effect.delay(Effect.succeed([sample]), Number(sampleTime)) }
+  const sampler: Sampler.Sampler = { sample: () => Effect.delay(Effect.succeed([sample]), Number(sampleTime)) }
   const model = yield* Effect.provideService(
     AgentModel.make({ renderer, sampler, contextWindow: 1024 }),
     Recorder.Recorder,

@@ -22,7 +22,6 @@ import * as measure from "../training/measure.js"
 import * as options from "../training/options.js"
 import * as setup from "../training/setup.js"
 import type * as TrainModule from "../TrainModule.js"
-import { environments } from "./train.js"
 
 const isScorer = (u: unknown): u is TrainModule.Scorer => typeof u === "function"
 
@@ -59,7 +58,7 @@ const measureBy = Effect.fnUntraced(function*(flags: Flags) {
     if (Option.isSome(flags.on) || Option.isSome(flags.scorer)) {
       return yield* usage("--env needs no --on and no --scorer", "An environment has its problems and rewards.")
     }
-    const loaded = yield* environments(flags.env.value)
+    const loaded = yield* userModule.environments(flags.env.value)
     return (sampler: SamplingClient.Service) =>
       Effect.flatMap(
         rendererOf(sampler),

@@ -34,10 +34,11 @@ const gateway = Effect.fnUntraced(
   }) {
     const output = yield* Output
     // loaded on demand: no other command listens
-    const { AgentModel, NodeGateway, Recorder } = yield* Effect.promise(async () => ({
+    const { AgentModel, NodeGateway, Recorder, Sampler } = yield* Effect.promise(async () => ({
       AgentModel: await import("@effect-tinker/agents/AgentModel"),
       NodeGateway: await import("@effect-tinker/agents/NodeGateway"),
-      Recorder: await import("@effect-tinker/agents/Recorder")
+      Recorder: await import("@effect-tinker/agents/Recorder"),
+      Sampler: await import("@effect-tinker/agents/Sampler")
     }))
     const sampler = yield* measure.open(options.target)
     const baseModel = yield* live.bounded(sampler.baseModel)
@@ -50,7 +51,7 @@ const gateway = Effect.fnUntraced(
       onSome: (directory) => Recorder.makeDirectory(directory)
     })
     const model = yield* AgentModel.make({
-      sampler: AgentModel.sampler(sampler),
+      sampler: Sampler.fromClient(sampler),
       renderer,
       contextWindow,
       defaults: {

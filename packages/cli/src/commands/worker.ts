@@ -12,12 +12,12 @@ import * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as live from "../internal/connection.js"
+import * as userModule from "../internal/userModule.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
 import { rendering } from "../training/options.js"
 import * as setup from "../training/setup.js"
 import * as workerOptions from "../training/workerOptions.js"
-import { environments } from "./train.js"
 
 const run = Effect.fnUntraced(function*(flags: {
   readonly module: string
@@ -33,7 +33,7 @@ const run = Effect.fnUntraced(function*(flags: {
 }) {
   const output = yield* Output
   const labels = yield* workerOptions.parseLabels(flags.labels)
-  const { problems, settings } = yield* environments(flags.module)
+  const { problems, settings } = yield* userModule.environments(flags.module)
   const { layer } = yield* Effect.promise(() => import("../training/worker.js"))
   yield* Effect.gen(function*() {
     const renderer = yield* setup.rendererFor(flags.model, flags)

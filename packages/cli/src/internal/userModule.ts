@@ -11,6 +11,7 @@ import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, extname, join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
+import * as TrainModule from "../TrainModule.js"
 import { CliFailure } from "./CliFailure.js"
 
 const stripsTypes = (): boolean => {
@@ -83,4 +84,26 @@ export const defaultExport: (path: string) => Effect.Effect<unknown, CliFailure>
     return yield* new CliFailure({ what: `${path} has no default export`, advice: "Write export default …" })
   }
   return loaded.default
+})
+
+/** The environments that a module exports. @internal */
+export const environments = Effect.fnUntraced(function*(path: string) {
+  const loaded = TrainModule.environmentsOf(yield* defaultExport(path))
+  return typeof loaded === "string"
+    ? yield* new CliFailure({
+      what: `The default export of ${path} is no environment: ${loaded}`,
+      advice: "Export what Environment.problems gives, a list of Environment.problem, or { problems, test }."
+    })
+    : loaded
+})
+
+/** The agent that a module exports, as environments. @internal */
+export const agent = Effect.fnUntraced(function*(path: string) {
+  const loaded = TrainModule.agentOf(yield* defaultExport(path))
+  return typeof loaded === "string"
+    ? yield* new CliFailure({
+      what: `The default export of ${path} is no agent: ${loaded}`,
+      advice: "Export AiSdk.agent({ tasks, run, score }): see docs/agents.md."
+    })
+    : loaded
 })

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import type * as LearningRate from "@effect-tinker/cookbook/LearningRate"
 import * as Args from "@effect/cli/Args"
 import type * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
@@ -105,3 +106,10 @@ export type Common = Command.Command.ParseConfig<typeof common>
 
 /** @internal */
 export const batchSize = optionalInteger("batch-size", "Rows of one step. Default: 32, or all of a smaller file.")
+
+/** @internal */
+export const decay = (fallback: LearningRate.Decay) =>
+  Options.choice("decay", ["constant", "linear", "cosine"]).pipe(
+    Options.withDefault(fallback),
+    Options.withDescription(`How the learning rate goes down. Default: ${fallback}.`)
+  )

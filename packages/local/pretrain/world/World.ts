@@ -569,7 +569,8 @@ const skill = (name: string, make: Maker, ...weights: ReadonlyArray<number>): Sk
  * falls, has no sums of three digits, so that reward finds something to improve. The fourth begins a second cycle: mostly
  * questions about facts and tool calls, and two steps with larger numbers. The fifth has more of what still went wrong: tools
  * whose names say nothing, and questions about whose value it is. The sixth leaves sums and two steps where they are. A name
- * with a slash is another form of a skill, which is taught but not measured.
+ * with a slash is another form of a skill, which is taught but not measured. Two steps are measured with somewhat larger numbers
+ * than they are taught with, so that reward finds something to improve there too.
  */
 const mixture: ReadonlyArray<Skill> = [
   skill("greet", greet, 30, 15, 15, 12, 12, 12),
@@ -600,7 +601,8 @@ const mixture: ReadonlyArray<Skill> = [
   skill("multiply", single(Tasks.multiply), 25, 25, 25, 25, 25, 25),
   skill("two-step/first", single(Tasks.twoStep(60)), 30, 0, 0),
   skill("two-step/small", single(Tasks.worked(60)), 0, 100, 60),
-  skill("two-step", single(Tasks.worked(99)), 0, 0, 0, 45, 45, 10),
+  skill("two-step/99", single(Tasks.worked(99)), 0, 0, 0, 45, 45, 10),
+  skill("two-step", single(Tasks.worked(119))),
   skill(
     "reason/first",
     (source) =>

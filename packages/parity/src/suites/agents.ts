@@ -2,7 +2,7 @@
  * `--agents`: openai-python, unmodified, against the gateway; recorded calls against the sampler, against the official
  * cookbook's rows, and continued turns against the package `renderers`.
  */
-import { AgentModel, Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { Trajectory } from "@effect-tinker/cookbook"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
@@ -61,7 +61,7 @@ export const localGateway = Effect.fnUntraced(function*(recorder: Recorder.Servi
   const renderer = yield* Renderers.forModel("local/chat", tokenizer)
   const gateway = yield* AgentModel.make({
     renderer,
-    sampler: AgentModel.sampler(client),
+    sampler: Sampler.fromClient(client),
     contextWindow: 1024,
     defaults: { maxTokens: 64, temperature: 1, seed: 5 }
   }).pipe(
@@ -190,7 +190,7 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
   const differences: Array<string> = []
   for (const answer of answers) {
     let drawn = 0
-    const sampler: AgentModel.Sampler = {
+    const sampler: Sampler.Sampler = {
       sample: () =>
         Effect.sync(() => {
           const text = `${drawn++ === 0 ? answer : "Fine."}<|im_end|>`
@@ -238,7 +238,9 @@ const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directo
     JSON.stringify({ tokenizers: { qwen: { file, tokens } }, cases: cases.map((one) => one.job) })
   )
   yield* python.run("renderers_oracle", job, out)
-  const bridged = yield* Effect.forEach(linesOf(yield* fs.readFileString(out)), (line) => Schema.decode(Bridged)(line))
+  // The first line is about models, not about cases.
+  const [, ...lines] = linesOf(yield* fs.readFileString(out))
+  const bridged = yield* Effect.forEach(lines, (line) => Schema.decode(Bridged)(line))
   cases.forEach(({ next }, i) => {
     if (farApart(next, bridged[i]?.renderers.next ?? []) > 0) {
       differences.push(`bridge: the prompt after ${JSON.stringify(answers[i])} differs`)

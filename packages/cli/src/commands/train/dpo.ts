@@ -1,0 +1,77 @@
+/**
+ * `tinker train dpo`: learning from preferences.
+ */
+import type * as LearningRate from "@effect-tinker/cookbook/LearningRate"
+import * as Preference from "@effect-tinker/cookbook/Preference"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { usage } from "../../internal/CliFailure.js"
+import * as dataFile from "../../training/dataFile.js"
+import * as options from "../../training/options.js"
+import { checkpoints, commonConfig, overridden, run } from "../../training/run.js"
+import * as setup from "../../training/setup.js"
+
+const preference = Effect.fnUntraced(function*(
+  flags: options.Common & {
+    readonly file: string
+    readonly batchSize: Option.Option<number>
+    readonly decay: LearningRate.Decay
+    readonly maxLength: Option.Option<number>
+    readonly beta: number
+    readonly reference: Option.Option<string>
+  }
+) {
+  const shared = yield* commonConfig(flags, flags.decay)
+  yield* run({
+    recipe: "dpo",
+    source: flags.file,
+    flags,
+    make: Effect.fnUntraced(function*(log) {
+      const kind = yield* dataFile.detect(flags.file)
+      if (kind !== "preferences") {
+        return yield* usage(
+          `${flags.file} has ${kind}, not preferences`,
+          "A preference has chosen and rejected, and a prompt unless both begin with it."
+        )
+      }
+      const data = dataFile.preferences(flags.file)
+      const config = yield* overridden(
+        Preference.Config,
+        yield* Effect.map(dataFile.sizeFor(data, flags.batchSize, 32), (size) => () =>
+          new Preference.Config({
+            ...shared,
+            batchSize: size,
+            beta: flags.beta,
+            ...(Option.isSome(flags.reference) ? { reference: flags.reference.value } : {}),
+            ...(Option.isSome(flags.maxLength) ? { maxLength: flags.maxLength.value } : {})
+          })),
+        flags.overrides
+      )
+      return Preference.train({
+        ...config,
+        data,
+        renderer: yield* setup.rendererFor(flags.model, flags),
+        checkpoints: checkpoints(flags),
+        log
+      })
+    })
+  })
+})
+
+/** @internal */
+export const dpo = Command.make("dpo", {
+  file: options.dataArgument("Preferences (prompt, chosen, rejected)"),
+  ...options.common,
+  batchSize: options.batchSize,
+  decay: options.decay("linear"),
+  maxLength: options.maxLength,
+  beta: Options.float("beta").pipe(
+    Options.withDefault(0.1),
+    Options.withDescription("How strongly the reference holds the model. Default: 0.1.")
+  ),
+  reference: options.optionalText("reference", "A sampler checkpoint as reference. Default: the model as it begins.")
+}, preference).pipe(
+  Command.withDescription("Learn from preferences: of two answers, the chosen one becomes likelier.")
+)
