@@ -17,9 +17,7 @@ export default folders.map((folder) => ({
   test: {
     name: folder.replace("packages/", ""),
     include: ["test/**/*.test.ts"],
-    // Loading the modules again for every file would take longer than the tests themselves.
-    isolate: false,
-    sequence: { concurrent: true },
+    setupFiles: [new URL("vitest.setup.ts", import.meta.url).pathname],
     // Ends what hangs; what is slow on a busy machine is not wrong.
     testTimeout: 120_000
   }

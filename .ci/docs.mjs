@@ -18,17 +18,33 @@ const compiler = {
   types: ["node"]
 }
 
-/** A page as any reader of Markdown shows it: without the site generator's header, links as names. */
-const readable = (page) => page.replace(/^(---\s+)[\s\S]*?\n---\n+/, "").replace(/\{@link (?:\w+\.)*(\w+)\}/g, "`$1`")
+/**
+ * A page as any reader of Markdown shows it: without the site generator's header, links as names, the module as its title
+ * and everything else below that.
+ */
+const readable = (page) => {
+  let isCode = false
+  return page.replace(/^(---\s+)[\s\S]*?\n---\n+/, "").replace(/\{@link (?:\w+\.)*(\w+)\}/g, "`$1`")
+    .replace(/^<h2 class="text-delta">Table of contents<\/h2>\n+/m, "")
+    .split("\n").map((line) => {
+      if (line.startsWith("```")) isCode = !isCode
+      if (isCode) return line
+      return /^## (.+) overview$/.test(line) ? line.slice(1, -" overview".length).trim() : line.replace(/^#+ /, "#$&")
+    }).join("\n")
+}
 
 /** The first sentence about a module. */
-const about = (page) => /overview\n\n([\s\S]*?)(?:[.:](?:\s|$)|\n\n)/.exec(page)?.[1].replace(/\s+/g, " ") ?? ""
+const about = (page) => /^# .+\n\n([\s\S]*?)(?:[.:](?:\s|$)|\n\n)/m.exec(page)?.[1].replace(/\s+/g, " ") ?? ""
 
-/** docgen sees a tag only at the beginning of a line. */
-const tagsOnLines = (dir) => {
+/**
+ * Sources as docgen reads them. It sees a tag only at the beginning of a line; and examples that it knows as such it compiles
+ * under settings of its own, whatever it is told, so they become a part of the description, which is how it shows them.
+ */
+const prepare = (dir) => {
   for (const file of readdirSync(dir, { recursive: true }).filter((file) => file.endsWith(".ts"))) {
     const text = readFileSync(`${dir}/${file}`, "utf8")
     const changed = text.replaceAll(/^\/\*\* (.+) @internal \*\/$/gm, "/**\n * $1\n *\n * @internal\n */")
+      .replaceAll(/^( *\*) @example$/gm, "$1 **Example**\n$1")
     if (changed !== text) writeFileSync(`${dir}/${file}`, changed)
   }
 }
@@ -45,7 +61,7 @@ for (const { dir, manifest, name } of sdkFirst) {
   const stage = `${dir}/build/docgen`
   rmSync(stage, { recursive: true, force: true })
   cpSync(`${dir}/src`, `${stage}/src`, { recursive: true })
-  tagsOnLines(`${stage}/src`)
+  prepare(`${stage}/src`)
   writeFileSync(
     `${stage}/package.json`,
     JSON.stringify({ name: manifest.name, type: "module", homepage: "../../README.md" })
@@ -60,7 +76,7 @@ for (const { dir, manifest, name } of sdkFirst) {
     })
   )
   process.stdout.write(`\n${manifest.name}\n`)
-  const { status } = spawnSync("npx", ["docgen", "--no-run-examples"], { cwd: stage, stdio: "inherit" })
+  const { status } = spawnSync("npx", ["docgen"], { cwd: stage, stdio: "inherit" })
   if (status !== 0) {
     failed++
     continue

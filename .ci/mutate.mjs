@@ -1,6 +1,7 @@
 // npm run mutate: breaks the sources on purpose, one place at a time, and runs the tests that must notice. The mutations
 // are data: mutations.json names the file, the text, its replacement, and the test files. It works on a copy, so the tree
-// stays as it is. `--area NAME` and `--only TEXT` choose some, `--chaos` tries those that a chaos run must notice.
+// stays as it is. `--area NAME` and `--only TEXT`, each as often as wanted, choose some; `--chaos` tries those that a chaos
+// run must notice.
 // Not part of CI: docs/mutations.md has the score and explains what survives.
 import { spawnSync } from "node:child_process"
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
@@ -11,16 +12,16 @@ import { packages, root } from "./packages.mjs"
 
 const { values } = parseArgs({
   options: {
-    area: { type: "string" },
-    only: { type: "string" },
+    area: { type: "string", multiple: true },
+    only: { type: "string", multiple: true },
     chaos: { type: "boolean", default: false },
     ops: { type: "string", default: "5000" },
     seed: { type: "string", default: "1" }
   }
 })
 const mutations = JSON.parse(readFileSync(new URL("mutations.json", import.meta.url), "utf8")).filter((mutation) =>
-  (values.area === undefined || mutation.area === values.area) &&
-  (values.only === undefined || mutation.what.includes(values.only)) &&
+  (values.area === undefined || values.area.includes(mutation.area)) &&
+  (values.only === undefined || values.only.some((text) => mutation.what.includes(text))) &&
   (!values.chaos || mutation.chaos === true)
 )
 const outputs = new Set(["dist", "build", "node_modules", "coverage"])
@@ -46,6 +47,10 @@ const makeStage = () => {
 /** How long the tests may take. A mutant that never ends is one that was noticed; a busy machine is not a mutant. */
 let patience = 3_600_000
 
+/** The same for one test, and the longest that one took: what hangs need not take all the time that CI would give it. */
+let testTimeout = 120_000
+let longest = 0
+
 const testsOf = (stage) => (files) => {
   const projects = [...new Set(files.map((file) => file.split("/")[1]))]
   const { status, stdout } = spawnSync(
@@ -55,16 +60,19 @@ const testsOf = (stage) => (files) => {
       "run",
       "--bail=1",
       "--reporter=json",
+      `--testTimeout=${testTimeout}`,
       ...projects.flatMap((project) => ["--project", project]),
       ...files
     ],
     { cwd: stage, encoding: "utf8", timeout: patience, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
   )
-  if (status === 0) return undefined
   if (status === null) return "the tests do not end"
   try {
     const report = JSON.parse(stdout.slice(stdout.indexOf("{\"numTotal")))
-    const failed = report.testResults.flatMap((file) => file.assertionResults).find(({ status }) => status === "failed")
+    const tests = report.testResults.flatMap((file) => file.assertionResults)
+    longest = Math.max(longest, ...tests.map(({ duration }) => duration ?? 0))
+    if (status === 0) return undefined
+    const failed = tests.find(({ status }) => status === "failed")
     return failed?.fullName.trim() ?? "a test file does not load"
   } catch {
     return "the tests do not run"
@@ -103,7 +111,8 @@ try {
   const noticed = values.chaos ? chaosOf(stage) : testsOf(stage)
   const began = performance.now()
   const before = noticed([...new Set(mutations.flatMap(({ tests }) => tests))])
-  patience = 180_000 + 3 * (performance.now() - began)
+  patience = 180_000 + Math.ceil(3 * (performance.now() - began))
+  testTimeout = 20_000 + Math.ceil(5 * longest)
   if (before !== undefined) {
     process.stderr.write(`without a mutation: ${before}\n`)
     process.exit(1)

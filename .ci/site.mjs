@@ -124,7 +124,7 @@ for (const { links } of pages.values()) {
 
 // The order of the guides is that of the README's table; what it does not name comes last.
 const groups = Array.from(
-  /\n## Guides\n([\s\S]*?)\n## /.exec(read("README.md"))?.[1].matchAll(/^\| (\w+) \|(.*)\|$/gm) ?? [],
+  /\n## Guides\n([\s\S]*?)\n## /.exec(read("README.md"))?.[1].matchAll(/^\| (\w[\w ]*) \|(.*)\|$/gm) ?? [],
   ([, name, cells]) => ({
     name,
     paths: Array.from(cells.matchAll(/\]\(\.\/(docs\/[\w-]+\.md)\)/g), ([, path]) => path)

@@ -42,7 +42,7 @@ export type TrainOptions<Task, Result> =
  * import { trainAgent } from "@effect-tinker/agents/Promise"
  * import { connectLocal } from "@effect-tinker/local/NodePromise"
  * import { Message } from "@effect-tinker/tokenizer"
- *  *
+ *
  * const adder = Agent.make({
  *   tasks: [{ question: "2+3", answer: "5" }],
  *   run: ({ question }, { model }) => model.generate({ messages: [Message.user(question)] }),

@@ -222,7 +222,7 @@ const common = ({ checkpoints, evaluate, evaluateEvery, log, renderer }: RunOpti
  * ```ts
  * import { trainers } from "@effect-tinker/cookbook/Promise"
  * import { connectLocal } from "@effect-tinker/local/NodePromise"
- *  *
+ *
  * const main = async () => {
  *   await using tinker = await connectLocal()
  *   const run = trainers(tinker).supervised({

@@ -168,7 +168,8 @@ export const toFile: (
   )
 
   let received = 0
-  let startedAt = 0
+  /** How far any attempt before this one came. */
+  let furthest = 0
   let resumedFrom: number | undefined
 
   const receive = Effect.fnUntraced(function*(
@@ -208,7 +209,8 @@ export const toFile: (
   const attempt = Effect.gen(function*() {
     const state = yield* readState
     const start = Option.isSome(state) ? yield* sizeOf(part) : 0
-    received = startedAt = start
+    furthest = Math.max(furthest, received, start)
+    received = start
     const response = yield* client.execute(
       HttpClientRequest.get(options.url).pipe(
         HttpClientRequest.setHeader("accept-encoding", "identity"),
@@ -246,8 +248,9 @@ export const toFile: (
   const policy = (options.retry ?? (yield* RetryPolicy.RetryPolicy).download).pipe(
     Schedule.whileInput(TinkerError.isRetryable),
     Schedule.mapInput((error: Failure) => TinkerError.isTinkerError(error) ? error : ofDisk),
-    // A break after some progress costs nothing of the budget: only a server that stopped sending does.
-    Schedule.resetWhen(() => received > startedAt)
+    // A break after some progress costs nothing of the budget: only a server that stopped sending does. What begins again
+    // because the server names no version has made progress when it has come further than before.
+    Schedule.resetWhen(() => received > furthest)
   )
   yield* Effect.retry(attempt, policy)
   yield* fs.rename(part, options.path)

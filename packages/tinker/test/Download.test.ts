@@ -159,11 +159,10 @@ describe("Download", () => {
     Effect.gen(function*() {
       const { file, fs } = yield* sandbox
       const { requests, url } = yield* storage({ lie: true })
-      const error = yield* Effect.flip(
-        Download.toFile({ url, path: file, retry: quick }).pipe(Effect.timeout("5 seconds"))
-      )
-      assert.include(["TransportFailed", "TimeoutException"], error._tag)
-      assert.isAbove(requests.length, 1)
+      const error = yield* Effect.flip(Download.toFile({ url, path: file, retry: quick }))
+      assert.strictEqual(error._tag, "TransportFailed")
+      // Three retries came no further than the first attempt.
+      assert.isAtLeast(requests.length, 4)
       assert.isFalse(yield* fs.exists(file))
     }).pipe(Effect.provide(Live)))
 

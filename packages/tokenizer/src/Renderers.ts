@@ -43,12 +43,68 @@ import type { ChatTemplateFailed } from "./TokenizerError.js"
 import { RenderFailed } from "./TokenizerError.js"
 import { baseName } from "./TokenizerId.js"
 
-export type { ImageOptions, ReasoningOptions, ThinkingOptions } from "./Renderers/Options.js"
+export type {
+  /**
+   * Settings of formats with images.
+   *
+   * @since 0.1.0
+   * @category models
+   */
+  ImageOptions,
+  /**
+   * Settings of formats whose reasoning can be turned off.
+   *
+   * @since 0.1.0
+   * @category models
+   */
+  ReasoningOptions,
+  /**
+   * Settings of formats with reasoning.
+   *
+   * @since 0.1.0
+   * @category models
+   */
+  ThinkingOptions
+} from "./Renderers/Options.js"
 
+/**
+ * The formats of DeepSeek V3 and V4.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
 export * from "./Renderers/DeepSeek.js"
+
+/**
+ * The formats of GLM 5.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
 export * from "./Renderers/Glm.js"
+
+/**
+ * The formats of Kimi K2.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
 export * from "./Renderers/Kimi.js"
+
+/**
+ * The formats of Nemotron 3.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
 export * from "./Renderers/Nemotron.js"
+
+/**
+ * The formats of Qwen3 and its successors.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
 export * from "./Renderers/Qwen.js"
 
 /**

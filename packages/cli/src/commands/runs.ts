@@ -206,7 +206,9 @@ const show = Effect.fnUntraced(function*({ directory }: { readonly directory: st
       )
     ]
   })
-  for (const { level, message } of run.notes) if (level === "warning") yield* output.warn(message)
+  // What was said in every epoch is said once.
+  const warnings = new Set(run.notes.filter(({ level }) => level === "warning").map(({ message }) => message))
+  yield* Effect.forEach(warnings, output.warn, { discard: true })
 })
 
 /** @internal */

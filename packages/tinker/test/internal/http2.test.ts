@@ -14,12 +14,12 @@ const endpoint = endpointOf("submit", { pool: "sampling" })
 
 const live = (
   port: number,
-  { caFile = authority, http2 = true, proxy, ...config }: TinkerConfig.Options & NodeTinker.Options = {}
+  { caFile = authority, connectTimeout, http2 = true, proxy, ...config }: TinkerConfig.Options & NodeTinker.Options = {}
 ) =>
   ApiClient.layer.pipe(
     Layer.provide(Credentials.layer),
     Layer.provide(TinkerConfig.layer({ baseUrl: `https://127.0.0.1:${port}`, apiKey: "tml-key", ...config })),
-    Layer.provide(NodeTinker.layer({ caFile, http2, proxy }))
+    Layer.provide(NodeTinker.layer({ caFile, connectTimeout, http2, proxy }))
   )
 
 const ok = "{\"ok\":true}"
