@@ -42,7 +42,6 @@ const languages = {
   tsx: "typescript",
   js: "javascript",
   sh: "bash",
-  console: "bash",
   json: "json",
   py: "python"
 }
