@@ -105,8 +105,12 @@ export const bench: Bench = {
       ],
       ratios: { to_copy: round(to(1)), to_python: round(to(2)), memory_10x: round(many / few) },
       notes: [
-        `Medians of ${rounds} rounds in turns. \`memory_10x\`: peak of a process that merges ${megabytes(10 * fewMatrices)} MB` +
-        ` (${Math.round(many / 1e6)} MB) over one that merges ${megabytes(fewMatrices)} MB (${Math.round(few / 1e6)} MB).`
+        `Medians of ${rounds} rounds in turns. \`memory_10x\`: peak of a process that merges ${
+          megabytes(10 * fewMatrices)
+        } MB` +
+        ` (${Math.round(many / 1e6)} MB) over one that merges ${megabytes(fewMatrices)} MB (${
+          Math.round(few / 1e6)
+        } MB).`
       ]
     }
   }).pipe(Effect.catchTags({
