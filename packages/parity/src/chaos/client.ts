@@ -34,6 +34,8 @@ const { baseUrl, journal, ops, seed } = Schema.decodeSync(Arguments)(process.arg
 const trainers = 4
 const window = 8
 const samplers = 24
+/** How many of them draw long samples. */
+const slow = 2
 const callers = 3
 
 /** How many calls of each sort; what is left over is training. */
@@ -114,16 +116,23 @@ const settle = (
 /** A wrong answer is a defect, whatever the server or the network does. */
 const expect = (holds: boolean, what: string): Effect.Effect<void> => holds ? Effect.void : Effect.dieMessage(what)
 
-/** Runs a call to its end, or leaves it in the middle. */
-const leaving = <A, E>(random: PCGRandom, self: Effect.Effect<A, E>): Effect.Effect<Exit.Exit<A, E>> =>
-  random.number() >= 0.04 ? Effect.exit(self) : Effect.gen(function*() {
+/** Whether the next call is left in the middle. */
+const leaves = (random: PCGRandom): boolean => random.number() < 0.04
+
+/** Leaves a call after some milliseconds, if it has not ended by then. */
+const leave = <A, E>(millis: number, self: Effect.Effect<A, E>): Effect.Effect<Exit.Exit<A, E>> =>
+  Effect.gen(function*() {
     const fiber = yield* Effect.fork(self)
-    yield* Effect.sleep(random.integer(40))
+    yield* Effect.sleep(millis)
     const start = performance.now()
     const exit = yield* Fiber.interrupt(fiber)
     const took = performance.now() - start
     return took > Plan.leaveMillis ? Exit.die(`left only after ${Math.round(took)} ms`) : exit
   })
+
+/** Runs a call to its end, or leaves it in the middle. */
+const leaving = <A, E>(random: PCGRandom, self: Effect.Effect<A, E>): Effect.Effect<Exit.Exit<A, E>> =>
+  leaves(random) ? leave(random.integer(40), self) : Effect.exit(self)
 
 const isLost = (exit: Exit.Exit<unknown, TinkerError.TinkerError>): boolean =>
   Exit.isFailure(exit) && Option.exists(Cause.failureOption(exit.cause), ({ _tag }) => _tag === "NotFound")
@@ -245,22 +254,26 @@ const sampler = Effect.fnUntraced(function*(client: SamplingClient.Service, id: 
   for (;;) {
     const op = begin("sample", "sample", "sampler")
     if (op === undefined) return
-    const { maxTokens, numSamples, seed, tokens } = Plan.sampleOf(op)
-    let drawn: ReadonlyArray<number> | undefined
-    const exit = yield* leaving(
-      random,
-      Effect.flatMap(
-        client.sample({ prompt: ModelInput.fromInts(tokens), numSamples, maxTokens, seed, stop: [] }),
-        ({ sequences }) => {
-          drawn = sequences.flatMap((sequence) => Array.from(sequence.tokens))
-          return expect(
-            sequences.length === numSamples && drawn.length === numSamples * maxTokens,
-            `${sequences.length} sequences of ${drawn.length} tokens`
-          )
-        }
-      )
+    const isLeft = leaves(random)
+    const { numSamples, seed, tokens, ...short } = Plan.sampleOf(op)
+    // One that will be left is long: it is accepted by then, and the server still at it. And a server that is killed is always
+    // at some.
+    const isLong = isLeft || id < slow
+    const maxTokens = isLong ? Plan.longSample : short.maxTokens
+    let drawn: ReadonlyArray<number> = []
+    const sample = Effect.flatMap(
+      client.sample({ prompt: ModelInput.fromInts(tokens), numSamples, maxTokens, seed, stop: [] }),
+      ({ sequences }) => {
+        drawn = sequences.flatMap((sequence) => Array.from(sequence.tokens))
+        return expect(
+          sequences.length === numSamples && drawn.length === numSamples * maxTokens,
+          `${sequences.length} sequences of ${drawn.length} tokens`
+        )
+      }
     )
-    settle(op, "sample", "sampler", exit, drawn === undefined || op % 10 !== 0 ? {} : { tokens: drawn })
+    const exit = yield* isLeft ? leave(random.integer(200), sample) : Effect.exit(sample)
+    const isCompared = !isLong && drawn.length > 0 && op % 10 === 0
+    settle(op, "sample", "sampler", exit, isCompared ? { tokens: drawn } : {})
   }
 })
 

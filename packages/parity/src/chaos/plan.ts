@@ -118,6 +118,9 @@ const rate = 1e-9
 export const rateOf = (op: number): number => op * rate
 export const opOfRate = (learningRate: number): number => Math.round(learningRate / rate)
 
+/** Tokens of a sample that takes the server longer than its caller waits. */
+export const longSample = 500
+
 /** What a sample asks for, by its number. */
 export const sampleOf = (op: number) => ({
   tokens: mark(op, 0, op % 4),
