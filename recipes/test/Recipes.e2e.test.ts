@@ -23,8 +23,6 @@ const uncalibrated: ReadonlyArray<string> = [
   "agent-effect-ai",
   "code-rl",
   "guess-number",
-  "math-rl",
-  "off-policy",
   "rl-loop",
   "rlhf",
   "rubric",
