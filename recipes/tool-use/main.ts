@@ -27,7 +27,9 @@ const tasks = (from: number, to: number) =>
         start: [Message.user(`How much is ${a} ${word} ${b}?`)],
         tools: [calculator],
         onMessage: (message) =>
-          Effect.succeed(Environment.done(Message.text(message).match(/\d+/g)?.includes(String(right)) === true ? 1 : 0))
+          Effect.succeed(
+            Environment.done(Message.text(message).match(/\d+/g)?.includes(String(right)) === true ? 1 : 0)
+          )
       }, settings)), { samePrompt: true })
   }))
 

@@ -89,7 +89,15 @@ export const bench: Bench = {
     const [baseUrl = "", apiKey = ""] = (yield* server.ask("")).split(" ")
     const ours = yield* Program.startModule("./cookbook/ours.js", baseUrl, apiKey)
     const loop = yield* Program.startModule("./cookbook/loop.js", baseUrl, apiKey)
-    const python = yield* Python.startCookbook("cookbook.py", baseUrl, apiKey, baseModel, String(learningRate), tokenizer, String(problems))
+    const python = yield* Python.startCookbook(
+      "cookbook.py",
+      baseUrl,
+      apiKey,
+      baseModel,
+      String(learningRate),
+      tokenizer,
+      String(problems)
+    )
     const ask = (program: Program.Program, work: Work) =>
       Effect.map(
         Effect.flatMap(program.ask(`${work.steps} ${work.group} ${work.tokens}`), Schema.decode(Figures)),
