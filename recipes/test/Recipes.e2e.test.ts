@@ -23,12 +23,10 @@ const uncalibrated: ReadonlyArray<string> = [
   "agent-effect-ai",
   "code-rl",
   "guess-number",
-  "rl-loop",
   "rlhf",
   "rubric",
   "self-distillation",
   "sweep",
-  "tic-tac-toe",
   "tool-use",
   "twenty-questions"
 ]

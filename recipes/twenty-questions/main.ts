@@ -11,7 +11,7 @@ import { find, games, shown } from "./games.js"
 export default define({
   measure: "things found, at temperature 1",
   model: "local/chat",
-  learningRate: 6e-4,
+  learningRate: 3e-4,
   passes: ({ after, before }) => after >= 0.75 && after >= before + 0.2,
   run: ({ learningRate, model, renderer, seed }) =>
     Effect.gen(function*() {
@@ -44,11 +44,11 @@ export default define({
         model: { baseModel: model, from: statePath },
         problems,
         renderer,
-        learningRate: { peak: learningRate, decay: "linear" },
+        learningRate,
         adam: { clip: 1 },
         groupSize: 8,
         groupsPerBatch: games.length,
-        epochs: 16,
+        epochs: 18,
         loss: Loss.ppo(),
         evaluate: [Evaluator.rollouts(problems, { ...sampling, settings: { renderer }, groupSize: 6 })],
         evaluateEvery: 1000,
