@@ -24,7 +24,6 @@ const uncalibrated: ReadonlyArray<string> = [
   "code-rl",
   "guess-number",
   "rlhf",
-  "rubric",
   "self-distillation",
   "sweep",
   "tool-use",
