@@ -20,9 +20,9 @@ export default define({
         teacher: yield* teach(settings),
         topK: 10,
         renderer,
-        learningRate,
+        learningRate: { peak: learningRate, decay: "linear" },
         batchSize: lessons.length,
-        epochs: 15
+        epochs: 20
       }))
       return { before: first.metrics["teacher_kl"] ?? NaN, after: last.metrics["teacher_kl"] ?? NaN }
     }).pipe(Effect.scoped)

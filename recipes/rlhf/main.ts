@@ -21,7 +21,7 @@ const comparisons = polite.flatMap((kind) =>
 export default define({
   measure: "polite answers, at temperature 1",
   model: "local/chat",
-  learningRate: 5e-4,
+  learningRate: 4e-4,
   passes: ({ after, before }) => after >= 0.85 && after >= before + 0.15,
   run: (settings) =>
     Effect.gen(function*() {
@@ -45,12 +45,12 @@ export default define({
         model: { baseModel: model, from: policy.statePath },
         problems: Dataset.map(Dataset.fromIterable(questions), (question) => Judge.problem({ question, judge })),
         renderer,
-        learningRate,
+        learningRate: { peak: learningRate, decay: "linear" },
         adam: { clip: 1 },
         maxTokens: 16,
         groupSize: 6,
         groupsPerBatch: questions.length,
-        epochs: 10,
+        epochs: 20,
         seed,
         loss: Loss.ppo()
       }))

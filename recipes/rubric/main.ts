@@ -13,7 +13,7 @@ const ask = (answer: string) => `Is this polite? ${answer}`
 export default define({
   measure: "score by the rubric, at temperature 1",
   model: "local/chat",
-  learningRate: 5e-4,
+  learningRate: 4e-4,
   passes: ({ after, before }) => after >= 0.85 && after >= before + 0.15,
   run: (settings) =>
     Effect.gen(function*() {
@@ -36,12 +36,12 @@ export default define({
         model: { baseModel: model, from: (yield* begin(settings)).statePath },
         problems,
         renderer,
-        learningRate,
+        learningRate: { peak: learningRate, decay: "linear" },
         adam: { clip: 1 },
         maxTokens: 16,
         groupSize: 8,
         groupsPerBatch: questions.length,
-        epochs: 10,
+        epochs: 20,
         seed,
         loss: Loss.ppo(),
         evaluate: [Evaluator.rollouts(problems, { settings: { renderer }, maxTokens: 16, groupSize: 6, seed })],

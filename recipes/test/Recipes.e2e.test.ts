@@ -23,14 +23,9 @@ const uncalibrated: ReadonlyArray<string> = [
   "agent-effect-ai",
   "code-rl",
   "guess-number",
-  "math-rl",
-  "off-policy",
-  "rl-loop",
   "rlhf",
-  "rubric",
   "self-distillation",
   "sweep",
-  "tic-tac-toe",
   "tool-use",
   "twenty-questions"
 ]

@@ -17,20 +17,21 @@ const calculator = Tool.make("calculator", {
   }
 })
 
+/** Questions in words, while the calculator reads signs. */
 const tasks = (from: number, to: number) =>
-  Dataset.fromIterable(
-    Array.range(from, to).map((n) => ({ a: 100 + 37 * n % 900, b: 10 + 53 * n % 90, sign: ["+", "*", "-"][n % 3] }))
-  ).pipe(Dataset.map(({ a, b, sign }) =>
-    Environment.group((settings) => {
-      const right = String(sign === "+" ? a + b : sign === "-" ? a - b : a * b)
-      return Effect.succeed(Environment.messages({
-        start: [Message.user(`What is ${a} ${sign} ${b}?`)],
+  Dataset.fromIterable(Array.range(from, to)).pipe(Dataset.map((n) => {
+    const [a, b] = [100 + 37 * n % 900, 10 + 53 * n % 90]
+    const [word = "", right = 0] = ([["plus", a + b], ["times", a * b], ["minus", a - b]] as const)[n % 3] ?? []
+    return Environment.group((settings) =>
+      Effect.succeed(Environment.messages({
+        start: [Message.user(`How much is ${a} ${word} ${b}?`)],
         tools: [calculator],
         onMessage: (message) =>
-          Effect.succeed(Environment.done(Message.text(message).match(/\d+/g)?.includes(right) === true ? 1 : 0))
-      }, settings))
-    }, { samePrompt: true })
-  ))
+          Effect.succeed(
+            Environment.done(Message.text(message).match(/\d+/g)?.includes(String(right)) === true ? 1 : 0)
+          )
+      }, settings)), { samePrompt: true })
+  }))
 
 export default define({
   measure: "right answers to new questions",
@@ -40,20 +41,20 @@ export default define({
   run: ({ learningRate, model, renderer, seed }) =>
     Reinforce.train({
       model: { baseModel: model, rank: 16, seed },
-      problems: tasks(1, 12),
+      problems: tasks(1, 24),
       renderer,
       learningRate,
       adam: { clip: 1 },
       maxTokens: 40,
       groupSize: 8,
       groupsPerBatch: 6,
-      epochs: 4,
+      epochs: 3,
       seed,
       loss: Loss.ppo(),
       limits: { maxTurns: 3 },
       settings: { maxToolCalls: 2, overflowReward: 0, parseErrors: { maxConsecutive: 0, reward: 0 } },
       evaluate: [
-        Evaluator.rollouts(tasks(101, 120), {
+        Evaluator.rollouts(tasks(101, 124), {
           settings: { renderer, maxToolCalls: 2, overflowReward: 0, parseErrors: { maxConsecutive: 0, reward: 0 } },
           maxTokens: 40,
           groupSize: 2,

@@ -11,7 +11,7 @@ import time
 import types
 
 logging.disable(logging.CRITICAL)
-base_url, api_key, tokenizer_dir, problems = sys.argv[1:]
+base_url, api_key, model, learning_rate, tokenizer_dir, problems = sys.argv[1:]
 os.environ["TINKER_API_KEY"] = api_key
 os.environ["TINKER_TELEMETRY"] = "0"
 
@@ -71,7 +71,8 @@ def run(steps: int, group: int, max_tokens: int) -> dict[str, float]:
             rl_loop.Config(
                 base_url=base_url,
                 log_path=log,
-                model_name="local/tiny",
+                model_name=model,
+                learning_rate=float(learning_rate),
                 batch_size=int(problems),
                 group_size=group,
                 max_tokens=max_tokens,

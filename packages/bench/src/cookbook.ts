@@ -9,7 +9,7 @@ import { FileSystem, Path } from "@effect/platform"
 import { Clock, Duration, Effect, Schema, Stream } from "effect"
 import type { Bench } from "./Bench.js"
 import { BenchFailed, median, round } from "./Bench.js"
-import { group, maxTokens, problems } from "./cookbook/rollouts.js"
+import { baseModel, group, learningRate, maxTokens, problems } from "./cookbook/rollouts.js"
 import * as Program from "./Program.js"
 import * as Python from "./Python.js"
 
@@ -22,10 +22,10 @@ interface Work {
 }
 
 /** What is measured, in each round. */
-const measured: Work = { steps: 4, group, tokens: maxTokens }
+const measured: Work = { steps: 8, group, tokens: maxTokens }
 
-/** Many short steps before: a run has hundreds, and compiles its code in the first ones. */
-const warmUp: Work = { steps: 60, group: 2, tokens: 8 }
+/** The same work before, for longer: a run has hundreds of steps, and compiles its code in the first ones. */
+const warmUp: Work = { ...measured, steps: 40 }
 
 const rounds = 3
 
@@ -88,39 +88,58 @@ export const bench: Bench = {
     const server = yield* Program.startModule("./cookbook/server.js")
     const [baseUrl = "", apiKey = ""] = (yield* server.ask("")).split(" ")
     const ours = yield* Program.startModule("./cookbook/ours.js", baseUrl, apiKey)
-    const python = yield* Python.startCookbook("cookbook.py", baseUrl, apiKey, tokenizer, String(problems))
+    const loop = yield* Program.startModule("./cookbook/loop.js", baseUrl, apiKey)
+    const python = yield* Python.startCookbook(
+      "cookbook.py",
+      baseUrl,
+      apiKey,
+      baseModel,
+      String(learningRate),
+      tokenizer,
+      String(problems)
+    )
     const ask = (program: Program.Program, work: Work) =>
       Effect.map(
         Effect.flatMap(program.ask(`${work.steps} ${work.group} ${work.tokens}`), Schema.decode(Figures)),
         ({ cpu, tokens }) => 1e6 * cpu / tokens
       )
-    const cpu: Array<readonly [ours: number, theirs: number]> = []
-    const pace: Array<readonly [sync: number, async: number]> = []
-    yield* ask(ours, warmUp)
-    yield* ask(python, warmUp)
+    const cpu: Array<Record<"ours" | "loop" | "python", number>> = []
+    const pace: Array<Record<"sync" | "async", number>> = []
+    for (const program of [ours, loop, python]) yield* ask(program, warmUp)
     for (let turn = -1; turn < rounds; turn++) {
-      const both = [yield* ask(ours, measured), yield* ask(python, measured)] as const
-      const modes = [yield* paced(Reinforce.sync), yield* paced(Reinforce.async({ maxStepsOffPolicy: 2 }))] as const
+      const clients = {
+        ours: yield* ask(ours, measured),
+        loop: yield* ask(loop, measured),
+        python: yield* ask(python, measured)
+      }
+      const modes = {
+        sync: yield* paced(Reinforce.sync),
+        async: yield* paced(Reinforce.async({ maxStepsOffPolicy: 2 }))
+      }
       if (turn >= 0) {
-        cpu.push(both)
+        cpu.push(clients)
         pace.push(modes)
       }
     }
-    const of = (list: ReadonlyArray<readonly [number, number]>, side: 0 | 1) => median(list.map((pair) => pair[side]))
+    const used = (of: keyof typeof cpu[number]) => median(cpu.map((clients) => clients[of])).toFixed(1)
+    const speed = (of: keyof typeof pace[number]) => (1 / median(pace.map((modes) => modes[of]))).toFixed(2)
     return {
       table: [
         ["variant", "CPU per token (µs)", "steps/s"],
-        ["ours", of(cpu, 0).toFixed(0), ""],
-        ["Python cookbook", of(cpu, 1).toFixed(0), ""],
-        ["sync", "", (1 / of(pace, 0)).toFixed(2)],
-        ["async", "", (1 / of(pace, 1)).toFixed(2)]
+        ["ours", used("ours"), ""],
+        ["a flat loop with our SDK", used("loop"), ""],
+        ["Python cookbook, a flat loop", used("python"), ""],
+        ["sync", "", speed("sync")],
+        ["async", "", speed("async")]
       ],
       ratios: {
-        cpu_to_python: round(median(cpu.map(([own, theirs]) => own / theirs))),
-        async_to_sync: round(median(pace.map(([sync, async]) => sync / async)))
+        cpu_to_python: round(median(cpu.map(({ ours, python }) => ours / python))),
+        cpu_to_loop: round(median(cpu.map(({ loop, ours }) => ours / loop))),
+        async_to_sync: round(median(pace.map(({ async, sync }) => sync / async)))
       },
       notes: [
-        `Medians of ${rounds} rounds in turns. \`cpu_to_python\`: CPU of the client per sampled token, of Python's, lower is better.`,
+        `Medians of ${rounds} rounds of ${measured.steps} steps in turns, each after ${warmUp.steps} steps. The server is in a process of its own.`,
+        "`cpu_to_python`, `cpu_to_loop`: CPU of the client per sampled token, over that of the others; lower is better.",
         "`async_to_sync`: steps per second, higher is better."
       ]
     }

@@ -142,9 +142,9 @@ export interface Row {
 // rewards and advantages
 // =============================================================================
 
-const sum = (values: Iterable<number>): number => {
+const sum = (values: ArrayLike<number>): number => {
   let total = 0
-  for (const value of values) total += value
+  for (let i = 0; i < values.length; i++) total += values[i] ?? 0
   return total
 }
 
@@ -339,13 +339,11 @@ export const assemble = (groups: ReadonlyArray<Group>, options?: AssembleOptions
     const advantages = (options?.advantage ?? center)(rewardsOf(group))
     return group.trajectories.flatMap((trajectory, t) => {
       const rows = toRows(trajectory, advantages[t] ?? 0)
-      const trained = sum(rows.map(({ mask }) => sum(mask)))
+      const trained = options?.normalize === "rollout" ? sum(rows.map(({ mask }) => sum(mask))) : 0
       return rows.map((row): Assembled => ({
         group: g,
         trajectory: t,
-        row: options?.normalize === "rollout" && trained > 0
-          ? { ...row, advantages: row.advantages.map((value) => value / trained) }
-          : row
+        row: trained > 0 ? { ...row, advantages: row.advantages.map((value) => value / trained) } : row
       }))
     })
   })

@@ -1,7 +1,15 @@
 /**
- * The work of both sides: the prompts of the official cookbook's RL loop, its group size and its length of answers, with
+ * The work of all sides: the prompts of the official cookbook's RL loop, its group size and its length of answers, with
  * fewer problems a step, and made-up ones.
  */
+
+/** The model: so small that the server is no bottleneck. What it says costs the clients as much as anything else would. */
+export const baseModel = "bench/nano"
+
+export const rank = 32
+
+/** So low that the model stays as it is: what is sampled in the last step is of the same kind as in the first. */
+export const learningRate = 1e-9
 
 /** Problems of a step. */
 export const problems = 8
