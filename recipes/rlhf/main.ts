@@ -52,6 +52,8 @@ export default define({
         groupsPerBatch: questions.length,
         epochs: 20,
         seed,
+        // A judge is right about answers like those it has seen: the policy stays near the one that gave them.
+        kl: { coefficient: 0.1, reference: policy.samplerPath },
         loss: Loss.ppo()
       }))
       return { before: yield* share(policy.samplerPath), after: yield* share(samplerPath) }
