@@ -27,8 +27,8 @@ const chaos: ReadonlyArray<Faults.Rule> = [
   { probability: 0.005, fault: { _tag: "Status", status: 500, when: "after" } },
   { probability: 0.005, fault: { _tag: "Status", status: 429, headers: { "retry-after-ms": "50" } } },
   { probability: 0.002, fault: { _tag: "Status", status: 408 } },
-  // a proxy that drops what it does not like, without a word; never the shared poll, whose final failure ends everyone's
-  // waiting and would hide whoever waits for ever
+  // a proxy that rejects requests without saying why; never the shared poll, whose final failure ends all waits and would
+  // hide a sample that hangs
   {
     probability: 0.001,
     fault: { _tag: "Status", status: 400, body: new Uint8Array(0) },
