@@ -41,6 +41,9 @@ const callers = 3
 /** How many calls of each sort; what is left over is training. */
 const share = { sample: Math.floor(ops * 0.4), rest: Math.floor(ops * 0.1) }
 
+/** Samples that are left when nobody waits for anything else. */
+const partings = Math.min(8, share.sample)
+
 const unhandled: Array<string> = []
 process.on("unhandledRejection", (reason) => unhandled.push(`rejection: ${String(reason)}`))
 process.on("uncaughtException", (error) => unhandled.push(`exception: ${error.stack ?? error.message}`))
@@ -51,7 +54,12 @@ const clock = JumpingClock.make()
 const time = new PCGRandom(seed, 1)
 const heap: Array<number> = []
 const open = new Map<number, { readonly what: string; readonly since: number }>()
-const left = { sample: share.sample, rest: share.rest, train: ops - share.sample - share.rest }
+const left = {
+  sample: share.sample - partings,
+  parting: partings,
+  rest: share.rest,
+  train: ops - share.sample - share.rest
+}
 let begun = 0
 let jumps = 0
 let nextJump = 1 + time.integer(Math.ceil(ops / 10))
@@ -277,6 +285,22 @@ const sampler = Effect.fnUntraced(function*(client: SamplingClient.Service, id: 
   }
 })
 
+/**
+ * Leaves a sample that the server has not finished, with no other call that could end the shared poll: no restart of the
+ * server, no failure of the poll itself. Only someone who still waits for this sample can keep the poll going after it.
+ */
+const part = Effect.fnUntraced(function*(client: SamplingClient.Service, id: number) {
+  const random = new PCGRandom(seed, 400 + id)
+  const op = begin("parting", "sample", "sampler")
+  if (op === undefined) return
+  const { tokens, ...asked } = Plan.partingOf(op)
+  const exit = yield* leave(
+    200 + random.integer(400),
+    client.sample({ prompt: ModelInput.fromInts(tokens), ...asked, stop: [] })
+  )
+  settle(op, "sample", "sampler", exit)
+})
+
 const caller = Effect.fnUntraced(function*(rest: RestClient.Service, service: ServiceClient.Service, id: number) {
   const random = new PCGRandom(seed, 300 + id)
   const calls: ReadonlyArray<() => Effect.Effect<unknown, TinkerError.TinkerError>> = [
@@ -349,6 +373,7 @@ const main = Effect.gen(function*() {
     many(samplers, (id) => sampler(sampling, id)),
     many(callers, (id) => caller(rest, service, id))
   ], { concurrency: "unbounded", discard: true })
+  yield* many(partings, (id) => part(sampling, id))
   // Nothing is left to wait for: from here to the end the shared poll of the samples must be silent.
   writeSync(1, "quiet\n")
   yield* Effect.sleep(Plan.quietMillis)

@@ -128,3 +128,6 @@ export const sampleOf = (op: number) => ({
   maxTokens: 1 + op % 4,
   seed: op
 })
+
+/** A sample that takes an idle server longer than its caller stays. */
+export const partingOf = (op: number) => ({ ...sampleOf(op), numSamples: 8, maxTokens: longSample })
