@@ -126,6 +126,11 @@ def rest_billing(c: Connection) -> None:
 
 @scenario
 def rest_malformed_path(c: Connection) -> None:
+    c.rest().delete_checkpoint_from_tinker_path("tinker://run/weights/one/two").result()
+
+
+@scenario
+def rest_path_without_kind(c: Connection) -> None:
     c.rest().delete_checkpoint_from_tinker_path("tinker://run/one").result()
 
 

@@ -90,6 +90,16 @@ export const table: ReadonlyArray<Intended> = [
     why: "the output of a credential command is presented where tokens are not exchanged; theirs wants a key then"
   },
   {
+    scenario: /^startup_no_dynamic_config$/,
+    difference: /get_server_capabilities: "not sent" there, "sent" here/,
+    why: "servers without that configuration may train another model than they were asked for: theirs is not checked"
+  },
+  {
+    scenario: /^rest_path_without_kind$/,
+    difference: /(outcome: "failed \(ValueError: Invalid tinker path|checkpoints\/one: "not sent" there, "sent" here)/,
+    why: "paths without a kind are what some compatible servers write"
+  },
+  {
     scenario: /^rest_publish_409$/,
     difference: /(outcome: "status 404 .* there, "status 409|publish attempts\.length: 2 there, 1 here)/,
     why: "a conflict is the answer; theirs asks again for five minutes"

@@ -151,6 +151,10 @@ export const rest: ReadonlyArray<Scenario> = [
   ),
   scenario(
     "rest_malformed_path",
+    Effect.flatMap(RestClient.RestClient, (rest) => rest.deleteCheckpoint("tinker://run/weights/one/two"))
+  ),
+  scenario(
+    "rest_path_without_kind",
     Effect.flatMap(RestClient.RestClient, (rest) => rest.deleteCheckpoint("tinker://run/one"))
   ),
   scenario("rest_404", getRun),
