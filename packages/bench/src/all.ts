@@ -1,9 +1,10 @@
 /**
  * `npm run bench -- --all [NAMES] [--record]`: every bench in a process of its own, and one table of their ratios beside
- * those of the last release. `--record` makes the measured ratios those of the last release.
+ * those of the last release. `--record` makes the measured ratios those of the last release: the version that is here.
  */
 import { Command, FileSystem } from "@effect/platform"
 import { Console, Effect, ParseResult, Schema } from "effect"
+import { availableParallelism, cpus } from "node:os"
 import { fileURLToPath } from "node:url"
 import { BenchFailed, render } from "./Bench.js"
 import * as benches from "./benches.js"
@@ -27,16 +28,22 @@ type Ratios = typeof Ratios.Type
 const file = fileURLToPath(new URL("../releases.json", import.meta.url))
 const Stored = Schema.parseJson(Release, { space: 2 })
 
+const Manifest = Schema.parseJson(Schema.Struct({ version: Schema.String }))
+const manifest = fileURLToPath(new URL("../../tinker/package.json", import.meta.url))
+
+const machine = () => `${cpus()[0]?.model ?? "unknown"}, ${availableParallelism()} cores, Node ${process.version}`
+
 const failed = (reason: string) => new BenchFailed({ reason })
 
-const readRelease = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(file)).pipe(
-  Effect.flatMap(Schema.decode(Stored)),
-  Effect.mapError((error) =>
-    failed(
-      `releases.json: ${error._tag === "ParseError" ? ParseResult.TreeFormatter.formatErrorSync(error) : error.message}`
+const read = <A>(path: string, schema: Schema.Schema<A, string>) =>
+  Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(path)).pipe(
+    Effect.flatMap(Schema.decode(schema)),
+    Effect.mapError((error) =>
+      failed(
+        `${path}: ${error._tag === "ParseError" ? ParseResult.TreeFormatter.formatErrorSync(error) : error.message}`
+      )
     )
   )
-)
 
 const measure = (name: string) =>
   Command.make(process.execPath, fileURLToPath(new URL("./main.js", import.meta.url)), name).pipe(
@@ -85,7 +92,7 @@ export const run = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
   const asked = args.filter((arg) => arg !== "--record")
   const unknown = asked.filter((name) => !benches.names.includes(name))
   if (unknown.length > 0) return yield* failed(`There is no bench named ${unknown.join(", ")}.`)
-  const release = yield* readRelease
+  const release = yield* read(file, Stored)
   const now = new Map<string, Ratios | undefined>()
   for (const name of asked.length === 0 ? benches.names : asked) {
     yield* Console.error(`# ${name}`)
@@ -98,7 +105,11 @@ export const run = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
   )
   yield* Console.log(`\n${JSON.stringify({ release: release.version, benches: ran })}`)
   if (!record) return
-  const text = yield* Effect.orDie(Schema.encode(Stored)({ ...release, ratios: { ...release.ratios, ...ran } }))
+  const { version } = yield* read(manifest, Manifest)
+  // What was not measured this time is kept, as long as it is of the same release.
+  const kept = version === release.version ? release.ratios : {}
+  const recorded: Release = { version, machine: machine(), ratios: { ...kept, ...ran } }
+  const text = yield* Effect.orDie(Schema.encode(Stored)(recorded))
   const fs = yield* FileSystem.FileSystem
   yield* Effect.mapError(fs.writeFileString(file, `${text}\n`), (error) => failed(error.message))
 })
