@@ -1,46 +1,39 @@
 /**
- * A model measured example by example: scores, chances of success, and what changed after training.
+ * A model measured example by example: its score, and the chance that one of several attempts is right.
  */
-import { Benchmark, Dataset, Environment, Example, Policy, Supervised } from "@effect-tinker/cookbook"
-import { Message } from "@effect-tinker/tokenizer"
+import { Benchmark, Dataset, Environment, Policy } from "@effect-tinker/cookbook"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
+import { Chat } from "@effect-tinker/tokenizer"
 import { FileSystem } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
-import { Array, Console, Effect, Option, Stream } from "effect"
-import { TrainingClient } from "effect-tinker"
-import { Backend, learningRate, model, rendererOf } from "./shared/backend.js"
+import { Array, Console, Effect } from "effect"
+import { SamplingClient } from "effect-tinker"
 
-const question = (n: number) => `${n}+1?`
+const model = "local/chat"
 
-const problems = Dataset.fromIterable(
-  Array.range(0, 7).map((n) => ({
+/** A sum of three digits each. */
+const sum = (n: number) => {
+  const [a, b] = [100 + 467 * n % 900, 100 + (613 * n + 211) % 900]
+  const [question, target] = [`What is ${a} + ${b}?`, String(a + b)]
+  return {
     id: `sum-${n}`,
-    input: question(n),
-    target: String(n + 1),
-    problem: Environment.problem({ question: question(n), check: (answer) => answer.trim() === String(n + 1) })
-  }))
-)
+    input: question,
+    target,
+    problem: Environment.problem({ question, check: (answer) => answer.trim() === target })
+  }
+}
+
+const problems = Dataset.fromIterable(Array.range(1, 40).map(sum))
 
 const program = Effect.gen(function*() {
-  const baseModel = yield* model
-  const directory = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
-  const last = yield* Supervised.train({
-    model: { baseModel, rank: 32, seed: 1 },
-    data: Dataset.fromIterable(
-      Array.range(0, 7).map((n) => Example.conversation([Message.user(question(n)), Message.assistant(String(n + 1))]))
-    ),
-    renderer: rendererOf,
-    learningRate: yield* learningRate,
-    batchSize: 8,
-    epochs: 60
-  }).pipe(Stream.runLast)
-  const { checkpoint } = Option.getOrThrow(Option.flatMap(last, ({ final }) => final))
-  const training = yield* TrainingClient.makeFromState({ path: checkpoint.statePath })
-  const renderer = yield* rendererOf(training)
-  const sampler = yield* training.saveWeightsAndGetSamplingClient()
+  const fs = yield* FileSystem.FileSystem
+  const directory = yield* fs.makeTempDirectoryScoped()
+  const { renderer } = yield* Chat.forModel(model)
+  const sampler = yield* SamplingClient.make({ baseModel: model }) // or { modelPath: "tinker://…" }, a checkpoint
 
   const report = yield* Benchmark.run({
     name: "sums",
-    model: baseModel,
+    model,
     policy: Policy.fromSampler(sampler, { maxTokens: 8 }),
     problems,
     settings: { renderer },
@@ -53,4 +46,6 @@ const program = Effect.gen(function*() {
   yield* Console.log(`${report.truncated} cut off, ${report.failed} failed`)
 })
 
-NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide([Backend, NodeContext.layer])))
+NodeRuntime.runMain(
+  program.pipe(Effect.scoped, Effect.provide([NodeTinkerLocal.layerInProcess(), NodeContext.layer]))
+)
