@@ -2,7 +2,7 @@ import { Dataset, RunConfig, RunEntry, RunLog, Supervised, Trainer } from "@effe
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Either, Option, Schema } from "effect"
+import { Clock, Effect, Either, Option, Schema, TestClock } from "effect"
 
 const run = { trainer: "test", config: { rate: 1, model: { rank: 4 } } }
 
@@ -61,6 +61,27 @@ describe("RunLog", () => {
       assert.isTrue(yield* session(directory, (log) => Effect.succeed(log.complete)))
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("a run that resumes behind a checkpoint that has expired does not count it any more", () =>
+    Effect.gen(function*() {
+      const directory = yield* temporary
+      yield* session(directory, (log) =>
+        Effect.gen(function*() {
+          for (const n of [1, 2, 3, 4]) yield* log.append(step(n))
+          yield* log.append(checkpoint(2))
+          yield* log.append(checkpoint(4, "rolling", 1_000))
+        }))
+      yield* TestClock.adjust("2 seconds")
+      yield* session(directory, (log) => {
+        const { checkpoint, run } = Option.getOrThrow(log.resumed)
+        assert.strictEqual(Option.getOrThrow(checkpoint).step, 2)
+        assert.deepStrictEqual(run.checkpoints.map(({ name }) => name), ["periodic-2"])
+        return log.append(step(3, 30))
+      })
+      const found = Option.getOrThrow(yield* RunLog.read(directory))
+      assert.deepStrictEqual(found.checkpoints.map(({ name }) => name), ["periodic-2"])
+      assert.deepStrictEqual(found.steps.map(({ step }) => step), [1, 2, 3])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("a last line that was torn off is removed; a broken line elsewhere is a failure that names it", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
@@ -81,6 +102,17 @@ describe("RunLog", () => {
       const error = yield* Effect.flip(RunLog.read(directory))
       assert.strictEqual(error._tag, "MalformedEntry")
       assert.include(error.message, "journal.jsonl:1:")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("a torn line is removed whatever its length", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* temporary
+      const path = `${directory}/journal.jsonl`
+      yield* session(directory, (log) => log.append(step(1)))
+      yield* fs.writeFileString(path, `{"note":"${"x".repeat(300_000)}`, { flag: "a" })
+      yield* session(directory, (log) => log.append(step(2)))
+      assert.notInclude(yield* fs.readFileString(path), "xxx")
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it("a checkpoint that has expired is not resumed from", () => {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Deferred, Effect, Either, Exit, Fiber, Layer, Scope, Stream, TestClock } from "effect"
+import { Chunk, Deferred, Effect, Either, Exit, Fiber, Layer, Option, Scope, Stream, TestClock } from "effect"
 import { ModelInput, RetryPolicy, SamplerHandle, SamplingClient, ServiceClient, TensorData } from "../src/index.js"
 import { Sample } from "../src/wire.js"
 import * as Server from "./utils/recordingServer.js"
@@ -453,6 +453,32 @@ describe("SamplingClient", () => {
         )
       }))
 
+    it.scoped("a sample that has ended before its receipt arrives is not waited for", () =>
+      Effect.gen(function*() {
+        const receipt = yield* Deferred.make<void>()
+        let polls = 0
+        const server = sampler((seen) => {
+          if (seen.path.endsWith("/retrieve_futures")) {
+            // Said once: the second sample has ended. The first never does.
+            return ++polls > 1 ? Effect.never : Server.json({
+              cursor: 1,
+              completions: [{ state: "finished", request_id: "session-1:sample:0:1" }]
+            })
+          }
+          if (!seen.path.endsWith("/asample") || seen.json["seq_id"] === 0) return undefined
+          return Effect.as(Deferred.await(receipt), Server.json({ request_id: "session-1:sample:0:1" }))
+        }, flag)
+        const client = yield* open(server)
+        yield* Effect.fork(client.sample({ prompt }))
+        const second = yield* Effect.fork(client.sample({ prompt }))
+        yield* settle
+        assert.strictEqual(polls, 2)
+        yield* Deferred.succeed(receipt, undefined)
+        yield* settle
+        assert.isTrue(Option.isSome(yield* Fiber.poll(second)))
+        assert.lengthOf((yield* Fiber.join(second)).sequences, 1)
+      }))
+
     it.scoped("a server that counts anew has lost what it had to say: everyone looks for their own result", () =>
       Effect.gen(function*() {
         let polls = 0
@@ -473,6 +499,22 @@ describe("SamplingClient", () => {
         )
         assert.isTrue(Exit.isSuccess(first))
         assert.strictEqual(second._tag, "NotFound")
+      }))
+
+    it.scoped("a server that does not hold the poll is asked once a second", () =>
+      Effect.gen(function*() {
+        const nothing = Server.json({ cursor: 0, completions: [] })
+        const server = sampler((seen) => seen.path.endsWith("/retrieve_futures") ? nothing : undefined, flag)
+        const client = yield* open(server)
+        yield* Effect.fork(client.sample({ prompt }))
+        yield* settle
+        // The first quick answer may be chance.
+        assert.strictEqual(server.of("retrieve_futures").length, 2)
+        for (const polls of [3, 4, 5]) {
+          yield* TestClock.adjust("1 seconds")
+          yield* settle
+          assert.strictEqual(server.of("retrieve_futures").length, polls)
+        }
       }))
 
     it.scoped("a final failure fails those who wait, and the next one starts it again", () =>
