@@ -3,7 +3,7 @@
 // stays as it is. `--area NAME` and `--only TEXT`, each as often as wanted, choose some; `--chaos` tries those that a chaos
 // run must notice.
 // Not part of CI: docs/mutations.md has the score and explains what survives.
-import { spawnSync } from "node:child_process"
+import { spawn } from "node:child_process"
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
@@ -47,25 +47,51 @@ const makeStage = () => {
 /** How long the tests may take. A mutant that never ends is one that was noticed; a busy machine is not a mutant. */
 let patience = 3_600_000
 
+/**
+ * Runs Node to its end, and yields what it wrote with its exit code: null if it was ended here. A worker of the tests that
+ * loops for ever does not notice that they were ended, so all of their processes are.
+ */
+const run = (cwd, args) =>
+  new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd, detached: true, stdio: ["ignore", "pipe", "ignore"] })
+    const end = () => {
+      try {
+        process.kill(-child.pid, "SIGKILL")
+      } catch {
+        // it has just ended by itself
+      }
+    }
+    const interrupted = () => {
+      end()
+      process.exit(130)
+    }
+    process.once("SIGINT", interrupted).once("SIGTERM", interrupted)
+    const timer = setTimeout(end, patience)
+    const chunks = []
+    child.stdout.on("data", (chunk) => chunks.push(chunk))
+    child.once("error", reject)
+    child.once("close", (status) => {
+      clearTimeout(timer)
+      process.off("SIGINT", interrupted).off("SIGTERM", interrupted)
+      resolve({ status, stdout: Buffer.concat(chunks).toString("utf8") })
+    })
+  })
+
 /** The same for one test, and the longest that one took: what hangs need not take all the time that CI would give it. */
 let testTimeout = 120_000
 let longest = 0
 
-const testsOf = (stage) => (files) => {
+const testsOf = (stage) => async (files) => {
   const projects = [...new Set(files.map((file) => file.split("/")[1]))]
-  const { status, stdout } = spawnSync(
-    process.execPath,
-    [
-      join(root, "node_modules/vitest/vitest.mjs"),
-      "run",
-      "--bail=1",
-      "--reporter=json",
-      `--testTimeout=${testTimeout}`,
-      ...projects.flatMap((project) => ["--project", project]),
-      ...files
-    ],
-    { cwd: stage, encoding: "utf8", timeout: patience, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
-  )
+  const { status, stdout } = await run(stage, [
+    join(root, "node_modules/vitest/vitest.mjs"),
+    "run",
+    "--bail=1",
+    "--reporter=json",
+    `--testTimeout=${testTimeout}`,
+    ...projects.flatMap((project) => ["--project", project]),
+    ...files
+  ])
   if (status === null) return "the tests do not end"
   try {
     const report = JSON.parse(stdout.slice(stdout.indexOf("{\"numTotal")))
@@ -79,21 +105,17 @@ const testsOf = (stage) => (files) => {
   }
 }
 
-const chaosOf = (stage) => () => {
-  const { status, stdout } = spawnSync(
-    process.execPath,
-    [
-      "--conditions=@effect-tinker/source",
-      "--import",
-      "tsx",
-      join(stage, "packages/parity/src/chaos.ts"),
-      "--ops",
-      values.ops,
-      "--seed",
-      values.seed
-    ],
-    { cwd: stage, encoding: "utf8", timeout: patience, killSignal: "SIGKILL", maxBuffer: 1 << 28 }
-  )
+const chaosOf = (stage) => async () => {
+  const { status, stdout } = await run(stage, [
+    "--conditions=@effect-tinker/source",
+    "--import",
+    "tsx",
+    join(stage, "packages/parity/src/chaos.ts"),
+    "--ops",
+    values.ops,
+    "--seed",
+    values.seed
+  ])
   if (status === 0) return undefined
   if (status === null) return "the run does not end"
   const broken = stdout.split("\n").filter((line) => line.startsWith("broken: ")).map((line) => line.slice(8))
@@ -110,8 +132,8 @@ const survivors = []
 try {
   const noticed = values.chaos ? chaosOf(stage) : testsOf(stage)
   const began = performance.now()
-  const before = noticed([...new Set(mutations.flatMap(({ tests }) => tests))])
-  patience = 180_000 + Math.ceil(3 * (performance.now() - began))
+  const before = await noticed([...new Set(mutations.flatMap(({ tests }) => tests))])
+  patience = 60_000 + Math.ceil(4 * (performance.now() - began))
   testTimeout = 20_000 + Math.ceil(5 * longest)
   if (before !== undefined) {
     process.stderr.write(`without a mutation: ${before}\n`)
@@ -126,7 +148,7 @@ try {
       process.exit(1)
     }
     writeFileSync(path, parts.join(replace))
-    const by = noticed(tests)
+    const by = await noticed(tests)
     writeFileSync(path, source)
     if (by === undefined) survivors.push({ area, what, survives })
     else caught++
