@@ -20,8 +20,10 @@ try {
     const [packed] = JSON.parse(
       execFileSync("npm", ["pack", "--json", "--pack-destination", folder], { cwd: dir, encoding: "utf8" })
     )
+    // Fetched when it is needed: with it in the workspace, everyone's `npm ci` would install 42 packages more.
     const attw = spawnSync("npx", [
-      "attw",
+      "--yes",
+      "@arethetypeswrong/cli@0.18.5",
       join(folder, packed.filename),
       // Found by every resolver, the older ones included; that `require` gets an ES module is docs/effect-4.md's to say.
       "--ignore-rules",
