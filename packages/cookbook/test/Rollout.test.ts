@@ -2,7 +2,7 @@ import { Environment, Policy, Rollout, RolloutRecord, Tool, Trajectory } from "@
 import type { Renderer } from "@effect-tinker/tokenizer"
 import { Message, Renderers } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Chunk, Effect, Exit, Fiber, Option, Schedule, Schema, TestClock } from "effect"
+import { Cause, Chunk, Clock, Effect, Exit, Fiber, Option, Schedule, Schema, TestClock } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { chatRenderer, chatTokenizer, Local, renderer } from "./utils/local.js"
 
@@ -62,6 +62,38 @@ describe("Rollout.run", () => {
       const action = yield* Effect.fork(Rollout.run(slow(1000), counting(5), { limits: { actionTimeout: 500 } }))
       yield* TestClock.adjust("3 seconds")
       assert.strictEqual((yield* Effect.flip(Fiber.join(action)))._tag, "ActionTimedOut")
+    }))
+
+  it.effect("a rollout that keeps the timers from firing still ends in time", () =>
+    Effect.gen(function*() {
+      let now = 0
+      const busy: Clock.Clock = {
+        ...Clock.make(),
+        unsafeCurrentTimeMillis: () => now,
+        currentTimeMillis: Effect.sync(() => now),
+        sleep: () => Effect.never
+      }
+      const heavy = Policy.make((request) => Effect.tap(policy.act(request), () => Effect.sync(() => now += 1000)))
+      const whole = Rollout.run(heavy, counting(5), { limits: { timeout: "2500 millis" } })
+      assert.deepStrictEqual(outcome(yield* Effect.withClock(whole, busy)), ["rollout_timeout", 3])
+    }))
+
+  it.effect("every turn draws by a seed of its own, the same in every run", () =>
+    Effect.gen(function*() {
+      const seedsOf = Effect.fnUntraced(function*(seed: number | undefined) {
+        const seeds: Array<number | undefined> = []
+        const watched = Policy.make((request) => {
+          seeds.push(request.seed)
+          return policy.act(request)
+        })
+        yield* Rollout.run(watched, counting(3), { seed })
+        return seeds
+      })
+      const first = yield* seedsOf(5)
+      assert.strictEqual(new Set(first).size, 3)
+      assert.deepStrictEqual(yield* seedsOf(5), first)
+      assert.strictEqual(new Set([...first, ...yield* seedsOf(6)]).size, 6)
+      assert.deepStrictEqual(yield* seedsOf(undefined), [undefined, undefined, undefined])
     }))
 })
 

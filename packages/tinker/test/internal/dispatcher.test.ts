@@ -112,6 +112,29 @@ describe("dispatch", () => {
       yield* Fiber.join(next)
     }))
 
+  it.effect("G13: those who waited for bytes give back one place each", () =>
+    Effect.gen(function*() {
+      const dispatch = Dispatcher.make(100)
+      const door = makeDoor()
+      const many = (count: number, bytes: number, send: Effect.Effect<void>) =>
+        Effect.fork(Effect.all(Array.from({ length: count }, () => submit(dispatch, bytes, send)), {
+          concurrency: "unbounded",
+          discard: true
+        }))
+      const large = yield* many(1, 200, door.send)
+      yield* settle
+      const waiting = yield* many(50, 1, Effect.void)
+      yield* settle
+      door.open()
+      yield* Fiber.join(large)
+      yield* Fiber.join(waiting)
+      const next = yield* many(400, 0, door.send)
+      yield* settle
+      assert.strictEqual(door.inside(), 400)
+      door.open()
+      yield* Fiber.join(next)
+    }))
+
   it.effect("the request that met the rate limit is sent again after 1 s, a large one after 5 s, a hint after its time", () =>
     Effect.gen(function*() {
       for (
