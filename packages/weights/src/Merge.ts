@@ -63,7 +63,7 @@ export type Failure = MergedModel.ReadError | AdapterMismatch | UnsupportedForma
 
 type Services = FileSystem.FileSystem | Path.Path
 
-/** Values in one block. Two blocks are in memory at a time: one is read while the other is written. */
+/** Values in one block. A few blocks are in memory at a time: one is computed while the other is written. */
 const blockValues = 1 << 20
 
 /** Files beside the weights that a server needs to load the model. */
@@ -153,13 +153,26 @@ const compressionConfig = (names: ReadonlyArray<string>) => {
   }
 }
 
-const encode = Effect.fnUntraced(function*(tensor: MergedModel.Tensor, dtype: string, firstRow: number, rows: number) {
-  if (!tensor.changed && dtype === tensor.dtype) return yield* tensor.bytes(firstRow, rows)
-  if (!numbers.isFloatType(dtype)) {
-    return yield* new UnsupportedFormat({ description: `${tensor.name} is ${dtype}: a delta cannot be added to it` })
-  }
-  return numbers.fromFloat32(dtype, yield* tensor.floats(firstRow, rows))
-})
+const encode = (
+  tensor: MergedModel.Tensor,
+  dtype: string,
+  firstRow: number,
+  rows: number
+): Effect.Effect<Uint8Array, MergedModel.ReadError> =>
+  dtype !== tensor.dtype && numbers.isFloatType(dtype)
+    ? Effect.map(tensor.floats(firstRow, rows), (values) => numbers.fromFloat32(dtype, values))
+    : tensor.bytes(firstRow, rows)
+
+/** What is written over the copy of a file that keeps its layout. */
+const patches = (tensor: MergedModel.Tensor): ReadonlyArray<files.Patch<MergedModel.ReadError>> => {
+  const rowBytes = tensor.columns * (Safetensors.dtypeBytes[tensor.dtype] ?? 0)
+  return blocks(tensor).map(([firstRow, rows]) => ({
+    tensor: tensor.name,
+    start: tensor.start + firstRow * rowBytes,
+    length: rows * rowBytes,
+    bytes: (into) => tensor.bytes(firstRow, rows, into)
+  }))
+}
 
 const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event) => Effect.Effect<void>) {
   const fs = yield* FileSystem.FileSystem
@@ -222,28 +235,14 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
     } else if (sameLayout) {
       const changed = own.filter(({ tensor }) => tensor.changed)
       const copied = ownBytes - changed.reduce((sum, entry) => sum + size(entry), 0)
-      yield* files.copyPatched(
-        source,
-        target,
-        Stream.concat(
-          Stream.execute(wrote(copied, shard)),
-          Stream.flatMap(
-            Stream.fromIterable(changed),
-            ({ dtype, tensor }) =>
-              Stream.mapEffect(
-                Stream.fromIterable(blocks(tensor)),
-                ([firstRow, rows]) =>
-                  Effect.map(encode(tensor, dtype, firstRow, rows), (bytes) => ({
-                    start: tensor.start + firstRow * (bytes.length / rows),
-                    bytes
-                  }))
-              ).pipe(Stream.tap(({ bytes }) => wrote(bytes.length, tensor.name)))
-          )
-        )
-      )
+      yield* files.copyPatched(source, target, {
+        patches: changed.flatMap(({ tensor }) => patches(tensor)),
+        onCopied: wrote(copied, shard),
+        onPatched: ({ length, tensor }) => wrote(length, tensor)
+      })
     } else {
       const content = Stream.flatMap(Stream.fromIterable(own), ({ dtype, quantized, tensor }) => {
-        const bytes: Stream.Stream<Uint8Array, MergedModel.ReadError | UnsupportedFormat> = quantized
+        const bytes: Stream.Stream<Uint8Array, MergedModel.ReadError> = quantized
           ? float8Content(tensor)
           : Stream.mapEffect(
             Stream.fromIterable(blocks(tensor)),

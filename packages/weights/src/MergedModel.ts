@@ -13,9 +13,9 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Adapter from "./Adapter.js"
+import * as Block from "./internal/block.js"
 import * as float8 from "./internal/float8.js"
 import * as numbers from "./internal/numbers.js"
-import * as product from "./internal/product.js"
 import * as ModelFamily from "./ModelFamily.js"
 import * as Safetensors from "./Safetensors.js"
 import { AdapterMismatch, InvalidFile, UnsupportedFormat } from "./WeightsError.js"
@@ -48,8 +48,11 @@ export interface Tensor {
   readonly shard: string
   /** Offset of its first byte in that file. */
   readonly start: number
-  /** Rows as they are stored; only for tensors that are not changed. */
-  readonly bytes: (firstRow: number, rows: number) => Effect.Effect<Uint8Array, ReadError>
+  /**
+   * Rows in the tensor's own type, the adapter's delta added; as they are stored where it is not changed. `into` is memory
+   * that may be used for them.
+   */
+  readonly bytes: (firstRow: number, rows: number, into?: Uint8Array) => Effect.Effect<Uint8Array, ReadError>
   /** Rows as float32, the adapter's delta added. */
   readonly floats: (firstRow: number, rows: number) => Effect.Effect<Float32Array, ReadError>
 }
@@ -223,9 +226,15 @@ const transpose = (matrix: Float32Array, rows: number, columns: number): Float32
   return out
 }
 
-/** Adds deltas to rows of one tensor. Keeps the matrices of the last patch, which the next block most likely needs. */
-const patcher = (adapter: Adapter.Adapter) => {
-  const multiply = product.make()
+/**
+ * A function that adds deltas to a tensor. Keeps the matrices of the last patch, which the next block most likely needs, and
+ * the memory it works in.
+ */
+const patcher = Effect.fnUntraced(function*(adapter: Adapter.Adapter) {
+  const block = Block.make()
+  let buffer = new Uint8Array(0)
+  // One block at a time, since they share this memory.
+  const lock = yield* Effect.makeSemaphore(1)
   const scale = Math.fround(adapter.alpha / adapter.rank)
   let current: { readonly patch: Patch; readonly left: Float32Array; readonly rank: number } | undefined
   const load = Effect.fnUntraced(function*(patch: Patch) {
@@ -233,31 +242,37 @@ const patcher = (adapter: Adapter.Adapter) => {
     const { expert, pair, transposed } = patch
     const rank = pair.a.shape.at(-2) ?? 1
     const a = yield* adapter.matrix(pair.a, expert)
-    const b = Float32Array.from(yield* adapter.matrix(pair.b, expert), (value) => Math.fround(value * scale))
-    multiply.use(transposed ? transpose(b, b.length / rank, rank) : a, rank)
+    const b = yield* adapter.matrix(pair.b, expert)
+    for (let i = 0; i < b.length; i++) b[i] = (b[i] ?? 0) * scale
+    block.use(transposed ? transpose(b, b.length / rank, rank) : a, rank)
     return (current = { patch, rank, left: transposed ? transpose(a, rank, a.length / rank) : b })
   })
-  return Effect.fnUntraced(
-    function*(patches: ReadonlyArray<Patch>, values: Float32Array, firstRow: number, rows: number, width: number) {
+  return (tensor: Tensor, dtype: numbers.FloatType, patches: ReadonlyArray<Patch>): Tensor => {
+    const { columns } = tensor
+    const add = Effect.fnUntraced(function*(firstRow: number, rows: number) {
+      const size = rows * columns * numbers.bytesOf(dtype)
+      if (buffer.length < size) buffer = new Uint8Array(size)
+      block.load(dtype, yield* tensor.bytes(firstRow, rows, buffer))
       for (const patch of patches) {
         const from = Math.max(firstRow, patch.firstRow)
         const to = Math.min(firstRow + rows, patch.firstRow + patch.rows)
         if (from >= to) continue
         const { left, rank } = yield* load(patch)
-        const own = left.subarray((from - patch.firstRow) * rank, (to - patch.firstRow) * rank)
-        const delta = multiply.multiply(own, to - from)
-        const { columnStride, columns, firstColumn } = patch
-        for (let row = 0; row < to - from; row++) {
-          const target = (from - firstRow + row) * width + firstColumn
-          for (let i = 0; i < columns; i++) {
-            values[target + i * columnStride] = (values[target + i * columnStride] ?? 0) +
-              (delta[row * columns + i] ?? 0)
-          }
-        }
+        block.add(left.subarray((from - patch.firstRow) * rank, (to - patch.firstRow) * rank), {
+          first: (from - firstRow) * columns + patch.firstColumn,
+          columnStride: patch.columnStride,
+          rowStride: columns
+        })
       }
+    })
+    return {
+      ...tensor,
+      bytes: (firstRow, rows, into) =>
+        lock.withPermits(1)(Effect.map(add(firstRow, rows), () => block.bytes(dtype, into))),
+      floats: (firstRow, rows) => lock.withPermits(1)(Effect.map(add(firstRow, rows), block.floats))
     }
-  )
-}
+  }
+})
 
 const scaleSuffix = ".weight_scale_inv"
 
@@ -323,9 +338,7 @@ export const open: (
       }
     }
   }
-  const apply = adapter === undefined ? undefined : patcher(adapter)
-  // One block at a time: the product keeps its matrices in its own memory.
-  const lock = yield* Effect.makeSemaphore(1)
+  const patched = adapter === undefined ? undefined : yield* patcher(adapter)
 
   const scales = new Map(
     shards.flatMap(({ file }) =>
@@ -337,7 +350,8 @@ export const open: (
   /** Rows of a tensor as they are stored, and as floats. */
   const readerOf = (file: Safetensors.SafetensorsFile, info: Safetensors.TensorInfo, columns: number) => {
     const rowBytes = info.bytes / Math.max(1, Safetensors.elements(info.shape) / Math.max(columns, 1))
-    const bytes: Tensor["bytes"] = (firstRow, count) => file.read(info.start + firstRow * rowBytes, count * rowBytes)
+    const bytes: Tensor["bytes"] = (firstRow, count, into) =>
+      file.read(info.start + firstRow * rowBytes, count * rowBytes, into)
     const stored: Tensor["floats"] = Effect.fnUntraced(function*(firstRow, count) {
       return numbers.toFloat32(info.dtype, yield* bytes(firstRow, count)) ?? (yield* new InvalidFile({
         path: file.path,
@@ -380,16 +394,11 @@ export const open: (
     const columns = info.shape.at(-1) ?? 1
     const rows = info.shape.length < 2 ? 1 : Safetensors.elements(info.shape) / Math.max(columns, 1)
     const own = patches.get(name) ?? []
-    const { bytes, dtype, floats: unchanged } = readerOf(file, info, columns)
-    const floats: Tensor["floats"] = apply === undefined || own.length === 0
-      ? unchanged
-      : Effect.fnUntraced(function*(firstRow, count) {
-        const values = yield* unchanged(firstRow, count)
-        yield* lock.withPermits(1)(apply(own, values, firstRow, count, columns))
-        return values
-      })
+    const { bytes, dtype, floats } = readerOf(file, info, columns)
     const { shape, start } = info
-    return { name, dtype, shape, rows, columns, changed: own.length > 0, shard, start, bytes, floats }
+    const changed = own.length > 0
+    const stored: Tensor = { name, dtype, shape, rows, columns, changed, shard, start, bytes, floats }
+    return patched === undefined || !changed || !numbers.isFloatType(dtype) ? stored : patched(stored, dtype, own)
   }
 
   const tensors = shards.flatMap(({ file, name }) =>
@@ -399,5 +408,11 @@ export const open: (
       return info.name === untieFrom ? [own, tensor(file, name, info, "lm_head.weight")] : [own]
     })
   )
+  const unfit = tensors.find(({ changed, dtype }) => changed && !numbers.isFloatType(dtype))
+  if (unfit !== undefined) {
+    return yield* new UnsupportedFormat({
+      description: `${unfit.name} is ${unfit.dtype}: a delta cannot be added to it`
+    })
+  }
   return { directory: options.base, config, family, tensors, untied: untieFrom !== undefined }
 })

@@ -61,10 +61,11 @@ export interface SafetensorsFile {
   readonly path: string
   readonly tensors: ReadonlyArray<TensorInfo>
   readonly metadata: Readonly<Record<string, string>>
-  /** Reads bytes of the file; fails if it ends before them. */
+  /** Reads bytes of the file, into the beginning of `into` where it is given; fails if the file ends before them. */
   readonly read: (
     start: number,
-    bytes: number
+    bytes: number,
+    into?: Uint8Array
   ) => Effect.Effect<Uint8Array, PlatformError.PlatformError | InvalidFile>
 }
 
@@ -137,9 +138,9 @@ export const open: (
   const size = Number((yield* file.stat).size)
   const lock = yield* Effect.makeSemaphore(1)
   const cutOff = new InvalidFile({ path, description: "the file ends before its header says; was it cut off?" })
-  const read = (start: number, bytes: number) =>
+  const read: SafetensorsFile["read"] = (start, bytes, into) =>
     start + bytes > size ? Effect.fail(cutOff) : lock.withPermits(1)(Effect.gen(function*() {
-      const buffer = new Uint8Array(bytes)
+      const buffer = into === undefined ? new Uint8Array(bytes) : into.subarray(0, bytes)
       yield* file.seek(FileSystem.Size(start), "start")
       let filled = 0
       while (filled < bytes) {

@@ -170,6 +170,26 @@ describe("Merge", () => {
       })
       assert.include((yield* fails({ adapter: model.at("misshapen") })).message, "[32, 48]")
 
+      const codes = Safetensors.encodeHeader([{
+        name: "model.layers.0.self_attn.q_proj.weight",
+        dtype: "I8",
+        shape: [32, 32]
+      }])
+      yield* fixtures.write(model.at("integers"), {
+        "config.json": JSON.stringify({ model_type: "qwen3" }),
+        "model.safetensors": new Uint8Array(Buffer.concat([codes, new Uint8Array(32 * 32)]))
+      })
+      yield* fixtures.write(model.at("one"), {
+        "adapter_config.json": JSON.stringify({ r: 4, lora_alpha: 8 }),
+        "adapter_model.safetensors": fixtures.safetensors({
+          "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight": fixtures.random(1, 4, 32),
+          "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight": fixtures.random(2, 32, 4)
+        })
+      })
+      const integers = yield* fails({ base: model.at("integers"), adapter: model.at("one") })
+      assert.strictEqual(integers._tag, "UnsupportedFormat")
+      assert.include(integers.message, "q_proj.weight is I8")
+
       yield* fs.writeFileString(`${model.at("base")}/config.json`, JSON.stringify({ quantization_config: {} }))
       assert.strictEqual((yield* fails({}))._tag, "UnsupportedFormat")
       assert.isFalse(yield* fs.exists(`${model.at("merged")}.partial`))

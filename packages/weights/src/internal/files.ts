@@ -6,7 +6,9 @@ import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 
 const plan = ".export-plan.json"
@@ -78,10 +80,13 @@ export const writeWhole = <E, R>(
       })
     ).pipe(Effect.zipRight(fs.rename(`${target}.tmp`, target))))
 
-/** Bytes with their place in a file. @internal */
-export interface Patch {
+/** Bytes to be computed, and their place in a file. @internal */
+export interface Patch<E> {
+  readonly tensor: string
   readonly start: number
-  readonly bytes: Uint8Array
+  readonly length: number
+  /** Computes them, in the memory it is given. */
+  readonly bytes: (into: Uint8Array) => Effect.Effect<Uint8Array, E>
 }
 
 /**
@@ -99,25 +104,52 @@ export const copyWritable = (
     Effect.uninterruptible
   )
 
+/** Patches in memory at a time: one is computed while the one before is written, the others wait for the copy to end. */
+const patchBuffers = 4
+
 /**
  * Copies a file and overwrites parts of the copy; like `writeWhole`, under a temporary name first. The operating system
  * copies without passing the bytes through this process, and on some file systems without copying them at all. @internal
  */
-export const copyPatched = <E, R>(
+export const copyPatched = <E>(
   source: string,
   target: string,
-  patches: Stream.Stream<Patch, E, R>
-): Effect.Effect<void, E | PlatformError.PlatformError, R | FileSystem.FileSystem> =>
+  options: {
+    readonly patches: ReadonlyArray<Patch<E>>
+    readonly onCopied: Effect.Effect<void>
+    readonly onPatched: (patch: Patch<E>) => Effect.Effect<void>
+  }
+): Effect.Effect<void, E | PlatformError.PlatformError, FileSystem.FileSystem> =>
   Effect.flatMap(FileSystem.FileSystem, (fs) => {
     const temporary = `${target}.tmp`
     return Effect.scoped(
       Effect.gen(function*() {
-        yield* copyWritable(fs, source, temporary)
-        const file = yield* fs.open(temporary, { flag: "r+" })
-        yield* Stream.runForEach(
-          Stream.buffer(patches, { capacity: 1 }),
-          ({ bytes, start }) => Effect.zipRight(file.seek(FileSystem.Size(start), "start"), file.writeAll(bytes))
+        const copied = yield* copyWritable(fs, source, temporary).pipe(
+          Effect.zipRight(options.onCopied),
+          Effect.zipRight(fs.open(temporary, { flag: "r+" })),
+          Effect.forkScoped
         )
+        const largest = options.patches.reduce((most, { length }) => Math.max(most, length), 0)
+        const free = yield* Queue.unbounded<Uint8Array>()
+        yield* Queue.offerAll(free, Array.from({ length: patchBuffers }, () => new Uint8Array(largest)))
+        const computed = Stream.mapEffect(
+          Stream.fromIterable(options.patches),
+          Effect.fnUntraced(function*(patch) {
+            const buffer = yield* Queue.take(free)
+            return { patch, buffer, bytes: yield* patch.bytes(buffer) }
+          })
+        )
+        yield* Stream.runForEach(
+          Stream.buffer(computed, { capacity: patchBuffers }),
+          Effect.fnUntraced(function*({ buffer, bytes, patch }) {
+            const file = yield* Fiber.join(copied)
+            yield* file.seek(FileSystem.Size(patch.start), "start")
+            yield* file.writeAll(bytes)
+            yield* Queue.offer(free, buffer)
+            yield* options.onPatched(patch)
+          })
+        )
+        yield* Fiber.join(copied)
       })
     ).pipe(Effect.zipRight(fs.rename(temporary, target)))
   })

@@ -3,6 +3,15 @@
  * framework does.
  */
 
+/** Float dtypes that can be written. @internal */
+export type FloatType = "F32" | "F16" | "BF16"
+
+/** @internal */
+export const isFloatType = (dtype: string): dtype is FloatType => dtype === "F32" || dtype === "F16" || dtype === "BF16"
+
+/** Bytes of one value. @internal */
+export const bytesOf = (dtype: FloatType): number => dtype === "F32" ? 4 : 2
+
 /** Reused views: a scalar's bits without an allocation. */
 const scalar = new Float32Array(1)
 const bits = new Uint32Array(scalar.buffer)
@@ -41,7 +50,9 @@ export const toBrain = (value: number): number =>
     : (value + 0x7fff + ((value >>> 16) & 1)) >>> 16
 
 /** Bytes of a safetensors dtype as float32s; `undefined` for what is not a float. @internal */
-export const toFloat32 = (dtype: string, bytes: Uint8Array): Float32Array | undefined => {
+export function toFloat32(dtype: FloatType, bytes: Uint8Array): Float32Array
+export function toFloat32(dtype: string, bytes: Uint8Array): Float32Array | undefined
+export function toFloat32(dtype: string, bytes: Uint8Array): Float32Array | undefined {
   // The views need aligned bytes; a read always starts a buffer, so this copies only for callers with offsets.
   const aligned = bytes.byteOffset % 8 === 0 ? bytes : new Uint8Array(bytes)
   if (dtype === "F32") return new Float32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4)
@@ -60,12 +71,6 @@ export const toFloat32 = (dtype: string, bytes: Uint8Array): Float32Array | unde
   }
   return target
 }
-
-/** Float dtypes that can be written. @internal */
-export type FloatType = "F32" | "F16" | "BF16"
-
-/** @internal */
-export const isFloatType = (dtype: string): dtype is FloatType => dtype === "F32" || dtype === "F16" || dtype === "BF16"
 
 /** Float32s as bytes of a dtype. @internal */
 export const fromFloat32 = (dtype: FloatType, values: Float32Array): Uint8Array => {
