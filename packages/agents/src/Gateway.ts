@@ -191,11 +191,12 @@ export const make: (
 
     const bodyText = Effect.gen(function*() {
       const request = yield* HttpServerRequest.HttpServerRequest
-      const tooLarge = invalid(`the body has more than ${maxBodyBytes} bytes`, { status: 413, code: "body_too_large" })
-      if (Number(request.headers["content-length"] ?? 0) > maxBodyBytes) return yield* tooLarge
+      const tooLarge = () =>
+        invalid(`the body has more than ${maxBodyBytes} bytes`, { status: 413, code: "body_too_large" })
+      if (Number(request.headers["content-length"] ?? 0) > maxBodyBytes) return yield* tooLarge()
       return yield* request.text.pipe(
         HttpIncomingMessage.withMaxBodySize(Option.some(maxBodyBytes)),
-        Effect.mapError(() => tooLarge)
+        Effect.mapError(tooLarge)
       )
     })
 

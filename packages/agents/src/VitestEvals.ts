@@ -80,7 +80,8 @@ export interface Judged<in Input, out Run extends AnyRun> {
 
 /**
  * `run` and `score` of an agent, for `AiSdk.agent`, `NodeGateway.agent` or `Agent.make`. The reward is the mean of the judges'
- * scores; each of them is also a metric, `judge/NAME`. A judge that gives `null` is left out.
+ * scores; each of them is also a metric, `judge/NAME`. A judge that gives `null` is left out; the reports of vitest-evals
+ * count it as 0.
  *
  * @example
  * ```ts

@@ -3,7 +3,7 @@ import { Message } from "@effect-tinker/tokenizer"
 import { FileSystem } from "@effect/platform"
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Deferred, Effect, Fiber, Option, Stream } from "effect"
+import { Chunk, Deferred, Effect, Exit, Fiber, Option, Scope, Stream } from "effect"
 import { add, callOf, chatRenderer, scripted } from "./support/chat.js"
 
 const answers = [callOf("{\"a\": 1, \"b\": 2}"), "It is 3.", "Bye."]
@@ -53,6 +53,19 @@ describe("CallStore", () => {
       }
       const scores = stored.flatMap(({ score }) => Option.toArray(score))
       assert.deepStrictEqual(scores.map(({ reward, rollout }) => [rollout, reward]), [["a", 0.5]])
+    }).pipe(Effect.provide(NodeFileSystem.layer)))
+
+  it.scoped("what comes at once is written in its order, and the store does not close before", () =>
+    Effect.gen(function*() {
+      const path = yield* directory
+      const scope = yield* Scope.make()
+      const store = yield* Scope.extend(CallStore.open(path), scope)
+      const scores = Array.from({ length: 600 }, (_, n) => ({ rollout: `r${n}`, reward: n, metrics: {}, time: n }))
+      yield* Effect.forEach(scores, (score) => Effect.forkDaemon(store.score(score)))
+      yield* Effect.yieldNow()
+      yield* Scope.close(scope, Exit.void)
+      const stored = yield* read(path)
+      assert.deepStrictEqual(stored.flatMap(({ score }) => Option.toArray(score)), scores)
     }).pipe(Effect.provide(NodeFileSystem.layer)))
 
   it.scoped("what a killed process left behind is skipped", () =>

@@ -14,7 +14,8 @@ import { BenchFailed, median, round } from "./Bench.js"
 import * as Program from "./Program.js"
 
 const maxTokens = 32
-const warmup = 10
+/** A gateway lives for hours: it is measured once its code is compiled, which takes about a thousand calls. */
+const warmup = 1000
 const pairs = 60
 
 const rollouts = 500
@@ -179,7 +180,8 @@ export const bench: Bench = {
         growth: round(last.used / first.used)
       },
       notes: [
-        "`gateway_to_direct`: median latency over HTTP, rendered, parsed and recorded to disk, of a bare `sample`; lower is better, at most 1.3 wanted.",
+        "`gateway_to_direct`: median latency over HTTP, rendered, parsed and recorded to disk, of a bare `sample`; lower is better, at most 1.3 wanted. " +
+        `Both after ${warmup} pairs that are not counted.`,
         `\`held_to_recorded\`: tokens the recorder held at most, of all that the calls of a round had; its limit was ${residentTokens}.`,
         "`growth`: memory in use after the last round to that after the first one, with all rollouts released; 1 is no growth.",
         `${spliced} of ${rounds * rollouts * (turns - 1)} follow-ups continued the sampled ids. ` +
