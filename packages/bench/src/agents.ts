@@ -13,7 +13,7 @@ import type { Bench } from "./Bench.js"
 import { BenchFailed, median, round } from "./Bench.js"
 import * as Program from "./Program.js"
 
-const maxTokens = 32
+const maxTokens = 64
 /** A gateway lives for hours: it is measured once its code is compiled, which takes about a thousand calls. */
 const warmup = 1000
 const pairs = 60
@@ -43,11 +43,18 @@ interface ChatMessage {
 }
 
 const Completion = Schema.parseJson(Schema.Struct({
-  choices: Schema.NonEmptyArray(Schema.Struct({ message: Schema.Struct({ content: Schema.String }) })),
+  choices: Schema.NonEmptyArray(Schema.Struct({ message: Schema.Struct({ content: Schema.NullOr(Schema.String) }) })),
   usage: Schema.Struct({
     completion_tokens: Schema.Number,
     prompt_tokens_details: Schema.Struct({ cached_tokens: Schema.Number })
   })
+}))
+
+/** What a turn of an agent has in front of it. */
+const tools = ["find_order", "cancel_order"].map((name) => ({
+  name,
+  description: `${name === "find_order" ? "Look up" : "Cancel"} an order.`,
+  parameters: { type: "object", properties: { order_id: { type: "string" } }, required: ["order_id"] }
 }))
 
 const failed = (error: unknown) => new BenchFailed({ reason: String(error) })
@@ -82,7 +89,7 @@ const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
 const megabytes = (bytes: number) => Math.round(bytes / 1024 / 1024)
 
 export const bench: Bench = {
-  summary: `${pairs} samples of up to ${maxTokens} tokens, directly and through the gateway; ` +
+  summary: `${pairs} turns of an agent with tools, directly and through the gateway; ` +
     `${rollouts} rollouts of ${turns} turns at once`,
   run: Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -99,15 +106,21 @@ export const bench: Bench = {
     )
     const gateway = { url: running.url, apiKey: Redacted.value(running.apiKey) }
 
-    // One after the other, the same question with the same seed both ways, in turns.
-    const question = { role: "user", content: "How much is 3 + 31 + 34?" }
-    const prompt = yield* renderer.generationPrompt([question])
+    // One after the other, the same turn of an agent with the same seed both ways, in turns: two tools, a question, and a
+    // call of a tool as the answer.
+    const question = { role: "user", content: "Where is my order K307?" }
+    const prompt = yield* renderer.generationPrompt([...yield* renderer.toolMessages(tools), question])
     const direct = (seed: number) =>
       timed(client.sample({ prompt, maxTokens, seed, stop: renderer.stop })).pipe(
         Effect.map(([ms, { sequences }]) => [ms, sequences[0]?.tokens.length] as const)
       )
     const through = (seed: number) =>
-      timed(ask(gateway, `pair-${seed}`, [question], { seed })).pipe(
+      timed(
+        ask(gateway, `pair-${seed}`, [question], {
+          seed,
+          tools: tools.map((one) => ({ type: "function", function: one }))
+        })
+      ).pipe(
         Effect.map(([ms, { usage }]) => [ms, usage.completion_tokens] as const)
       )
     const latencies: Array<readonly [direct: number, gateway: number]> = []
@@ -142,7 +155,7 @@ export const bench: Bench = {
           messages.push({ role: "user", content: `How much is ${rollout} + ${turn}?` })
           const { choices: [{ message }], usage } = yield* ask({ url, apiKey }, rollout, messages, {})
           if (usage.prompt_tokens_details.cached_tokens > 0) spliced++
-          messages.push({ role: "assistant", content: message.content })
+          messages.push({ role: "assistant", content: message.content ?? "" })
         }
       })
     const idle = yield* figures("figures")
