@@ -30,12 +30,12 @@ export const lenient = [
 ] as const
 
 /**
- * Makes an object, with every field given, defaults included, and right, an instance of a schema's class. Its constructor
- * looks up the default of each field and copies them three times: which is measurable at thousands of samples a second.
+ * An instance of a schema's class with every field given, defaults included, and right. Its constructor looks up the
+ * default of each field and copies them three times: which is measurable at thousands of samples a second.
  *
  * @internal
  */
-export const instance = <A extends object>(prototype: A, fields: A): A => Object.setPrototypeOf(fields, prototype)
+export const instance = <A extends object>(prototype: A, fields: A): A => ({ __proto__: prototype, ...fields })
 
 /**
  * A required field.

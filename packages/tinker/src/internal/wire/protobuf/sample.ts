@@ -115,11 +115,9 @@ export const read = (message: Reader): Response => {
   }
 }
 
-const noTokens = new Int32Array(0)
-
 const readSequence = (message: Reader): Sequence => {
   let stopReason = 0
-  let tokens: Int32Array = noTokens
+  let tokens: Int32Array = new Int32Array(0)
   let logprobs: Float32Array | undefined
   let topkLogprobs: TopkLogprobs | undefined
   while (message.next()) {
