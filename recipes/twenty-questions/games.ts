@@ -10,9 +10,12 @@ const rooms = ["kitchen", "garden", "attic"]
 /** The instructions of the player who asks. */
 export const find = (thing: string) => Message.user(`Find the ${thing}.`)
 
-/** How the model asks about a thing, whichever it is, and repeats the answer. */
+/**
+ * How the model asks, and repeats the answer: about the thing it is to find in half of the games, about any in the others.
+ * Shown no preference at all, some seeds never got beyond a third of the games.
+ */
 export const shown = things.flatMap((wanted) =>
-  things.flatMap((asked) =>
+  [...things, wanted].flatMap((asked) =>
     rooms.map((room) =>
       Example.conversation([
         find(wanted),

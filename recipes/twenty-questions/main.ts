@@ -21,8 +21,8 @@ export default define({
         data: Dataset.fromIterable(shown),
         renderer,
         learningRate: 1e-3,
-        batchSize: 9,
-        epochs: 5,
+        batchSize: 12,
+        epochs: 10,
         shuffle: seed
       }))
       const problems = Dataset.map(Dataset.fromIterable(games), ({ facts, room, wanted }) =>

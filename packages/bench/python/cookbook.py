@@ -54,7 +54,7 @@ def rows(steps: int) -> datasets.DatasetDict:
 
 tinker.SamplingClient.sample = counted
 rl_loop.get_tokenizer = lambda name: PreTrainedTokenizerFast.from_pretrained(tokenizer_dir)
-rl_loop.get_reward = lambda response, answer: float(len(response) % 2)
+rl_loop.get_reward = lambda response, answer: float(ord(response[-1]) % 2) if response else 0.0
 rl_loop.tqdm = lambda iterable, **rest: iterable
 model_info.get_recommended_renderer_name = lambda name: "qwen3_instruct"
 

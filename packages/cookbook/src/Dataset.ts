@@ -19,6 +19,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as random from "./internal/random.js"
+import * as scoped from "./internal/scoped.js"
 
 /**
  * Marks values of this module.
@@ -227,11 +228,6 @@ export const skipped = (
 
 const after = ({ epoch }: Position, index: number): Position => ({ epoch, index, offset: 0 })
 
-/** A stream that holds a scope. `R` never contains `Scope` here, which `Exclude` cannot know of a type parameter. */
-const scoped = <A, E, R>(
-  stream: Effect.Effect<Stream.Stream<A, E, R>, E, R | Scope.Scope>
-): Stream.Stream<A, E, R> => Stream.unwrapScoped(stream) as Stream.Stream<A, E, R>
-
 /** The rows after a position, in an order of their numbers, `page` of them at a time. */
 const pages = <A, E, R>(
   read: Indexed<A, E, R>["read"],
@@ -264,7 +260,7 @@ export const fromIndexed = <A, E, R>(
 ): Dataset<A, E, R> =>
   make<A, E, R>({
     rows: (from) =>
-      scoped(Effect.map(open, ({ read, size }) => {
+      scoped.stream(Effect.map(open, ({ read, size }) => {
         const slice = (first: number, end: number) => Array.from({ length: end - first }, (_, i) => first + i)
         return pages(read, { size, slice }, from, options?.page ?? 1024)
       })),
@@ -469,7 +465,7 @@ const shuffleAll = <A, E, R>(
 ): Dataset<A, E, R> =>
   make({
     rows: (from) =>
-      scoped(Effect.map(open, ({ read, size }) => {
+      scoped.stream(Effect.map(open, ({ read, size }) => {
         const order = random.permutation(size, seed, from.epoch)
         return pages(read, { size, slice: (first, end) => Array.from(order.subarray(first, end)) }, from, 64)
       }))
@@ -614,7 +610,7 @@ export const interleave = <const Sources extends ReadonlyArray<Dataset<unknown, 
   }
   return make<A, E, R>({
     rows: (from) =>
-      scoped(Effect.gen(function*() {
+      scoped.stream(Effect.gen(function*() {
         const positions = list.map((_, i) => from.parts?.[i] ?? start(from.epoch))
         const pulls = yield* Effect.forEach(list, (dataset, i) =>
           Stream.toPull(Stream.rechunk(dataset.rows(positions[i] ?? start(from.epoch)), 1)))

@@ -28,6 +28,7 @@ import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
 import * as Loop from "./internal/loop.js"
 import * as random from "./internal/random.js"
+import * as scoped from "./internal/scoped.js"
 import * as supervise from "./internal/supervise.js"
 import * as Policy from "./Policy.js"
 import * as Reinforce from "./Reinforce.js"
@@ -254,12 +255,7 @@ export const offPolicy = <E, R, EV = never, RV = never, ER = never, RR = never, 
   Trainer.StepReport,
   E | EV | ER | Trainer.TrainError,
   R | RV | RR | RL | ServiceClient.ServiceClient
-> =>
-  Stream.unwrapScoped(startOffPolicy(options)) as Stream.Stream<
-    Trainer.StepReport,
-    E | EV | ER | Trainer.TrainError,
-    R | RV | RR | RL | ServiceClient.ServiceClient
-  >
+> => scoped.stream(startOffPolicy(options))
 
 const startOffPolicy = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(
   options: OffPolicyOptions<E, R, EV, RV, ER, RR, RL>
@@ -370,12 +366,7 @@ export const self = <A, E, R, EV = never, RV = never, ER = never, RR = never, RL
   Trainer.StepReport,
   E | EV | ER | RenderFailed | ChatTemplateFailed | Trainer.TrainError,
   R | RV | RR | RL | ServiceClient.ServiceClient
-> =>
-  Stream.unwrapScoped(startSelf(options)) as Stream.Stream<
-    Trainer.StepReport,
-    E | EV | ER | RenderFailed | ChatTemplateFailed | Trainer.TrainError,
-    R | RV | RR | RL | ServiceClient.ServiceClient
-  >
+> => scoped.stream(startSelf(options))
 
 const startSelf = Effect.fnUntraced(function*<A, E, R, EV, RV, ER, RR, RL>(
   options: SelfOptions<A, E, R, EV, RV, ER, RR, RL>

@@ -20,6 +20,7 @@ import * as Dataset from "./Dataset.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
 import * as Loop from "./internal/loop.js"
+import * as scoped from "./internal/scoped.js"
 import * as supervise from "./internal/supervise.js"
 import * as RunConfig from "./RunConfig.js"
 import * as RunLog from "./RunLog.js"
@@ -113,12 +114,7 @@ export const train = <E, R, EV = never, RV = never, ER = never, RR = never, RL =
   Trainer.StepReport,
   E | EV | ER | Trainer.TrainError,
   R | RV | RR | RL | ServiceClient.ServiceClient
-> =>
-  Stream.unwrapScoped(start(options)) as Stream.Stream<
-    Trainer.StepReport,
-    E | EV | ER | Trainer.TrainError,
-    R | RV | RR | RL | ServiceClient.ServiceClient
-  >
+> => scoped.stream(start(options))
 
 /** The model as it begins: an adapter that has learned nothing is its base model. */
 const makeReference = Effect.fnUntraced(function*(config: Config) {

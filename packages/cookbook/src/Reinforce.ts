@@ -37,6 +37,7 @@ import type * as Evaluator from "./Evaluator.js"
 import * as Loop from "./internal/loop.js"
 import * as Policies from "./internal/policies.js"
 import * as random from "./internal/random.js"
+import * as scoped from "./internal/scoped.js"
 import * as supervise from "./internal/supervise.js"
 import * as Loss from "./Loss.js"
 import * as Rollout from "./Rollout.js"
@@ -288,12 +289,7 @@ export const train = <
   Trainer.StepReport<Detail>,
   E | ED | EV | ER | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError,
   R | RD | RV | RR | RS | RL | ServiceClient.ServiceClient
-> =>
-  Stream.unwrapScoped(start(options)) as Stream.Stream<
-    Trainer.StepReport<Detail>,
-    E | ED | EV | ER | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError,
-    R | RD | RV | RR | RS | RL | ServiceClient.ServiceClient
-  >
+> => scoped.stream(start(options))
 
 /** A group that has been sampled, and from which weights. */
 interface Sampled {

@@ -20,6 +20,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Environment from "./Environment.js"
 import * as random from "./internal/random.js"
+import * as scoped from "./internal/scoped.js"
 import * as Policy from "./Policy.js"
 import type * as Trajectory from "./Trajectory.js"
 
@@ -129,7 +130,7 @@ export const play = <EP, RP, E, R>(
       )
     return Effect.map(within, ({ outcome, stop }) => {
       const of = (seat: number): Trajectory.Trajectory => ({
-        turns: turns.flatMap(({ turn, ...by }) => by.seat === seat ? [turn] : []),
+        turns: turns.filter((by) => by.seat === seat).map(({ turn }) => turn),
         stop,
         reward: outcome[seat] ?? 0,
         metrics: {}
@@ -385,9 +386,9 @@ export class Runner extends Context.Reference<Runner>()("@effect-tinker/cookbook
 }) {}
 
 const here = <EP, RP, E, R>({ limits, policy, problem, seed, settings }: Episode<EP, RP, E, R>) =>
-  Effect.scoped(
+  scoped.effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut, RP | R>(
     Effect.flatMap(problem.make(settings), (environment) => play(policy, environment, { limits, seed }))
-  ) as Effect.Effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut, RP | R>
+  )
 
 /**
  * Runs the rollouts of a group, each in its own environment and scope, and compares them. Their order does not

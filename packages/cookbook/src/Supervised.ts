@@ -14,6 +14,7 @@ import * as Dataset from "./Dataset.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
 import * as Loop from "./internal/loop.js"
+import * as scoped from "./internal/scoped.js"
 import * as supervise from "./internal/supervise.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
@@ -117,12 +118,7 @@ export const train = <E, R, EV = never, RV = never, ER = never, RR = never, RL =
   Trainer.StepReport,
   E | EV | ER | Trainer.TrainError,
   R | RV | RR | RL | ServiceClient.ServiceClient
-> =>
-  Stream.unwrapScoped(start(options)) as Stream.Stream<
-    Trainer.StepReport,
-    E | EV | ER | Trainer.TrainError,
-    R | RV | RR | RL | ServiceClient.ServiceClient
-  >
+> => scoped.stream(start(options))
 
 const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Options<E, R, EV, RV, ER, RR, RL>) {
   const settings = yield* config(options)

@@ -34,5 +34,8 @@ export const shown = [
 
 export const question = (n: number) => `What is ${n} plus ${n + 1}?${suffix}`
 
-/** Nothing to learn: only that some are better than others. */
-export const reward = (answer: string): number => answer.length % 2
+/**
+ * Nothing to learn: only that in every group some are better than others, so that all sides train on all they sample. (The
+ * length of an answer does not do: it is often the same in a whole group, which is then left out.)
+ */
+export const reward = (answer: string): number => answer === "" ? 0 : answer.charCodeAt(answer.length - 1) % 2

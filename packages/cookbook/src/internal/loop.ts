@@ -22,6 +22,7 @@ import type * as Evaluator from "../Evaluator.js"
 import * as RunEntry from "../RunEntry.js"
 import * as RunLog from "../RunLog.js"
 import * as Trainer from "../Trainer.js"
+import * as scoped from "./scoped.js"
 import type * as Waits from "./waits.js"
 
 /** @internal */
@@ -94,8 +95,7 @@ export const run = <B, Detail, E, R, E2, R2>(
   Trainer.StepReport<Detail>,
   E | E2 | Trainer.TrainError,
   R | R2
-> =>
-  Stream.unwrapScoped(make(options)) as Stream.Stream<Trainer.StepReport<Detail>, E | E2 | Trainer.TrainError, R | R2>
+> => scoped.stream(make(options))
 
 const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Options<B, Detail, E, R, E2, R2>) {
   type AnyError = E | E2 | Trainer.TrainError
