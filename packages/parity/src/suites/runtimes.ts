@@ -1,9 +1,10 @@
 /**
- * `--runtimes`: the same program, bundled without anything of Node, gives the same on Node, Deno and Bun.
+ * `--runtimes`: the same program, bundled without anything of Node, gives the same on Node, Deno and Bun; and the tests of
+ * the SDK pass on the newer versions of Node.
  */
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { FileSystem, Path } from "@effect/platform"
-import { Console, Effect, Either, Redacted } from "effect"
+import { Console, Effect, Either, Redacted, Schema } from "effect"
 import { build } from "esbuild"
 import { execFile } from "node:child_process"
 import { fileURLToPath } from "node:url"
@@ -12,24 +13,35 @@ import { against, Differs } from "../Suite.js"
 
 const name = "runtimes"
 
-const cache = fileURLToPath(new URL("../../../../node_modules/.cache/runtimes", import.meta.url))
+const root = fileURLToPath(new URL("../../../../", import.meta.url))
+const cache = `${root}node_modules/.cache/runtimes`
 
 interface Runtime {
-  readonly name: string
+  readonly name: "node" | "deno" | "bun"
   /** The package that brings it; without one it is this process's own. */
   readonly package?: string
   readonly args: ReadonlyArray<string>
 }
 
+const newerNodes: ReadonlyArray<Runtime> = ["node@22.23.3", "node@24.21.0"].map((version) => ({
+  name: "node",
+  package: version,
+  args: []
+}))
+
 const tried: ReadonlyArray<Runtime> = [
   { name: "node", args: [] },
+  ...newerNodes,
   { name: "deno", package: "deno@2.9.6", args: ["run", "--no-prompt", "--allow-net=127.0.0.1", "--allow-env"] },
   { name: "bun", package: "bun@1.4.4", args: [] }
 ]
 
+const label = (runtime: Runtime): string => runtime.package?.replace("@", " ") ?? `node ${process.versions.node}`
+
 const execute = (command: string, args: ReadonlyArray<string>, timeout: number) =>
   Effect.async<string, string>((resume) => {
-    const child = execFile(command, [...args], { timeout, encoding: "utf8" }, (error, stdout, stderr) =>
+    const options = { cwd: root, timeout, encoding: "utf8", maxBuffer: 1 << 26 } as const
+    const child = execFile(command, [...args], options, (error, stdout, stderr) =>
       resume(
         error === null
           ? Effect.succeed(stdout)
@@ -43,14 +55,15 @@ const commandOf = Effect.fnUntraced(function*(runtime: Runtime) {
   if (runtime.package === undefined) return process.execPath
   const path = yield* Path.Path
   const fs = yield* FileSystem.FileSystem
-  const command = path.join(cache, "node_modules", ".bin", runtime.name)
+  const directory = path.join(cache, runtime.package)
+  const command = path.join(directory, "node_modules", ".bin", runtime.name)
   const version = runtime.package.split("@")[1] ?? ""
   const installed = Effect.map(execute(command, ["--version"], 30_000), (text) => text.includes(version))
   if (yield* Effect.orElseSucceed(installed, () => false)) return command
-  yield* Effect.mapError(fs.makeDirectory(cache, { recursive: true }), (error) => error.message)
+  yield* Effect.mapError(fs.makeDirectory(directory, { recursive: true }), (error) => error.message)
   yield* execute(
     "npm",
-    ["install", "--no-save", "--no-package-lock", "--silent", "--prefix", cache, runtime.package],
+    ["install", "--no-save", "--no-package-lock", "--silent", "--prefix", directory, runtime.package],
     240_000
   )
   yield* execute(command, ["--version"], 30_000)
@@ -75,9 +88,24 @@ const bundle = (outfile: string) =>
     catch: (cause) => new Differs({ suite: name, differences: [`bundle: ${cause}`] })
   })
 
+const Report = Schema.parseJson(Schema.Struct({ numPassedTests: Schema.Number, numFailedTests: Schema.Number }))
+
+/** How many tests of the SDK pass under a version of Node; all of them have to. */
+const testsUnder = Effect.fnUntraced(function*(command: string, report: string) {
+  const fs = yield* FileSystem.FileSystem
+  const args = ["run", "--project", "tinker", "--exclude", "**/*.e2e.test.ts", "--reporter=json"]
+  yield* execute(command, ["node_modules/vitest/vitest.mjs", ...args, `--outputFile=${report}`], 1_200_000)
+  const { numFailedTests, numPassedTests } = yield* fs.readFileString(report).pipe(
+    Effect.flatMap(Schema.decode(Report)),
+    Effect.mapError((error) => error.message)
+  )
+  if (numFailedTests > 0 || numPassedTests === 0) return yield* Effect.fail(`${numFailedTests} tests failed`)
+  return numPassedTests
+})
+
 export const runtimes: Suite = {
   name,
-  summary: "the same program gives the same on Node, Deno and Bun",
+  summary: "the same program gives the same on Node, Deno and Bun; the tests of the SDK under newer versions of Node",
   run: () =>
     Effect.scoped(Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
@@ -94,20 +122,24 @@ export const runtimes: Suite = {
         )
         const command = yield* Effect.either(commandOf(runtime))
         if (Either.isLeft(command)) {
-          yield* Console.log(`${runtime.name}: not tried, it cannot be installed here: ${command.left}`)
+          yield* Console.log(`${label(runtime)}: not tried, it cannot be installed here: ${command.left}`)
           continue
         }
         const answer = yield* Effect.either(execute(command.right, [...runtime.args, program, baseUrl], 60_000))
-        if (Either.isLeft(answer)) differences.push(`${runtime.name}: ${answer.left}`)
+        if (Either.isLeft(answer)) differences.push(`${label(runtime)}: ${answer.left}`)
         else {
-          answers.set(runtime.name, answer.right.trim())
-          yield* against(runtime.package?.replace("@", " ") ?? `node ${process.versions.node}`)
-          yield* Console.log(`${runtime.name}: ${answer.right.trim()}`)
+          answers.set(label(runtime), answer.right.trim())
+          yield* against(label(runtime))
+          yield* Console.log(`${label(runtime)}: ${answer.right.trim()}`)
         }
+        if (!newerNodes.includes(runtime)) continue
+        const tests = yield* Effect.either(testsUnder(command.right, path.join(directory, "report.json")))
+        if (Either.isLeft(tests)) differences.push(`${label(runtime)}: ${tests.left}`)
+        else yield* Console.log(`${label(runtime)}: ${tests.right} tests of the SDK pass`)
       }
-      const expected = answers.get("node")
+      const [expected] = answers.values()
       for (const [runtime, answer] of answers) {
-        if (answer !== expected) differences.push(`${runtime}: ${answer} where Node has ${expected}`)
+        if (answer !== expected) differences.push(`${runtime}: ${answer} where this Node has ${expected}`)
       }
       if (differences.length > 0) return yield* new Differs({ suite: name, differences })
       yield* Console.log(`the same on ${Array.from(answers.keys()).join(", ")}`)
