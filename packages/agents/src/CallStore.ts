@@ -15,6 +15,7 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import * as Chunk from "effect/Chunk"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -335,34 +336,22 @@ export const open: (
       Effect.tapError(() => Effect.ignore(resync))
     )
     const waiting: Array<Waiting> = []
-    let current: ReadonlyArray<Waiting> = []
-    let isWriting = false
-    const writeNext = Effect.suspend(() => {
-      current = waiting.splice(0, maxBatch)
-      return Effect.map(Effect.exit(writeBatch(current)), (exit) => {
-        for (const { written } of current) Deferred.unsafeDone(written, exit)
-        current = []
-      })
+    let writer: Fiber.RuntimeFiber<void> | undefined
+    const writeAll = Effect.gen(function*() {
+      while (waiting.length > 0) {
+        const batch = waiting.splice(0, maxBatch)
+        const exit = yield* Effect.exit(writeBatch(batch))
+        for (const { written } of batch) Deferred.unsafeDone(written, exit)
+      }
+      writer = undefined
     })
-    const writeRest = Effect.gen(function*() {
-      while (waiting.length > 0) yield* writeNext
-      isWriting = false
-    })
-    /** Whoever finds nobody writing writes, and leaves what has come meanwhile to a fiber of its own. */
-    const writeFirst = Effect.zipRight(
-      writeNext,
-      Effect.suspend(() => waiting.length === 0 ? writeRest : Effect.forkDaemon(writeRest))
-    )
-    yield* Effect.addFinalizer(() =>
-      Effect.forEach([...current, ...waiting], ({ written }) => Effect.exit(Deferred.await(written)))
-    )
+    yield* Effect.addFinalizer(() => Effect.suspend(() => writer === undefined ? Effect.void : Fiber.await(writer)))
     const write = (rollout: string, bytes: Uint8Array, line: (at: number) => typeof LineJson.Type) =>
-      Effect.uninterruptible(Effect.suspend(() => {
+      Effect.uninterruptible(Effect.gen(function*() {
         const written = Deferred.unsafeMake<void, PlatformError.PlatformError>(FiberId.none)
         waiting.push({ rollout, bytes, line, written })
-        if (isWriting) return Deferred.await(written)
-        isWriting = true
-        return Effect.zipRight(writeFirst, Deferred.await(written))
+        if (writer === undefined) writer = yield* Effect.forkDaemon(writeAll)
+        return yield* Deferred.await(written)
       }))
     return {
       append: (call) =>

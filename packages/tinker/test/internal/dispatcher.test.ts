@@ -112,7 +112,7 @@ describe("dispatch", () => {
       yield* Fiber.join(next)
     }))
 
-  it.effect("G13: those who waited for bytes give back one place each", () =>
+  it.effect("G13: a request that waited for the byte budget releases exactly one permit", () =>
     Effect.gen(function*() {
       const dispatch = Dispatcher.make(100)
       const door = makeDoor()

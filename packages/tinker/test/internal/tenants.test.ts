@@ -124,7 +124,7 @@ describe("tenants (G8)", () => {
   describe("billing pause", () => {
     const unpaid = answering(() => Response.json({ detail: "no credit" }, { status: 402 }))
 
-    it.scoped("work waits, visibly, within its bound; then it is told", () =>
+    it.scoped("a billing pause is reported while requests wait, and fails them after its limit", () =>
       Effect.gen(function*() {
         const client = yield* make({ ...a, billingPause: "60 seconds" })
         const events: Array<string> = []

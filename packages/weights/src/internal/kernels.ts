@@ -186,11 +186,19 @@ export interface Kernels {
   readonly narrow: (source: number, target: number, end: number) => void
 }
 
+type Exported = (...args: ReadonlyArray<number>) => void
+const isExported = (value: unknown): value is Exported => typeof value === "function"
+
 let compiled: WebAssembly.Module | undefined
 
 /** The kernels on a memory; they are compiled once. @internal */
 export const on = (memory: WebAssembly.Memory): Kernels => {
   compiled ??= new WebAssembly.Module(assemble([addProduct(), widen(), narrow()]))
-  // What the exports take is what the module above declares.
-  return new WebAssembly.Instance(compiled, { env: { memory } }).exports as unknown as Kernels
+  const { exports } = new WebAssembly.Instance(compiled, { env: { memory } })
+  const kernel = (name: keyof Kernels): Exported => {
+    const found = exports[name]
+    if (!isExported(found)) throw new Error(`the module has no kernel ${name}`)
+    return found
+  }
+  return { addProduct: kernel("addProduct"), widen: kernel("widen"), narrow: kernel("narrow") }
 }
