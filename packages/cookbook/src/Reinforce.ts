@@ -380,7 +380,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
     return Loop.run<Sampled, Detail, Failure, Needs, EV, RV>({
       ...common,
       batches: sampled,
-      submit: (groups, at) => Effect.tap(learn.whole(groups, at), () => policies.publish(at.step + 1))
+      submit: (groups, at) => Effect.tap(learn.whole(Effect.succeed(groups), at), () => policies.publish(at.step + 1))
     })
   }
 
@@ -391,11 +391,16 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
     submit: (problems, at) =>
       Effect.gen(function*() {
         yield* policies.publish(at.step)
+        const concurrency = { concurrency: options.concurrency ?? problems.length }
+        if (minibatches === 1) {
+          return yield* learn.whole(
+            Effect.forEach(problems, (problem, index) => sampleGroup(problem, at.step, index), concurrency),
+            at
+          )
+        }
         const groups = Stream.fromIterable(problems).pipe(
           Stream.zipWithIndex,
-          Stream.mapEffect(([problem, index]) => sampleGroup(problem, at.step, index), {
-            concurrency: options.concurrency ?? problems.length
-          })
+          Stream.mapEffect(([problem, index]) => sampleGroup(problem, at.step, index), concurrency)
         )
         return yield* learn.parts(groups, Math.ceil(problems.length / minibatches), at)
       })
@@ -540,10 +545,10 @@ const makeLearner = (options: {
 
   return {
     /** All gradients at once. */
-    whole: (sampled: ReadonlyArray<Sampled>, at: At) =>
+    whole: <E, R>(sampled: Effect.Effect<ReadonlyArray<Sampled>, E, R>, at: At) =>
       Effect.gen(function*() {
         const started = yield* Clock.currentTimeMillis
-        return yield* finish([yield* part(sampled)], at, started)
+        return yield* finish([yield* part(yield* sampled)], at, started)
       }),
     /** Gradients of so many groups as soon as they are there. */
     parts: <E, R>(sampled: Stream.Stream<Sampled, E, R>, size: number, at: At) =>

@@ -289,6 +289,9 @@ const sameTokens = (a: Int32Array, b: Int32Array): boolean =>
 /**
  * The first turn of all members in one request, sent when the first of them asks; it belongs to the group's scope, so a
  * member that leaves does not take it away from the others. A member with another prompt than the first asks for itself.
+ *
+ * The other members begin when it is there: a fiber that never waits costs the garbage collector nothing, and one that
+ * waits for a model outlives its young generation.
  */
 const sharedFirstTurn = Effect.fnUntraced(function*<EP, RP>(
   policy: Policy.Policy<EP, RP>,
@@ -301,10 +304,13 @@ const sharedFirstTurn = Effect.fnUntraced(function*<EP, RP>(
   }
 ) {
   const scope = yield* Effect.scope
+  const settled = Deferred.unsafeMake<void>(FiberId.none)
   let sent: {
     readonly request: Policy.Request
     readonly actions: Deferred.Deferred<ReadonlyArray<Trajectory.Action>, EP>
   } | undefined
+
+  const settle = Deferred.succeed(settled, undefined)
 
   /** Sent and known to be sent, or neither: the others wait for it. */
   const send = (member: number, request: Policy.Request): Effect.Effect<Trajectory.Action, EP, RP> =>
@@ -315,6 +321,7 @@ const sharedFirstTurn = Effect.fnUntraced(function*<EP, RP>(
       return actMany({ ...request, seed: options.seed }, options.size).pipe(
         Effect.interruptible,
         Effect.intoDeferred(actions),
+        Effect.zipRight(settle),
         Effect.forkIn(scope),
         Effect.zipRight(restore(Effect.suspend(() => draw(member, request))))
       )
@@ -336,9 +343,14 @@ const sharedFirstTurn = Effect.fnUntraced(function*<EP, RP>(
     )
   }
 
-  return (member: number): Policy.Policy<EP, RP> => {
-    let turn = 0
-    return { act: (request) => Effect.suspend(() => turn++ === 0 ? draw(member, request) : policy.act(request)) }
+  return {
+    policyOf: (member: number): Policy.Policy<EP, RP> => {
+      let turn = 0
+      return { act: (request) => Effect.suspend(() => turn++ === 0 ? draw(member, request) : policy.act(request)) }
+    },
+    /** There is nothing to wait for any more. */
+    settle,
+    settled: Deferred.await(settled)
   }
 })
 
@@ -418,10 +430,10 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
     : undefined
   const single = (member: number) => {
     let attempts = 0
-    const once = Effect.suspend(() =>
+    const attempt = Effect.suspend(() =>
       runner.episode({
         // One that is tried again asks for itself: what was drawn for it has failed.
-        policy: attempts++ === 0 && shared !== undefined ? shared(member) : policy,
+        policy: attempts++ === 0 && shared !== undefined ? shared.policyOf(member) : policy,
         problem,
         settings: options.settings,
         limits: options.limits,
@@ -430,16 +442,31 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
         at: options.at
       })
     ).pipe(Effect.tapErrorCause(note))
+    // It may have ended without asking.
+    const once = member === 0 && shared !== undefined ? Effect.ensuring(attempt, shared.settle) : attempt
     const schedule = strategy._tag === "FailFast" ? undefined : strategy.schedule
     return schedule === undefined ? once : Effect.retry(once, schedule)
   }
   const members = Array.from({ length: options.size }, (_, member) => member)
-  const concurrency = { concurrency: options.concurrency ?? "unbounded" } as const
+  // Where time is limited, all begin at once: the wait for the model is part of everyone's time.
+  const together = options.concurrency !== undefined || options.limits?.timeout !== undefined ||
+    options.limits?.actionTimeout !== undefined
+  const each = <A, E, R>(run: (member: number) => Effect.Effect<A, E, R>) => {
+    const [first, ...others] = members
+    return shared === undefined || first === undefined || together
+      ? Effect.forEach(members, run, { concurrency: options.concurrency ?? "unbounded" })
+      : Effect.zipWith(
+        run(first),
+        Effect.zipRight(shared.settled, Effect.forEach(others, run, { concurrency: "unbounded" })),
+        (one, rest) => [one, ...rest],
+        { concurrent: true }
+      )
+  }
 
   const episodes = strategy._tag !== "MinimumViable"
-    ? yield* Effect.forEach(members, single, concurrency)
+    ? yield* each(single)
     : yield* Effect.gen(function*() {
-      const exits = yield* Effect.forEach(members, (member) => Effect.exit(single(member)), concurrency)
+      const exits = yield* each((member) => Effect.exit(single(member)))
       const succeeded = exits.flatMap((exit) => Exit.isSuccess(exit) ? [exit.value] : [])
       const needed = Math.max(1, Math.ceil(strategy.share * options.size))
       return succeeded.length >= needed
