@@ -181,11 +181,15 @@ export const makeWorkerHandler = (
         return Effect.succeed(ready)
       }
       case "Pass":
-        return on(message.model, (model) =>
-          Effect.map(model.pass(message.job), (results) => ({ _tag: "Passed", results })))
+        return on(
+          message.model,
+          (model) => Effect.map(model.pass(message.job), (results) => ({ _tag: "Passed", results }))
+        )
       case "Sample":
-        return on(message.model, (model) =>
-          Effect.map(model.sample(message.job), (result) => ({ _tag: "Sampled", result })))
+        return on(
+          message.model,
+          (model) => Effect.map(model.sample(message.job), (result) => ({ _tag: "Sampled", result }))
+        )
       case "Stream": {
         const model = models.get(message.model)
         return model === undefined
