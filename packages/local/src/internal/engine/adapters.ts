@@ -1,10 +1,11 @@
 /**
  * Adapters: their weights, gradient and optimizer state, and the operations on them.
  */
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as FiberId from "effect/FiberId"
 import { globalValue } from "effect/GlobalValue"
 import * as Random from "effect/Random"
-import * as Stream from "effect/Stream"
 import * as EngineError from "../../EngineError.js"
 import type { Adapter, Config, NamedTensor, PassResult, Snapshot, StepParams } from "../../LocalAdapter.js"
 import { adamStep, squares } from "./adamw.js"
@@ -194,16 +195,23 @@ const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initia
         )
       })
     const parts = planParts(task.examples.map(({ tokens }) => tokens.length), layout.partTokens)
-    yield* Stream.fromIterable(parts).pipe(
-      Stream.mapEffect(compute, { concurrency: executor.inFlight }),
-      Stream.runForEach(Effect.fnUntraced(function*({ done, own }) {
+      .map((part) => ({ ...part, added: Deferred.unsafeMake<void>(FiberId.none) }))
+    yield* Effect.forEach(
+      parts,
+      Effect.fnUntraced(function*(part, index) {
+        const { done, own } = yield* compute(part)
+        const before = parts[index - 1]
+        if (before !== undefined) yield* Deferred.await(before.added)
         if (done === undefined) return yield* notFinite("the loss")
         for (const result of done) results.push(result)
         const sum = total ??= own
-        if (sum === own) return
-        yield* slices.run(() => addInto(sum, own))
-        pool.give(own)
-      }))
+        if (sum !== own) {
+          yield* slices.run(() => addInto(sum, own))
+          pool.give(own)
+        }
+        yield* Deferred.succeed(part.added, undefined)
+      }),
+      { concurrency: executor.inFlight, discard: true }
     )
     const sum = total
     if (sum !== undefined && !forwardOnly) {

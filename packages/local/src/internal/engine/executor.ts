@@ -5,12 +5,14 @@
 import type * as PlatformWorker from "@effect/platform/Worker"
 import { WorkerManager } from "@effect/platform/Worker"
 import { WorkerError } from "@effect/platform/WorkerError"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as EngineError from "../../EngineError.js"
 import type { LocalModel } from "../../LocalModel.js"
+import type { Slice } from "../../LocalSampler.js"
 import type { Architecture } from "./architecture.js"
 import { makeArchitecture } from "./architecture.js"
 import type { KernelMode, Kernels } from "./kernels.js"
@@ -19,7 +21,7 @@ import type { TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
 import type { Layout, LayoutOptions } from "./space.js"
 import { makeLayout, makeSpace } from "./space.js"
-import type { ModelThread, PassJob, SampleEvent, SampleJob } from "./thread.js"
+import type { ModelThread, PassJob, SampleJob } from "./thread.js"
 import { makeModelThread } from "./thread.js"
 import { tokenBytesOf, writeWeights } from "./weights.js"
 
@@ -55,7 +57,7 @@ const makePool = (make: (length: number) => Float32Array, most: number): Pool =>
 export interface Executor {
   readonly mode: KernelMode
   readonly threads: number
-  /** Parts of a pass that are worth sending at a time: with one more than there are threads, none waits for the next. */
+  /** Parts of a pass that are worth sending at a time: every thread has the next one before it is done with its own. */
   readonly inFlight: number
   readonly slices: Slices
   /** Floats that every thread can read and write. */
@@ -140,55 +142,62 @@ export type Message =
   }
   | { readonly _tag: "Pass"; readonly model: string; readonly job: PassJob }
   | { readonly _tag: "Sample"; readonly model: string; readonly job: SampleJob }
+  | { readonly _tag: "Stream"; readonly model: string; readonly job: SampleJob }
   | { readonly _tag: "Reused"; readonly model: string }
 
-/** What a worker thread answers, by the tag of the message. @internal */
+/** What a worker thread answers: one of these, but to a stream any number of slices. @internal */
 export type Answer =
   | { readonly _tag: "Ready" }
   /** The thread is a new one: it has to be given the model first. */
   | { readonly _tag: "Unprepared" }
   | { readonly _tag: "Passed"; readonly results: Effect.Effect.Success<ReturnType<ModelThread["pass"]>> }
+  | { readonly _tag: "Sampled"; readonly result: Effect.Effect.Success<ReturnType<ModelThread["sample"]>> }
+  | { readonly _tag: "Drawn"; readonly slice: Slice }
   | { readonly _tag: "Reused"; readonly tokens: number }
-  | SampleEvent
-
-const isSampleEvent = (answer: Answer): answer is SampleEvent =>
-  answer._tag === "PromptRead" || answer._tag === "Drawn" || answer._tag === "Done" || answer._tag === "Unhealthy"
 
 /** The worker's side of it. @internal */
-export const makeWorkerHandler = (slices: Slices): (message: Message) => Stream.Stream<Answer> => {
+export const makeWorkerHandler = (
+  slices: Slices
+): (message: Message) => Effect.Effect<Answer> | Stream.Stream<Answer> => {
   const models = new Map<string, ModelThread>()
-  const on = (name: string, use: (model: ModelThread) => Stream.Stream<Answer>): Stream.Stream<Answer> => {
-    const model = models.get(name)
-    return model === undefined ? Stream.succeed<Answer>({ _tag: "Unprepared" }) : use(model)
-  }
+  const unprepared: Answer = { _tag: "Unprepared" }
   const ready: Answer = { _tag: "Ready" }
+  const on = (name: string, use: (model: ModelThread) => Effect.Effect<Answer>): Effect.Effect<Answer> => {
+    const model = models.get(name)
+    return model === undefined ? Effect.succeed(unprepared) : use(model)
+  }
   return (message) => {
     switch (message._tag) {
       case "Hello":
-        return Stream.succeed(ready)
+        return Effect.succeed(ready)
       case "Model": {
         const { layout, memory, model, thread, tokenBytes } = message
         const kernels: Kernels | undefined = kernelsOver(memory)
         const space = kernels === undefined
           ? undefined
           : makeSpace(makeArchitecture(model), layout, kernels, thread)
-        if (space === undefined) return Stream.dieMessage("the thread cannot use the memory of the models")
+        if (space === undefined) return Effect.dieMessage("the thread cannot use the memory of the models")
         models.set(model.name, makeModelThread(slices, space, tokenBytes))
-        return Stream.succeed(ready)
+        return Effect.succeed(ready)
       }
       case "Pass":
         return on(
           message.model,
-          (model) =>
-            Stream.fromEffect(Effect.map(model.pass(message.job), (results): Answer => ({ _tag: "Passed", results })))
+          (model) => Effect.map(model.pass(message.job), (results) => ({ _tag: "Passed", results }))
         )
       case "Sample":
-        return on(message.model, (model) => model.sample(message.job))
-      case "Reused":
         return on(
           message.model,
-          (model) => Stream.fromEffect(Effect.map(model.reused, (tokens): Answer => ({ _tag: "Reused", tokens })))
+          (model) => Effect.map(model.sample(message.job), (result) => ({ _tag: "Sampled", result }))
         )
+      case "Stream": {
+        const model = models.get(message.model)
+        return model === undefined
+          ? Stream.succeed(unprepared)
+          : Stream.map(model.stream(message.job), (slice) => ({ _tag: "Drawn", slice }))
+      }
+      case "Reused":
+        return on(message.model, (model) => Effect.map(model.reused, (tokens) => ({ _tag: "Reused", tokens })))
     }
   }
 }
@@ -247,10 +256,10 @@ export const makeThreads: (
   return {
     mode: "wasm",
     threads,
-    inFlight: threads + 1,
+    inFlight: 2 * threads,
     slices,
     floats,
-    pool: makePool(floats, threads + 1),
+    pool: makePool(floats, 2 * threads),
     open: Effect.fnUntraced(function*(model) {
       const { architecture, layout } = yield* checkedLayout(model, { ...options, threads })
       const workers = yield* Effect.mapError(
@@ -261,44 +270,59 @@ export const makeThreads: (
       yield* writeWeights(architecture, layout, new Float32Array(memory.buffer), slices.run)
       const { tokenizer: _, weights: __, ...plain } = model
       const tokenBytes = tokenBytesOf(model)
-      const lost = (error: WorkerError) => new EngineError.ThreadLost({ model: model.name, cause: error.cause })
-      const prepare = ({ index, worker }: Thread): Effect.Effect<void, EngineError.ThreadLost> =>
-        Effect.asVoid(Effect.mapError(
-          worker.executeEffect({ _tag: "Model", thread: index, model: plain, layout, memory, tokenBytes }),
-          lost
-        ))
-      const ask = (thread: Thread, message: Message): Stream.Stream<Answer, EngineError.ThreadLost> => {
-        const answers = Stream.mapError(thread.worker.execute(message), lost)
-        return Stream.flatMap(answers, (answer) =>
-          answer._tag === "Unprepared"
-            ? Stream.concat(Stream.drain(Stream.fromEffect(prepare(thread))), answers)
-            : Stream.succeed(answer))
-      }
-      /** Asks the thread that has the least to do: passes weigh on passes, and samples on samples. */
-      const dispatch = (load: "passes" | "samples", message: Message) =>
-        Stream.unwrapScoped(Effect.map(
-          Effect.acquireRelease(
-            Effect.sync(() => {
-              const chosen = workers.reduce((best, thread) => thread[load] < best[load] ? thread : best)
-              chosen[load]++
-              return chosen
-            }),
-            (chosen) => Effect.sync(() => chosen[load]--)
-          ),
-          (chosen) => ask(chosen, message)
-        ))
-      /** The single answer of a kind. A thread that ends without one is shutting down. */
-      const only = <A>(
-        answers: Stream.Stream<Answer, EngineError.ThreadLost>,
+      const lost = (cause: unknown) => new EngineError.ThreadLost({ model: model.name, cause })
+      const send = ({ worker }: Thread, message: Message): Effect.Effect<Answer, EngineError.ThreadLost> =>
+        Effect.catchAllCause(worker.executeEffect(message), (cause) =>
+          Cause.isInterruptedOnly(cause)
+            // not this fiber was, but the thread: it is shutting down
+            ? lost("it ended without an answer")
+            : Effect.failCause(Cause.map(cause, (error) => lost(error.cause))))
+      const prepare = (thread: Thread): Effect.Effect<void, EngineError.ThreadLost> =>
+        Effect.asVoid(send(thread, { _tag: "Model", thread: thread.index, model: plain, layout, memory, tokenBytes }))
+      /** Sends a message again if the thread had to be prepared first. */
+      const ask = <A>(
+        thread: Thread,
+        message: Message,
         select: (answer: Answer) => Option.Option<A>
       ): Effect.Effect<A, EngineError.ThreadLost> =>
-        Effect.flatMap(
-          Stream.runLast(Stream.filterMap(answers, select)),
-          Option.match({
-            onNone: () => new EngineError.ThreadLost({ model: model.name, cause: "it ended without an answer" }),
-            onSome: Effect.succeed
-          })
+        send(thread, message).pipe(
+          Effect.flatMap((answer) =>
+            answer._tag === "Unprepared"
+              ? Effect.zipRight(prepare(thread), send(thread, message))
+              : Effect.succeed(answer)
+          ),
+          Effect.flatMap((answer) =>
+            Option.match(select(answer), {
+              onNone: () => Effect.dieMessage(`a thread answered ${message._tag} with ${answer._tag}`),
+              onSome: Effect.succeed
+            })
+          )
         )
+      const follow = (thread: Thread, message: Message): Stream.Stream<Slice, EngineError.ThreadLost> => {
+        const answers = Stream.mapError(thread.worker.execute(message), ({ cause }) => lost(cause))
+        return answers.pipe(
+          Stream.flatMap((answer) =>
+            answer._tag === "Unprepared"
+              ? Stream.concat(Stream.drain(Stream.fromEffect(prepare(thread))), answers)
+              : Stream.succeed(answer)
+          ),
+          Stream.filterMap((answer) => answer._tag === "Drawn" ? Option.some(answer.slice) : Option.none())
+        )
+      }
+      /** The thread that has the least to do: passes weigh on passes, and samples on samples. */
+      const take = (load: "passes" | "samples") =>
+        Effect.sync(() => {
+          const chosen = workers.reduce((best, thread) => thread[load] < best[load] ? thread : best)
+          chosen[load]++
+          return chosen
+        })
+      const giveBack = (load: "passes" | "samples") => (chosen: Thread) => Effect.sync(() => chosen[load]--)
+      const onAny = <A>(
+        load: "passes" | "samples",
+        message: Message,
+        select: (answer: Answer) => Option.Option<A>
+      ): Effect.Effect<A, EngineError.ThreadLost> =>
+        Effect.acquireUseRelease(take(load), (chosen) => ask(chosen, message, select), giveBack(load))
       yield* Effect.forEach(workers, prepare, { concurrency: "unbounded", discard: true }).pipe(
         Effect.mapError(({ message }) => new EngineError.ModelUnavailable({ model: model.name, description: message }))
       )
@@ -306,19 +330,27 @@ export const makeThreads: (
         architecture,
         layout,
         pass: (job) =>
-          only(
-            dispatch("passes", { _tag: "Pass", model: model.name, job }),
+          onAny(
+            "passes",
+            { _tag: "Pass", model: model.name, job },
             (answer) => answer._tag === "Passed" ? Option.some(answer.results) : Option.none()
           ),
         sample: (job) =>
-          Stream.filterMap(
-            dispatch("samples", { _tag: "Sample", model: model.name, job }),
-            (answer) => isSampleEvent(answer) ? Option.some(answer) : Option.none()
+          onAny(
+            "samples",
+            { _tag: "Sample", model: model.name, job },
+            (answer) => answer._tag === "Sampled" ? Option.some(answer.result) : Option.none()
           ),
+        stream: (job) =>
+          Stream.unwrapScoped(Effect.map(
+            Effect.acquireRelease(take("samples"), giveBack("samples")),
+            (chosen) => follow(chosen, { _tag: "Stream", model: model.name, job })
+          )),
         reused: Effect.map(
           Effect.forEach(workers, (thread) =>
-            only(
-              ask(thread, { _tag: "Reused", model: model.name }),
+            ask(
+              thread,
+              { _tag: "Reused", model: model.name },
               (answer) => answer._tag === "Reused" ? Option.some(answer.tokens) : Option.none()
             )),
           (counts) => counts.reduce((sum, tokens) => sum + tokens, 0)

@@ -2,12 +2,10 @@
  * Samplers: frozen weights and completions drawn from them, as the engine's callers see them.
  */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Random from "effect/Random"
-import * as Stream from "effect/Stream"
 import * as EngineError from "../../EngineError.js"
 import type { Snapshot } from "../../LocalAdapter.js"
-import type { Request, Result, Sampler, Slice } from "../../LocalSampler.js"
+import type { Request, Result, Sampler } from "../../LocalSampler.js"
 import { nextKey, snapshotFactors } from "./adapters.js"
 import type { Executor, LoadedModel } from "./executor.js"
 import type { Query } from "./requests.js"
@@ -37,19 +35,13 @@ export const makeSampler = Effect.fnUntraced(function*(
     seed: number
   ): Effect.Effect<Result, EngineError.NotFinite | EngineError.ThreadLost> =>
     Effect.flatMap(
-      Stream.runLast(Stream.takeUntil(
-        loaded.sample({ adapter, query, seed, live: false }),
-        ({ _tag }) => _tag === "Unhealthy"
-      )),
-      Option.match({
-        onNone: () => Effect.dieMessage("a sample ended without a result"),
-        onSome: (last) =>
-          last._tag === "Done"
-            ? Effect.succeed(last.result)
-            : new EngineError.NotFinite({
-              description: "the weights give no probabilities any more; training has diverged"
-            })
-      })
+      loaded.sample({ adapter, query, seed }),
+      (result) =>
+        result === undefined
+          ? new EngineError.NotFinite({
+            description: "the weights give no probabilities any more; training has diverged"
+          })
+          : Effect.succeed(result)
     )
 
   return {
@@ -61,10 +53,7 @@ export const makeSampler = Effect.fnUntraced(function*(
         // Reads the prompt and keeps nothing but its keys and values, which the stream takes over when it is run: a
         // stream that nobody runs costs nothing.
         yield* complete({ ...query, samples: 1, maxTokens: 0 }, seed)
-        return Stream.mapConcat(
-          loaded.sample({ adapter, query, seed, live: true }),
-          (event): ReadonlyArray<Slice> => event._tag === "Drawn" ? event.slices : []
-        )
+        return loaded.stream({ adapter, query, seed })
       })
   }
 })

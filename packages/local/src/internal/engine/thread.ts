@@ -17,7 +17,7 @@ import type { ExampleResult } from "./pass.js"
 import { pass } from "./pass.js"
 import type { Example, Query, Task } from "./requests.js"
 import { makeSampleRun, makeSamplingThread } from "./sampling.js"
-import type { TokenBytes } from "./sampling.js"
+import type { SampleRun, TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
 import { makeTurns } from "./slices.js"
 import type { Space } from "./space.js"
@@ -44,22 +44,16 @@ export interface SampleJob {
   readonly adapter: AdapterJob | undefined
   readonly query: Query
   readonly seed: number
-  /** Whether tokens are wanted while they are drawn. */
-  readonly live: boolean
 }
-
-/** @internal */
-export type SampleEvent =
-  | { readonly _tag: "Unhealthy" }
-  | { readonly _tag: "PromptRead" }
-  | { readonly _tag: "Drawn"; readonly slices: ReadonlyArray<Slice> }
-  | { readonly _tag: "Done"; readonly result: Result }
 
 /** A model on a thread; `E` is how the way to the thread can fail. @internal */
 export interface ModelThread<out E = never> {
   /** Undefined when the numbers are no longer finite. */
   readonly pass: (job: PassJob) => Effect.Effect<ReadonlyArray<ExampleResult> | undefined, E>
-  readonly sample: (job: SampleJob) => Stream.Stream<SampleEvent, E>
+  /** Draws to the end; undefined when the weights give no probabilities any more. */
+  readonly sample: (job: SampleJob) => Effect.Effect<Result | undefined, E>
+  /** The same tokens while they are drawn. */
+  readonly stream: (job: SampleJob) => Stream.Stream<Slice, E>
   /** Prompt tokens that did not have to be read again. */
   readonly reused: Effect.Effect<number, E>
 }
@@ -89,44 +83,37 @@ export const makeModelThread = (slices: Slices, space: Space, tokenBytes: TokenB
     lora: makeLora(architecture, lora),
     values
   })
+  const acquire = ({ adapter, query, seed }: SampleJob) =>
+    Effect.sync(() => makeSampleRun(samples, adapter === undefined ? undefined : adaptedOf(adapter), query, seed))
+  const release = (run: SampleRun) => Effect.zipRight(Effect.sync(run.release), released)
+  /** Advances by so many tokens, once there is room to. */
+  const advance = (run: SampleRun, tokens: number): Effect.Effect<"more" | "done"> =>
+    Effect.suspend(() => {
+      const room = Deferred.await(roomier)
+      return Effect.flatMap(
+        sampling.take(slices.run(() => run.turn(tokens))),
+        (state) => state === "no room" ? Effect.zipRight(room, advance(run, tokens)) : Effect.succeed(state)
+      )
+    })
+  const complete = (run: SampleRun): Effect.Effect<Result | undefined> =>
+    Effect.flatMap(advance(run, tokensPerTurn), (state) => {
+      if (run.hasReadPrompt() && !run.healthy()) return Effect.succeed(undefined)
+      return state === "done" ? Effect.sync(run.result) : complete(run)
+    })
   return {
     pass: ({ adapter, examples, gradient, task }) =>
       training.take(slices.run(() => pass(space, installer, adaptedOf(adapter), task, examples, gradient))),
-    sample: (job) =>
-      Stream.unwrapScoped(Effect.gen(function*() {
-        const adapted = job.adapter === undefined ? undefined : adaptedOf(job.adapter)
-        const run = yield* Effect.acquireRelease(
-          Effect.sync(() => makeSampleRun(samples, adapted, job.query, job.seed)),
-          (run) => Effect.zipRight(Effect.sync(run.release), released)
-        )
-        const turn: Effect.Effect<"more" | "done"> = Effect.suspend(() => {
-          const room = Deferred.await(roomier)
-          return Effect.flatMap(
-            sampling.take(slices.run(() => run.turn(job.live ? tokensPerSlice : tokensPerTurn))),
-            (state) => state === "no room" ? Effect.zipRight(room, turn) : Effect.succeed(state)
-          )
-        })
-        let phase: "reading" | "drawing" | "ended" = "reading"
-        return Stream.unfoldChunkEffect(undefined, () =>
-          Effect.suspend(() =>
-            phase === "ended" ? Effect.succeedNone : Effect.map(turn, (state) => {
-              const events: Array<SampleEvent> = []
-              if (phase === "reading" && run.hasReadPrompt()) {
-                phase = "drawing"
-                events.push({ _tag: run.healthy() ? "PromptRead" : "Unhealthy" })
-              }
-              const slices = job.live ? run.take() : []
-              if (slices.length > 0) {
-                events.push({ _tag: "Drawn", slices })
-              }
-              if (state === "done") {
-                phase = "ended"
-                events.push({ _tag: "Done", result: run.result() })
-              }
-              return Option.some([Chunk.unsafeFromArray(events), undefined] as const)
-            })
-          ))
-      })),
+    sample: (job) => Effect.acquireUseRelease(acquire(job), complete, release),
+    stream: (job) =>
+      Stream.unwrapScoped(Effect.map(
+        Effect.acquireRelease(acquire(job), release),
+        (run) =>
+          Stream.paginateChunkEffect(undefined, () =>
+            Effect.map(advance(run, tokensPerSlice), (state) => [
+              Chunk.unsafeFromArray(run.take()),
+              state === "done" ? Option.none() : Option.some(undefined)
+            ]))
+      )),
     reused: Effect.sync(samples.cache.reused)
   }
 }
