@@ -202,7 +202,10 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
   it("bad input is two lines and an exit code, and leaves no run behind", async () => {
     const { cwd, fails, refuses } = place()
     assert.match(await fails("train", "sft", "none.jsonl", ...tiny), /^1 error: No such file or directory: none\.jsonl/)
-    assert.match(await refuses("train", "sft", "empty.jsonl", ...tiny), /^1 error: empty\.jsonl has no rows to train on/)
+    assert.match(
+      await refuses("train", "sft", "empty.jsonl", ...tiny),
+      /^1 error: empty\.jsonl has no rows to train on/
+    )
     assert.match(
       await refuses("train", "sft", "pairs.jsonl", ...tiny),
       /^2 error: pairs\.jsonl has pairs[\s\S]*train dpo/
@@ -237,7 +240,10 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
       await refuses("train", "distill", "pairs.jsonl", ...tiny, "--teacher", "x"),
       /^2 error: --teacher must be/
     )
-    assert.match(await refuses("train", "distill", "pairs.jsonl", ...tiny), /^2 error: --mode on-policy needs --teacher/)
+    assert.match(
+      await refuses("train", "distill", "pairs.jsonl", ...tiny),
+      /^2 error: --mode on-policy needs --teacher/
+    )
     assert.match(
       await refuses("train", "distill", "pairs.jsonl", ...tiny, "--mode", "self"),
       /^2 error: --mode self needs --instruction/
