@@ -22,10 +22,10 @@ interface Work {
 }
 
 /** What is measured, in each round. */
-const measured: Work = { steps: 8, group, tokens: maxTokens }
+const measured: Work = { steps: 6, group, tokens: maxTokens }
 
 /** The same work before, for longer: a run has hundreds of steps, and compiles its code in the first ones. */
-const warmUp: Work = { ...measured, steps: 40 }
+const warmUp: Work = { ...measured, steps: 16 }
 
 const rounds = 3
 

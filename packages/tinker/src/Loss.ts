@@ -182,6 +182,13 @@ const sumOf = (values: ArrayLike<number | bigint>): number => {
   return sum
 }
 
+/** How many are not 0. */
+const countOf = (values: ArrayLike<number | bigint>): number => {
+  let count = 0
+  for (let i = 0; i < values.length; i++) if (Number(values[i] ?? 0) !== 0) count++
+  return count
+}
+
 const dotOf = (a: ArrayLike<number | bigint>, b: ArrayLike<number | bigint>): number => {
   let sum = 0
   for (let i = 0; i < a.length; i++) {
@@ -195,7 +202,7 @@ const dotOf = (a: ArrayLike<number | bigint>, b: ArrayLike<number | bigint>): nu
 const trainedTokens = ({ lossFnInputs }: Datum.Datum): number => {
   const { advantages, target_tokens: targets, weights } = lossFnInputs
   if (weights !== undefined) return sumOf(weights.data)
-  if (advantages !== undefined) return Array.from(advantages.data, Number).filter((value) => value !== 0).length
+  if (advantages !== undefined) return countOf(advantages.data)
   return targets?.data.length ?? 0
 }
 

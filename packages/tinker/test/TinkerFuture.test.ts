@@ -65,6 +65,8 @@ const setup = (
       from: { module: "TrainingClient", method: "optimStep" },
       decoder: options.decoder ?? decoder,
       roundtrip: 0.25,
+      started: 0,
+      seqId: 1,
       scope,
       onEvent: (event) => Effect.sync(() => events.push(event))
     })

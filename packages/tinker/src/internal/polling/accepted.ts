@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Effectable from "effect/Effectable"
 import * as Exit from "effect/Exit"
@@ -77,13 +78,17 @@ interface Listener {
  *
  * @internal
  */
-export interface Options<A> extends Omit<Poll.Options<A>, "iteration" | "onIteration" | "ready"> {
+export interface Options<A> extends Omit<Poll.Options<A>, "polls" | "ready"> {
   /** Polls end with it. */
   readonly scope: Scope.Scope
+  /** When the operation was started. */
+  readonly started: number
   /** Called when the result has arrived. */
   readonly onResult?: ((now: number) => void) | undefined
+  /** Its sequence number. */
+  readonly seqId: number
   /** Called when the outcome has reached someone who awaited it, or is ignored on purpose. */
-  readonly onObserved?: (() => void) | undefined
+  readonly onObserved?: ((seqId: number) => void) | undefined
 }
 
 /**
@@ -100,7 +105,8 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
   /** Current waiters that will observe the outcome. */
   private observers = 0
   private waiting: Waiting<A> | undefined
-  private iteration = 0
+  /** Polls so far. */
+  iteration = 0
   /** For late subscribers. */
   private latest: QueueState.Event | undefined
   private listeners: Set<Listener> | undefined
@@ -136,7 +142,7 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
   observe(): void {
     if (this.observed) return
     this.observed = true
-    this.options.onObserved?.()
+    this.options.onObserved?.(this.options.seqId)
   }
 
   commit(): Effect.Effect<A, TinkerError.TinkerError> {
@@ -209,14 +215,11 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
   }
 
   private work(): Effect.Effect<A, TinkerError.TinkerError> {
-    const { onResult, api } = this.options
+    const { api } = this.options
     const result = Effect.suspend(() =>
       Poll.poll({
         ...this.options,
-        iteration: this.iteration,
-        onIteration: (next) => {
-          this.iteration = next
-        },
+        polls: this,
         onEvent: (event) => {
           this.latest = event
           for (const listener of this.listeners ?? []) listener.push(event)
@@ -226,13 +229,14 @@ export class Accepted<A> extends Effectable.Class<A, TinkerError.TinkerError> im
     )
     return Observer.reported(
       api.emit,
-      onResult === undefined
-        ? result
-        : Effect.tap(
-          result,
-          () => Effect.clockWith((clock) => Effect.sync(() => onResult(clock.unsafeCurrentTimeMillis())))
-        )
+      Effect.tap(result, () => Effect.map(Clock.currentTimeMillis, (now) => this.arrived(now)))
     )
+  }
+
+  private arrived(now: number): void {
+    const { onResult, requestType, started } = this.options
+    Observer.finished(requestType, now - started)
+    onResult?.(now)
   }
 }
 

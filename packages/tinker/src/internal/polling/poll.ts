@@ -102,11 +102,10 @@ export interface Options<A> {
   readonly decoder: Decoder<A>
   /** Seconds from the start of the operation to its acceptance. */
   readonly roundtrip: number
-  /** Number of the first poll. Defaults to 0. */
-  readonly iteration?: number | undefined
+  /** Counts the polls, over several waits. */
+  readonly polls?: { iteration: number } | undefined
   /** Size of a result known to be ready: fetched without asking for its size first. */
   readonly ready?: number | undefined
-  readonly onIteration?: ((iteration: number) => void) | undefined
   /** Asked before every poll: the reason to stop waiting, if there is one. */
   readonly giveUp?: ((now: number) => TinkerError.TinkerError | undefined) | undefined
   readonly onEvent: (event: QueueState.Event) => Effect.Effect<void>
@@ -135,11 +134,11 @@ const firstOf = (type: string, accept: string): Headers => {
 }
 
 const ask = <A>(
-  { api, decoder, from, onIteration, requestId, requestType, roundtrip, slot }: Options<A>,
+  { api, decoder, from, polls, requestId, requestType, roundtrip, slot }: Options<A>,
   iteration: number,
   allowMetadataOnly: boolean
 ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
-  onIteration?.(iteration + 1)
+  if (polls !== undefined) polls.iteration = iteration + 1
   const accept = decoder.protobuf === undefined ? "application/json" : "application/x-protobuf, application/json"
   return api.attempt(Api.retrieveFuture, { requestId, allowMetadataOnly }, {
     from,
@@ -205,7 +204,7 @@ const waitFrom = <A>(
   first: Outcome | undefined
 ): Effect.Effect<A, TinkerError.TinkerError> => {
   const { api, decoder, from, inflight, onEvent, requestId, requestType } = options
-  let iteration = (options.iteration ?? 0) + (first === undefined ? 0 : 1)
+  let iteration = options.polls?.iteration ?? (first === undefined ? 0 : 1)
   let metadata = options.ready === undefined
   // Responses in a row that came faster than from a server that holds requests.
   let fast = 0
@@ -465,7 +464,7 @@ const untraced = <A>(options: Options<A>): Effect.Effect<A, TinkerError.TinkerEr
     if (reason !== undefined) return Effect.fail(reason)
     if (options.ready !== undefined) return waitFrom(options, clock, started, undefined)
     // Most results arrive with the first poll, as protobuf: then the state for all other cases is never built.
-    return Effect.matchEffect(ask(options, options.iteration ?? 0, true), {
+    return Effect.matchEffect(ask(options, options.polls?.iteration ?? 0, true), {
       onFailure: (error) => waitFrom(options, clock, started, { sent: started, result: Either.left(error) }),
       onSuccess: (response) => {
         const value = response.headers["content-type"] === "application/x-protobuf"

@@ -98,6 +98,30 @@ export const make: (options: {
   )
   const numbering = Sequence.make({ api, placeholder })
 
+  /** A function of its own: a closure in it would keep whatever the function around it knows as long as the future. */
+  const accept = <A>(
+    operation: Operation<A>,
+    requestId: string,
+    seqId: number,
+    started: number,
+    now: number
+  ): Accepted.Accepted<A> =>
+    new Accepted.Accepted({
+      api,
+      scope,
+      inflight: budgets.inflight,
+      requestId,
+      requestType: operation.requestType,
+      from: { module, method: operation.method },
+      decoder: operation.decoder,
+      roundtrip: (now - started) / 1000,
+      started,
+      seqId,
+      onEvent: report,
+      onObserved: unobserved.observed,
+      onResult: operation.onResult
+    })
+
   const future = <A>(
     operation: Operation<A>,
     accepted: Future.UntypedFuture,
@@ -105,33 +129,15 @@ export const make: (options: {
     started: number,
     caller: Caller
   ): Effect.Effect<TinkerFuture.TinkerFuture<A>> =>
-    Effect.flatMap(Clock.currentTimeMillis, (now): Effect.Effect<TinkerFuture.TinkerFuture<A>> => {
-      const tracked: Effect.Effect<Accepted.Accepted<A>> = unobserved.track(
-        operation.method,
-        seqId,
-        (onObserved) =>
-          new Accepted.Accepted({
-            api,
-            scope,
-            inflight: budgets.inflight,
-            requestId: accepted.requestId,
-            requestType: operation.requestType,
-            from: { module, method: operation.method },
-            decoder: operation.decoder,
-            roundtrip: (now - started) / 1000,
-            onEvent: report,
-            onObserved,
-            onResult: (end) => {
-              Observer.finished(operation.requestType, end - started)
-              operation.onResult?.(end)
-            }
-          })
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const future = accept(operation, accepted.requestId, seqId, started, now)
+      const tracked = unobserved.track(operation.method, seqId, future)
+      caller.futures.push(future)
+      if (caller.hasLeft) future.observe()
+      return Effect.as(
+        tracked,
+        operation.isBarrier === true ? unobserved.barrier(operation.method, seqId, future) : future
       )
-      return Effect.map(tracked, (future) => {
-        caller.futures.push(future)
-        if (caller.hasLeft) future.observe()
-        return operation.isBarrier === true ? unobserved.barrier(operation.method, seqId, future) : future
-      })
     })
 
   /** The sequence number a request was sent with, for its future. */

@@ -43,11 +43,9 @@ interface Entry {
 /** @internal */
 export interface Unobserved {
   /** Watches an accepted operation until it is observed, ignored or known to have succeeded. */
-  readonly track: <A>(
-    operation: string,
-    seqId: number,
-    make: (onObserved: () => void) => Accepted.Accepted<A>
-  ) => Effect.Effect<Accepted.Accepted<A>>
+  readonly track: (operation: string, seqId: number, future: Accepted.Accepted<unknown>) => Effect.Effect<void>
+  /** The outcome of an operation has been observed, or is ignored on purpose. */
+  readonly observed: (seqId: number) => void
   /** Fails if an unobserved failure is already known; polls nothing. */
   readonly raiseKnown: (barrier: string) => Effect.Effect<void, TinkerError.UnobservedFailure>
   /** Settles every operation before this number, and fails if one failed unobserved. */
@@ -89,8 +87,9 @@ export const make: (modelId: string) => Effect.Effect<Unobserved, never, Scope.S
     let dropped = 0
     let settling = false
 
-    const forget = (entry: Entry): void => {
-      if (entries.delete(entry.seqId) && entry.failure !== undefined) failed--
+    const forget = (seqId: number): void => {
+      const entry = entries.get(seqId)
+      if (entries.delete(seqId) && entry?.failure !== undefined) failed--
     }
 
     const warn = ({ operation, seqId }: Entry, what: string) =>
@@ -101,7 +100,7 @@ export const make: (modelId: string) => Effect.Effect<Unobserved, never, Scope.S
     const record = (entry: Entry, error: TinkerError.TinkerError): Effect.Effect<void> => {
       if (entry.failure !== undefined) return Effect.void
       if (failed >= mostKept) {
-        forget(entry)
+        forget(entry.seqId)
         dropped++
         return Effect.void
       }
@@ -121,12 +120,12 @@ export const make: (modelId: string) => Effect.Effect<Unobserved, never, Scope.S
       result: Effect.Effect<unknown, TinkerError.TinkerError>
     ): Effect.Effect<void, TinkerError.TinkerError> =>
       Effect.flatMap(Effect.exit(result), (exit) => {
-        if (entry.future.isObserved || Exit.isSuccess(exit)) return Effect.sync(() => forget(entry))
+        if (entry.future.isObserved || Exit.isSuccess(exit)) return Effect.sync(() => forget(entry.seqId))
         const failure = failureOf(exit)
         if (Option.isNone(failure)) return Effect.failCause(exit.cause)
         const error = failure.value
         if (error._tag === "FutureExpired") {
-          forget(entry)
+          forget(entry.seqId)
           return warn(entry, "was never awaited, and the server no longer knows its result")
         }
         return isOutcome(error) ? record(entry, error) : Effect.fail(error)
@@ -233,12 +232,11 @@ export const make: (modelId: string) => Effect.Effect<Unobserved, never, Scope.S
     })
 
     return {
-      track: (operation, seqId, make) => {
-        const future = make(() => forget(entry))
-        const entry: Entry = { operation, seqId, future, failure: undefined }
-        entries.set(seqId, entry)
-        return Effect.as(inBackground, future)
+      track: (operation, seqId, future) => {
+        entries.set(seqId, { operation, seqId, future, failure: undefined })
+        return inBackground
       },
+      observed: forget,
       raiseKnown: (barrier) => raise(barrier, Infinity),
       settle: (barrier, before = Infinity) => Effect.zipRight(settleBefore(before), raise(barrier, before)),
       barrier: (barrier, seqId, future) => {
