@@ -42,7 +42,8 @@ export const bundleCommand = async (directory) => {
       external: ["pg-native"],
       // What is still CommonJS asks for Node's own modules at run time.
       banner: {
-        js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
+        js:
+          "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
       }
     }),
     build({
