@@ -1,11 +1,46 @@
 import { defineConfig } from "vitest/config"
-import projects from "./vitest.workspace.js"
+import type { TestSpecification } from "vitest/node"
+import { BaseSequencer } from "vitest/node"
 
-// vitest looks for its list of projects here; a workspace file that it finds by itself is deprecated.
+// Workspace packages are tested from source: the condition their `exports` name for it.
+const conditions = ["@effect-tinker/source", "node"]
+
+/** What takes longest comes first, so that no worker is left alone with it. Vitest itself begins with the largest files. */
+const longest = [
+  "packages/parity/test/Pack.e2e",
+  "packages/cli/test/Process.e2e",
+  "packages/cli/test/Train.e2e",
+  "packages/parity/test/Resume.e2e",
+  "examples/test/Guides.e2e",
+  "packages/parity/test/Durable.e2e",
+  "packages/cli/test/Worker.e2e",
+  "examples/test/quickstart.e2e",
+  "packages/cookbook/test/Reinforce",
+  "packages/cluster/test/DurableRun"
+]
+
+const rank = ({ moduleId }: TestSpecification): number => {
+  const found = longest.findIndex((name) => moduleId.includes(name))
+  return found === -1 ? longest.length : found
+}
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: Array<TestSpecification>) {
+    return (await super.sort(files)).sort((a, b) => rank(a) - rank(b))
+  }
+}
+
+// One project for all packages: vitest runs projects one after another, each with workers that load everything again.
 export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions } },
   test: {
-    projects,
-    // Loading the modules again for every file would take longer than the tests themselves. In a project it has no effect.
-    isolate: false
+    include: ["{packages/*,examples,recipes}/test/**/*.test.ts"],
+    setupFiles: ["vitest.setup.ts"],
+    sequence: { sequencer: LongestFirst },
+    // Loading the modules again for every file would take longer than the tests themselves.
+    isolate: false,
+    // Ends what hangs; what is slow on a busy machine is not wrong.
+    testTimeout: 120_000
   }
 })

@@ -1,65 +1,12 @@
-// Writes the `tinker` command: a launcher that answers what needs nothing, and one file with all the rest, so that
-// starting it opens two files instead of some hundred.
-import { build } from "esbuild"
-import { chmodSync, cpSync } from "node:fs"
+// Writes what is published beside the compiled modules: the `tinker` command, the page of the studio, and the files that
+// they look for.
+import { cpSync } from "node:fs"
+import { bundleCommand } from "./command.mjs"
 import { root } from "./packages.mjs"
 
-const dist = `${root}packages/cli/dist`
-const app = "./tinker-app.js"
-
-const shared = {
-  bundle: true,
-  platform: "node",
-  format: "esm",
-  target: "node20",
-  minify: true,
-  legalComments: "none",
-  conditions: ["@effect-tinker/source"],
-  logLevel: "warning"
-}
-
-/** The driver of the embedded database is a binary; it is loaded by the commands that need it, when they do. */
-const binaries = {
-  name: "binaries are loaded when they are needed",
-  setup: ({ onLoad, onResolve }) => {
-    onResolve(
-      { filter: /^@libsql\/client$/ },
-      ({ namespace, path }) => namespace === "binary" ? { path, external: true } : { path, namespace: "binary" }
-    )
-    onLoad({ filter: /.*/, namespace: "binary" }, ({ path }) => ({
-      contents: `module.exports = require(${JSON.stringify(path)})`
-    }))
-  }
-}
-
-await build({
-  ...shared,
-  entryPoints: [`${root}packages/cli/src/main.ts`],
-  outfile: `${dist}/${app}`,
-  plugins: [binaries],
-  external: ["pg-native"],
-  // What is still CommonJS asks for Node's own modules at run time.
-  banner: {
-    js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
-  }
-})
-await build({
-  ...shared,
-  entryPoints: [`${root}packages/cli/src/bin.ts`],
-  outfile: `${dist}/tinker.js`,
-  plugins: [{
-    name: "the rest is loaded when it is needed",
-    setup: ({ onResolve }) => onResolve({ filter: /^\.\/main\.js$/ }, () => ({ path: app, external: true }))
-  }]
-})
+await bundleCommand(`${root}packages/cli/dist`)
 // The page of the studio, for its own package and for the command that serves it.
 await import("../packages/studio/page/build.mjs")
 cpSync(`${root}packages/studio/assets`, `${root}packages/cli/assets`, { recursive: true })
-// What the embedded backend looks for beside its code: the program of its threads, and the files of `local/chat`.
-await build({
-  ...shared,
-  entryPoints: [`${root}packages/local/src/internal/engine/NodeEngineWorker.ts`],
-  outfile: `${dist}/internal/engine/NodeEngineWorker.js`
-})
+// What the embedded backend looks for beside its code: the files of `local/chat`.
 cpSync(`${root}packages/local/models`, `${root}packages/cli/models`, { recursive: true })
-chmodSync(`${dist}/tinker.js`, 0o755)

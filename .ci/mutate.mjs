@@ -82,14 +82,12 @@ let testTimeout = 120_000
 let longest = 0
 
 const testsOf = (stage) => async (files) => {
-  const projects = [...new Set(files.map((file) => file.split("/")[1]))]
   const { status, stdout } = await run(stage, [
     join(root, "node_modules/vitest/vitest.mjs"),
     "run",
     "--bail=1",
     "--reporter=json",
     `--testTimeout=${testTimeout}`,
-    ...projects.flatMap((project) => ["--project", project]),
     ...files
   ])
   if (status === null) return "the tests do not end"

@@ -12,16 +12,17 @@ const problems = Array.from({ length: 8 }, (_, n) => small(n))
 const prepared = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
   const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-durable-" })
-  for (const name of ["plain-backend", "durable-backend"]) yield* fs.makeDirectory(`${root}/${name}`)
-  return { plain: `${root}/plain`, durable: `${root}/durable` }
+  yield* fs.makeDirectory(`${root}/run-backend`)
+  return `${root}/run`
 })
 
-const plain = (directory: string) =>
-  reinforce(problems, RunLog.directory(directory)).pipe(
-    Stream.runDrain,
-    Effect.provide(backend(`${directory}-backend`)),
-    Effect.zipRight(series(directory))
-  )
+/** What the run computes without a workflow around it; once for all tests. */
+const plain = Effect.gen(function*() {
+  const directory = yield* prepared
+  const run = reinforce(problems, RunLog.directory(directory))
+  yield* Effect.provide(Stream.runDrain(run), backend(`${directory}-backend`))
+  return (yield* series(directory)).steps
+}).pipe(Effect.scoped, Effect.provide(NodeContext.layer), Effect.cached, Effect.runSync)
 
 const durable = (directory: string) => DurableRun.train({ directory, train: (log) => reinforce(problems, log) })
 
@@ -38,15 +39,16 @@ const process = (directory: string) => <A, E, R>(effect: Effect.Effect<A, E, R>)
     Effect.provide(backend(`${directory}-backend`))
   )
 
-describe("DurableRun", { timeout: 120_000 }, () => {
+// at once: most of their time they wait for polls of the workflow engine
+describe("DurableRun", { concurrent: true, timeout: 120_000 }, () => {
   it.scopedLive("computes what the plain run computes", () =>
     Effect.gen(function*() {
-      const { durable: directory, plain: other } = yield* prepared
+      const directory = yield* prepared
       const steps = yield* durable(directory).pipe(Stream.runCount, process(directory))
       assert.strictEqual(steps, 8)
       const found = yield* series(directory)
       assert.isTrue(found.complete)
-      assert.deepStrictEqual(found.steps, (yield* plain(other)).steps)
+      assert.deepStrictEqual(found.steps, yield* plain)
       assert.strictEqual(Option.getOrThrow(yield* RunControl.status(directory)).state, "complete")
       // started again, it has nothing to do
       assert.strictEqual(yield* durable(directory).pipe(Stream.runCount, process(directory)), 0)
@@ -54,7 +56,7 @@ describe("DurableRun", { timeout: 120_000 }, () => {
 
   it.scopedLive("goes on where it was cut short or interrupted", () =>
     Effect.gen(function*() {
-      const { durable: directory, plain: other } = yield* prepared
+      const directory = yield* prepared
       yield* durable(directory).pipe(Stream.take(3), Stream.runDrain, process(directory))
       assert.strictEqual(Option.getOrThrow(yield* RunControl.status(directory)).state, "stopped")
       const reached = yield* Deferred.make<void>()
@@ -69,12 +71,12 @@ describe("DurableRun", { timeout: 120_000 }, () => {
       yield* durable(directory).pipe(Stream.runDrain, process(directory))
       const found = yield* series(directory)
       assert.strictEqual(found.resumes, 2)
-      assert.deepStrictEqual(found.steps, (yield* plain(other)).steps)
+      assert.deepStrictEqual(found.steps, yield* plain)
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("pauses and resumes on request", () =>
     Effect.gen(function*() {
-      const { durable: directory, plain: other } = yield* prepared
+      const directory = yield* prepared
       // Slow enough that there is something left to pause.
       const slow = problems.map((_, n) => small(n, "200 millis"))
       const fiber = yield* DurableRun.train({ directory, train: (log) => reinforce(slow, log) }).pipe(
@@ -87,12 +89,12 @@ describe("DurableRun", { timeout: 120_000 }, () => {
       assert.isAtLeast(paused.step, 2)
       yield* RunControl.request(directory, "resume")
       yield* Fiber.join(fiber)
-      assert.deepStrictEqual((yield* series(directory)).steps, (yield* plain(other)).steps)
+      assert.deepStrictEqual((yield* series(directory)).steps, yield* plain)
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("stays paused when its command is started again", () =>
     Effect.gen(function*() {
-      const { durable: directory } = yield* prepared
+      const directory = yield* prepared
       yield* RunControl.request(directory, "pause")
       const detached = DurableRun.train({ directory, train: (log) => reinforce(problems, log), detach: true })
       yield* detached.pipe(Stream.runCount, process(directory))
@@ -111,7 +113,7 @@ describe("DurableRun", { timeout: 120_000 }, () => {
 
   it.scopedLive("waits for grades across restarts, and trains on them", () =>
     Effect.gen(function*() {
-      const { durable: directory } = yield* prepared
+      const directory = yield* prepared
       const run = DurableRun.train({
         directory,
         train: (log) => reinforce([graded(0), graded(1)], log, { epochs: 1, groupSize: 2, saveEvery: 1 }),
@@ -153,7 +155,7 @@ describe("DurableRun", { timeout: 120_000 }, () => {
 
   it.scopedLive("waits for a time, evaluates checkpoints in activities, and goes on after failures", () =>
     Effect.gen(function*() {
-      const { durable: directory, plain: other } = yield* prepared
+      const directory = yield* prepared
       let waits = 1
       let failures = 1
       const evaluations: Array<number> = []
@@ -172,7 +174,7 @@ describe("DurableRun", { timeout: 120_000 }, () => {
       assert.strictEqual(yield* run.pipe(Stream.runDrain, process(directory), Effect.flip), "lost")
       assert.strictEqual((yield* until(directory, "failed")).step, 2)
       yield* run.pipe(Stream.runDrain, process(directory))
-      assert.deepStrictEqual((yield* series(directory)).steps, (yield* plain(other)).steps)
+      assert.deepStrictEqual((yield* series(directory)).steps, yield* plain)
       assert.deepStrictEqual(evaluations, [2, 4, 6, 8])
       const found = Option.getOrThrow(yield* RunLog.read(directory)).evaluations
       assert.deepStrictEqual(found.map(({ metrics, step }) => [step, metrics["value"]]), [
@@ -185,7 +187,7 @@ describe("DurableRun", { timeout: 120_000 }, () => {
 
   it.scopedLive("belongs to one process", () =>
     Effect.gen(function*() {
-      const { durable: directory } = yield* prepared
+      const directory = yield* prepared
       yield* RunLog.claim(RunControl.folder(directory))
       const error = yield* durable(directory).pipe(Stream.runDrain, process(directory), Effect.flip)
       assert.instanceOf(error, RunLog.RunInUse)

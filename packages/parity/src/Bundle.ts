@@ -30,6 +30,7 @@ export const bundle = Effect.fnUntraced(function*(
         entryPoints: [source],
         outfile,
         bundle: true,
+        minify: true,
         platform: "node",
         format: "esm",
         // an optional peer that none of these programs reads a file with

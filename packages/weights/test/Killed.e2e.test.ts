@@ -18,6 +18,7 @@ const program = Effect.gen(function*() {
       entryPoints: [fileURLToPath(new URL("./support/exportProgram.ts", import.meta.url))],
       outfile,
       bundle: true,
+      minify: true,
       platform: "node",
       format: "esm",
       conditions: ["@effect-tinker/source"],

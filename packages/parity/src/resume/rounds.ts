@@ -82,7 +82,7 @@ const start = (program: string, args: ReadonlyArray<string>, kill: boolean) =>
     if (kill) {
       yield* Effect.gen(function*() {
         const lines = yield* Random.nextIntBetween(1, 10)
-        yield* Effect.repeat(Effect.delay(linesOf(journal), "2 millis"), { until: (now) => now >= before + lines })
+        yield* Effect.repeat(Effect.delay(linesOf(journal), "10 millis"), { until: (now) => now >= before + lines })
         yield* Effect.sleep(Duration.millis(yield* Random.nextRange(0, 30)))
         killed = true
         yield* child.kill("SIGKILL")

@@ -93,7 +93,7 @@ const Report = Schema.parseJson(Schema.Struct({ numPassedTests: Schema.Number, n
 /** How many tests of the SDK pass under a version of Node; all of them have to. */
 const testsUnder = Effect.fnUntraced(function*(command: string, report: string) {
   const fs = yield* FileSystem.FileSystem
-  const args = ["run", "--project", "tinker", "--exclude", "**/*.e2e.test.ts", "--reporter=json"]
+  const args = ["run", "packages/tinker/", "--exclude", "**/*.e2e.test.ts", "--reporter=json"]
   yield* execute(command, ["node_modules/vitest/vitest.mjs", ...args, `--outputFile=${report}`], 1_200_000)
   const { numFailedTests, numPassedTests } = yield* fs.readFileString(report).pipe(
     Effect.flatMap(Schema.decode(Report)),

@@ -1,0 +1,1 @@
+export declare const bundleCommand: (directory: string) => Promise<void>

@@ -1,0 +1,66 @@
+// Bundles the `tinker` command: a launcher that answers what needs nothing, and one file with all the rest, so that
+// starting it opens two files instead of some hundred.
+import { build } from "esbuild"
+import { chmodSync } from "node:fs"
+import { root } from "./packages.mjs"
+
+const app = "./tinker-app.js"
+
+const shared = {
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  target: "node20",
+  minify: true,
+  legalComments: "none",
+  conditions: ["@effect-tinker/source"],
+  logLevel: "warning"
+}
+
+/** The driver of the embedded database is a binary; it is loaded by the commands that need it, when they do. */
+const binaries = {
+  name: "binaries are loaded when they are needed",
+  setup: ({ onLoad, onResolve }) => {
+    onResolve(
+      { filter: /^@libsql\/client$/ },
+      ({ namespace, path }) => namespace === "binary" ? { path, external: true } : { path, namespace: "binary" }
+    )
+    onLoad({ filter: /.*/, namespace: "binary" }, ({ path }) => ({
+      contents: `module.exports = require(${JSON.stringify(path)})`
+    }))
+  }
+}
+
+/** Writes it to a directory: `tinker.js`, and what it loads. */
+export const bundleCommand = async (directory) => {
+  await Promise.all([
+    build({
+      ...shared,
+      entryPoints: [`${root}packages/cli/src/main.ts`],
+      outfile: `${directory}/${app}`,
+      plugins: [binaries],
+      external: ["pg-native"],
+      // What is still CommonJS asks for Node's own modules at run time.
+      banner: {
+        js:
+          "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
+      }
+    }),
+    build({
+      ...shared,
+      entryPoints: [`${root}packages/cli/src/bin.ts`],
+      outfile: `${directory}/tinker.js`,
+      plugins: [{
+        name: "the rest is loaded when it is needed",
+        setup: ({ onResolve }) => onResolve({ filter: /^\.\/main\.js$/ }, () => ({ path: app, external: true }))
+      }]
+    }),
+    // What the embedded backend looks for beside its code: the program of its threads.
+    build({
+      ...shared,
+      entryPoints: [`${root}packages/local/src/internal/engine/NodeEngineWorker.ts`],
+      outfile: `${directory}/internal/engine/NodeEngineWorker.js`
+    })
+  ])
+  chmodSync(`${directory}/tinker.js`, 0o755)
+}
