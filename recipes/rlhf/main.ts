@@ -21,7 +21,7 @@ const comparisons = polite.flatMap((kind) =>
 export default define({
   measure: "polite answers, at temperature 1",
   model: "local/chat",
-  learningRate: 4e-4,
+  learningRate: 1e-4,
   passes: ({ after, before }) => after >= 0.85 && after >= before + 0.15,
   run: (settings) =>
     Effect.gen(function*() {
@@ -50,10 +50,10 @@ export default define({
         maxTokens: 16,
         groupSize: 6,
         groupsPerBatch: questions.length,
-        epochs: 20,
+        epochs: 16,
         seed,
         // A judge is right about answers like those it has seen: the policy stays near the one that gave them.
-        kl: { coefficient: 0.1, reference: policy.samplerPath },
+        kl: { coefficient: 0.05, reference: policy.samplerPath },
         loss: Loss.ppo()
       }))
       return { before: yield* share(policy.samplerPath), after: yield* share(samplerPath) }

@@ -12,7 +12,7 @@ export const find = (thing: string) => Message.user(`Find the ${thing}.`)
 
 /**
  * How the model asks, and repeats the answer: about the thing it is to find in half of the games, about any in the others.
- * Shown no preference at all, some seeds never got beyond a third of the games.
+ * Shown no preference at all, and trained in larger steps than now, some seeds never got beyond a third of the games.
  */
 export const shown = things.flatMap((wanted) =>
   [...things, wanted].flatMap((asked) =>

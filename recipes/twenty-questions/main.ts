@@ -11,7 +11,7 @@ import { find, games, shown } from "./games.js"
 export default define({
   measure: "things found, at temperature 1",
   model: "local/chat",
-  learningRate: 3e-4,
+  learningRate: 1e-4,
   passes: ({ after, before }) => after >= 0.75 && after >= before + 0.2,
   run: ({ learningRate, model, renderer, seed }) =>
     Effect.gen(function*() {
@@ -20,11 +20,16 @@ export default define({
         model: { baseModel: model, rank: 16, seed },
         data: Dataset.fromIterable(shown),
         renderer,
-        learningRate: 1e-3,
+        // It ends slowly, so that what the last batches happened to ask about does not weigh more than the rest.
+        learningRate: { peak: 2e-3, decay: "linear" },
         batchSize: 12,
         epochs: 10,
         shuffle: seed
       }))
+      // It answers greedily, so the same question has the same answer.
+      const respond = yield* Effect.cachedFunction((question: string) =>
+        answers(other, renderer, [[Message.user(question)]])
+      )
       const problems = Dataset.map(Dataset.fromIterable(games), ({ facts, room, wanted }) =>
         Environment.group((settings) =>
           Effect.succeed(Environment.messages({
@@ -35,7 +40,7 @@ export default define({
                 if (history.length > 1) {
                   return Environment.done(said.includes(room) ? 1 : 0)
                 }
-                const [answer = ""] = yield* answers(other, renderer, [[Message.user(`${facts} ${said}`)]])
+                const [answer = ""] = yield* respond(`${facts} ${said}`)
                 return Environment.reply(answer)
               })
           }, settings)), { samePrompt: true }))
@@ -44,11 +49,12 @@ export default define({
         model: { baseModel: model, from: statePath },
         problems,
         renderer,
-        learningRate,
+        // After too large a first step all rollouts of a game ask the same, and nothing is left to learn from.
+        learningRate: { peak: learningRate, warmUp: 2 },
         adam: { clip: 1 },
-        groupSize: 8,
+        groupSize: 12,
         groupsPerBatch: games.length,
-        epochs: 18,
+        epochs: 16,
         loss: Loss.ppo(),
         evaluate: [Evaluator.rollouts(problems, { ...sampling, settings: { renderer }, groupSize: 6 })],
         evaluateEvery: 1000,
