@@ -1,6 +1,7 @@
 import { defineConfig } from "vitest/config"
 import type { TestSpecification } from "vitest/node"
 import { BaseSequencer } from "vitest/node"
+import projects from "./vitest.workspace.js"
 
 // Workspace packages are tested from source: the condition their `exports` name for it.
 const conditions = ["@effect-tinker/source", "node"]
@@ -30,12 +31,12 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-// One project for all packages: vitest runs projects one after another, each with workers that load everything again.
+// All projects as one: vitest runs projects one after another, each with workers that load everything again.
 export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions } },
   test: {
-    include: ["{packages/*,examples,recipes}/test/**/*.test.ts"],
+    include: projects.map((folder) => `${folder}/test/**/*.test.ts`),
     setupFiles: ["vitest.setup.ts"],
     sequence: { sequencer: LongestFirst },
     // Loading the modules again for every file would take longer than the tests themselves.
