@@ -24,11 +24,8 @@ interface Work {
 /** What is measured, in each round. */
 const measured: Work = { steps: 8, group, tokens: maxTokens }
 
-/**
- * As many rollouts as in a run of hundreds of steps, of which only the first ones compile their code; short ones, because
- * that does not depend on their length, and the server's time does.
- */
-const warmUp: Work = { ...measured, steps: 100, tokens: 16 }
+/** More steps before, of shorter answers: a run has hundreds, and compiles its code in the first ones. */
+const warmUp: Work = { ...measured, steps: 30, tokens: 16 }
 
 const rounds = 3
 
