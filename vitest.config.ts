@@ -3,9 +3,6 @@ import type { TestSpecification } from "vitest/node"
 import { BaseSequencer } from "vitest/node"
 import projects from "./vitest.workspace.js"
 
-// Workspace packages are tested from source: the condition their `exports` name for it.
-const conditions = ["@effect-tinker/source", "node"]
-
 /** What takes longest comes first, so that no worker is left alone with it. Vitest itself begins with the largest files. */
 const longest = [
   "packages/parity/test/Pack.e2e",
@@ -31,17 +28,12 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-// All projects as one: vitest runs projects one after another, each with workers that load everything again.
+// vitest looks for its list of projects here; a workspace file that it finds by itself is deprecated.
 export default defineConfig({
-  resolve: { conditions },
-  ssr: { resolve: { conditions } },
   test: {
-    include: projects.map((folder) => `${folder}/test/**/*.test.ts`),
-    setupFiles: ["vitest.setup.ts"],
+    projects,
     sequence: { sequencer: LongestFirst },
-    // Loading the modules again for every file would take longer than the tests themselves.
-    isolate: false,
-    // Ends what hangs; what is slow on a busy machine is not wrong.
-    testTimeout: 120_000
+    // Loading the modules again for every file would take longer than the tests themselves. In a project it has no effect.
+    isolate: false
   }
 })

@@ -24,8 +24,8 @@ interface Work {
 /** What is measured, in each round. */
 const measured: Work = { steps: 8, group, tokens: maxTokens }
 
-/** More steps before, of shorter answers: a run has hundreds, and compiles its code in the first ones. */
-const warmUp: Work = { ...measured, steps: 30, tokens: 16 }
+/** The same work before, for longer: a run has hundreds of steps, and compiles its code in the first ones. */
+const warmUp: Work = { ...measured, steps: 100 }
 
 const rounds = 3
 
@@ -138,7 +138,7 @@ export const bench: Bench = {
         async_to_sync: round(median(pace.map(({ async, sync }) => sync / async)))
       },
       notes: [
-        `Medians of ${rounds} rounds of ${measured.steps} steps in turns, each after ${warmUp.steps} steps. The server is in a process of its own.`,
+        `Medians of ${rounds} rounds of ${measured.steps} steps in turns, each after ${warmUp.steps} steps. The server is in a process of its own, and its model computes nothing.`,
         "`cpu_to_python`, `cpu_to_loop`: CPU of the client per sampled token, over that of the others; lower is better.",
         "`async_to_sync`: steps per second, higher is better."
       ]

@@ -3,7 +3,7 @@
  * fewer problems a step, and made-up ones.
  */
 
-/** The model: so small that the server is no bottleneck. What it says costs the clients as much as anything else would. */
+/** A name: no model computes anything. What it says costs the clients as much as anything else would. */
 export const baseModel = "bench/nano"
 
 export const rank = 32
