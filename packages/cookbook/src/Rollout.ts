@@ -13,7 +13,9 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
+import * as FiberSet from "effect/FiberSet"
 import * as Option from "effect/Option"
 import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
@@ -403,6 +405,24 @@ const here = <EP, RP, E, R>({ limits, policy, problem, seed, settings }: Episode
   )
 
 /**
+ * As `Effect.forEach` with unbounded concurrency, at half its cost where nothing waits: each is run until it does, without
+ * the scheduler, and hands no fiber refs back.
+ */
+const atOnce = Effect.fnUntraced(function*<A, E, R>(
+  members: ReadonlyArray<number>,
+  run: (member: number) => Effect.Effect<A, E, R>
+) {
+  const running = yield* FiberSet.make<A, E>()
+  const fork = yield* FiberSet.runtime(running)<R>()
+  const fibers = members.map((member) => fork(run(member)))
+  return yield* Effect.raceFirst(
+    Effect.forEach(fibers, (fiber) => Effect.flatten(Fiber.await(fiber))),
+    // the first failure, whoever is waited for
+    Effect.zipRight(FiberSet.join(running), Effect.never)
+  )
+}, Effect.scoped)
+
+/**
  * Runs the rollouts of a group, each in its own environment and scope, and compares them. Their order does not
  * depend on which of them ends first. Where all start with the same prompt, one request draws the first turn of all.
  *
@@ -454,10 +474,12 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
   const each = <A, E, R>(run: (member: number) => Effect.Effect<A, E, R>) => {
     const [first, ...others] = members
     return shared === undefined || first === undefined || together
-      ? Effect.forEach(members, run, { concurrency: options.concurrency ?? "unbounded" })
+      ? options.concurrency === undefined
+        ? atOnce(members, run)
+        : Effect.forEach(members, run, { concurrency: options.concurrency })
       : Effect.zipWith(
         run(first),
-        Effect.zipRight(shared.settled, Effect.forEach(others, run, { concurrency: "unbounded" })),
+        Effect.zipRight(shared.settled, atOnce(others, run)),
         (one, rest) => [one, ...rest],
         { concurrent: true }
       )

@@ -252,10 +252,11 @@ const startsWith = (tokens: Int32Array, draft: Draft): boolean => {
 }
 
 const toRow = (draft: Draft, advantage: number): Row => {
-  const tokens = new Int32Array(draft.length)
-  const logprobs = new Float32Array(draft.length)
-  const advantages = new Float32Array(draft.length)
-  const mask = new Float32Array(draft.length)
+  // One piece of memory for all of them: a buffer costs more than what is in it.
+  const memory = new ArrayBuffer(16 * draft.length)
+  const floats = (column: number) => new Float32Array(memory, 4 * column * draft.length, draft.length)
+  const tokens = new Int32Array(memory, 0, draft.length)
+  const [logprobs, advantages, mask] = [floats(1), floats(2), floats(3)]
   let at = 0
   for (const { tokens: part, turn } of draft.parts) {
     tokens.set(part, at)

@@ -482,6 +482,43 @@ describe("Rollout.group", () => {
         assert.strictEqual(open, 0)
       }))
 
+    it.effect("the others begin when the first has its answer, or has ended without asking", () =>
+      Effect.gen(function*() {
+        let made = 0
+        const late = Environment.group(() => Effect.sync(() => counting(++made)), { samePrompt: true })
+        const quickly = {
+          act: policy.act,
+          actMany: (request, count) => Effect.all(Array.from({ length: count }, () => policy.act(request)))
+        } satisfies Policy.Policy
+        const slowly: Policy.Policy = {
+          ...quickly,
+          actMany: (request, count) => Effect.delay(quickly.actMany(request, count), "1 second")
+        }
+        const settings = { renderer: yield* renderer }
+        const group = yield* Effect.fork(
+          Rollout.group(slowly, late, { size: 3, settings, limits: { maxTurns: 1 } })
+        )
+        yield* TestClock.adjust("999 millis")
+        assert.strictEqual(made, 1)
+        yield* TestClock.adjust("1 millis")
+        assert.strictEqual((yield* Fiber.join(group)).trajectories.length, 3)
+        assert.strictEqual(made, 3)
+
+        let tried = 0
+        const broken = Environment.group(
+          () => ++tried === 1 ? Effect.fail("broken") : Effect.sync(() => counting(1)),
+          { samePrompt: true }
+        )
+        const { errors, trajectories } = yield* Rollout.group(quickly, broken, {
+          size: 3,
+          settings,
+          limits: { maxTurns: 1 },
+          strategy: Rollout.minimumViable({ share: 0.5 })
+        })
+        assert.strictEqual(trajectories.length, 2)
+        assert.strictEqual(errors.length, 1)
+      }))
+
     it.scoped("a model draws them all different, and the same ones for the same seed", () =>
       Effect.gen(function*() {
         const sampler = yield* SamplingClient.make({ baseModel: "local/tiny" })
