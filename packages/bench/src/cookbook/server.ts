@@ -1,7 +1,7 @@
 /**
- * The embedded backend in its own process, with an engine that computes nothing: what clients take does not depend on what
- * a model says, and answered at once, they can be measured as they are after hundreds of steps. A line on standard input is
- * answered with its address and key.
+ * The embedded backend in its own process, with an engine that computes nothing: the CPU time of a client does not depend on
+ * the values it receives, and with immediate responses it can be measured after a hundred steps. A line on standard input is
+ * answered with the server's address and key.
  */
 import type { LocalAdapter, LocalSampler } from "@effect-tinker/local"
 import { Engine, LocalModel, LocalServer, Storage } from "@effect-tinker/local"
@@ -39,7 +39,7 @@ const samples = (sampler: LocalSampler.Sampler, draw: () => number): LocalSample
     Effect.sync(() => ({
       sequences: Array.from({ length: numSamples }, () => ({
         tokens: Int32Array.from({ length: params?.maxTokens ?? 1 }, draw),
-        logprobs: Float32Array.from({ length: params?.maxTokens ?? 1 }, () => -Math.random()),
+        logprobs: new Float32Array(params?.maxTokens ?? 1).fill(-3),
         stopReason: "length" as const
       }))
     }))

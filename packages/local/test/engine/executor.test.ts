@@ -93,7 +93,7 @@ describe("the engine on threads", () => {
       const pass = yield* Effect.fork(adapter.forwardBackward(batch(8)))
       yield* settle
       assert.deepStrictEqual(assigned(threads), [2, 2])
-      // whoever is done gets another, the other one nothing
+      // only the thread that has finished a part gets another one
       first.finish(0, 1)
       yield* settle
       assert.deepStrictEqual(assigned(threads), [2, 2])

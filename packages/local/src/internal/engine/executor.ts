@@ -274,7 +274,7 @@ export const makeThreads: (
       const send = ({ worker }: Thread, message: Message): Effect.Effect<Answer, EngineError.ThreadLost> =>
         Effect.catchAllCause(worker.executeEffect(message), (cause) =>
           Cause.isInterruptedOnly(cause)
-            // not this fiber was, but the thread: it is shutting down
+            // the thread was interrupted, not this fiber: it is shutting down
             ? lost("it ended without an answer")
             : Effect.failCause(Cause.map(cause, (error) => lost(error.cause))))
       const prepare = (thread: Thread): Effect.Effect<void, EngineError.ThreadLost> =>
