@@ -17,10 +17,18 @@ for (const path of reports) {
   counts.passed += report.numPassedTests
   counts.failed += report.numFailedTests + broken.length
   counts.skipped += report.numPendingTests + report.numTodoTests
-  // The reason is in the name, or was printed when the file was loaded.
-  for (const { assertionResults, name } of report.testResults) {
+  for (const { assertionResults, message, name } of report.testResults) {
+    const file = relative(root, name)
+    // The reason is in the name, or was printed when the file was loaded.
     const skipped = assertionResults.filter(({ status }) => status !== "passed" && status !== "failed")
-    for (const { fullName } of skipped) process.stdout.write(`skipped: ${relative(root, name)}: ${fullName.trim()}\n`)
+    for (const { fullName } of skipped) process.stdout.write(`skipped: ${file}: ${fullName.trim()}\n`)
+    // Said again at the end, because a log that is kept in part keeps its end.
+    if (assertionResults.length === 0 && message) process.stdout.write(`failed: ${file}\n${message}\n`)
+    for (const { failureMessages, fullName, status } of assertionResults) {
+      if (status === "failed") {
+        process.stdout.write(`failed: ${file}: ${fullName.trim()}\n${failureMessages.join("\n")}\n`)
+      }
+    }
   }
 }
 const { failed, passed, skipped } = counts

@@ -1,12 +1,13 @@
 /**
- * Reinforcement learning: the CPU the client takes for a sampled token, beside the official cookbook's RL loop, and how much
- * faster steps follow each other when rollouts that wait overlap with training.
+ * Reinforcement learning: the CPU the client takes for a sampled token, a flat loop beside the official cookbook's flat loop
+ * and the trainer beside its trainer, and how much faster steps follow each other when rollouts that wait overlap with
+ * training.
  */
 import { Dataset, Environment, Reinforce } from "@effect-tinker/cookbook"
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
 import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { FileSystem, Path } from "@effect/platform"
-import { Clock, Duration, Effect, Schema, Stream } from "effect"
+import { Clock, Duration, Effect, Record, Schema, Stream } from "effect"
 import type { Bench } from "./Bench.js"
 import { BenchFailed, median, round } from "./Bench.js"
 import { baseModel, group, learningRate, maxTokens, problems } from "./cookbook/rollouts.js"
@@ -15,17 +16,14 @@ import * as Python from "./Python.js"
 
 const Figures = Schema.parseJson(Schema.Struct({ cpu: Schema.Number, tokens: Schema.Number }))
 
-interface Work {
-  readonly steps: number
-  readonly group: number
-  readonly tokens: number
-}
+/** Steps that are measured, in each round. */
+const steps = 8
 
-/** What is measured, in each round. */
-const measured: Work = { steps: 8, group, tokens: maxTokens }
-
-/** The same work before, for longer: a run has hundreds of steps, and compiles its code in the first ones. */
-const warmUp: Work = { ...measured, steps: 100 }
+/**
+ * Steps before those that are measured: a run has hundreds of them. Ours are compiled while they run, and V8 gives up code
+ * and memory of a process that waited for its turn.
+ */
+const warmUp = { ours: 100, python: 4 }
 
 const rounds = 3
 
@@ -87,59 +85,66 @@ export const bench: Bench = {
     )
     const server = yield* Program.startModule("./cookbook/server.js")
     const [baseUrl = "", apiKey = ""] = (yield* server.ask("")).split(" ")
-    const ours = yield* Program.startModule("./cookbook/ours.js", baseUrl, apiKey)
-    const loop = yield* Program.startModule("./cookbook/loop.js", baseUrl, apiKey)
-    const python = yield* Python.startCookbook(
-      "cookbook.py",
-      baseUrl,
-      apiKey,
-      baseModel,
-      String(learningRate),
-      tokenizer,
-      String(problems)
-    )
-    const ask = (program: Program.Program, work: Work) =>
+    const ours = (name: string) => Program.startModule(`./cookbook/${name}.js`, baseUrl, apiKey)
+    const theirs = (name: string) =>
+      Python.startCookbook(
+        "cookbook.py",
+        name,
+        baseUrl,
+        apiKey,
+        baseModel,
+        String(learningRate),
+        tokenizer,
+        String(problems)
+      )
+    const clients = {
+      loop: { program: yield* ours("loop"), warmUp: warmUp.ours },
+      trainer: { program: yield* ours("trainer"), warmUp: warmUp.ours },
+      pythonLoop: { program: yield* theirs("loop"), warmUp: warmUp.python },
+      pythonTrainer: { program: yield* theirs("trainer"), warmUp: warmUp.python }
+    }
+    const run = ({ ask }: Program.Program, steps: number) =>
       Effect.map(
-        Effect.flatMap(program.ask(`${work.steps} ${work.group} ${work.tokens}`), Schema.decode(Figures)),
+        Effect.flatMap(ask(`${steps} ${group} ${maxTokens}`), Schema.decode(Figures)),
         ({ cpu, tokens }) => 1e6 * cpu / tokens
       )
-    const cpu: Array<Record<"ours" | "loop" | "python", number>> = []
+    const cpu: Array<Record<keyof typeof clients, number>> = []
     const pace: Array<Record<"sync" | "async", number>> = []
-    for (const program of [ours, loop, python]) yield* ask(program, warmUp)
-    for (let turn = -1; turn < rounds; turn++) {
-      const clients = {
-        ours: yield* ask(ours, measured),
-        loop: yield* ask(loop, measured),
-        python: yield* ask(python, measured)
-      }
-      const modes = {
+    for (let turn = 0; turn < rounds; turn++) {
+      cpu.push(
+        yield* Effect.all(
+          Record.map(clients, ({ program, warmUp }) => Effect.zipRight(run(program, warmUp), run(program, steps)))
+        )
+      )
+      pace.push({
         sync: yield* paced(Reinforce.sync),
         async: yield* paced(Reinforce.async({ maxStepsOffPolicy: 2 }))
-      }
-      if (turn >= 0) {
-        cpu.push(clients)
-        pace.push(modes)
-      }
+      })
     }
-    const used = (of: keyof typeof cpu[number]) => median(cpu.map((clients) => clients[of])).toFixed(1)
+    const used = (of: keyof typeof clients) => median(cpu.map((round) => round[of])).toFixed(1)
+    const over = (of: keyof typeof clients, other: keyof typeof clients) =>
+      round(median(cpu.map((used) => used[of] / used[other])))
     const speed = (of: keyof typeof pace[number]) => (1 / median(pace.map((modes) => modes[of]))).toFixed(2)
     return {
       table: [
         ["variant", "CPU per token (µs)", "steps/s"],
-        ["ours", used("ours"), ""],
         ["a flat loop with our SDK", used("loop"), ""],
-        ["Python cookbook, a flat loop", used("python"), ""],
+        ["a flat loop, Python cookbook", used("pythonLoop"), ""],
+        ["our trainer", used("trainer"), ""],
+        ["the trainer of the Python cookbook", used("pythonTrainer"), ""],
         ["sync", "", speed("sync")],
         ["async", "", speed("async")]
       ],
       ratios: {
-        cpu_to_python: round(median(cpu.map(({ ours, python }) => ours / python))),
-        cpu_to_loop: round(median(cpu.map(({ loop, ours }) => ours / loop))),
+        cpu_to_python: over("loop", "pythonLoop"),
+        trainer_to_python: over("trainer", "pythonTrainer"),
+        trainer_to_python_loop: over("trainer", "pythonLoop"),
+        trainer_to_loop: over("trainer", "loop"),
         async_to_sync: round(median(pace.map(({ async, sync }) => sync / async)))
       },
       notes: [
-        `Medians of ${rounds} rounds of ${measured.steps} steps in turns, each after ${warmUp.steps} steps. The server is in a process of its own, and its model computes nothing.`,
-        "`cpu_to_python`, `cpu_to_loop`: CPU of the client per sampled token, over that of the others; lower is better.",
+        `Medians of ${rounds} rounds of ${steps} steps in turns, each after a warm-up of ${warmUp.ours} steps (Python: ${warmUp.python}). The server is in a process of its own, and its model computes nothing.`,
+        "`cpu_to_python`: CPU of the client per sampled token, our flat loop over the official one. `trainer_to_…`: our trainer over the official trainer, the official loop, our loop. Lower is better.",
         "`async_to_sync`: steps per second, higher is better."
       ]
     }
