@@ -121,7 +121,7 @@ export const check = Effect.fnUntraced(function*({ operations, parallel }: Plan)
     if (own === undefined) return Effect.void
     const client = clientOf(own.model)
     const wait = <A>(future: TinkerFuture.TinkerFuture<A>) =>
-      Effect.zipRight(TinkerFuture.ignore(future), own.poll === "none" ? Effect.void : future)
+      Effect.zipRight(TinkerFuture.ignore(future), own.poll === "none" ? Effect.void : Effect.asVoid(future))
     return Effect.asVoid(
       own.pieces === 0
         ? Effect.flatMap(client.optimStep({ learningRate: id }), wait)
