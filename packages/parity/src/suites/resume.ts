@@ -1,6 +1,6 @@
 /**
  * `--resume`: every trainer of the cookbook killed with SIGKILL at random moments, and started again. A number after the
- * flag says how often (20).
+ * flag says how often (20); names of trainers say which.
  */
 import { Console, Effect } from "effect"
 import { cases, program, rounds } from "../resume/rounds.js"
@@ -16,7 +16,8 @@ export const resume: Suite = {
     Effect.gen(function*() {
       const kills = args.map(Number).find((n) => Number.isInteger(n) && n > 0) ?? 20
       const child = yield* program
-      for (const one of cases) {
+      const named = cases.filter(({ trainer }) => args.includes(trainer))
+      for (const one of named.length > 0 ? named : cases) {
         const { differences, resumes } = yield* rounds(one, kills, child)
         if (differences.length > 0) return yield* new Differs({ suite: name, differences })
         const background = one.background ? "background" : "blocking"
