@@ -31,6 +31,16 @@ from tinker_cookbook.recipes import rl_loop  # noqa: E402
 from tinker_cookbook.rl import train as trainer  # noqa: E402
 from tinker_cookbook.rl.problem_env import ProblemEnv, ProblemGroupBuilder  # noqa: E402
 
+suffix = " Provide a numerical answer without units, written inside \\boxed{}."
+shown = [
+    {"role": "user", "content": f"How many r's are in strawberry?{suffix}"},
+    {
+        "role": "assistant",
+        "content": "Let's spell the word out and number all the letters: 1) s 2) t 3) r 4) a 5) w "
+        "6) b 7) e 8) r 9) r 10) y. We have r's at positions 3, 8, and 9. \\boxed{3}",
+    },
+]
+
 tokens = 0
 sample = tinker.SamplingClient.sample
 sample_async = tinker.SamplingClient.sample_async
@@ -121,15 +131,6 @@ class Builder(trainer.RLDatasetBuilder):
         return Problems(self.steps, self.group), None
 
 
-suffix = " Provide a numerical answer without units, written inside \\boxed{}."
-shown = [
-    {"role": "user", "content": f"How many r's are in strawberry?{suffix}"},
-    {
-        "role": "assistant",
-        "content": "Let's spell the word out and number all the letters: 1) s 2) t 3) r 4) a 5) w "
-        "6) b 7) e 8) r 9) r 10) y. We have r's at positions 3, 8, and 9. \\boxed{3}",
-    },
-]
 # the second is made of the first: only one of them counts
 if which == "loop":
     tinker.SamplingClient.sample = counted
