@@ -117,10 +117,11 @@ describe("DurableRun", { concurrent: true, timeout: 120_000 }, () => {
       const run = DurableRun.train({
         directory,
         train: (log) => reinforce([graded(0), graded(1)], log, { epochs: 1, groupSize: 2, saveEvery: 1 }),
-        patience: "200 millis",
+        // long enough for all four rollouts to ask, also beside the other tests
+        patience: "5 seconds",
         detach: true
       })
-      // A process leaves when it has waited for a while: on a busy machine, before all four rollouts have asked.
+      // A process leaves when it has waited for a while; on a very busy machine, before all four rollouts have asked.
       const left = run.pipe(
         Stream.runCount,
         process(directory),
