@@ -1,6 +1,6 @@
 /**
- * Writes conversations as JSON lines for the training program: the skill, and the text cut where the model's own words
- * begin and end.
+ * Writes conversations as JSON lines for the training program: the skill, the text cut where the model's own words begin
+ * and end, and what the turns ask for if training shows where to look for it.
  *
  *     generate.ts OUT --seed N --count N [--made-up SHARE] [--stage N] [--skill NAME]
  *     generate.ts OUT --seed N --measured
@@ -44,7 +44,9 @@ const flush = () => {
 }
 for (const conversation of conversations) {
   if (left-- <= 0) break
-  lines.push(JSON.stringify([conversation.skill, Conversation.segments(conversation).map(({ text }) => text)]))
+  const { pairs, skill } = conversation
+  const texts = Conversation.segments(conversation).map(({ text }) => text)
+  lines.push(JSON.stringify(pairs === undefined ? [skill, texts] : [skill, texts, pairs]))
   if (lines.length === 1000) flush()
 }
 flush()

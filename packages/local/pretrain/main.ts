@@ -40,6 +40,14 @@ const Text = Schema.Struct({
   madeUp: Schema.optional(Schema.Number)
 })
 
+const Rows = Schema.Struct({
+  text: Schema.Array(Text),
+  /** Rows of a length, in files `NAME-1.npz` and so on: one for each text, or one of long conversations. */
+  streams: Schema.Array(
+    Schema.Struct({ name: Schema.String, length: Schema.Int, long: Schema.optional(Schema.Boolean) })
+  )
+})
+
 /** What of the plan concerns the text; the rest is read by the training program. */
 const Plan = Schema.parseJson(Schema.Struct({
   vocabulary: Text,
@@ -47,11 +55,9 @@ const Plan = Schema.parseJson(Schema.Struct({
   long: Text,
   cycles: Schema.NonEmptyArray(Schema.Struct({
     stages: Schema.Array(Schema.Struct({
-      text: Schema.Array(Text),
-      /** Rows of a length, in files `NAME-1.npz` and so on: one for each text, or one of long conversations. */
-      streams: Schema.Array(
-        Schema.Struct({ name: Schema.String, length: Schema.Int, long: Schema.optional(Schema.Boolean) })
-      )
+      ...Rows.fields,
+      /** Text on which the model is to stay as it was when the cycle began. It has a mixture of its own, the next one. */
+      kept: Schema.optional(Rows)
     }))
   }))
 }))
@@ -169,7 +175,12 @@ const text = Effect.fnUntraced(function*(plan: typeof Plan.Type, work: string) {
   const long = yield* write("long", ...drawn(plan.long), "--skill", "long")
   let written = 0
   const stages = yield* Effect.forEach(
-    plan.cycles.flatMap(({ stages }, cycle) => stages.map((stage) => ({ ...stage, cycle }))),
+    plan.cycles.flatMap(({ stages }, cycle) =>
+      stages.flatMap(({ kept, ...stage }) => kept === undefined ? [stage] : [stage, kept]).map((rows) => ({
+        ...rows,
+        cycle
+      }))
+    ),
     ({ cycle, streams, text }, stage) =>
       Effect.map(
         Effect.forEach(text, (entry) => write(`text-${++written}`, ...drawn(entry), "--stage", String(stage + 1))),

@@ -104,6 +104,14 @@ class Attention(nn.Module):
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
         return self.o_proj(y.transpose(1, 2).reshape(b, t, -1))
 
+    def looks(self, x, cos, sin, mask, head: int):
+        """Where one head looks from every position, as logarithms: what can be taught directly."""
+        s, group = self.s, self.s.num_attention_heads // self.s.num_key_value_heads
+        part = lambda weight, i: weight[i * s.head_dim : (i + 1) * s.head_dim]
+        q = rotate(self.q_norm(F.linear(x, part(self.q_proj.weight, head))), cos, sin)
+        k = rotate(self.k_norm(F.linear(x, part(self.k_proj.weight, head // group))), cos, sin)
+        return (q @ k.mT / s.head_dim**0.5).masked_fill(~mask[:, 0], -1e9).log_softmax(-1)
+
 
 def rotate(x, cos, sin):
     a, b = x.chunk(2, -1)
@@ -163,8 +171,9 @@ class Model(nn.Module):
             else:
                 nn.init.normal_(p, std=p.shape[1] ** -0.5)
 
-    def forward(self, ids, documents=None):
-        """Logits; with `documents`, a token sees only tokens of its own document."""
+    def forward(self, ids, documents=None, heads=()):
+        """Logits; with `documents`, a token sees only tokens of its own document. With `heads`, pairs of a layer and a head,
+        also where each of them looks."""
         t = ids.shape[1]
         mask = None
         if documents is not None:
@@ -172,7 +181,12 @@ class Model(nn.Module):
             mask = ((documents[:, :, None] == documents[:, None, :]) & causal)[:, None]
         x = self.model.embed_tokens(ids)
         cos, sin = self.cos[:t], self.sin[:t]
-        for layer in self.model.layers:
+        looks = {}
+        for i, layer in enumerate(self.model.layers):
+            for at, head in heads:
+                if at == i:
+                    looks[at, head] = layer.self_attn.looks(layer.input_layernorm(x), cos, sin, mask, head)
             x = layer(x, cos, sin, mask)
         x, head = self.model.norm(x), self.model.embed_tokens.weight
-        return half_linear(x, head) if self.training else F.linear(x, head)
+        logits = half_linear(x, head) if self.training else F.linear(x, head)
+        return (logits, [looks[at, head] for at, head in heads]) if heads else logits

@@ -10,6 +10,10 @@ the steps they name, the last one where the rate begins to fall, each with its o
 checkpoint; a file `decay` in its directory (a number of steps) makes the current cycle finish early. The state before the rate
 fell is kept as `stable.pt`: with more `stable_steps` in the plan than that state has, training goes on from there.
 
+A stage can have two things more. `looks` of a stream names heads, and how much it counts that they look where the text's
+`looks` say. `kept` is text whose loss is not what it says next but how far the model's distributions have moved from those it
+had when the cycle began.
+
     python train.py DIRECTORY PLAN.json
 """
 
@@ -119,7 +123,7 @@ class Rows:
         while count > 0:
             data, order = self.order(n)
             take = order[left : left + count]
-            parts.append({k: data[k][take] for k in ("inputs", "targets", "own", "document")})
+            parts.append({k: data[k][take] for k in data if k != "skills"})
             count -= len(take)
             n, left = n + 1, 0
         return {k: torch.from_numpy(np.concatenate([p[k] for p in parts]).astype(np.int64)) for k in parts[0]}
@@ -130,11 +134,42 @@ class Rows:
         return self._sizes
 
 
-def loss_of(forward, batch, masked: bool):
-    logits = forward(batch["inputs"], batch["document"] if masked else None)
-    weight = torch.where(batch["own"] == 1, 1.0, torch.where(batch["own"] == 0, GIVEN, 0.0)).flatten()
+def weight_of(batch, given: float = GIVEN):
+    return torch.where(batch["own"] == 1, 1.0, torch.where(batch["own"] == 0, given, 0.0)).flatten()
+
+
+def loss_of(forward, batch, stream: dict):
+    """What the text says next and, for a stream with `looks`, where its heads should look for it."""
+    shown = stream.get("looks")
+    documents = batch["document"] if stream.get("masked", True) else None
+    logits, looks = forward(batch["inputs"], documents, shown["heads"]) if shown else (forward(batch["inputs"], documents), [])
+    weight = weight_of(batch, stream.get("given", GIVEN))
     each = F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten(), reduction="none")
+    loss = (each * weight).sum() / weight.sum()
+    for i, look in enumerate(looks):
+        to = batch["looks"][:, i]
+        there = look.gather(-1, to.clamp(min=0)[..., None])[..., 0]
+        loss = loss - shown["weight"] * there[to >= 0].mean()
+    return loss
+
+
+def change_of(forward, before: Model, batch):
+    """How far what the model says is from what it said before: the divergence of its distributions from those."""
+    with torch.no_grad():
+        said = before(batch["inputs"], batch["document"]).log_softmax(-1)
+    says = forward(batch["inputs"], batch["document"]).log_softmax(-1)
+    weight = weight_of(batch)
+    each = F.kl_div(says, said, log_target=True, reduction="none").sum(-1).flatten()
     return (each * weight).sum() / weight.sum()
+
+
+def turn(streams: list, step: int) -> dict:
+    """The stream of a step: the first, or one of the others, which have rows of another length, in their share of the steps."""
+    stream, *others = streams
+    for other in others:
+        if int((step + 1) * other["share"]) > int(step * other["share"]):
+            stream = other
+    return stream
 
 
 @torch.no_grad()
@@ -189,7 +224,7 @@ def run(rank: int, directory: Path, plan: dict):
         s["name"]: Rows([str(directory / f"{s['name']}-{i + 1}.npz") for i in range(s["files"])], plan["seed"])
         for cycle in cycles
         for stage in cycle["stages"]
-        for s in stage["streams"]
+        for s in stage["streams"] + stage.get("kept", {"streams": []})["streams"]
     }
     dev = dict(np.load(directory / "dev.npz"))
     parameters = list(model.parameters())
@@ -200,6 +235,16 @@ def run(rank: int, directory: Path, plan: dict):
             kept = None if finished else optimizer.state()
             torch.save({"model": model.state_dict(), "optimizer": kept, "state": state}, directory / "new.pt")
             (directory / "new.pt").rename(target)
+
+    # What the weights were when the cycle began, for the stages that keep what they could do.
+    before = Model(Shape(**plan.get("shape", {}))).eval()
+    begin = directory / "begin.pt"
+    if state["step"] == state["begin"] or not begin.exists():
+        if rank == 0:
+            torch.save(model.state_dict(), begin)
+        before.load_state_dict(model.state_dict())
+    else:
+        before.load_state_dict(torch.load(begin))
 
     def report(entry: dict):
         if rank == 0:
@@ -235,6 +280,9 @@ def run(rank: int, directory: Path, plan: dict):
                         p.copy_(p.to(torch.float16))
                 optimizer = Optimizer(model, rank, plan)
                 state |= {"cycle": state["cycle"] + 1, "begin": step, **fresh, "rows": {}}
+                before.load_state_dict(model.state_dict())
+                if rank == 0:
+                    torch.save(model.state_dict(), begin)
                 save(finished=True)
                 continue
             scale *= 1 - progress
@@ -243,17 +291,19 @@ def run(rank: int, directory: Path, plan: dict):
             for stage in cycle["stages"]
             if (state["decay_from"] is not None if stage["from"] == "decay" else stage["from"] <= step)
         ]
-        # Rows of another length in their share of the steps.
-        stream, *others = begun[-1]["streams"]
-        for other in others:
-            if int((step + 1) * other["share"]) > int(step * other["share"]):
-                stream = other
-        name, rows = stream["name"], sources[stream["name"]]
-        at = state["rows"].get(name, 0)
+        # A stage that keeps what was there gives the second part of every step to that.
+        stream, kept = turn(begun[-1]["streams"], step), begun[-1].get("kept")
+        parts = [stream] * PARTS if kept is None else [stream, turn(kept["streams"], step)]
+        starts = [state["rows"].get(s["name"], 0) + (p * s["batch"] if kept is None else 0) for p, s in enumerate(parts)]
         total = 0.0
         for part in range(rank, PARTS, WORLD):
-            batch = rows.at(at + part * stream["batch"], stream["batch"])
-            loss = loss_of(forward if stream.get("compiled", True) else model, batch, stream.get("masked", True))
+            stream = parts[part]
+            batch = sources[stream["name"]].at(starts[part], stream["batch"])
+            using = forward if stream.get("compiled", True) else model
+            if kept is None or part == 0:
+                loss = loss_of(using, batch, stream)
+            else:
+                loss = kept["weight"] * change_of(using, before, batch)
             loss.backward()
             total += loss.detach()
         flat = torch.cat([p.grad.flatten() for p in parameters] + [total.view(1)])
@@ -271,8 +321,9 @@ def run(rank: int, directory: Path, plan: dict):
         losses.append(flat[-1].item())
         now = time.time()
         state["step"] += 1
-        state["rows"][name] = at + PARTS * stream["batch"]
-        state["tokens"] += PARTS * stream["batch"] * stream["length"]
+        for stream in parts:
+            state["rows"][stream["name"]] = state["rows"].get(stream["name"], 0) + stream["batch"]
+            state["tokens"] += stream["batch"] * stream["length"]
         state["seconds"] += now - last
         last = now
         if state["step"] % 25 == 0:

@@ -35,6 +35,8 @@ export interface Conversation {
   readonly system?: string | undefined
   readonly tools?: ReadonlyArray<ToolSpec> | undefined
   readonly messages: ReadonlyArray<Message>
+  /** What each turn asks for, the value and whose it is, if training shows where to look for it. */
+  readonly pairs?: ReadonlyArray<readonly [value: string, subject: string]> | undefined
 }
 
 /** JSON as Python's `json.dumps(value, ensure_ascii=False)` writes it. */

@@ -138,8 +138,8 @@ const relations: ReadonlyArray<Relation> = [
   }
 ]
 
-/** `count` sentences about different subjects, and a question about one of them. */
-const facts = (skill: string, count: number, kind: "value" | "subject" | "whether" | "unknown"): Maker => (source) => {
+/** `count` sentences about different subjects. */
+const tell = (source: Source, count: number) => {
   // One relation for all makes the subject matter; different ones make the relation matter too.
   const same = source.chance(0.65) ? source.pick(relations) : undefined
   const entries = Array.from({ length: count }, () => ({ relation: same ?? source.pick(relations) }))
@@ -158,6 +158,12 @@ const facts = (skill: string, count: number, kind: "value" | "subject" | "whethe
     value: fresh(() => relation.value(source))
   }))
   const given = told.map(({ relation, subject, value }) => `${relation.says(subject, value)}.`).join(" ")
+  return { fresh, given, told }
+}
+
+/** A question about one of `count` sentences. */
+const facts = (skill: string, count: number, kind: "value" | "subject" | "whether" | "unknown"): Maker => (source) => {
+  const { fresh, given, told } = tell(source, count)
   const { relation, subject, value } = source.pick(told)
   const sentence = `${relation.says(subject, value)}.`
   switch (kind) {
@@ -195,6 +201,15 @@ const decapitalize = (text: string): string => text.startsWith("The ") ? `t${tex
 /** Questions about sentences in the prompt: about the value of a subject or, the harder way, about whose value it is. */
 export const fact = (skill: string, count: number, back = 0.3): Maker => (source) =>
   facts(skill, count, source.chance(1 - back) ? "value" : "subject")(source)
+
+/** `count` sentences and, about each of them in any order, whose value it is: more answers that depend on the sentences. */
+export const whose = (skill: string, count: number) => (source: Source) => {
+  const { given, told } = tell(source, count)
+  return source.shuffle(told).map(({ relation, subject, value }) => ({
+    ...task(skill, source.pick(relation.asksBack(value)), subject, `${relation.says(subject, value)}.`, given),
+    about: value
+  }))
+}
 
 export const unknown: Maker = (source) => facts("unknown", source.int(1, 3), "unknown")(source)
 
