@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
@@ -116,18 +117,14 @@ const fromLittleEndian = (bytes: Uint8Array): Float32Array => {
   return Float32Array.from({ length: copy.length / 4 }, (_, i) => view.getFloat32(i * 4, true))
 }
 
-/**
- * Tensors as the bytes of a file.
- *
- * @since 0.1.0
- * @category combinators
- */
-export const encode = (file: File): Uint8Array => {
+/** The bytes of a file with its header, and where the values of each tensor go. */
+const begin = (file: File) => {
   const header: Record<string, unknown> = file.metadata === undefined ? {} : { [metadataKey]: file.metadata }
   const { dtype = "F32" } = file
+  const width = dtype === "F32" ? 4 : 2
   let offset = 0
   for (const { data, name, shape } of file.tensors) {
-    const end = offset + data.length * (dtype === "F32" ? 4 : 2)
+    const end = offset + data.length * width
     header[name] = { dtype, shape, data_offsets: [offset, end] }
     offset = end
   }
@@ -139,13 +136,34 @@ export const encode = (file: File): Uint8Array => {
   view.setBigUint64(0, BigInt(headerBytes), true)
   bytes.set(json, prefixBytes)
   let at = prefixBytes + headerBytes
-  for (const { data } of file.tensors) {
-    const values = dtype === "F32" ? toLittleEndian(data) : toBfloat16(data)
-    bytes.set(values, at)
-    at += values.byteLength
+  const put = ({ data }: Tensor): void => {
+    bytes.set(dtype === "F32" ? toLittleEndian(data) : toBfloat16(data), at)
+    at += data.length * width
   }
+  return { bytes, put }
+}
+
+/**
+ * Tensors as the bytes of a file.
+ *
+ * @since 0.1.0
+ * @category combinators
+ */
+export const encode = (file: File): Uint8Array => {
+  const { bytes, put } = begin(file)
+  for (const tensor of file.tensors) put(tensor)
   return bytes
 }
+
+/** The same with an effect for each tensor, between which fibers can yield. @internal */
+export const encodeByTensor = (file: File): Effect.Effect<Uint8Array> =>
+  Effect.suspend(() => {
+    const { bytes, put } = begin(file)
+    return Effect.as(
+      Effect.forEach(file.tensors, (tensor) => Effect.sync(() => put(tensor)), { discard: true }),
+      bytes
+    )
+  })
 
 const product = (shape: ReadonlyArray<number>): number => shape.reduce((size, n) => size * n, 1)
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Either, FastCheck as fc } from "effect"
+import { Effect, Either, FastCheck as fc } from "effect"
 import * as Safetensors from "../src/Safetensors.js"
 
 const tensor = fc.tuple(fc.integer({ min: 0, max: 4 }), fc.integer({ min: 0, max: 4 })).chain(([rows, columns]) =>
@@ -29,6 +29,14 @@ describe("Safetensors", () => {
     assert.deepStrictEqual(Array.from(decoded.tensors).sort(byName), Array.from(file.tensors).sort(byName))
     assert.deepStrictEqual(decoded.metadata, file.metadata)
   })
+
+  it.effect("tensor by tensor the bytes are the same, whatever their type", () =>
+    Effect.gen(function*() {
+      for (const dtype of ["F32", "BF16"] as const) {
+        const several = { tensors: [...example.tensors, { name: "b", shape: [1], data: Float32Array.of(3) }], dtype }
+        assert.deepStrictEqual(yield* Safetensors.encodeByTensor(several), Safetensors.encode(several))
+      }
+    }))
 
   it("reads what lies anywhere in a Node buffer, and keeps no hold of it", () => {
     const bytes = Safetensors.encode(example)

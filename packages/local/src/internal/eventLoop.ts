@@ -8,8 +8,13 @@ import { globalValue } from "effect/GlobalValue"
 import type { Scheduler, Task } from "effect/Scheduler"
 import { PriorityBuckets } from "effect/Scheduler"
 
-/** Work between two turns of the loop: long enough for the turns to cost nothing. @internal */
-export const sliceMillis = 5
+/**
+ * Work between two turns of the loop: long enough for the turns to cost nothing, and about as long as Linux lets a thread
+ * run while others wait for its core. A longer slice takes twice its time by the clock.
+ *
+ * @internal
+ */
+export const sliceMillis = 3
 
 /** One turn of the loop, without the millisecond that the shortest timer takes. @internal */
 export const turn: Effect.Effect<void> = Effect.async<void>((resume) => {
@@ -17,8 +22,8 @@ export const turn: Effect.Effect<void> = Effect.async<void>((resume) => {
   return Effect.sync(() => clearImmediate(handle))
 })
 
-/** A fiber looks at the clock once in so many operations. */
-const operationsPerLook = 256
+/** A fiber looks at the clock once in so many operations: a few of them may decode a batch or encode a checkpoint. */
+const operationsPerLook = 16
 
 class TimeSlicedScheduler implements Scheduler {
   private readonly waiting = new PriorityBuckets()

@@ -35,7 +35,7 @@ const busy = Effect.forEach(
 describe("timeSlicedScheduler", () => {
   it.effect("lets the event loop turn while fibers have work", () =>
     Effect.gen(function*() {
-      // 60 ms of work at least, in slices of 5
+      // 60 ms of work at least, in slices of 3
       assert.isAtLeast(yield* Effect.withScheduler(turnsDuring(busy), timeSlicedScheduler), 5)
     }))
 

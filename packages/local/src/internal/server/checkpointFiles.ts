@@ -1,6 +1,7 @@
 /**
  * A checkpoint as files: weights and optimizer state in safetensors, their settings in JSON.
  */
+import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
@@ -41,43 +42,45 @@ const decodeConfig = ParseResult.decodeUnknownEither(AdapterConfig)
 /** The last part of a module's path, by which PEFT finds what to adapt. */
 const moduleName = (tensor: string): string => tensor.replace(/\.lora_[AB]\.weight$/, "").replace(/^.*\./, "")
 
-/** @internal */
-export const toFiles = (snapshot: LocalAdapter.Snapshot): ReadonlyMap<string, Uint8Array> => {
-  const text = new TextEncoder()
-  const files = new Map<string, Uint8Array>([
-    [weightsFile, Safetensors.encode({ tensors: snapshot.weights, metadata: { format: "pt" } })],
-    [
-      configFile,
-      text.encode(encodeConfig({
-        peft_type: "LORA",
-        base_model_name_or_path: snapshot.baseModel,
-        r: snapshot.rank,
-        lora_alpha: snapshot.scale * snapshot.rank,
-        lora_dropout: 0,
-        bias: "none",
-        task_type: "CAUSAL_LM",
-        target_modules: Array.from(new Set(snapshot.weights.map(({ name }) => moduleName(name)))),
-        train_attn: snapshot.trainAttn,
-        train_mlp: snapshot.trainMlp,
-        train_unembed: snapshot.trainUnembed
-      }))
-    ]
-  ])
-  if (snapshot.optimizer !== undefined) {
-    const { first, second, steps } = snapshot.optimizer
-    files.set(
-      optimizerFile,
-      Safetensors.encode({
-        tensors: [
-          ...first.map((tensor) => ({ ...tensor, name: `first.${tensor.name}` })),
-          ...second.map((tensor) => ({ ...tensor, name: `second.${tensor.name}` }))
-        ],
-        metadata: { steps: String(steps) }
-      })
-    )
-  }
-  return files.set(completeFile, new Uint8Array(0))
-}
+/** Encoding takes milliseconds a file: the event loop can turn in between. @internal */
+export const toFiles: (snapshot: LocalAdapter.Snapshot) => Effect.Effect<ReadonlyMap<string, Uint8Array>> = Effect
+  .fnUntraced(function*(snapshot) {
+    const text = new TextEncoder()
+    const files = new Map<string, Uint8Array>([
+      [weightsFile, yield* Safetensors.encodeByTensor({ tensors: snapshot.weights, metadata: { format: "pt" } })],
+      [
+        configFile,
+        text.encode(encodeConfig({
+          peft_type: "LORA",
+          base_model_name_or_path: snapshot.baseModel,
+          r: snapshot.rank,
+          lora_alpha: snapshot.scale * snapshot.rank,
+          lora_dropout: 0,
+          bias: "none",
+          task_type: "CAUSAL_LM",
+          target_modules: Array.from(new Set(snapshot.weights.map(({ name }) => moduleName(name)))),
+          train_attn: snapshot.trainAttn,
+          train_mlp: snapshot.trainMlp,
+          train_unembed: snapshot.trainUnembed
+        }))
+      ]
+    ])
+    if (snapshot.optimizer !== undefined) {
+      const { first, second, steps } = snapshot.optimizer
+      yield* Effect.yieldNow()
+      files.set(
+        optimizerFile,
+        yield* Safetensors.encodeByTensor({
+          tensors: [
+            ...first.map((tensor) => ({ ...tensor, name: `first.${tensor.name}` })),
+            ...second.map((tensor) => ({ ...tensor, name: `second.${tensor.name}` }))
+          ],
+          metadata: { steps: String(steps) }
+        })
+      )
+    }
+    return files.set(completeFile, new Uint8Array(0))
+  })
 
 const prefixed = (file: Safetensors.File, prefix: string): ReadonlyArray<LocalAdapter.NamedTensor> =>
   file.tensors.flatMap((tensor) =>
@@ -87,8 +90,8 @@ const prefixed = (file: Safetensors.File, prefix: string): ReadonlyArray<LocalAd
 /** The snapshot, or what is wrong with the files. @internal */
 export const fromFiles = (
   files: ReadonlyMap<string, Uint8Array>
-): Either.Either<LocalAdapter.Snapshot, string> =>
-  Either.gen(function*() {
+): Effect.Effect<LocalAdapter.Snapshot, string> =>
+  Effect.gen(function*() {
     const config = yield* Either.mapLeft(
       decodeConfig(new TextDecoder().decode(files.get(configFile) ?? new Uint8Array(0))),
       (issue) => `${configFile}: ${ParseResult.TreeFormatter.formatIssueSync(issue)}`
@@ -98,6 +101,7 @@ export const fromFiles = (
       (problem) => `${weightsFile}: ${problem}`
     )
     const state = files.get(optimizerFile)
+    yield* Effect.yieldNow()
     const optimizer = state === undefined ? undefined : yield* Either.mapLeft(
       Safetensors.decode(state),
       (problem) => `${optimizerFile}: ${problem}`

@@ -201,7 +201,7 @@ export const layer: Layer.Layer<Checkpoints, StorageFailed, Storage> = Layer.eff
     }, alone)
 
     return Checkpoints.of({
-      save: (snapshot, options) => write(toFiles(snapshot), snapshot, options),
+      save: (snapshot, options) => Effect.flatMap(toFiles(snapshot), (files) => write(files, snapshot, options)),
       copy: (source, options) => Effect.flatMap(files(source), (contents) => write(contents, source, options)),
       get: current,
       readable: Effect.fnUntraced(function*(path, user) {

@@ -434,17 +434,17 @@ export const releaseTurn = Effect.fnUntraced(function*(call: Call) {
 /** Where the squares of weights overflow in 32 bits, nothing the model computes is finite any more. */
 const largestWeight = 1e18
 
-/** Fails when the weights are not finite, or so large that nothing computed from them is. @internal */
-export const checkWeights = (
-  snapshot: Pick<Snapshot, "weights">
-): Effect.Effect<void, EngineError.NotFinite> => {
-  for (const { data, name } of snapshot.weights) {
-    for (let i = 0; i < data.length; i++) {
-      // NaN compares false
-      if (!(Math.abs(data[i] ?? 0) < largestWeight)) {
-        return new EngineError.NotFinite({ description: `the weights have diverged: ${name} holds ${data[i]}` })
-      }
+const checkTensor = ({ data, name }: Snapshot["weights"][number]): Effect.Effect<void, EngineError.NotFinite> => {
+  for (let i = 0; i < data.length; i++) {
+    // NaN compares false
+    if (!(Math.abs(data[i] ?? 0) < largestWeight)) {
+      return new EngineError.NotFinite({ description: `the weights have diverged: ${name} holds ${data[i]}` })
     }
   }
   return Effect.void
 }
+
+/** Fails when the weights are not finite, or so large that nothing computed from them is. @internal */
+export const checkWeights = (
+  snapshot: Pick<Snapshot, "weights">
+): Effect.Effect<void, EngineError.NotFinite> => Effect.forEach(snapshot.weights, checkTensor, { discard: true })

@@ -29,9 +29,9 @@ export const makeMemory = (): Service => {
     }
     return [at, name]
   }
-  const write = (path: string, bytes: Uint8Array) => {
+  const write = (path: string, content: Uint8Array | Directory) => {
     const [directory, name] = reach(path)
-    directory.set(name, bytes.slice())
+    directory.set(name, content)
   }
   const remove = (path: string) => {
     const [directory, name] = reach(path)
@@ -39,12 +39,16 @@ export const makeMemory = (): Service => {
   }
 
   return {
-    put: (path, bytes) => Effect.sync(() => write(path, bytes)),
-    putAll: (path, contents) =>
-      Effect.sync(() => {
-        remove(path)
-        for (const [name, bytes] of contents) write(`${path}/${name}`, bytes)
-      }),
+    put: (path, bytes) => Effect.sync(() => write(path, bytes.slice())),
+    putAll: Effect.fnUntraced(function*(path, contents) {
+      const copies: Directory = new Map()
+      for (const [name, bytes] of contents) {
+        copies.set(name, bytes.slice())
+        yield* Effect.yieldNow()
+      }
+      // at once, so that nobody sees some of the files
+      write(path, copies)
+    }),
     get: (path) =>
       Effect.sync(() => {
         const found = find(path)
