@@ -10,7 +10,7 @@ import { PriorityBuckets } from "effect/Scheduler"
 
 /**
  * Work between two turns of the loop: long enough for the turns to cost nothing, and about as long as Linux lets a thread
- * run while others wait for its core. A longer slice takes twice its time by the clock.
+ * run while others wait for its core.
  *
  * @internal
  */
