@@ -50,7 +50,7 @@ export default define({
         maxTokens: 16,
         groupSize: 6,
         groupsPerBatch: questions.length,
-        epochs: 16,
+        epochs: 22,
         seed,
         // A judge is right about answers like those it has seen: the policy stays near the one that gave them.
         kl: { coefficient: 0.05, reference: policy.samplerPath },

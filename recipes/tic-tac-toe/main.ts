@@ -31,8 +31,9 @@ const ticTacToe = Game.group({
 export default define({
   measure: "moves that are legal",
   model: "local/chat",
-  learningRate: 5e-4,
-  passes: ({ after, before }) => after >= 0.8 && after >= before + 0.1,
+  learningRate: 3e-4,
+  // it breaks few rules to begin with: at least half of those are gone
+  passes: ({ after, before }) => after >= 0.8 && 1 - after <= (1 - before) / 2,
   run: ({ learningRate, model, renderer, seed }) =>
     Reinforce.train({
       model: { baseModel: model, rank: 16, seed },
@@ -43,7 +44,7 @@ export default define({
       maxTokens: 4,
       groupSize: 20,
       groupsPerBatch: 1,
-      epochs: 12,
+      epochs: 20,
       seed,
       loss: Loss.ppo(),
       evaluate: [
