@@ -1,10 +1,11 @@
-// Bundles the `tinker` command: a launcher that answers what needs nothing, and one file with all the rest, so that
-// starting it opens two files instead of some hundred.
+// Bundles the `tinker` command: a launcher that answers what needs nothing, and files for what commands have in common
+// and for each of them, so that starting it reads what a command needs, in a few files instead of some hundred.
 import { build } from "esbuild"
-import { chmodSync } from "node:fs"
+import { chmodSync, existsSync, readdirSync, rmSync } from "node:fs"
 import { root } from "./packages.mjs"
 
-const app = "./tinker-app.js"
+/** How the names of its files begin. */
+const part = "tinker-"
 
 const shared = {
   bundle: true,
@@ -33,11 +34,17 @@ const binaries = {
 
 /** Writes it to a directory: `tinker.js`, and what it loads. */
 export const bundleCommand = async (directory) => {
+  // Of an earlier build: their names are made from what is in them.
+  for (const name of existsSync(directory) ? readdirSync(directory) : []) {
+    if (name.startsWith(part)) rmSync(`${directory}/${name}`)
+  }
   await Promise.all([
     build({
       ...shared,
-      entryPoints: [`${root}packages/cli/src/main.ts`],
-      outfile: `${directory}/${app}`,
+      entryPoints: { tinker: `${root}packages/cli/src/bin.ts` },
+      outdir: directory,
+      splitting: true,
+      chunkNames: `${part}[name]-[hash]`,
       plugins: [binaries],
       external: ["pg-native"],
       // What is still CommonJS asks for Node's own modules at run time.
@@ -45,15 +52,6 @@ export const bundleCommand = async (directory) => {
         js:
           "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
       }
-    }),
-    build({
-      ...shared,
-      entryPoints: [`${root}packages/cli/src/bin.ts`],
-      outfile: `${directory}/tinker.js`,
-      plugins: [{
-        name: "the rest is loaded when it is needed",
-        setup: ({ onResolve }) => onResolve({ filter: /^\.\/main\.js$/ }, () => ({ path: app, external: true }))
-      }]
     }),
     // What the embedded backend looks for beside its code: the program of its threads.
     build({

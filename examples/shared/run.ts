@@ -41,8 +41,11 @@ const besideSource: Plugin = {
     }))
 }
 
-/** Bundles programs, so that each starts in a fraction of a second. `run` starts one; `dispose` removes the bundle. */
-export const bundle = async (programs: ReadonlyArray<string>) => {
+/**
+ * Bundles programs, so that each starts in a fraction of a second. `run` starts one; `dispose` removes the bundle. With
+ * source maps, which take a while to load, stack traces name the lines of the programs.
+ */
+export const bundle = async (programs: ReadonlyArray<string>, options: { readonly sourceMaps: boolean }) => {
   mkdirSync(cache, { recursive: true })
   const outdir = mkdtempSync(`${cache}/examples-`)
   await build({
@@ -60,7 +63,8 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
     platform: "node",
     format: "esm",
     target: "node20",
-    sourcemap: true,
+    sourcemap: options.sourceMaps,
+    minify: !options.sourceMaps,
     conditions: ["@effect-tinker/source"],
     plugins: [besideSource],
     // A binary, found in node_modules.
@@ -73,10 +77,11 @@ export const bundle = async (programs: ReadonlyArray<string>) => {
     logOverride: { "ignored-bare-import": "silent" },
     logLevel: "warning"
   })
+  const flags = options.sourceMaps ? ["--enable-source-maps"] : []
   const run = (name: string, options: SpawnOptions, args: ReadonlyArray<string> = []) =>
     new Promise<{ readonly code: number; readonly output: string }>((done) => {
       const program = `${outdir}/${basename(name, ".ts")}.js`
-      const child = spawn(process.execPath, ["--enable-source-maps", program, ...args], options)
+      const child = spawn(process.execPath, [...flags, program, ...args], options)
       const written: Array<Buffer> = []
       for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk: Buffer) => written.push(chunk))
       child.on(
@@ -98,7 +103,7 @@ const main = async (name: string | undefined, args: ReadonlyArray<string>): Prom
     return 2
   }
   const programs = name === "--all" ? names : [name]
-  const examples = await bundle(programs).catch(() => undefined)
+  const examples = await bundle(programs, { sourceMaps: true }).catch(() => undefined)
   if (examples === undefined) return 1 // esbuild has said what is wrong, and where
   const results: Array<{ readonly program: string; readonly code: number; readonly seconds: number }> = []
   try {

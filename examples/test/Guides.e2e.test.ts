@@ -125,7 +125,7 @@ it("every example does what its guide says", { timeout: 600_000 }, async () => {
   // The quickstart has a command and a screen of its own, and takes its time.
   const quick = names.filter((name) => name !== "quickstart")
   assert.deepStrictEqual(quick.filter((name) => !shown.has(name)), [], "no guide shows what these print")
-  const examples = await bundle(quick)
+  const examples = await bundle(quick, { sourceMaps: false })
   try {
     const queue = quick.values()
     const work = async () => {

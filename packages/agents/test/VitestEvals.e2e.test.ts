@@ -21,7 +21,10 @@ const run = (command: string, args: ReadonlyArray<string>, env: Record<string, s
     Command.exitCode
   )
 
-const install = run("npm", ["install", "--no-package-lock", "--prefer-offline", "--no-audit", "--loglevel=error"])
+/** Once for all tests. */
+const install = Effect.runSync(Effect.cached(
+  run("npm", ["install", "--no-package-lock", "--prefer-offline", "--no-audit", "--loglevel=error"])
+))
 
 /** Vitest's report, with what vitest-evals adds to it. */
 const Results = Schema.parseJson(Schema.Struct({
@@ -82,7 +85,7 @@ describe("a suite of vitest-evals", () => {
   it.scopedLive("is an agent: the same tasks, and the same scores", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* install, 0)
-      assert.strictEqual(yield* run("../../../../node_modules/.bin/tsc", ["-p", "."]), 0)
+      assert.strictEqual(yield* run("../../../../node_modules/.bin/tsc", ["-b"]), 0)
       const reported = yield* evaluated
       const agent = yield* loadAgent
       const renderer = yield* chatRenderer

@@ -35,7 +35,7 @@ export const bench: Bench = {
   run: Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    // What is measured is what is published: the one file that the build writes.
+    // What is measured is what is published: the bundle that the build writes.
     yield* Effect.try({
       try: () => execFileSync(process.execPath, [".ci/build.mjs"], { cwd: workspace, stdio: "inherit" }),
       catch: () => new BenchFailed({ reason: "the command could not be built" })

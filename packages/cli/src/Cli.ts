@@ -7,6 +7,7 @@ import type * as CliApp from "@effect/cli/CliApp"
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Command from "@effect/cli/Command"
 import * as ValidationError from "@effect/cli/ValidationError"
+import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
@@ -16,26 +17,6 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
-import * as account from "./commands/account.js"
-import * as billing from "./commands/billing.js"
-import * as checkpoint from "./commands/checkpoint.js"
-import * as conformance from "./commands/conformance.js"
-import * as data from "./commands/data.js"
-import * as doctor from "./commands/doctor.js"
-import * as evaluation from "./commands/eval.js"
-import * as exporting from "./commands/export.js"
-import * as gateway from "./commands/gateway.js"
-import * as local from "./commands/local.js"
-import * as models from "./commands/models.js"
-import * as report from "./commands/report.js"
-import * as runs from "./commands/run.js"
-import * as records from "./commands/runs.js"
-import * as sampling from "./commands/sample.js"
-import * as session from "./commands/session.js"
-import * as studio from "./commands/studio.js"
-import * as train from "./commands/train.js"
-import * as watch from "./commands/watch.js"
-import * as worker from "./commands/worker.js"
 import * as CliFailure from "./internal/CliFailure.js"
 import * as CommandLine from "./internal/commandLine.js"
 import * as completions from "./internal/completions.js"
@@ -60,51 +41,62 @@ const versionCommand = Command.make(
   Command.withDescription("Show the version.")
 )
 
-const exportCommand = Command.make("export").pipe(
-  Command.withSubcommands([exporting.command, studio.tensorBoardCommand, studio.mlflowCommand]),
-  Command.withDescription("Write a checkpoint for an inference server, or the curves of runs for other tools.")
-)
-
+/** Each brings in modules of its own, so a line loads the one that it names. */
 const commands = [
-  account.auth,
-  account.whoami,
-  models.models,
-  models.model,
-  runs.command,
-  checkpoint.command,
-  exportCommand,
-  session.command,
-  train.command,
-  worker.command,
-  data.command,
-  evaluation.command,
-  records.command,
-  models.sampler,
-  sampling.sample,
-  sampling.chat,
-  gateway.command,
-  billing.command,
-  account.audit,
-  watch.command,
-  report.command,
-  studio.command,
-  doctor.command,
-  conformance.command,
-  local.command,
-  versionCommand
+  { name: "auth", load: () => import("./commands/account.js").then(({ auth }) => auth) },
+  { name: "whoami", load: () => import("./commands/account.js").then(({ whoami }) => whoami) },
+  { name: "models", load: () => import("./commands/models.js").then(({ models }) => models) },
+  { name: "model", load: () => import("./commands/models.js").then(({ model }) => model) },
+  { name: "run", load: () => import("./commands/run.js").then(({ command }) => command) },
+  { name: "checkpoint", load: () => import("./commands/checkpoint.js").then(({ command }) => command) },
+  { name: "export", load: () => import("./commands/export.js").then(({ command }) => command) },
+  { name: "session", load: () => import("./commands/session.js").then(({ command }) => command) },
+  { name: "train", load: () => import("./commands/train.js").then(({ command }) => command) },
+  { name: "worker", load: () => import("./commands/worker.js").then(({ command }) => command) },
+  { name: "data", load: () => import("./commands/data.js").then(({ command }) => command) },
+  { name: "eval", load: () => import("./commands/eval.js").then(({ command }) => command) },
+  { name: "runs", load: () => import("./commands/runs.js").then(({ command }) => command) },
+  { name: "sampler", load: () => import("./commands/models.js").then(({ sampler }) => sampler) },
+  { name: "sample", load: () => import("./commands/sample.js").then(({ sample }) => sample) },
+  { name: "chat", load: () => import("./commands/sample.js").then(({ chat }) => chat) },
+  { name: "gateway", load: () => import("./commands/gateway.js").then(({ command }) => command) },
+  { name: "billing", load: () => import("./commands/billing.js").then(({ command }) => command) },
+  { name: "audit", load: () => import("./commands/account.js").then(({ audit }) => audit) },
+  { name: "watch", load: () => import("./commands/watch.js").then(({ command }) => command) },
+  { name: "report", load: () => import("./commands/report.js").then(({ command }) => command) },
+  { name: "studio", load: () => import("./commands/studio.js").then(({ command }) => command) },
+  { name: "doctor", load: () => import("./commands/doctor.js").then(({ command }) => command) },
+  { name: "conformance", load: () => import("./commands/conformance.js").then(({ command }) => command) },
+  { name: "local", load: () => import("./commands/local.js").then(({ command }) => command) },
+  { name: "version", load: () => Promise.resolve(versionCommand) }
 ] as const
 
+const program = Grammar.read(root.descriptor, [])
+
+/** The command that a line names; for help and for what is misspelled, all of them. */
+const load = (words: ReadonlyArray<string>) => {
+  const named = CommandLine.commandOf(program.options, words)
+  const wanted = commands.filter(({ name }) => name === named)
+  const chosen = Arr.isNonEmptyArray(wanted) ? wanted : commands
+  return Effect.promise(() => Promise.all(Arr.map(chosen, ({ load }) => load())))
+}
+
+type Commands = Effect.Effect.Success<ReturnType<typeof load>>
+
+const readGrammar = (loaded: Commands): Grammar.CommandSpec =>
+  Grammar.readTree(
+    root.descriptor,
+    "Fine-tune language models with Tinker: runs, checkpoints, sampling and a local backend.",
+    loaded.map(({ descriptor }) => descriptor),
+    { runs: "list", export: "weights" }
+  )
+
 /**
- * What the tree of commands says about itself.
+ * What the tree of all commands says about itself.
  *
  * @internal
  */
-export const grammar: Grammar.CommandSpec = Grammar.readTree(
-  root.descriptor,
-  "Fine-tune language models with Tinker: runs, checkpoints, sampling and a local backend.",
-  commands.map(({ descriptor }) => descriptor),
-  { runs: "list", export: "weights" }
-)
+export const grammar: Effect.Effect<Grammar.CommandSpec> = Effect.map(load([]), readGrammar)
 
 const warnOfSettings = Layer.effectDiscard(
   Effect.flatMap(
@@ -113,15 +105,16 @@ const warnOfSettings = Layer.effectDiscard(
   )
 )
 
-const execute = Command.run(
-  root.pipe(
-    Command.withSubcommands(commands),
-    Command.provide((flags) =>
-      Layer.merge(Layer.provideMerge(warnOfSettings, Output.layer(flags.format)), Layer.succeed(Connection, flags))
-    )
-  ),
-  { name: "tinker", version, executable: "tinker" }
-)
+const execute = (loaded: Commands) =>
+  Command.run(
+    root.pipe(
+      Command.withSubcommands(loaded),
+      Command.provide((flags) =>
+        Layer.merge(Layer.provideMerge(warnOfSettings, Output.layer(flags.format)), Layer.succeed(Connection, flags))
+      )
+    ),
+    { name: "tinker", version, executable: "tinker" }
+  )
 
 /** What the parser prints of an error is printed by us, once. */
 const quietConsole = Effect.map(Console.consoleWith(Effect.succeed), (console) => ({
@@ -153,11 +146,14 @@ const stderrLogger = (write: (line: string) => void, said: ReadonlyArray<string>
  */
 export type ExitCode = 0 | 1 | 2 | 130
 
-const runLine = Effect.fnUntraced(function*(line: CommandLine.CommandLine & { readonly _tag: "Run" }) {
+const runLine = Effect.fnUntraced(function*(
+  loaded: Commands,
+  line: CommandLine.CommandLine & { readonly _tag: "Run" }
+) {
   const { stderr } = yield* Stdio.Stdio
   // The clients log them too.
   const settings = yield* misunderstoodSettings
-  return yield* execute(["node", "tinker", ...line.words]).pipe(
+  return yield* execute(loaded)(["node", "tinker", ...line.words]).pipe(
     Effect.withConsole(yield* quietConsole),
     Effect.mapError((error) =>
       ValidationError.isValidationError(error)
@@ -192,23 +188,25 @@ export const runWith: (
   argv: ReadonlyArray<string>
 ) => Effect.Effect<ExitCode, never, CliApp.CliApp.Environment | Stdio.Stdio> = Effect.fnUntraced(function*(argv) {
   const { stderr, stdout } = yield* Stdio.Stdio
-  const line = CommandLine.read(grammar, argv.slice(2))
+  const loaded = yield* load(argv.slice(2))
+  const tree = readGrammar(loaded)
+  const line = CommandLine.read(tree, argv.slice(2))
   if (Either.isLeft(line)) return yield* printFailure(line.left)
   switch (line.right._tag) {
     case "Completions":
-      yield* stdout.write(completions.script(line.right.shell, grammar))
+      yield* stdout.write(completions.script(line.right.shell, yield* grammar))
       return 0
     case "Version":
       yield* stdout.write(`tinker ${version}\n`)
       return 0
     case "Help": {
       const bold = (value: string) => stdout.colour ? `\u001b[1m${value}\u001b[0m` : value
-      yield* stdout.write(help.render(line.right.command, grammar, { columns: stdout.columns, bold }))
+      yield* stdout.write(help.render(line.right.command, tree, { columns: stdout.columns, bold }))
       return 0
     }
     case "Run": {
       const exit = yield* Effect.exit(
-        Effect.provideService(runLine(line.right), CommandLine.Words, argv.slice(2))
+        Effect.provideService(runLine(loaded, line.right), CommandLine.Words, argv.slice(2))
       )
       if (Exit.isSuccess(exit)) return 0
       if (Cause.isInterruptedOnly(exit.cause)) {

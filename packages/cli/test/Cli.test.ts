@@ -97,10 +97,11 @@ describe("Cli", () => {
     }))
 
   it.effect("every command, option and argument says what it is", () =>
-    Effect.sync(() => {
-      for (const { arguments: args, description, options, path } of commandsIn(Cli.grammar)) {
+    Effect.gen(function*() {
+      const grammar = yield* Cli.grammar
+      for (const { arguments: args, description, options, path } of commandsIn(grammar)) {
         assert.notStrictEqual(description, "", path.join(" "))
-        for (const part of [...args, ...options, ...Cli.grammar.options]) {
+        for (const part of [...args, ...options, ...grammar.options]) {
           assert.match(part.description, /\.$/, `${path.join(" ")} ${part.name}`)
         }
       }

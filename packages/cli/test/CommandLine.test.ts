@@ -183,6 +183,16 @@ describe("CommandLine", () => {
     assert.strictEqual(tag("--completions", "fish"), "Completions")
   })
 
+  it("the command of a line is known before any command is", () => {
+    const of = (...words: ReadonlyArray<string>) => CommandLine.commandOf(grammar.options, words)
+    assert.strictEqual(of("say", "list"), "say")
+    assert.strictEqual(of("help", "say"), "say")
+    // neither an option nor its value
+    assert.strictEqual(of("--to", "list", "--log-level", "debug", "--to=list", "say"), "say")
+    assert.strictEqual(of("--to", "--to", "say"), "say")
+    for (const words of [[], ["help"], ["--help"], ["--to", "say"], ["--", "say"]]) assert.isUndefined(of(...words))
+  })
+
   it("the grammar has names, descriptions and order of the tree", () => {
     const say = grammar.commands.get("say")
     assert(say !== undefined)

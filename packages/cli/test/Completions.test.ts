@@ -1,5 +1,6 @@
 import { Cli } from "@effect-tinker/cli"
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -11,9 +12,11 @@ import * as completions from "../src/internal/completions.js"
 const directory = mkdtempSync(join(tmpdir(), "tinker-completions-"))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
+const grammar = await Effect.runPromise(Cli.grammar)
+
 const scriptOf = (shell: Shell): string => {
   const file = join(directory, `tinker.${shell}`)
-  writeFileSync(file, completions.script(shell, Cli.grammar))
+  writeFileSync(file, completions.script(shell, grammar))
   return file
 }
 

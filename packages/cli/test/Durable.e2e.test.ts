@@ -49,7 +49,7 @@ const tiny = ["--model", "local/tiny", "--rank", "4"]
 
 describe.sequential("tinker train --durable", { timeout: 300_000 }, () => {
   it("waits for grades through two restarts; runs list, grade and show follow it", async () => {
-    const { cwd, json, tinker } = place()
+    const { cwd, here, json, jsonHere, tinker } = place()
     const questions = join(cwd, "run", "durable", "questions")
     const asked = () => existsSync(questions) ? readdirSync(questions).filter((name) => name.endsWith(".json")) : []
     const train = [
@@ -80,7 +80,7 @@ describe.sequential("tinker train --durable", { timeout: 300_000 }, () => {
     const listed = await json("runs", "grade", "run")
     assert.isAtLeast(listed.total, 2)
     assert.match(listed.questions[0].question, /^Is it 6[56]\?$/)
-    const wrong = await tinker(["runs", "grade", "run", "nothing", "1"])
+    const wrong = await here(["runs", "grade", "run", "nothing", "1"])
     assert.strictEqual(wrong.code, 1)
     assert.match(wrong.stderr, /does not wait for a grade of nothing/)
     for (const [n, { key }] of listed.questions.entries()) {
@@ -90,12 +90,12 @@ describe.sequential("tinker train --durable", { timeout: 300_000 }, () => {
     const done = await json(...train)
     assert.isTrue(done.complete)
     assert.strictEqual(done.steps, 1)
-    assert.strictEqual((await json("runs", "show", "run")).status, "complete")
+    assert.strictEqual((await jsonHere("runs", "show", "run")).status, "complete")
     assert.strictEqual((await tinker(["runs", "follow", "run"])).stdout.split("\n").filter(Boolean).length, 1)
   })
 
   it("pauses across restarts, resumes, and is cancelled for good", async () => {
-    const { cwd, json, tinker } = place()
+    const { cwd, here, json, jsonHere, tinker } = place()
     const train = [
       "train",
       "sft",
@@ -111,17 +111,17 @@ describe.sequential("tinker train --durable", { timeout: 300_000 }, () => {
       "--out",
       join(cwd, "run")
     ]
-    assert.match((await tinker(["runs", "pause", "run"])).stderr, /no durable run/)
+    assert.match((await here(["runs", "pause", "run"])).stderr, /no durable run/)
     const first = await tinker(train, { interruptAt: /step 3/ })
     assert.strictEqual(first.code, 130, first.stderr)
     await json("runs", "pause", "run")
     const paused = await tinker(train, { interruptAt: /Paused/ })
     assert.strictEqual(paused.code, 130, paused.stderr)
-    assert.strictEqual((await json("runs", "show", "run")).status, "paused")
+    assert.strictEqual((await jsonHere("runs", "show", "run")).status, "paused")
     await json("runs", "resume", "run")
     const { code, stderr } = await tinker(train)
     assert.strictEqual(code, 0, stderr)
-    assert.strictEqual((await json("runs", "show", "run")).steps, 24)
+    assert.strictEqual((await jsonHere("runs", "show", "run")).steps, 24)
     assert.match((await tinker(["runs", "cancel", "run"])).stderr, /is complete/)
   })
 })

@@ -1,21 +1,34 @@
 import { RunLog } from "@effect-tinker/cookbook"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeFileSystem } from "@effect/platform-node"
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import { Effect, Exit, Option, Redacted, Scope } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as process_ from "./fixtures/process.js"
 import * as training from "./fixtures/training.js"
 
 let cli: process_.Tinker
+let server: process_.Env
+const scope = Effect.runSync(Scope.make())
 
 beforeAll(async () => {
   cli = await process_.make()
+  const key = "tml-local"
+  const { baseUrl } = await Effect.runPromise(
+    Scope.extend(NodeTinkerLocal.serve({ apiKeys: [{ key: Redacted.make(key) }] }), scope)
+  )
+  server = { TINKER_BASE_URL: baseUrl, TINKER_API_KEY: key }
 }, 120_000)
 
-afterAll(() => cli.dispose())
+afterAll(async () => {
+  await Effect.runPromise(Scope.close(scope, Exit.void))
+  cli.dispose()
+})
 
-const place = () => training.place(cli)
+// That each of these commands works as a process is tested with the process itself; here are processes where modules in
+// TypeScript are loaded, and where a process is interrupted.
+const place = () => training.place(cli, server)
 
 const tiny = ["--model", "local/tiny", "--rank", "4"]
 
@@ -27,7 +40,7 @@ const seriesOf = (directory: string) =>
 
 describe.sequential("tinker train", { timeout: 300_000 }, () => {
   it("sft: learns, holds rows out, records the run; eval and runs find it there", async () => {
-    const { json, tinker } = place()
+    const { here, jsonHere: json } = place()
     const sft = [
       "train",
       "sft",
@@ -62,7 +75,7 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
     const shown = await json("runs", "show", "runs/chats")
     assert.strictEqual(shown.losses.length, trained.steps)
     assert.deepStrictEqual(shown.config.source, { file: "chats.jsonl", eval_split: 0.2 })
-    const table = await tinker(["runs"])
+    const table = await here(["runs"])
     assert.match(table.stdout, /^RUN +STATUS +RECIPE[\s\S]*runs\/chats +complete +supervised +local\/tiny/)
 
     const compared = await json("eval", "runs/chats", "--on", "chats.jsonl", "--compare", "local/tiny")
@@ -84,7 +97,7 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
   })
 
   it("dpo: the chosen answers become likelier", async () => {
-    const { json } = place()
+    const { jsonHere: json } = place()
     const trained = await json("train", "dpo", "pairs.jsonl", ...tiny, "--epochs", "3", "--learning-rate", "2e-3")
     assert.strictEqual(trained.run_dir, "runs/dpo-pairs-tiny")
     assert.isBelow(trained.loss, 0.65)
@@ -107,7 +120,7 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
   })
 
   it("distill: the teacher's distribution in given answers, or of an instruction in the model's own", async () => {
-    const { json } = place()
+    const { jsonHere: json } = place()
     const epochs = ["--epochs", "4", "--learning-rate", "2e-3", "--top-k", "5"]
     const off = await json(
       ...["train", "distill", "chats.jsonl", ...tiny, ...epochs, "--mode", "off-policy", "--teacher", "local/small"]
@@ -156,22 +169,22 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
   })
 
   it("a budget ends a run before it is exceeded, and the run can go on with another", async () => {
-    const { cwd, tinker } = place()
+    const { cwd, here } = place()
     const args = ["train", "sft", "chats.jsonl", ...tiny, "--batch-size", "2", "--epochs", "4", "--run-dir", "run"]
-    const poor = await tinker([...args, "--token-budget", "600"])
+    const poor = await here([...args, "--token-budget", "600"])
     assert.strictEqual(poor.code, 1)
     assert.match(poor.stderr, /error: The budget is used up before the run is complete\n +It is saved in run/)
     const spent = Number(/Spent +([\d,]+) tokens/.exec(poor.stdout)?.[1]?.replace(",", ""))
     assert.isTrue(spent > 0 && spent <= 600, poor.stdout)
     const { losses } = await seriesOf(join(cwd, "run"))
     assert.isTrue(losses.length > 0 && losses.length < 24)
-    const rich = await tinker([...args, "--budget", "1", "--price", "train=1,prefill=1,sample=1"])
+    const rich = await here([...args, "--budget", "1", "--price", "train=1,prefill=1,sample=1"])
     assert.strictEqual(rich.code, 0, rich.stderr)
     assert.strictEqual((await seriesOf(join(cwd, "run"))).losses.length, 24)
   })
 
   it("data check: what is trained on, what is skipped and why, lengths, tokens and cost", async () => {
-    const { json, tinker } = place()
+    const { here, jsonHere: json } = place()
     const checked = await json(
       "data",
       "check",
@@ -192,7 +205,7 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
       checked.histogram.reduce((sum: number, { count }: { readonly count: number }) => sum + count, 0),
       4
     )
-    const shown = await tinker(["data", "check", "flawed.jsonl", "--model", "local/tiny"])
+    const shown = await here(["data", "check", "flawed.jsonl", "--model", "local/tiny"])
     assert.match(shown.stdout, /User: Hello![\s\S]*« Ahoy!/)
     assert.match(shown.stderr, /row 5: empty: no messages/)
     const pairs = await json("data", "check", "pairs.jsonl", "--model", "local/tiny")
@@ -271,13 +284,13 @@ describe.sequential("tinker train", { timeout: 300_000 }, () => {
   })
 
   it("a directory that holds another run is not written to", async () => {
-    const { cwd, fails, json } = place()
+    const { cwd, jsonHere: json, refuses } = place()
     const args = ["train", "sft", "chats.jsonl", ...tiny, "--steps", "1", "--run-dir", "run"]
     await json(...args)
     const before = readFileSync(join(cwd, "run", "journal.jsonl"), "utf8")
-    assert.match(await fails(...args, "--seed", "7"), /^1 error: run holds a run with another .*seed[\s\S]*--run-dir/)
+    assert.match(await refuses(...args, "--seed", "7"), /^1 error: run holds a run with another .*seed[\s\S]*--run-dir/)
     assert.match(
-      await fails(...args.map((word) => word === "chats.jsonl" ? "flawed.jsonl" : word)),
+      await refuses(...args.map((word) => word === "chats.jsonl" ? "flawed.jsonl" : word)),
       /^1 error: run holds a run with another .*source\.file/
     )
     assert.strictEqual(readFileSync(join(cwd, "run", "journal.jsonl"), "utf8"), before)

@@ -58,7 +58,7 @@ const tsconfig = (file: string, types: ReadonlyArray<string>) => ({
   files: [file]
 })
 
-const Packed = Schema.parseJson(Schema.Tuple(Schema.Struct({
+const Packed = Schema.parseJson(Schema.Array(Schema.Struct({
   filename: Schema.String,
   files: Schema.Array(Schema.Struct({ path: Schema.String }))
 })))
@@ -77,18 +77,17 @@ describe("npm pack", () => {
       const path = yield* Path.Path
       const folder = yield* fs.makeTempDirectoryScoped({ prefix: "effect-tinker-user-" })
       yield* run(root, "npx", "tsc", "-b", "tsconfig.build.json")
-      const tarballs = yield* Effect.forEach(packages, (name) =>
-        run(path.join(root, "packages", name), "npm", "pack", "--json", "--pack-destination", folder).pipe(
-          Effect.flatMap(Schema.decode(Packed)),
-          Effect.map(([{ filename, files }]) => {
-            const names = files.map((file) =>
-              file.path
-            )
-            assert.includeMembers(names, ["LICENSE", "README.md", "package.json"])
-            assert.deepStrictEqual(names.filter((file) => file.endsWith(".tsbuildinfo")), [])
-            return path.join(folder, filename)
-          })
-        ))
+      const chosen = packages.map((name) => `--workspace=packages/${name}`)
+      const packed = yield* run(root, "npm", "pack", "--json", "--pack-destination", folder, ...chosen).pipe(
+        Effect.flatMap(Schema.decode(Packed))
+      )
+      assert.strictEqual(packed.length, packages.length)
+      for (const { files } of packed) {
+        const names = files.map((file) => file.path)
+        assert.includeMembers(names, ["LICENSE", "README.md", "package.json"])
+        assert.deepStrictEqual(names.filter((file) => file.endsWith(".tsbuildinfo")), [])
+      }
+      const tarballs = packed.map(({ filename }) => path.join(folder, filename))
       yield* fs.writeFileString(path.join(folder, "package.json"), `{ "private": true, "type": "module" }`)
       yield* fs.writeFileString(path.join(folder, "program.ts"), program)
       yield* fs.writeFileString(path.join(folder, "node.ts"), nodeProgram)

@@ -1,5 +1,6 @@
 /**
- * `tinker export`: a checkpoint as an inference server takes it, with a model card and the command that serves it.
+ * `tinker export`: a checkpoint as an inference server takes it, with a model card and the command that serves it; and
+ * the curves of runs as other tools take them.
  *
  * @since 0.1.0
  */
@@ -26,6 +27,7 @@ import { Output } from "../terminal/Output.js"
 import * as Progress from "../terminal/Progress.js"
 import * as text from "../terminal/text.js"
 import { fetch } from "./download.js"
+import * as studio from "./studio.js"
 
 interface Settings {
   readonly path: string
@@ -253,8 +255,7 @@ const run = Effect.fnUntraced(
   })
 )
 
-/** @internal */
-export const command = Command.make("weights", {
+const weights = Command.make("weights", {
   path: Args.text({ name: "path" }).pipe(
     Args.withDescription("A checkpoint: a tinker:// path, a directory with an adapter, or an archive of one.")
   ),
@@ -302,4 +303,10 @@ export const command = Command.make("weights", {
     "Write a checkpoint in the form an inference server takes, with a model card and the command that serves it; run it " +
       "again to continue an export that was broken off."
   )
+)
+
+/** @internal */
+export const command = Command.make("export").pipe(
+  Command.withSubcommands([weights, studio.tensorBoardCommand, studio.mlflowCommand]),
+  Command.withDescription("Write a checkpoint for an inference server, or the curves of runs for other tools.")
 )

@@ -129,14 +129,37 @@ const encodeRepeated = (value: string): string => `=${encodeURIComponent(value)}
  */
 export const decodeRepeated = (value: string): string => decodeURIComponent(value.slice(1))
 
+/** As other programs have it: `help COMMAND`. */
+const withoutHelp = (given: ReadonlyArray<string>): ReadonlyArray<string> =>
+  given[0] === "help" ? [...given.slice(1), "--help"] : given
+
+/**
+ * The word that stands where the command does: the first that is neither an option of the program nor its value.
+ *
+ * @internal
+ */
+export const commandOf = (
+  options: ReadonlyArray<OptionSpec>,
+  given: ReadonlyArray<string>
+): string | undefined => {
+  const valued = [...options, ...builtIns].flatMap(({ names, takes }) => takes === undefined ? [] : names)
+  const words = withoutHelp(given)
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? ""
+    if (word === "--") return undefined
+    if (!word.startsWith("-") || word === "-") return word
+    if (valued.includes(word)) at++
+  }
+  return undefined
+}
+
 /**
  * What the words after the program's name ask for.
  *
  * @internal
  */
 export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Either<CommandLine, CliFailure> => {
-  // As other programs have it: `help COMMAND`.
-  const words = given[0] === "help" ? [...given.slice(1), "--help"] : given
+  const words = withoutHelp(given)
   const values = new Map<OptionSpec, ReadonlyArray<string>>()
   const positionals: Array<string> = []
   let command = root

@@ -9,7 +9,6 @@ import type * as HttpClient from "@effect/platform/HttpClient"
 import type * as Path from "@effect/platform/Path"
 import * as Credentials from "effect-tinker/Credentials"
 import * as NodeCredentials from "effect-tinker/NodeCredentials"
-import * as NodeTinker from "effect-tinker/NodeTinker"
 import * as OpenAiCompat from "effect-tinker/OpenAiCompat"
 import * as RestClient from "effect-tinker/RestClient"
 import * as RetryPolicy from "effect-tinker/RetryPolicy"
@@ -104,6 +103,9 @@ const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection> = Eff
 /** Loaded on demand: it brings in the engine. */
 const embedded = Effect.promise(() => import("./localBackend.js"))
 
+/** Loaded on demand: it brings in undici, which the embedded backend does without. */
+const remote = Effect.map(Effect.promise(() => import("effect-tinker/NodeTinker")), ({ layerEnv }) => layerEnv())
+
 /** A `tinker local` on this machine keeps its key in its data directory, where only its user can read it. */
 const neighbourKey = Effect.gen(function*() {
   const { baseUrl } = yield* Connection
@@ -160,7 +162,7 @@ export const network: Layer.Layer<Network, Failure, Environment> = Layer.unwrapE
   > {
     return (yield* isLocal)
       ? (yield* embedded).layer()
-      : Layer.merge(NodeTinker.layerEnv(), FetchHttpClient.layer)
+      : Layer.merge(yield* remote, FetchHttpClient.layer)
   })
 )
 
@@ -258,7 +260,7 @@ export const training: Layer.Layer<
     const transport: Layer.Layer<TinkerTransport.TinkerTransport, Failure, FileSystem.FileSystem | Path.Path> =
       (yield* isLocal)
         ? (yield* embedded).layer({ threads: true })
-        : NodeTinker.layerEnv()
+        : yield* remote
     return Tinker.layerEnv(options).pipe(Layer.provide(NodeCredentials.layer), Layer.provide(transport))
   })
 )

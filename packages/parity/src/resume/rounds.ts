@@ -10,18 +10,13 @@ import { Command, FileSystem } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
 import { Data, Duration, Effect, Option, Random, Schema, Stream } from "effect"
 import { bundle } from "../Bundle.js"
+import type { Case } from "./train.js"
+import { train } from "./train.js"
 
 export class ResumeFailed extends Data.TaggedError("ResumeFailed")<{ readonly reason: string }> {
   override get message(): string {
     return this.reason
   }
-}
-
-/** A trainer, and what makes resuming hard. */
-export interface Case {
-  readonly trainer: string
-  readonly submitAhead: number
-  readonly background: boolean
 }
 
 const saves = [false, true]
@@ -102,24 +97,23 @@ export const program = Effect.flatMap(FileSystem.FileSystem, (fs) =>
     (root) => bundle(new URL("./child.ts", import.meta.url), root)
   )).pipe(Effect.mapError((error) => new ResumeFailed({ reason: error.message })))
 
-/** One case: the program is killed so many times, then left alone. */
+/** One case: the program is killed so many times, then left alone. The undisturbed run is in this process. */
 export const killed = (
-  { background, submitAhead, trainer }: Case,
+  one: Case,
   kills: number,
   program: string
 ): Effect.Effect<Report, ResumeFailed, NodeContext.NodeContext> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-resume-" })
-    const prepare = Effect.fnUntraced(function*(name: string) {
-      yield* fs.makeDirectory(`${root}/${name}-backend`)
-      return [trainer, `${root}/${name}`, `${root}/${name}-backend`, String(submitAhead), String(background)]
-    })
-    yield* start(program, yield* prepare("whole"), false)
+    const { background, submitAhead, trainer } = one
+    const prepare = (name: string) =>
+      Effect.as(fs.makeDirectory(`${root}/${name}-backend`), [`${root}/${name}`, `${root}/${name}-backend`] as const)
+    yield* train(one, ...yield* prepare("whole"))
     const whole = yield* seriesOf(`${root}/whole`, trainer)
     if (whole.series.length < 16) return yield* new ResumeFailed({ reason: "the undisturbed run is incomplete" })
 
-    const args = yield* prepare("killed")
+    const args = [trainer, ...yield* prepare("killed"), String(submitAhead), String(background)]
     let hits = 0
     let outcome: "killed" | "done" = "killed"
     while (outcome === "killed" && hits < kills) {
@@ -130,9 +124,7 @@ export const killed = (
     const { resumes, series } = yield* seriesOf(`${root}/killed`, trainer)
     const length = Math.max(series.length, whole.series.length)
     return {
-      trainer,
-      submitAhead,
-      background,
+      ...one,
       kills: hits,
       resumes,
       differences: Array.from({ length }, (_, i) => [whole.series[i], series[i]] as const)

@@ -124,6 +124,12 @@ export interface Settings {
 
 const strict = { onExcessProperty: "error" } as const
 
+/** Made when it is first needed: of the many endpoints, most programs call a few. */
+const lazy = <A extends ReadonlyArray<unknown>, B>(make: () => (...args: A) => B): (...args: A) => B => {
+  let made: ((...args: A) => B) | undefined
+  return (...args) => (made ??= make())(...args)
+}
+
 /** The formatter walks the whole value, however deep and large it is; a reader wants neither. */
 const sentence = (issue: ParseResult.ParseIssue): string => {
   try {
@@ -163,8 +169,8 @@ export const parseJson = (body: Uint8Array): Either.Either<unknown, string> => {
  * @category constructors
  */
 export const json = <A, I>(schema: Schema.Schema<A, I>): Codec<A> => {
-  const encode = ParseResult.encodeEither(schema, strict)
-  const decode = ParseResult.decodeUnknownEither(schema)
+  const encode = lazy(() => ParseResult.encodeEither(schema, strict))
+  const decode = lazy(() => ParseResult.decodeUnknownEither(schema))
   return {
     contentType: "application/json",
     encode: (value) =>
@@ -259,8 +265,8 @@ export const make = <Request, I extends object, Response>(
     readonly body?: boolean | undefined
   }
 ): Endpoint<Request, Response> => {
-  const encode = ParseResult.encodeEither(settings.request, strict)
-  const decode = ParseResult.decodeUnknownEither(settings.request)
+  const encode = lazy(() => ParseResult.encodeEither(settings.request, strict))
+  const decode = lazy(() => ParseResult.decodeUnknownEither(settings.request))
   const params = names(path)
   const inBody = settings.body ?? (method === "POST" || method === "PUT")
   const split = (flat: I): Encoded => {
