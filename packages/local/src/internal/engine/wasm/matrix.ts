@@ -44,7 +44,9 @@ const range = (length: number): ReadonlyArray<number> => Array.from({ length }, 
  * an unrolled loop spills its sums. Unrolled four times this product reaches 29 GFLOP/s, as a plain loop with the
  * pointer as its counter 45, and 54 fused; six rows by eight columns 29, three by twelve 35. The plain loop is unrolled
  * by the compiler: two terms to a turn, or one pointer for rows of A that lie side by side, take fewer instructions and
- * are a tenth slower.
+ * are a tenth slower. Vectors of four floats do sixteen operations a cycle at most, fused or not: on a core with 3.1 GHz
+ * these are 50 GFLOP/s, of which this reaches 40. A packed into panels like B, its terms loaded first, was up to a tenth
+ * faster in a loop of its own, and a twentieth slower in a training step.
  *
  * @internal
  */
