@@ -17,9 +17,8 @@ export interface ExampleResult {
   readonly loss: number
 }
 
-// A batch is cut into this many parts, unless they would become too short to be worth it. There are more of them than
-// threads, because the thread that is done first waits for the last part of another.
-const wantedParts = 16
+// A batch is shared between this many threads, unless its parts would become too short to be worth it.
+const wantedParts = 8
 const shortestPart = 128
 
 /**
