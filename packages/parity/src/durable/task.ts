@@ -1,7 +1,7 @@
 /**
  * What is trained while processes are killed: a small run of reinforcement learning, the same for every process.
  */
-import { Dataset, Environment, Reinforce } from "@effect-tinker/cookbook"
+import { Dataset, Reinforce } from "@effect-tinker/cookbook"
 import type { RunLog } from "@effect-tinker/cookbook"
 import { LocalTokenizer } from "@effect-tinker/local"
 import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
@@ -9,34 +9,13 @@ import type { FileSystem } from "@effect/platform"
 import { Duration, Effect, Layer, Stream } from "effect"
 import { Tinker } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
+import { smallTokens } from "../SmallTokens.js"
 
 export const steps = 16
 
-/** Rewarded by how many of the sampled tokens are small, after a wait. */
-const problem = (n: number, wait: Duration.Duration) =>
-  Environment.group(() =>
-    Effect.succeed(
-      {
-        initial: Effect.succeed({
-          _tag: "Continue",
-          observation: { prompt: Int32Array.of(65, 66 + n % 64), stop: [] }
-        }),
-        step: ({ tokens }) =>
-          Effect.delay(
-            Effect.succeed({
-              _tag: "Done",
-              reason: "completed",
-              reward: tokens.filter((token) => token < 64).length / tokens.length
-            }),
-            wait
-          )
-      } satisfies Environment.Environment
-    )
-  )
-
 /** Enough for every test; a run of training takes the first of them. */
 export const waiting = (wait: Duration.Duration) =>
-  Dataset.fromIterable(Array.from({ length: 1024 }, (_, n) => problem(n, wait)))
+  Dataset.fromIterable(Array.from({ length: 1024 }, (_, n) => smallTokens(n, wait)))
 
 export const problems = Dataset.take(waiting(Duration.zero), steps)
 

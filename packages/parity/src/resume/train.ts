@@ -1,20 +1,12 @@
 /**
  * The runs that are killed, and that are left alone to compare with.
  */
-import {
-  Dataset,
-  Distill,
-  Environment,
-  Example,
-  Preference,
-  Reinforce,
-  RunLog,
-  Supervised
-} from "@effect-tinker/cookbook"
+import { Dataset, Distill, Example, Preference, Reinforce, RunLog, Supervised } from "@effect-tinker/cookbook"
 import { LocalTokenizer, TinkerLocal } from "@effect-tinker/local"
 import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { NodeContext } from "@effect/platform-node"
 import { Duration, Effect, Layer, Logger, LogLevel, Stream } from "effect"
+import { smallTokens } from "../SmallTokens.js"
 
 /** A trainer, and what makes resuming hard. */
 export interface Case {
@@ -30,24 +22,8 @@ const modes = new Map<string, Reinforce.Mode>([
   ["reinforce-async", Reinforce.async({ maxStepsOffPolicy: 2 })]
 ])
 
-/** Rewarded by how many of the sampled tokens are small. Every other problem takes a different time to step. */
-const small = (n: number) =>
-  Environment.group(() =>
-    Effect.succeed(
-      {
-        initial: Effect.succeed({ _tag: "Continue", observation: { prompt: Int32Array.of(65, 66 + n), stop: [] } }),
-        step: ({ tokens }) =>
-          Effect.delay(
-            Effect.succeed({
-              _tag: "Done",
-              reason: "completed",
-              reward: tokens.filter((token) => token < 64).length / tokens.length
-            }),
-            Duration.millis(n % 2 * 5)
-          )
-      } satisfies Environment.Environment
-    )
-  )
+/** Every other problem takes a different time to step. */
+const small = (n: number) => smallTokens(n, Duration.millis(n % 2 * 5))
 
 const chats = Dataset.fromIterable(
   rows.map((n) => Example.conversation([Message.user(`${n}?`), Message.assistant(["cat", "dog", "cow"][n % 3] ?? "")]))
