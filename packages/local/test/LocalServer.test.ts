@@ -124,7 +124,7 @@ describe("LocalServer", () => {
         const server = yield* LocalServer.LocalServer
         const sampler = yield* openSampler(yield* openSession, 0, { baseModel: "local/tiny" })
         yield* server.pause({ state: "paused_capacity", reason: "all busy" })
-        const future = yield* sample(sampler, 0, "a", { maxTokens: 2 })
+        const future = yield* sample(sampler, 0, "a", { maxTokens: 2, stop: [] })
         const held = yield* Effect.fork(poll(future.requestId))
         yield* TestClock.adjust("29 seconds")
         assert.isNull(yield* Fiber.poll(held).pipe(Effect.map((exit) => exit._tag === "None" ? null : exit)))
@@ -377,7 +377,7 @@ describe("LocalServer", () => {
         )
         assert.strictEqual(saved["sampling_session_id"], `${sessionId}:sample:4`)
         const { sequences } = yield* sampleResult(
-          yield* sample(String(saved["sampling_session_id"]), 0, "a", { maxTokens: 3 })
+          yield* sample(String(saved["sampling_session_id"]), 0, "a", { maxTokens: 3, stop: [] })
         )
         assert.strictEqual(sequences[0]?.tokens.length, 3)
         assert.deepStrictEqual((yield* call(Api.listUserCheckpoints, { limit: 10, offset: 0 })).checkpoints, [])

@@ -156,10 +156,12 @@ describe("NodeTinkerLocal", () => {
     Effect.gen(function*() {
       const { baseUrl } = yield* NodeTinkerLocal.serve()
       const health = send("GET", `${baseUrl}/api/v1/healthz`)
-      for (const broken of [yield* Effect.flip(health), yield* Effect.flip(health)]) {
-        assert.propertyVal(broken, "_tag", "RequestError")
-        assert.notInclude(codesOf(broken), "ECONNREFUSED")
-      }
+      const dropped = yield* Effect.flip(health)
+      assert.propertyVal(dropped, "_tag", "RequestError")
+      const cut = yield* Effect.flip(health)
+      // on a busy machine the head has been read when the connection breaks
+      assert.include(["RequestError", "ResponseError"], cut._tag)
+      for (const broken of [dropped, cut]) assert.notInclude(codesOf(broken), "ECONNREFUSED")
       assert.strictEqual((yield* health).status, 200)
     }).pipe(
       http,
