@@ -6,6 +6,7 @@
  */
 import * as DataFile from "@effect-tinker/cookbook/DataFile"
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
+import * as Environment from "@effect-tinker/cookbook/Environment"
 import * as Example from "@effect-tinker/cookbook/Example"
 import * as Policy from "@effect-tinker/cookbook/Policy"
 import * as Rollout from "@effect-tinker/cookbook/Rollout"
@@ -20,6 +21,7 @@ import type * as TinkerError from "effect-tinker/TinkerError"
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import * as Order from "effect/Order"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
@@ -83,10 +85,13 @@ export const collect = <Task, Result, E, R, ED, RD>(
     Stream.zipWithIndex,
     Stream.mapEffect(([task, index]) =>
       Effect.gen(function*() {
-        const runs: Array<Agent.Run<Task, Result>> = []
-        const problem = Agent.problem(options.agent, task, {
-          recorder: options.recorder,
-          onRun: (run) => Effect.sync(() => void runs.push(run))
+        // By member, not by when they end: the same seed gives the same runs in the same order.
+        const runs = new Map<number, Agent.Run<Task, Result>>()
+        let begun = 0
+        const problem = Environment.group((settings) => {
+          const member = begun++
+          const onRun = (run: Agent.Run<Task, Result>) => Effect.sync(() => void runs.set(member, run))
+          return Agent.problem(options.agent, task, { recorder: options.recorder, onRun }).make(settings)
         })
         yield* Rollout.group(policy, problem, {
           size: options.groupSize ?? 8,
@@ -95,7 +100,7 @@ export const collect = <Task, Result, E, R, ED, RD>(
           // seeds of a group's members are derived from it by hashing
           seed: (options.seed ?? 0) * 1_000_003 + index
         })
-        return { task, runs }
+        return { task, runs: Arr.filterMap(Arr.range(0, begun - 1), (member) => Option.fromNullable(runs.get(member))) }
       }), { concurrency: options.concurrency ?? 16 })
   )
 }

@@ -4,7 +4,7 @@ import { Message } from "@effect-tinker/tokenizer"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Effect, Stream } from "effect"
+import { Chunk, Duration, Effect, Exit, Ref, Stream } from "effect"
 import { SamplingClient, TensorData } from "effect-tinker"
 import { chatRenderer, Local } from "./support/chat.js"
 
@@ -46,6 +46,31 @@ describe("AgentData", () => {
     assert.deepStrictEqual(AgentData.best(runs, { minimum: 0.5, keep: 8 }).map(({ id }) => id), [1, 3, 2])
     assert.deepStrictEqual(AgentData.best(runs, { minimum: 1 }), [])
   })
+
+  it.scopedLive("runs are in the order in which they began, whichever ends first", () =>
+    Effect.gen(function*() {
+      const started = yield* Ref.make(0)
+      const slowestFirst = Agent.make({
+        tasks: ["Hello!"],
+        run: (text, { model }) =>
+          Effect.gen(function*() {
+            const member = yield* Ref.getAndUpdate(started, (count) => count + 1)
+            yield* ask(model, [Message.user(text)])
+            return yield* Effect.delay(Effect.succeed(member), Duration.millis(200 * (2 - member)))
+          }),
+        score: () => 1
+      })
+      const [group] = Chunk.toReadonlyArray(
+        yield* AgentData.collect({
+          agent: slowestFirst,
+          sampler: yield* SamplingClient.make({ baseModel: "local/chat" }),
+          renderer: yield* chatRenderer,
+          maxTokens: 12,
+          groupSize: 3
+        }).pipe(Stream.runCollect)
+      )
+      assert.deepStrictEqual(group?.runs.map(({ result }) => result), [0, 1, 2].map((member) => Exit.succeed(member)))
+    }).pipe(Effect.provide([Local, NodeContext.layer])))
 
   it.scopedLive(
     "runs are collected, written as JSON lines and read back token for token, and trained on",
