@@ -224,6 +224,9 @@ type Signal = Exclude<Segment, { readonly _tag: "Advanced" }>
 /** How often requests and grades are looked for, beside the beginning of every segment. */
 const tick = Duration.millis(300)
 
+// How long a run that is cut short may take to save what it has.
+const stopWithin = Duration.seconds(90)
+
 /**
  * Runs it: a stream of the steps that this process computes. It ends when the run is complete. Cutting it short, or
  * interrupting it, saves; running it again goes on from there.
@@ -612,8 +615,14 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
       if (interruptSegment !== undefined) {
         yield* Deferred.succeed(interruptSegment, { _tag: "Suspended", reason: "stopped" })
       }
-      yield* supervisor.await
-    }).pipe(Effect.timeoutOption("90 seconds"))
+      // A finalizer is not interruptible, and what is not cannot be given up on.
+      const ended = yield* Effect.timeoutOption(Effect.interruptible(supervisor.await), stopWithin)
+      if (Option.isNone(ended)) {
+        yield* logs(
+          Effect.logWarning(`the run did not stop within ${Duration.format(stopWithin)}; it is left as it is`)
+        )
+      }
+    })
   )
   return Mailbox.toStream(mailbox)
 })

@@ -4,7 +4,8 @@ import { Evaluator, RunLog } from "@effect-tinker/cookbook"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Option, Schedule, Stream } from "effect"
+import { WorkflowEngine } from "@effect/workflow"
+import { Deferred, Duration, Effect, Exit, Fiber, Option, Schedule, Stream, TestClock } from "effect"
 import { backend, graded, reinforce, series, small } from "./utils/small.js"
 
 const problems = Array.from({ length: 8 }, (_, n) => small(n))
@@ -72,6 +73,35 @@ describe("DurableRun", { concurrent: true, timeout: 120_000 }, () => {
       const found = yield* series(directory)
       assert.strictEqual(found.resumes, 2)
       assert.deepStrictEqual(found.steps, yield* plain)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("a database that no longer answers keeps a run from stopping for 90 seconds at most", () =>
+    Effect.gen(function*() {
+      const directory = yield* prepared
+      const asked = yield* Deferred.make<void>()
+      const silent = WorkflowEngine.makeUnsafe({
+        register: () => Effect.void,
+        execute: () => Effect.never,
+        poll: () => Effect.zipRight(Deferred.succeed(asked, undefined), Effect.never),
+        interrupt: () => Effect.never,
+        resume: () => Effect.never,
+        activityExecute: () => Effect.never,
+        deferredResult: () => Effect.never,
+        deferredDone: () => Effect.never,
+        scheduleClock: () => Effect.never
+      })
+      const fiber = yield* durable(directory).pipe(
+        Stream.runDrain,
+        Effect.provideService(WorkflowEngine.WorkflowEngine, silent),
+        Effect.provide(backend(`${directory}-backend`)),
+        Effect.fork
+      )
+      yield* Deferred.await(asked)
+      const stopping = yield* Effect.fork(Fiber.interrupt(fiber))
+      yield* TestClock.adjust("89 seconds")
+      assert.isTrue(Option.isNone(yield* Fiber.poll(stopping)))
+      yield* TestClock.adjust("1 second")
+      assert.isTrue(Exit.isInterrupted(yield* Fiber.join(stopping)))
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("pauses and resumes on request", () =>

@@ -130,6 +130,8 @@ export const make = Effect.fnUntraced(function*(
       slot.uses = 0
       slot.isLeft = false
     },
+    // slots are given back where nothing can be interrupted
+    Effect.interruptible,
     Effect.timeout("10 seconds"),
     Effect.catchAllCause((cause) => Effect.logDebug("messages were not removed", cause))
   )
