@@ -11,7 +11,7 @@ describe("kernels", () => {
     assert.strictEqual(makeKernels(1024, "wasm").mode, "wasm")
   })
 
-  for (const mode of ["wasm", "js"] as const) {
+  for (const mode of ["wasm", "wide", "js"] as const) {
     it(`${mode}: products of all shapes and strides equal the definition`, () => {
       const random = makeRandom(1)
       const kernels = makeKernels(40_000, mode)
@@ -103,17 +103,23 @@ describe("kernels", () => {
     })
   }
 
-  it("a row's sums are the same bits in every tile", () => {
-    const random = makeRandom(3)
-    const kernels = makeKernels(40_000, "wasm")
-    for (let i = 0; i < 20_000; i++) kernels.memory[i] = random.next() - 0.5
-    kernels.pack(5000, 40, 1, 37, 40, 12_000)
-    const rows = (m: number): Float32Array => {
-      kernels.gemm(0, 37, 1, 12_000, 37 * 8, 20_000, 40, m, 40, 37, 0)
-      return kernels.memory.slice(20_000, 20_000 + m * 40)
+  it("a row's sums are the same bits in every tile, narrow or wide", () => {
+    const [n, k] = [56, 37]
+    const rowsOf = (mode: "wasm" | "wide") => {
+      const random = makeRandom(3)
+      const kernels = makeKernels(40_000, mode)
+      for (let i = 0; i < 20_000; i++) kernels.memory[i] = random.next() - 0.5
+      kernels.pack(5000, n, 1, k, n, 12_000)
+      return (m: number): Float32Array => {
+        kernels.gemm(0, k, 1, 12_000, k * 8, 20_000, n, m, n, k, 0)
+        return kernels.memory.slice(20_000, 20_000 + m * n)
+      }
     }
-    const all = rows(7)
-    for (const m of [1, 2, 3, 4, 5]) assert.deepStrictEqual(rows(m), all.slice(0, m * 40))
+    const all = rowsOf("wasm")(7)
+    for (const mode of ["wasm", "wide"] as const) {
+      const rows = rowsOf(mode)
+      for (const m of [1, 2, 3, 4, 5, 7]) assert.deepStrictEqual(rows(m), all.slice(0, m * n), `${mode} ${m}`)
+    }
   })
 
   it("the exponential is exact to the last bits over its range, and vanishes below it", () => {

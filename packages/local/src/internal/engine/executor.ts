@@ -15,7 +15,7 @@ import type { LocalModel } from "../../LocalModel.js"
 import type { Slice } from "../../LocalSampler.js"
 import type { Architecture } from "./architecture.js"
 import { makeArchitecture } from "./architecture.js"
-import type { KernelMode, Kernels } from "./kernels.js"
+import type { KernelMode, Kernels, WasmMode } from "./kernels.js"
 import { kernelsOver, makeKernels, maxFloats, sharedMemory, wasmModule } from "./kernels.js"
 import type { TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
@@ -101,7 +101,7 @@ export const checkedLayout = (
 
 /** Computes in this thread. @internal */
 export const makeInProcess = (slices: Slices, wanted: KernelMode, options: ExecutorOptions): Executor => {
-  const mode = wanted === "wasm" && wasmModule(false) !== undefined ? "wasm" : "js"
+  const mode = wanted !== "js" && wasmModule(wanted, false) !== undefined ? wanted : "js"
   const floats = (length: number): Float32Array => new Float32Array(length)
   return {
     mode,
@@ -138,6 +138,7 @@ export type Message =
     readonly model: LocalModel
     readonly layout: Layout
     readonly memory: WebAssembly.Memory
+    readonly mode: WasmMode
     readonly tokenBytes: TokenBytes
   }
   | { readonly _tag: "Pass"; readonly model: string; readonly job: PassJob }
@@ -171,8 +172,8 @@ export const makeWorkerHandler = (
       case "Hello":
         return Effect.succeed(ready)
       case "Model": {
-        const { layout, memory, model, thread, tokenBytes } = message
-        const kernels: Kernels | undefined = kernelsOver(memory)
+        const { layout, memory, mode, model, thread, tokenBytes } = message
+        const kernels: Kernels | undefined = kernelsOver(memory, mode)
         const space = kernels === undefined
           ? undefined
           : makeSpace(makeArchitecture(model), layout, kernels, thread)
@@ -221,12 +222,13 @@ interface Thread {
 export const makeThreads: (
   slices: Slices,
   threads: number,
+  mode: WasmMode,
   options: ExecutorOptions
 ) => Effect.Effect<
   Executor,
   never,
   PlatformWorker.WorkerManager | PlatformWorker.Spawner | Scope.Scope
-> = Effect.fnUntraced(function*(slices, threads, options) {
+> = Effect.fnUntraced(function*(slices, threads, mode, options) {
   const manager = yield* WorkerManager
   const scope = yield* Effect.scope
   const context = yield* Effect.context<PlatformWorker.Spawner>()
@@ -254,7 +256,7 @@ export const makeThreads: (
   )
   const floats = (length: number): Float32Array => new Float32Array(new SharedArrayBuffer(length * 4))
   return {
-    mode: "wasm",
+    mode,
     threads,
     inFlight: 2 * threads,
     slices,
@@ -278,7 +280,9 @@ export const makeThreads: (
             ? lost("it ended without an answer")
             : Effect.failCause(Cause.map(cause, (error) => lost(error.cause))))
       const prepare = (thread: Thread): Effect.Effect<void, EngineError.ThreadLost> =>
-        Effect.asVoid(send(thread, { _tag: "Model", thread: thread.index, model: plain, layout, memory, tokenBytes }))
+        Effect.asVoid(
+          send(thread, { _tag: "Model", thread: thread.index, model: plain, layout, memory, mode, tokenBytes })
+        )
       /** Sends a message again if the thread had to be prepared first. */
       const ask = <A>(
         thread: Thread,

@@ -7,11 +7,15 @@ import { globalValue } from "effect/GlobalValue"
 import { makeJsKernels } from "./jsKernels.js"
 import { assemble } from "./wasm/assembler.js"
 import { attentionKernels } from "./wasm/attention.js"
+import type { GemmOptions } from "./wasm/matrix.js"
 import { gemm, pack, transposePanels } from "./wasm/matrix.js"
 import { constants, rowKernels } from "./wasm/rows.js"
 
-/** @internal */
-export type KernelMode = "wasm" | "js"
+/** `wide` is WebAssembly for compilers that join two vectors of four floats; the results have the same bits. @internal */
+export type KernelMode = "wasm" | "wide" | "js"
+
+/** Modes that need WebAssembly SIMD. @internal */
+export type WasmMode = Exclude<KernelMode, "js">
 
 /** @internal */
 export interface Operations {
@@ -103,9 +107,9 @@ export interface Kernels extends Operations {
   readonly memory: Float32Array
 }
 
-const assembled = (fused: boolean) => [gemm(fused), pack, transposePanels, ...rowKernels, ...attentionKernels]
+const assembled = (options: GemmOptions) => [gemm(options), pack, transposePanels, ...rowKernels, ...attentionKernels]
 
-const names = assembled(false).map(({ name }) => name)
+const names = assembled({ fused: false, wide: false }).map(({ name }) => name)
 
 const pageFloats = 16384
 
@@ -116,10 +120,10 @@ const isOperations = (exports: object): exports is Operations =>
   names.every((name) => typeof Reflect.get(exports, name) === "function")
 
 /** The fastest kernels this runtime accepts. */
-const compile = (shared: boolean): WebAssembly.Module | undefined => {
+const compile = (mode: WasmMode, shared: boolean): WebAssembly.Module | undefined => {
   if (typeof WebAssembly === "undefined") return undefined
   for (const fused of [true, false]) {
-    const bytes = assemble(assembled(fused), constants, shared)
+    const bytes = assemble(assembled({ fused, wide: mode === "wide" }), constants, shared)
     if (WebAssembly.validate(bytes)) return new WebAssembly.Module(bytes)
   }
   return undefined
@@ -127,13 +131,14 @@ const compile = (shared: boolean): WebAssembly.Module | undefined => {
 
 const modules = globalValue(
   "@effect-tinker/local/engine/modules",
-  () => new Map<boolean, WebAssembly.Module | undefined>()
+  () => new Map<string, WebAssembly.Module | undefined>()
 )
 
 /** The compiled kernels, if this runtime can run them; made when first asked for. @internal */
-export const wasmModule = (shared: boolean): WebAssembly.Module | undefined => {
-  if (!modules.has(shared)) modules.set(shared, compile(shared))
-  return modules.get(shared)
+export const wasmModule = (mode: WasmMode, shared: boolean): WebAssembly.Module | undefined => {
+  const key = `${mode} ${shared}`
+  if (!modules.has(key)) modules.set(key, compile(mode, shared))
+  return modules.get(key)
 }
 
 /** A memory that several threads can use. Pages cost nothing until they are written to. @internal */
@@ -141,20 +146,20 @@ export const sharedMemory = (floats: number): WebAssembly.Memory =>
   new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats), maximum: 65536, shared: true })
 
 /** Kernels over a memory; undefined where they cannot run. @internal */
-export const kernelsOver = (linear: WebAssembly.Memory): Kernels | undefined => {
+export const kernelsOver = (linear: WebAssembly.Memory, mode: WasmMode): Kernels | undefined => {
   const { buffer } = linear
   const shared = !(buffer instanceof ArrayBuffer)
-  const module = wasmModule(shared)
+  const module = wasmModule(mode, shared)
   if (module === undefined) return undefined
   const operations: object = new WebAssembly.Instance(module, { env: { memory: linear } }).exports
   // The memory never grows, so that views of it stay valid.
-  return isOperations(operations) ? { ...operations, mode: "wasm", memory: new Float32Array(buffer) } : undefined
+  return isOperations(operations) ? { ...operations, mode, memory: new Float32Array(buffer) } : undefined
 }
 
 /** Kernels over a fresh memory of at least `floats` floats; falls back to JavaScript where SIMD is missing. @internal */
 export const makeKernels = (floats: number, mode: KernelMode): Kernels => {
-  if (mode === "wasm" && wasmModule(false) !== undefined) {
-    const wasm = kernelsOver(new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats) }))
+  if (mode !== "js" && wasmModule(mode, false) !== undefined) {
+    const wasm = kernelsOver(new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats) }), mode)
     if (wasm !== undefined) return wasm
   }
   const memory = new Float32Array(floats)

@@ -17,9 +17,11 @@ export interface ExampleResult {
   readonly loss: number
 }
 
-// A batch is shared between this many threads, unless its parts would become too short to be worth it.
+// A batch is shared between this many threads, unless its parts would become too short to be worth it. The last ones are
+// half as long: threads are never equally fast, and at the end all wait for one of them.
 const wantedParts = 8
 const shortestPart = 128
+const lastParts = 0.25
 
 /**
  * Splits a list of inputs, in order, into runs of at most `limit` tokens; every input fits a part by itself. The plan
@@ -32,14 +34,17 @@ export const planParts = (
   limit: number
 ): ReadonlyArray<{ readonly from: number; readonly to: number }> => {
   const all = lengths.reduce((sum, length) => sum + length, 0)
-  const most = Math.min(limit, Math.max(shortestPart, Math.ceil(all / wantedParts)))
+  const most = (rest: number): number =>
+    Math.min(limit, Math.max(shortestPart, Math.ceil(all / wantedParts / (rest > lastParts * all ? 1 : 2))))
   const runs: Array<{ from: number; to: number }> = []
   let from = 0
+  let rest = all
   let tokens = 0
   lengths.forEach((length, index) => {
-    if (index > from && tokens + length > most) {
+    if (index > from && tokens + length > most(rest)) {
       runs.push({ from, to: index })
       from = index
+      rest -= tokens
       tokens = 0
     }
     tokens += length
