@@ -2,7 +2,8 @@
 // reference. `--site` builds the site alone. The examples in the JSDoc are compiled and run by examples.mjs.
 import { spawnSync } from "node:child_process"
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { dirname } from "node:path"
+import { dirname, join } from "node:path"
+import { install } from "./install.mjs"
 import { publishable, root } from "./packages.mjs"
 
 const compiler = {
@@ -49,7 +50,12 @@ const prepare = (dir) => {
   }
 }
 
-if (process.argv.includes("--site")) await import("./site.mjs")
+const { missing, require } = await install(".ci/site")
+if (missing !== undefined) process.exit(1)
+const docgen = require.resolve("@effect/docgen")
+const site = join(root, ".ci/site/site.mjs")
+
+if (process.argv.includes("--site")) await import(site)
 
 rmSync(`${root}docs/api`, { recursive: true, force: true })
 let failed = spawnSync(process.execPath, [`${root}.ci/examples.mjs`], { stdio: "inherit" }).status === 0 ? 0 : 1
@@ -76,7 +82,7 @@ for (const { dir, manifest, name } of sdkFirst) {
     })
   )
   process.stdout.write(`\n${manifest.name}\n`)
-  const { status } = spawnSync("npx", ["docgen"], { cwd: stage, stdio: "inherit" })
+  const { status } = spawnSync(process.execPath, [docgen], { cwd: stage, stdio: "inherit" })
   if (status !== 0) {
     failed++
     continue
@@ -95,6 +101,6 @@ for (const { dir, manifest, name } of sdkFirst) {
 if (failed === 0) {
   writeFileSync(`${root}docs/api/README.md`, `${index.join("\n")}\n`)
   process.stdout.write("The API reference begins at docs/api/README.md\n")
-  await import("./site.mjs")
+  await import(site)
 }
 process.exit(failed === 0 ? 0 : 1)

@@ -107,7 +107,7 @@ try {
     ...packages.filter(({ name }) => moved.includes(name)).map(({ manifest }) => manifest.dependencies)
   )
   writeFileSync(join(stage, "package.json"), JSON.stringify({ private: true, type: "module", dependencies }))
-  const install = spawnSync("npm", ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], {
+  const install = spawnSync("npm", ["install", "--no-legacy-peer-deps", "--ignore-scripts", "--no-audit", "--silent"], {
     cwd: stage,
     stdio: ["ignore", "ignore", "inherit"]
   })

@@ -70,5 +70,5 @@ writeFileSync(
   })
 )
 const loaded = (folder) => succeeds(["--conditions=@effect-tinker/source", "--import", "tsx", `${folder}/all.ts`])
-if (!succeeds([`${root}node_modules/typescript/bin/tsc`, "-b", config]) || !folders.every(loaded)) process.exit(1)
+if (!succeeds([`${root}.ci/tsc.mjs`, config]) || !folders.every(loaded)) process.exit(1)
 process.stdout.write(`${count} examples in the JSDoc compile, ${loadable} of them load\n`)

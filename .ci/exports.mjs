@@ -1,6 +1,6 @@
 // Packs each publishable package and verifies what users would install: publint and are-the-types-wrong.
 import { execFileSync, spawnSync } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { publint } from "publint"
@@ -11,20 +11,38 @@ execFileSync("npm", ["run", "--silent", "build"], { cwd: root, stdio: "inherit" 
 const folder = mkdtempSync(join(tmpdir(), "effect-tinker-pack-"))
 let failures = 0
 try {
-  for (const { dir, manifest, name } of publishable) {
-    const { messages } = await publint({ pkgDir: dir, strict: true })
+  // All of them at once: npm takes longer to start than to pack.
+  const packed = new Map(
+    JSON.parse(execFileSync(
+      "npm",
+      [
+        "pack",
+        "--json",
+        "--pack-destination",
+        folder,
+        ...publishable.map(({ name }) => `--workspace=packages/${name}`)
+      ],
+      { cwd: root, encoding: "utf8" }
+    )).map(({ filename, name }) => [name, join(folder, filename)])
+  )
+  // Fetched when it is needed: with it in the workspace, everyone's `npm ci` would install 42 packages more.
+  const program = execFileSync("npx", ["--yes", "--package=@arethetypeswrong/cli@0.18.5", "-c", "command -v attw"], {
+    cwd: root,
+    encoding: "utf8"
+  }).trim()
+  for (const { manifest, name } of publishable) {
+    const tarball = packed.get(manifest.name)
+    const { messages } = await publint({
+      pack: { tarball: Uint8Array.from(readFileSync(tarball)).buffer },
+      strict: true
+    })
     for (const message of messages) {
       failures++
       process.stderr.write(`publint, packages/${name}: ${formatMessage(message, manifest)}\n`)
     }
-    const [packed] = JSON.parse(
-      execFileSync("npm", ["pack", "--json", "--pack-destination", folder], { cwd: dir, encoding: "utf8" })
-    )
-    // Fetched when it is needed: with it in the workspace, everyone's `npm ci` would install 42 packages more.
-    const attw = spawnSync("npx", [
-      "--yes",
-      "@arethetypeswrong/cli@0.18.5",
-      join(folder, packed.filename),
+    const attw = spawnSync(process.execPath, [
+      program,
+      tarball,
       // Found by every resolver, the older ones included; that `require` gets an ES module is docs/effect-4.md's to say.
       "--ignore-rules",
       "cjs-resolves-to-esm",

@@ -22,12 +22,19 @@ if (!existsSync(`${root}${program}`)) {
 }
 // What is measured is what users run: the compiled modules, not a loader's version of them.
 if (name === "bench") {
-  const build = spawnSync("npx", ["tsc", "-b", "tsconfig.build.json"], { cwd: root, stdio: "inherit" })
+  const build = spawnSync(process.execPath, [`${root}.ci/tsc.mjs`, "tsconfig.build.json"], { stdio: "inherit" })
   if (build.status !== 0) process.exit(build.status ?? 1)
 }
 const entry = name === "bench" ? program.replace("/src/", "/dist/").replace(/\.ts$/, ".js") : program
 const tsx = entry.endsWith(".ts") ? ["--conditions=@effect-tinker/source", "--import", "tsx"] : []
-const { signal, status } = spawnSync(process.execPath, [...tsx, `${root}${entry}`, ...first, ...args], {
+// Flags for V8 reach the program: node --FLAG .ci/script.mjs bench engine
+const { signal, status } = spawnSync(process.execPath, [
+  ...process.execArgv,
+  ...tsx,
+  `${root}${entry}`,
+  ...first,
+  ...args
+], {
   stdio: "inherit"
 })
 process.exit(signal === "SIGINT" ? 130 : status ?? 1)

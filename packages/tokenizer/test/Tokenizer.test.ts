@@ -1,10 +1,7 @@
 import { Tokenizer } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Either, Exit, FastCheck, Fiber, Option, Stream } from "effect"
-import { readFileSync } from "node:fs"
-import { createRequire } from "node:module"
 import { corpus } from "./support/corpus.js"
-import { rust } from "./support/models.js"
 import * as tiny from "./support/tiny.js"
 
 const { tokenizerConfig, tokenizerJson } = tiny
@@ -94,16 +91,11 @@ describe("Tokenizer", () => {
     })
   }
 
-  it("gives the library's and Rust's ids on random text", async () => {
-    const texts = corpus(11, 120, tiny.addedTokens.map((token) => token.content)).ordinary.map((text) =>
-      text.replace(/[\ud800-\udfff]/gu, "\ufffd")
-    )
-    const expected = await rust(JSON.stringify(tokenizerJson)).encodeBatch(texts, { addSpecialTokens: true })
-    texts.forEach((text, i) => {
-      const ids = Array.from(core.encode(text))
-      assert.deepStrictEqual(ids, Array.from(library.encode(text)), text)
-      assert.deepStrictEqual(ids, Array.from(expected[i]?.getIds() ?? []), text)
-    })
+  it("gives the library's ids on random text", () => {
+    const texts = corpus(11, 120, tiny.addedTokens.map((token) => token.content)).ordinary
+    for (const text of texts.map((text) => text.replace(/[\ud800-\udfff]/gu, "\ufffd"))) {
+      assert.deepStrictEqual(Array.from(core.encode(text)), Array.from(library.encode(text)), text)
+    }
   })
 
   it.prop("decode after encode is the normalized text", { text: FastCheck.fullUnicodeString() }, ({ text }) => {
@@ -208,32 +200,6 @@ describe("Tokenizer", () => {
 })
 
 describe("fromTiktoken", () => {
-  // real rank files, from a dev dependency
-  const ranks = (name: string) =>
-    readFileSync(createRequire(import.meta.url).resolve(`gpt-tokenizer/data/${name}.tiktoken`), "utf8")
-
-  it.effect("gives GPT-2's ids from GPT-2's ranks", () =>
-    Effect.gen(function*() {
-      const tokenizer = yield* Tokenizer.fromTiktoken({
-        ranks: ranks("r50k_base"),
-        pattern: "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-        specialTokens: { "<|endoftext|>": 50_256 }
-      })
-      assert.strictEqual(tokenizer.vocabSize, 50_257)
-      assert.deepStrictEqual(Array.from(tokenizer.encode("Hello, world!")), [15496, 11, 995, 0])
-      assert.deepStrictEqual(Array.from(tokenizer.encode("<|endoftext|>")), [50_256])
-      assert.isAbove(tokenizer.count("<|endoftext|>", { parseSpecial: "none" }), 1)
-    }))
-
-  it.effect("gives Python tiktoken's ids with Kimi's pattern", () =>
-    Effect.gen(function*() {
-      // made by packages/parity/python/golden_tiktoken.py, on the ranks of o200k
-      const golden: { readonly texts: ReadonlyArray<string>; readonly ids: ReadonlyArray<ReadonlyArray<number>> } = JSON
-        .parse(readFileSync(new URL("golden/tiktoken.json", import.meta.url), "utf8"))
-      const tokenizer = yield* Tokenizer.fromTiktoken({ ranks: ranks("o200k_base"), pattern: Tokenizer.kimiPattern })
-      golden.texts.forEach((text, i) => assert.deepStrictEqual(Array.from(tokenizer.encode(text)), golden.ids[i], text))
-    }))
-
   it.effect("names reserved ids and cuts Han runs off, as Kimi does", () =>
     Effect.gen(function*() {
       const bytes = Array.from({ length: 256 }, (_, byte) => Buffer.from([byte]))

