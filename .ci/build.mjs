@@ -8,5 +8,7 @@ await bundleCommand(`${root}packages/cli/dist`)
 // The page of the studio, for its own package and for the command that serves it.
 await import("../packages/studio/page/build.mjs")
 cpSync(`${root}packages/studio/assets`, `${root}packages/cli/assets`, { recursive: true })
-// What the embedded backend looks for beside its code: the files of `local/chat`.
-cpSync(`${root}packages/local/models`, `${root}packages/cli/models`, { recursive: true })
+// What the embedded backend looks for beside its code: the files of `local/chat`, and its native kernels.
+for (const name of ["models", "native"]) {
+  cpSync(`${root}packages/local/${name}`, `${root}packages/cli/${name}`, { recursive: true })
+}

@@ -1,6 +1,6 @@
 /**
  * Training and sampling on the embedded backend's models: our kernels, the same model in a library, our kernels without
- * WebAssembly, and worker threads beside PyTorch with as many.
+ * WebAssembly, and worker threads, with native kernels where they run, beside PyTorch with as many.
  */
 import { Engine, LocalModel } from "@effect-tinker/local"
 import * as NodeEngine from "@effect-tinker/local/NodeEngine"
@@ -9,7 +9,7 @@ import type { Bench, Result, Variant } from "./Bench.js"
 import { BenchFailed, interleaved, median, round } from "./Bench.js"
 import * as jax from "./engineJax.js"
 import type { Delay } from "./engineLoop.js"
-import { duringQuickstart, longestWait } from "./engineLoop.js"
+import { duringQuickstart, longestWait, whileIdle } from "./engineLoop.js"
 import { batch, data, length, rank } from "./engineStep.js"
 import * as torch from "./engineTorch.js"
 import * as Program from "./Program.js"
@@ -102,12 +102,17 @@ const byTheClock = <E extends Error>(name: string, work: Effect.Effect<unknown, 
 })
 
 /** Worker threads, as the server uses them. */
-const threaded = Effect.fnUntraced(function*(model: LocalModel.LocalModel, threads: number) {
-  const engine = Context.get(yield* Layer.build(NodeEngine.layer({ models: [model], threads })), Engine.Engine)
+const threaded = Effect.fnUntraced(function*(
+  model: LocalModel.LocalModel,
+  threads: number,
+  mode: "native" | "wasm" = "native"
+) {
+  const engine = Context.get(yield* Layer.build(NodeEngine.layer({ models: [model], threads, mode })), Engine.Engine)
   const adapter = yield* engine.createAdapter({ baseModel: model.name, rank, seed: 1 })
   const sampler = yield* engine.sampler(model.name)
-  const name = `ours ${threads}`
+  const name = mode === "wasm" ? "wasm" : `ours ${threads}`
   return {
+    mode: engine.mode,
     train: byTheClock(
       name,
       Effect.zipRight(adapter.forwardBackward({ data, loss: "cross_entropy" }), adapter.optimStep())
@@ -142,22 +147,30 @@ const alone = Effect.gen(function*() {
   return results.get("two")?.relative ?? NaN
 })
 
+// The compiler has a core to itself beside one thread, and none beside two. It takes a hundred steps to be done with most.
+const untilCompiled = 100
+
 /** Worker threads beside torch, by the clock: more than one thread cannot be timed otherwise. */
 const besideTorch = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
   const setup = { model, rank, batch, length, samples: SAMPLES, sampled: SAMPLED }
-  const [one, two] = [yield* threaded(model, 1), yield* threaded(model, 2)]
+  const [one, two, wasm] = [yield* threaded(model, 1), yield* threaded(model, 2), yield* threaded(model, 1, "wasm")]
+  const { mode } = one
+  for (const { train } of [one, two, wasm]) yield* Effect.repeatN(train.once, untilCompiled - 1)
   const found = yield* torch.find
   if (Option.isNone(found)) {
-    const results = yield* interleaved([one.train, two.train], { rounds: 15, warmup: 5 })
+    const results = yield* interleaved([one.train, two.train, wasm.train], { rounds: 15, warmup: 5 })
     const sampled = yield* interleaved([one.sample], { rounds: 5, warmup: 2 })
-    return { results, sampled, torch: undefined }
+    return { mode, results, sampled, torch: undefined }
   }
   const { python, version } = found.value
   const [torch1, torch2] = [yield* torch.start(python, setup, 1), yield* torch.start(python, setup, 2)]
-  const results = yield* interleaved([one.train, torch1.train, two.train, torch2.train], { rounds: 15, warmup: 5 })
+  const results = yield* interleaved([one.train, torch1.train, two.train, torch2.train, wasm.train], {
+    rounds: 15,
+    warmup: 5
+  })
   const sampled = yield* interleaved([one.sample, torch1.sample], { rounds: 7, warmup: 3 })
   const peak = median(yield* Effect.replicateEffect(torch1.peak, 3))
-  return { results, sampled, torch: { version, peak } }
+  return { mode, results, sampled, torch: { version, peak } }
 })
 
 /** A delay, and how much of it was work: the rest is what else the machine did. */
@@ -189,6 +202,7 @@ export const bench: Bench = {
     const wait = yield* longestWait(undefined)
     const waitBeside = yield* longestWait(2)
     const quickstart = yield* duringQuickstart
+    const idle = yield* Effect.scoped(whileIdle)
     const ours = beside.results.get("ours 1")
     const gflops = stepFlop(LocalModel.small) / (ours?.ms ?? NaN) / 1e6
     const relative = (results: ReadonlyMap<string, Result>, name: string): number =>
@@ -223,6 +237,7 @@ export const bench: Bench = {
         to_library_sampling: relative(smallSample, "jax-js"),
         to_fallback: relative(smallStep, "js"),
         prefix_reuse: round(unshared),
+        native_to_wasm: relative(beside.results, "wasm"),
         threads_2: round(1 / (beside.results.get("ours 2")?.relative ?? NaN)),
         threads_2_ceiling: round(2 / slowdown),
         ...(beside.torch === undefined ? {} : {
@@ -235,10 +250,11 @@ export const bench: Bench = {
         }),
         event_loop_in_process_ms: Math.round(wait.delay),
         event_loop_threads_ms: Math.round(waitBeside.delay),
-        event_loop_quickstart_ms: Math.round(quickstart)
+        event_loop_quickstart_ms: Math.round(quickstart),
+        event_loop_idle_ms: Math.round(idle)
       },
       notes: [
-        `${gflops.toFixed(1)} GFLOP/s in training on one thread` + (beside.torch === undefined
+        `${gflops.toFixed(1)} GFLOP/s in training on one thread (kernels: ${beside.mode})` + (beside.torch === undefined
           ? ". PyTorch was skipped: no interpreter has it (TINKER_PYTHON or COOKBOOK_PYTHON name one, or run" +
             " `npm run parity -- --engine` first)."
           : `; a large f32 product of PyTorch ${beside.torch.version}, the most this machine was seen to do, ${
@@ -252,7 +268,9 @@ export const bench: Bench = {
         "The longest delay of the event loop (monitorEventLoopDelay), once loaded, while a program trains, saves and" +
         ` samples local/small on the backend in its own process: ${inOneTurn(wait)} in its own thread, ${
           inOneTurn(waitBeside)
-        } with two worker threads; ${quickstart.toFixed(0)} ms over the quickstart (local/chat, every core).`
+        } with two worker threads; ${quickstart.toFixed(0)} ms over the quickstart (local/chat, every core), and ${
+          idle.toFixed(0)
+        } ms in a process that did nothing for 20 s.`
       ]
     }
   }).pipe(

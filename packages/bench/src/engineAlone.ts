@@ -3,6 +3,7 @@
  * side by side share nothing but the machine, so no engine can gain more from a second thread than they do.
  */
 import { Engine } from "@effect-tinker/local"
+import * as NodeEngine from "@effect-tinker/local/NodeEngine"
 import { Effect, Stream } from "effect"
 import { createInterface } from "node:readline"
 import { baseModel, data, rank } from "./engineStep.js"
@@ -10,7 +11,7 @@ import { baseModel, data, rank } from "./engineStep.js"
 const steps = 3
 
 const program = Effect.gen(function*() {
-  const engine = yield* Engine.make()
+  const engine = yield* Engine.Engine
   const adapter = yield* engine.createAdapter({ baseModel, rank, seed: 1 })
   const step = Effect.zipRight(adapter.forwardBackward({ data, loss: "cross_entropy" }), adapter.optimStep())
   yield* Stream.runForEach(
@@ -24,4 +25,4 @@ const program = Effect.gen(function*() {
   )
 })
 
-await Effect.runPromise(program)
+await Effect.runPromise(Effect.provide(program, NodeEngine.layerFor({})))

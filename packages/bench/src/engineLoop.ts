@@ -11,6 +11,7 @@ import { readFileSync } from "node:fs"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { fileURLToPath } from "node:url"
 import { BenchFailed } from "./Bench.js"
+import * as Program from "./Program.js"
 
 const batch = 8
 const steps = 10
@@ -83,6 +84,12 @@ export const longestWait = (threads: number | undefined) =>
     for (let round = 1; round <= 3; round++) yield* Effect.scoped(work(round))
     return read()
   })).pipe(Effect.provide(backend(threads)))
+
+/** The longest delay of a process that does nothing, in milliseconds: what the machine itself keeps a loop waiting. */
+export const whileIdle = Effect.gen(function*() {
+  const { ask } = yield* Program.startModule("./engineIdle.js")
+  return Number(yield* ask("20000"))
+})
 
 const quickstart = fileURLToPath(new URL("../../../examples/quickstart.ts", import.meta.url))
 

@@ -15,6 +15,7 @@ import * as EngineError from "./EngineError.js"
 import { createAdapter, restoreAdapter } from "./internal/engine/adapters.js"
 import type { Executor, LoadedModel } from "./internal/engine/executor.js"
 import { makeInProcess, makeThreads } from "./internal/engine/executor.js"
+import { NativeKernels } from "./internal/engine/native.js"
 import { makeSampler } from "./internal/engine/samplers.js"
 import { makeSlices } from "./internal/engine/slices.js"
 import { defaultLayout } from "./internal/engine/space.js"
@@ -31,8 +32,8 @@ import type * as LocalSampler from "./LocalSampler.js"
 export interface Service {
   /** The models that adapters and samplers can be made of. */
   readonly models: ReadonlyArray<LocalModel.LocalModel>
-  /** Whether the SIMD kernels run here, or the slower JavaScript ones. */
-  readonly mode: "wasm" | "wide" | "js"
+  /** Which kernels run here: those in machine code, WebAssembly's, or the slower JavaScript ones. */
+  readonly mode: "native" | "wasm" | "js"
   /** How many threads compute; 1 without worker threads. */
   readonly threads: number
   /** A new adapter; it changes nothing until it is trained. */
@@ -72,11 +73,11 @@ export class Engine extends Context.Tag("@effect-tinker/local/Engine")<Engine, S
  */
 export interface Options {
   /**
-   * `js` uses the JavaScript kernels even where SIMD is available. `wide` computes what `wasm` computes, bit for bit, and is
-   * nearly twice as fast where V8 joins vectors (Node 24 with `--experimental-wasm-revectorize`), slower elsewhere.
-   * Defaults to `wasm`.
+   * The fastest kernels to use: `native` where the runtime provides them (`NodeEngine` on Linux, x64 with AVX2), else
+   * WebAssembly's, else those in JavaScript. They round differently, so that results differ in the last bits.
+   * Defaults to `native`.
    */
-  readonly mode?: "wasm" | "wide" | "js" | undefined
+  readonly mode?: "native" | "wasm" | "js" | undefined
   /** How long to compute before letting other work in, in milliseconds. Defaults to 10. */
   readonly sliceMillis?: number | undefined
   /** How to let other work in. Defaults to yielding to other fibers and then to the event loop. */
@@ -98,8 +99,8 @@ export interface Options {
  * @category configuration
  */
 export interface ThreadsOptions extends Options {
-  /** The kernels; threads need WebAssembly. Defaults to `wasm`. */
-  readonly mode?: "wasm" | "wide" | undefined
+  /** As for an engine in the calling thread, but threads need WebAssembly. */
+  readonly mode?: "native" | "wasm" | undefined
   /** How many threads. */
   readonly threads: number
 }
@@ -109,11 +110,13 @@ const defaultPause = Effect.zipRight(Effect.yieldNow(), Effect.sleep(0))
 const slicesOf = (options: Options | undefined) =>
   makeSlices({ sliceMillis: options?.sliceMillis ?? 10, pause: options?.pause ?? defaultPause })
 
-const executorOptions = (options: Options | undefined) => ({
-  activationBytes: options?.activationBytes ?? defaultLayout.activationBytes,
-  partTokens: options?.partTokens ?? defaultLayout.partTokens,
-  memoryBytes: options?.memoryBytes ?? Infinity
-})
+const executorOptions = (options: Options | undefined) =>
+  Effect.map(NativeKernels, (native) => ({
+    activationBytes: options?.activationBytes ?? defaultLayout.activationBytes,
+    partTokens: options?.partTokens ?? defaultLayout.partTokens,
+    memoryBytes: options?.memoryBytes ?? Infinity,
+    native: (options?.mode ?? "native") === "native" ? native : undefined
+  }))
 
 const fromExecutor = Effect.fnUntraced(function*(
   executor: Executor,
@@ -156,7 +159,7 @@ const fromExecutor = Effect.fnUntraced(function*(
  * @category constructors
  */
 export const make: (options?: Options) => Effect.Effect<Service> = Effect.fnUntraced(function*(options) {
-  const executor = makeInProcess(yield* slicesOf(options), options?.mode ?? "wasm", executorOptions(options))
+  const executor = makeInProcess(yield* slicesOf(options), options?.mode ?? "native", yield* executorOptions(options))
   return yield* fromExecutor(executor, options?.models ?? LocalModel.all)
 })
 
@@ -170,12 +173,7 @@ export const makeThreaded: (
   options: ThreadsOptions
 ) => Effect.Effect<Service, never, Worker.WorkerManager | Worker.Spawner | Scope.Scope> = Effect.fnUntraced(
   function*(options) {
-    const executor = yield* makeThreads(
-      yield* slicesOf(options),
-      options.threads,
-      options.mode ?? "wasm",
-      executorOptions(options)
-    )
+    const executor = yield* makeThreads(yield* slicesOf(options), options.threads, yield* executorOptions(options))
     return yield* fromExecutor(executor, options.models ?? LocalModel.all)
   }
 )

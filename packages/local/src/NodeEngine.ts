@@ -9,9 +9,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { existsSync } from "node:fs"
 import { availableParallelism, freemem } from "node:os"
+import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
 import * as Engine from "./Engine.js"
 import type { ModelUnavailable } from "./EngineError.js"
+import { NativeKernels } from "./internal/engine/native.js"
+import { loadNative } from "./internal/engine/NodeNative.js"
 import { sliceMillis, turn } from "./internal/eventLoop.js"
 import * as LocalCheckpoint from "./LocalCheckpoint.js"
 import * as LocalModel from "./LocalModel.js"
@@ -23,23 +26,24 @@ import * as LocalModel from "./LocalModel.js"
  * @category configuration
  */
 export interface Options extends Engine.Options {
-  /** The kernels. Defaults to `wide` where Node was started with `--experimental-wasm-revectorize`, else to `wasm`. */
-  readonly mode?: "wasm" | "wide" | undefined
+  /** The kernels; threads have none in JavaScript. Defaults to `native`. */
+  readonly mode?: "native" | "wasm" | undefined
   /** How many threads. Defaults to one for each core. */
   readonly threads?: number | undefined
   /** Directories of Hugging Face models to serve beside the others, under their names. */
   readonly directories?: ReadonlyArray<string> | undefined
 }
 
-// Node 22 knows the flag, but its V8 joins no vectors in loops with fused multiplications.
-const joinsVectors = process.execArgv.includes("--experimental-wasm-revectorize") &&
-  Number.parseInt(process.versions.node, 10) >= 24
-
-/** The fastest kernels here. */
-const fastest = joinsVectors ? "wide" : "wasm"
-
 /** How the engine yields on Node, where a turn of the event loop costs microseconds. */
 const onNode = { sliceMillis, pause: turn }
+
+/** The kernels in machine code for this platform, if there are any. @internal */
+export const nativeFile = fileURLToPath(
+  new URL(`../native/${process.platform}-${process.arch}.node`, import.meta.url)
+)
+
+// Loaded when an engine is made: a client of another server needs none.
+const native = Layer.sync(NativeKernels, () => loadNative(nativeFile))
 
 // A part of the memory is left to everything else.
 const usable = 0.9
@@ -101,16 +105,15 @@ export const layer = (options: Options = {}): Layer.Layer<Engine.Engine, ModelUn
     return Engine.layerThreads({
       ...onNode,
       ...options,
-      mode: options.mode ?? fastest,
       models: yield* modelsOf(options),
       threads: options.threads ?? availableParallelism(),
       memoryBytes: yield* memoryOf(options)
     })
-  })).pipe(Layer.provide(NodeWorker.layer(spawn)))
+  })).pipe(Layer.provide([NodeWorker.layer(spawn), native]))
 
 /**
  * The same models on worker threads if a number of them is given, and in the calling thread if not. Threads have no
- * JavaScript kernels: there, `js` is the default.
+ * kernels in JavaScript: there, `js` is the default.
  *
  * @since 0.1.0
  * @category layers
@@ -124,8 +127,8 @@ export const layerFor = (
       return Engine.layer({
         ...onNode,
         ...options,
-        mode: mode ?? fastest,
+        mode,
         models: yield* modelsOf(options),
         memoryBytes: yield* memoryOf(options)
       })
-    }))
+    })).pipe(Layer.provide(native))

@@ -61,14 +61,16 @@ describe("NodeEngine", () => {
     "the same bits in this thread, on one worker and on three; samples run beside each other",
     () =>
       Effect.gen(function*() {
-        // parts of 64 tokens, so that there is something to share between the threads
-        const options = { models: [LocalModel.tiny], partTokens: 64 }
-        const here = yield* Effect.provide(run, Engine.layer(options))
-        assert.strictEqual(here.threads, 1)
-        assert.deepStrictEqual(here.live, Array.from(here.samples[0]?.sequences[0]?.tokens ?? []))
-        for (const threads of [1, 3]) {
-          const there = yield* Effect.provide(run, NodeEngine.layer({ ...options, threads }))
-          assert.deepStrictEqual(there, { ...here, threads })
+        for (const mode of ["native", "wasm"] as const) {
+          // parts of 64 tokens, so that there is something to share between the threads
+          const options = { models: [LocalModel.tiny], partTokens: 64, mode }
+          const here = yield* Effect.provide(run, NodeEngine.layerFor(options))
+          assert.strictEqual(here.threads, 1)
+          assert.deepStrictEqual(here.live, Array.from(here.samples[0]?.sequences[0]?.tokens ?? []))
+          for (const threads of [1, 3]) {
+            const there = yield* Effect.provide(run, NodeEngine.layer({ ...options, threads }))
+            assert.deepStrictEqual(there, { ...here, threads })
+          }
         }
       }),
     timeout
@@ -86,8 +88,10 @@ describe("NodeEngine", () => {
           Effect.sync(() => process.on("worker", started)),
           () => Effect.sync(() => process.off("worker", started))
         )
-        const engine = yield* Engine.make({ models: [LocalModel.tiny] })
-        const expected = yield* train(engine)
+        const expected = yield* Effect.provide(
+          Effect.flatMap(Engine.Engine, (engine) => train(engine)),
+          NodeEngine.layerFor({ models: [LocalModel.tiny] })
+        )
         const context = yield* Layer.build(NodeEngine.layer({ models: [LocalModel.tiny], threads: 1 }))
         const threaded = Context.get(context, Engine.Engine)
         yield* threaded.load(LocalModel.tiny.name)

@@ -72,7 +72,8 @@ describe("Metrics", () => {
       assert.strictEqual((yield* millis(Metrics.queueWait, "queue", "turn")).count, before.turns.count + 3)
       const operations = yield* millis(Metrics.operationTime, "operation", "OptimStep")
       assert.strictEqual(operations.count, before.operations.count + 2)
-      assert.isAtLeast(operations.max, backoff)
+      // a difference of counters is rounded
+      assert.isAtLeast(operations.max, backoff - 1e-6)
       const steps = yield* Metric.value(Metrics.stepTime)
       assert.strictEqual(steps.count, before.steps + 1)
 

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Kernels } from "../../src/internal/engine/kernels.js"
 import { makeKernels } from "../../src/internal/engine/kernels.js"
 import { makeRandom } from "../../src/internal/engine/numbers.js"
+import { native } from "./support.js"
 
 const element = (memory: Float32Array, offset: number, row: number, column: number, i: number, j: number): number =>
   memory[offset + i * row + j * column] ?? NaN
@@ -11,19 +12,31 @@ describe("kernels", () => {
     assert.strictEqual(makeKernels(1024, "wasm").mode, "wasm")
   })
 
-  for (const mode of ["wasm", "wide", "js"] as const) {
+  for (const mode of native === undefined ? ["wasm", "js"] as const : ["native", "wasm", "js"] as const) {
     it(`${mode}: products of all shapes and strides equal the definition`, () => {
       const random = makeRandom(1)
-      const kernels = makeKernels(40_000, mode)
+      const kernels = makeKernels(40_000, mode, native)
       const { memory } = kernels
+      assert.strictEqual(kernels.mode, mode)
       const wrong: Array<ReadonlyArray<number>> = []
       const [b, packed, c] = [10_000, 20_000, 30_000]
       for (
-        const [m, n, k] of [[1, 8, 1], [4, 8, 3], [5, 16, 7], [7, 24, 33], [13, 8, 5], [32, 40, 16], [1, 72, 9], [
-          3,
-          40,
-          6
-        ]] as const
+        const [m, n, k] of [
+          [1, 8, 1],
+          [4, 8, 3],
+          [5, 16, 7],
+          [7, 24, 33],
+          [13, 8, 5],
+          [32, 40, 16],
+          [1, 72, 9],
+          [
+            3,
+            40,
+            6
+          ],
+          [2, 56, 11],
+          [3, 24, 300]
+        ] as const
       ) {
         for (const transposed of [false, true]) {
           for (const accumulate of [false, true]) {
@@ -103,24 +116,26 @@ describe("kernels", () => {
     })
   }
 
-  it("a row's sums are the same bits in every tile, narrow or wide", () => {
-    const [n, k] = [56, 37]
-    const rowsOf = (mode: "wasm" | "wide") => {
+  for (const mode of native === undefined ? ["wasm"] as const : ["native", "wasm"] as const) {
+    it(`${mode}: an element's sum has the same bits in every tile, and whether it is computed at once or not`, () => {
+      const [n, k] = [88, 300]
       const random = makeRandom(3)
-      const kernels = makeKernels(40_000, mode)
-      for (let i = 0; i < 20_000; i++) kernels.memory[i] = random.next() - 0.5
-      kernels.pack(5000, n, 1, k, n, 12_000)
-      return (m: number): Float32Array => {
-        kernels.gemm(0, k, 1, 12_000, k * 8, 20_000, n, m, n, k, 0)
-        return kernels.memory.slice(20_000, 20_000 + m * n)
+      const kernels = makeKernels(100_000, mode, native)
+      for (let i = 0; i < 40_000; i++) kernels.memory[i] = random.next() - 0.5
+      kernels.pack(5000, n, 1, k, n, 40_000)
+      const rows = (m: number): Float32Array => {
+        kernels.gemm(0, k, 1, 40_000, k * 8, 80_000, n, m, n, k, 0)
+        return kernels.memory.slice(80_000, 80_000 + m * n)
       }
-    }
-    const all = rowsOf("wasm")(7)
-    for (const mode of ["wasm", "wide"] as const) {
-      const rows = rowsOf(mode)
-      for (const m of [1, 2, 3, 4, 5, 7]) assert.deepStrictEqual(rows(m), all.slice(0, m * n), `${mode} ${m}`)
-    }
-  })
+      const all = rows(13)
+      for (const m of [1, 2, 3, 4, 5, 6, 7, 11]) assert.deepStrictEqual(rows(m), all.slice(0, m * n), `${m}`)
+      for (const first of [1, 100, 256]) {
+        kernels.gemm(0, k, 1, 40_000, k * 8, 80_000, n, 13, n, first, 0)
+        kernels.gemm(first, k, 1, 40_000 + first * 8, k * 8, 80_000, n, 13, n, k - first, 1)
+        assert.deepStrictEqual(kernels.memory.slice(80_000, 80_000 + 13 * n), all, `${first}`)
+      }
+    })
+  }
 
   it("the exponential is exact to the last bits over its range, and vanishes below it", () => {
     const kernels = makeKernels(1024, "wasm")

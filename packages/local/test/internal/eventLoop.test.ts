@@ -4,11 +4,10 @@ import { timeSlicedScheduler } from "../../src/internal/eventLoop.js"
 import * as NodeTinkerLocal from "../../src/NodeTinkerLocal.js"
 
 /** Keeps the thread busy for a while. */
-const burn = (millis: number) =>
-  Effect.sync(() => {
-    const until = performance.now() + millis
-    while (performance.now() < until);
-  })
+const burn = (millis: number): void => {
+  const until = performance.now() + millis
+  while (performance.now() < until);
+}
 
 /** Calls of a timer that is always due, while the effect runs. */
 const turnsDuring = <A, E>(effect: Effect.Effect<A, E>) =>
@@ -28,7 +27,7 @@ const turnsDuring = <A, E>(effect: Effect.Effect<A, E>) =>
 
 const busy = Effect.forEach(
   [1, 2, 3],
-  () => Effect.repeatN(Effect.zipRight(burn(0.2), Effect.yieldNow()), 99),
+  () => Effect.repeatN(Effect.zipRight(Effect.sync(() => burn(0.2)), Effect.yieldNow()), 99),
   { concurrency: "unbounded" }
 )
 
@@ -41,21 +40,25 @@ describe("timeSlicedScheduler", () => {
 
   it.effect("lets it turn while a single fiber never waits", () =>
     Effect.gen(function*() {
-      const alone = Effect.iterate(0, { while: (n) => n < 5_000, body: (n) => Effect.as(burn(0.02), n + 1) })
+      const alone = Effect.iterate(0, { while: (n) => n < 5_000, body: (n) => Effect.as(Effect.sync(() => burn(0.02)), n + 1) })
       assert.isAtLeast(yield* Effect.withScheduler(turnsDuring(alone), timeSlicedScheduler), 5)
     }))
 
-  it.effect("runs fibers in the order in which they became ready, across turns of the loop", () =>
+  it.effect("runs tasks in the order in which they became ready, across turns of the loop", () =>
     Effect.gen(function*() {
       const log: Array<number> = []
       const names = Array.from({ length: 100 }, (_, index) => index)
-      yield* Effect.forEach(
-        names,
-        // noted before the slice can be over: a fiber that it ends goes behind the others
-        (name) => Effect.zipRight(Effect.yieldNow(), Effect.zipRight(Effect.sync(() => log.push(name)), burn(0.2))),
-        { concurrency: "unbounded", discard: true }
-      ).pipe(Effect.withScheduler(timeSlicedScheduler))
+      const turns = yield* turnsDuring(Effect.async<void>((resume) => {
+        for (const name of names) {
+          timeSlicedScheduler.scheduleTask(() => {
+            log.push(name)
+            burn(0.2)
+          }, 0)
+        }
+        timeSlicedScheduler.scheduleTask(() => resume(Effect.void), 0)
+      }))
       assert.deepStrictEqual(log, names)
+      assert.isAbove(turns, 1)
     }))
 
   it.effect("runs urgent tasks first", () =>

@@ -8,11 +8,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { sliceMillis, turn } from "../eventLoop.js"
 import { makeWorkerHandler } from "./executor.js"
+import { loadNative } from "./NodeNative.js"
 import { makeSlices } from "./slices.js"
 
 const runner = Effect.map(
   makeSlices({ sliceMillis, pause: turn }),
-  (slices) => WorkerRunner.layer(makeWorkerHandler(slices))
+  (slices) => WorkerRunner.layer(makeWorkerHandler(slices, loadNative))
 )
 
 NodeRuntime.runMain(WorkerRunner.launch(Layer.provide(Layer.unwrapEffect(runner), NodeWorkerRunner.layer)))

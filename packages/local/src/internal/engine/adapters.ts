@@ -8,7 +8,7 @@ import { globalValue } from "effect/GlobalValue"
 import * as Random from "effect/Random"
 import * as EngineError from "../../EngineError.js"
 import type { Adapter, Config, NamedTensor, PassResult, Snapshot, StepParams } from "../../LocalAdapter.js"
-import { adamStep, squares } from "./adamw.js"
+import { adam, adamStep, squares } from "./adamw.js"
 import type { AdamSettings, Moments } from "./adamw.js"
 import type { Group, Lora } from "./architecture.js"
 import { makeLora, namedPieces } from "./architecture.js"
@@ -121,10 +121,8 @@ function* inPieces(length: number, body: (from: number, to: number) => void): Wo
   }
 }
 
-function* addInto(target: Float32Array, source: Float32Array): Work<void> {
-  yield* inPieces(source.length, (from, to) => {
-    for (let i = from; i < to; i++) add(target, i, at(source, i))
-  })
+const addPiece = (target: Float32Array, source: Float32Array, from: number, to: number): void => {
+  for (let i = from; i < to; i++) add(target, i, at(source, i))
 }
 
 /** The norm of a gradient. */
@@ -143,6 +141,9 @@ export const nextKey = (): number => keys.next++
 const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initial: Float32Array): Adapter => {
   const { architecture: { model }, layout } = loaded
   const { pool, slices } = executor
+  const arithmetic = executor.native ?? { add: addPiece, adam }
+  const addInto = (target: Float32Array, source: Float32Array): Work<void> =>
+    inPieces(source.length, (from, to) => arithmetic.add(target, source, from, to))
   const { settings } = lora
   const { groups, rank } = settings
   const turn = Effect.unsafeMakeSemaphore(1)
@@ -229,7 +230,7 @@ const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initia
     // a step is whole or did not happen
     key = nextKey()
     yield* Effect.uninterruptible(slices.run(() => {
-      const advance = adamStep(values, sum, moments, settings, size)
+      const advance = adamStep(values, sum, moments, settings, size, arithmetic.adam)
       return inPieces(values.length, advance)
     }))
     clearGradient()

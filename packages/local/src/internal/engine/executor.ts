@@ -15,8 +15,9 @@ import type { LocalModel } from "../../LocalModel.js"
 import type { Slice } from "../../LocalSampler.js"
 import type { Architecture } from "./architecture.js"
 import { makeArchitecture } from "./architecture.js"
-import type { KernelMode, Kernels, WasmMode } from "./kernels.js"
+import type { KernelMode, Kernels } from "./kernels.js"
 import { kernelsOver, makeKernels, maxFloats, sharedMemory, wasmModule } from "./kernels.js"
+import type { Native } from "./native.js"
 import type { TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
 import type { Layout, LayoutOptions } from "./space.js"
@@ -56,6 +57,8 @@ const makePool = (make: (length: number) => Float32Array, most: number): Pool =>
 /** @internal */
 export interface Executor {
   readonly mode: KernelMode
+  /** Kernels in machine code, in the mode `native`. */
+  readonly native: Native | undefined
   readonly threads: number
   /** Parts of a pass that are worth sending at a time: every thread has the next one before it is done with its own. */
   readonly inFlight: number
@@ -72,6 +75,8 @@ export interface Executor {
 export interface ExecutorOptions extends Omit<LayoutOptions, "threads"> {
   /** The most memory of one model, in bytes. */
   readonly memoryBytes: number
+  /** Kernels in machine code; without them, everything is computed in WebAssembly. */
+  readonly native: Native | undefined
 }
 
 const gigabytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(2)} GiB`
@@ -101,10 +106,13 @@ export const checkedLayout = (
 
 /** Computes in this thread. @internal */
 export const makeInProcess = (slices: Slices, wanted: KernelMode, options: ExecutorOptions): Executor => {
-  const mode = wanted !== "js" && wasmModule(wanted, false) !== undefined ? wanted : "js"
+  const hasWasm = wanted !== "js" && wasmModule(false) !== undefined
+  const native = hasWasm && wanted === "native" ? options.native : undefined
+  const mode = native !== undefined ? "native" : hasWasm ? "wasm" : "js"
   const floats = (length: number): Float32Array => new Float32Array(length)
   return {
     mode,
+    native,
     threads: 1,
     inFlight: 1,
     slices,
@@ -112,7 +120,7 @@ export const makeInProcess = (slices: Slices, wanted: KernelMode, options: Execu
     pool: makePool(floats, 1),
     open: Effect.fnUntraced(function*(model) {
       const { architecture, layout } = yield* checkedLayout(model, { ...options, threads: 1 })
-      const kernels = yield* allocate(model, () => makeKernels(layout.floats, mode))
+      const kernels = yield* allocate(model, () => makeKernels(layout.floats, mode, native))
       yield* writeWeights(architecture, layout, kernels.memory, slices.run)
       const space = makeSpace(architecture, layout, kernels, 0)
       if (space === undefined) return yield* Effect.dieMessage("a layout without threads")
@@ -138,7 +146,8 @@ export type Message =
     readonly model: LocalModel
     readonly layout: Layout
     readonly memory: WebAssembly.Memory
-    readonly mode: WasmMode
+    /** The file of the native kernels, if they are used. */
+    readonly native: string | undefined
     readonly tokenBytes: TokenBytes
   }
   | { readonly _tag: "Pass"; readonly model: string; readonly job: PassJob }
@@ -158,7 +167,8 @@ export type Answer =
 
 /** The worker's side of it. @internal */
 export const makeWorkerHandler = (
-  slices: Slices
+  slices: Slices,
+  loadNative: (path: string) => Native | undefined
 ): (message: Message) => Effect.Effect<Answer> | Stream.Stream<Answer> => {
   const models = new Map<string, ModelThread>()
   const unprepared: Answer = { _tag: "Unprepared" }
@@ -172,8 +182,11 @@ export const makeWorkerHandler = (
       case "Hello":
         return Effect.succeed(ready)
       case "Model": {
-        const { layout, memory, mode, model, thread, tokenBytes } = message
-        const kernels: Kernels | undefined = kernelsOver(memory, mode)
+        const { layout, memory, model, native, thread, tokenBytes } = message
+        const loaded = native === undefined ? undefined : loadNative(native)
+        // without them its sums would differ from those of the other threads
+        if (native !== undefined && loaded === undefined) return Effect.dieMessage(`the thread cannot load ${native}`)
+        const kernels: Kernels | undefined = kernelsOver(memory, loaded)
         const space = kernels === undefined
           ? undefined
           : makeSpace(makeArchitecture(model), layout, kernels, thread)
@@ -222,13 +235,12 @@ interface Thread {
 export const makeThreads: (
   slices: Slices,
   threads: number,
-  mode: WasmMode,
   options: ExecutorOptions
 ) => Effect.Effect<
   Executor,
   never,
   PlatformWorker.WorkerManager | PlatformWorker.Spawner | Scope.Scope
-> = Effect.fnUntraced(function*(slices, threads, mode, options) {
+> = Effect.fnUntraced(function*(slices, threads, options) {
   const manager = yield* WorkerManager
   const scope = yield* Effect.scope
   const context = yield* Effect.context<PlatformWorker.Spawner>()
@@ -255,8 +267,10 @@ export const makeThreads: (
       )
   )
   const floats = (length: number): Float32Array => new Float32Array(new SharedArrayBuffer(length * 4))
+  const { native } = options
   return {
-    mode,
+    mode: native === undefined ? "wasm" : "native",
+    native,
     threads,
     inFlight: 2 * threads,
     slices,
@@ -280,9 +294,15 @@ export const makeThreads: (
             ? lost("it ended without an answer")
             : Effect.failCause(Cause.map(cause, (error) => lost(error.cause))))
       const prepare = (thread: Thread): Effect.Effect<void, EngineError.ThreadLost> =>
-        Effect.asVoid(
-          send(thread, { _tag: "Model", thread: thread.index, model: plain, layout, memory, mode, tokenBytes })
-        )
+        Effect.asVoid(send(thread, {
+          _tag: "Model",
+          thread: thread.index,
+          model: plain,
+          layout,
+          memory,
+          native: native?.path,
+          tokenBytes
+        }))
       /** Sends a message again if the thread had to be prepared first. */
       const ask = <A>(
         thread: Thread,

@@ -1,21 +1,18 @@
 /**
  * The numerical kernels of the engine over one linear memory of floats. Two implementations with the same meaning:
- * WebAssembly SIMD, and plain JavaScript for runtimes without it. Positions and strides are counted in floats, and the
- * lengths of rows are multiples of four.
+ * WebAssembly SIMD, and plain JavaScript for runtimes without it. Native ones replace the products of the first.
+ * Positions and strides are counted in floats, and the lengths of rows are multiples of four.
  */
 import { globalValue } from "effect/GlobalValue"
 import { makeJsKernels } from "./jsKernels.js"
+import type { Native } from "./native.js"
 import { assemble } from "./wasm/assembler.js"
 import { attentionKernels } from "./wasm/attention.js"
-import type { GemmOptions } from "./wasm/matrix.js"
 import { gemm, pack, transposePanels } from "./wasm/matrix.js"
 import { constants, rowKernels } from "./wasm/rows.js"
 
-/** `wide` is WebAssembly for compilers that join two vectors of four floats; the results have the same bits. @internal */
-export type KernelMode = "wasm" | "wide" | "js"
-
-/** Modes that need WebAssembly SIMD. @internal */
-export type WasmMode = Exclude<KernelMode, "js">
+/** `native` is WebAssembly with products in machine code. @internal */
+export type KernelMode = "native" | "wasm" | "js"
 
 /** @internal */
 export interface Operations {
@@ -107,9 +104,9 @@ export interface Kernels extends Operations {
   readonly memory: Float32Array
 }
 
-const assembled = (options: GemmOptions) => [gemm(options), pack, transposePanels, ...rowKernels, ...attentionKernels]
+const assembled = (fused: boolean) => [gemm(fused), pack, transposePanels, ...rowKernels, ...attentionKernels]
 
-const names = assembled({ fused: false, wide: false }).map(({ name }) => name)
+const names = assembled(false).map(({ name }) => name)
 
 const pageFloats = 16384
 
@@ -120,10 +117,10 @@ const isOperations = (exports: object): exports is Operations =>
   names.every((name) => typeof Reflect.get(exports, name) === "function")
 
 /** The fastest kernels this runtime accepts. */
-const compile = (mode: WasmMode, shared: boolean): WebAssembly.Module | undefined => {
+const compile = (shared: boolean): WebAssembly.Module | undefined => {
   if (typeof WebAssembly === "undefined") return undefined
   for (const fused of [true, false]) {
-    const bytes = assemble(assembled({ fused, wide: mode === "wide" }), constants, shared)
+    const bytes = assemble(assembled(fused), constants, shared)
     if (WebAssembly.validate(bytes)) return new WebAssembly.Module(bytes)
   }
   return undefined
@@ -131,35 +128,39 @@ const compile = (mode: WasmMode, shared: boolean): WebAssembly.Module | undefine
 
 const modules = globalValue(
   "@effect-tinker/local/engine/modules",
-  () => new Map<string, WebAssembly.Module | undefined>()
+  () => new Map<boolean, WebAssembly.Module | undefined>()
 )
 
 /** The compiled kernels, if this runtime can run them; made when first asked for. @internal */
-export const wasmModule = (mode: WasmMode, shared: boolean): WebAssembly.Module | undefined => {
-  const key = `${mode} ${shared}`
-  if (!modules.has(key)) modules.set(key, compile(mode, shared))
-  return modules.get(key)
+export const wasmModule = (shared: boolean): WebAssembly.Module | undefined => {
+  if (!modules.has(shared)) modules.set(shared, compile(shared))
+  return modules.get(shared)
 }
 
 /** A memory that several threads can use. Pages cost nothing until they are written to. @internal */
 export const sharedMemory = (floats: number): WebAssembly.Memory =>
   new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats), maximum: 65536, shared: true })
 
-/** Kernels over a memory; undefined where they cannot run. @internal */
-export const kernelsOver = (linear: WebAssembly.Memory, mode: WasmMode): Kernels | undefined => {
+/** Kernels over a memory, native ones where they are given; undefined where they cannot run. @internal */
+export const kernelsOver = (linear: WebAssembly.Memory, native?: Native): Kernels | undefined => {
   const { buffer } = linear
   const shared = !(buffer instanceof ArrayBuffer)
-  const module = wasmModule(mode, shared)
+  const module = wasmModule(shared)
   if (module === undefined) return undefined
   const operations: object = new WebAssembly.Instance(module, { env: { memory: linear } }).exports
+  if (!isOperations(operations)) return undefined
   // The memory never grows, so that views of it stay valid.
-  return isOperations(operations) ? { ...operations, mode, memory: new Float32Array(buffer) } : undefined
+  const memory = new Float32Array(buffer)
+  return native === undefined
+    ? { ...operations, mode: "wasm", memory }
+    : { ...operations, gemm: native.gemmOver(memory), mode: "native", memory }
 }
 
 /** Kernels over a fresh memory of at least `floats` floats; falls back to JavaScript where SIMD is missing. @internal */
-export const makeKernels = (floats: number, mode: KernelMode): Kernels => {
-  if (mode !== "js" && wasmModule(mode, false) !== undefined) {
-    const wasm = kernelsOver(new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats) }), mode)
+export const makeKernels = (floats: number, mode: KernelMode, native?: Native): Kernels => {
+  if (mode !== "js" && wasmModule(false) !== undefined) {
+    const linear = new WebAssembly.Memory({ initial: Math.ceil(floats / pageFloats) })
+    const wasm = kernelsOver(linear, mode === "native" ? native : undefined)
     if (wasm !== undefined) return wasm
   }
   const memory = new Float32Array(floats)

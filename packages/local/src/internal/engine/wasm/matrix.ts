@@ -34,18 +34,11 @@ import type { Code, Kernel } from "./assembler.js"
 
 const range = (length: number): ReadonlyArray<number> => Array.from({ length }, (_, index) => index)
 
-/** @internal */
-export interface GemmOptions {
-  /** Terms are added with one rounding. */
-  readonly fused: boolean
-  /** Tiles are twice as wide, for compilers that join two vectors of four floats into one of eight. */
-  readonly wide: boolean
-}
-
 /**
  * C = A · B, or C += A · B, in tiles whose sums stay in registers: four rows by one panel of eight columns, and for the
  * rows left over two rows or one by two panels. Every element is summed from the first to the last term in whichever
- * tile it falls, so that a row's result depends neither on the rows beside it nor on the width of the tiles.
+ * tile it falls, so that a row's result does not depend on the rows beside it. With `fused`, a term is added with one
+ * rounding.
  *
  * The shape is measured on V8 (x64, 96 to 384 terms): the compiler moves all loads of a basic block to its top, so that
  * an unrolled loop spills its sums. Unrolled four times this product reaches 29 GFLOP/s, as a plain loop with the
@@ -55,13 +48,9 @@ export interface GemmOptions {
  * these are 50 GFLOP/s, of which this reaches 40. A packed into panels like B, its terms loaded first, was up to a tenth
  * faster in a loop of its own, and a twentieth slower in a training step.
  *
- * V8 14 with `--experimental-wasm-revectorize` turns the two halves of a panel into one vector of eight floats. Then four
- * rows by one panel are four sums, too few to keep the processor busy (45 GFLOP/s); by two panels they reach 70, and
- * 27 without the flag, because sixteen vectors of four floats do not fit into the registers beside their operands.
- *
  * @internal
  */
-export const gemm = ({ fused, wide }: GemmOptions): Kernel =>
+export const gemm = (fused: boolean): Kernel =>
   kernel(
     "gemm",
     {
@@ -83,10 +72,10 @@ export const gemm = ({ fused, wide }: GemmOptions): Kernel =>
       const end = local("int")
       const [aFrom, bFrom, cFrom] = [local("int"), local("int"), local("int")]
       const aAt = range(4).map(() => local("int"))
-      const bAt = range(wide ? 4 : 2).map(() => local("int"))
+      const bAt = range(2).map(() => local("int"))
       const cAt = range(4).map(() => local("int"))
-      const sums = range(wide ? 16 : 8).map(() => local("vector"))
-      const loaded = range(wide ? 8 : 4).map(() => local("vector"))
+      const sums = range(8).map(() => local("vector"))
+      const loaded = range(4).map(() => local("vector"))
       const value = local("vector")
       const accumulated = (sum: number, left: Code, right: Code): Code =>
         set(sum, fused ? fused4(left, right, get(sum)) : add4(get(sum), mul4(left, right)))
@@ -139,31 +128,28 @@ export const gemm = ({ fused, wide }: GemmOptions): Kernel =>
       }
       const whole = and(get(param.m), int(-4))
       const product = (aStep: Code): Code => {
-        /** While so many panels are left. */
-        const hasPanels = (panels: number): Code =>
-          panels === 1 ? get(param.n) : subtract(get(param.n), int(8 * (panels - 1)))
-        const wholeRows = (panels: number): Code =>
+        const wholeRows = whileBelow(
+          column,
+          get(param.n),
+          int(8),
+          set(row, int(0)),
+          set(aFrom, get(param.a)),
+          set(cFrom, add(get(param.c), shiftLeft(get(column), int(2)))),
           whileBelow(
-            column,
-            hasPanels(panels),
-            int(8 * panels),
-            set(row, int(0)),
-            set(aFrom, get(param.a)),
-            set(cFrom, add(get(param.c), shiftLeft(get(column), int(2)))),
-            whileBelow(
-              row,
-              whole,
-              int(4),
-              tile(4, panels, aStep),
-              bump(aFrom, shiftLeft(get(param.aRow), int(2))),
-              bump(cFrom, shiftLeft(get(param.cRow), int(2)))
-            ),
-            bump(bFrom, mul(get(param.panel), int(panels)))
-          )
+            row,
+            whole,
+            int(4),
+            tile(4, 1, aStep),
+            bump(aFrom, shiftLeft(get(param.aRow), int(2))),
+            bump(cFrom, shiftLeft(get(param.cRow), int(2)))
+          ),
+          bump(bFrom, get(param.panel))
+        )
+        /** Tiles from column to column, while so many panels are left. */
         const alongColumns = (rows: number, panels: number): Code =>
           whileBelow(
             column,
-            hasPanels(panels),
+            panels === 1 ? get(param.n) : subtract(get(param.n), int(8 * (panels - 1))),
             int(8 * panels),
             tile(rows, panels, aStep),
             bump(bFrom, mul(get(param.panel), int(panels))),
@@ -178,15 +164,13 @@ export const gemm = ({ fused, wide }: GemmOptions): Kernel =>
             set(aFrom, add(get(param.a), mul(get(row), get(param.aRow)))),
             set(bFrom, get(param.b)),
             set(cFrom, add(get(param.c), mul(get(row), get(param.cRow)))),
-            ...(wide ? [alongColumns(rows, 4)] : []),
             alongColumns(rows, 2),
             alongColumns(rows, 1)
           )
         return seq(
           set(column, int(0)),
           set(bFrom, get(param.b)),
-          ...(wide ? [wholeRows(2)] : []),
-          wholeRows(1),
+          wholeRows,
           set(row, whole),
           rowsLeft(2),
           rowsLeft(1)

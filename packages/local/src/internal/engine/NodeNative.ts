@@ -1,0 +1,52 @@
+/**
+ * Loads the native kernels into Node. Hand-written because nothing on the registry does it: libraries with fast products
+ * of small matrices bring a runtime of their own (onnxruntime-node: 291 MB, and no access to our memory).
+ */
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import { createRequire } from "node:module"
+import type { Advance } from "./adamw.js"
+import type { Native } from "./native.js"
+
+/** What the file exports; see `native/kernels.c`. */
+interface Addon {
+  readonly gemmOver: (memory: Float32Array, frame: Int32Array) => () => void
+  readonly add: Native["add"]
+  readonly adam: Advance
+}
+
+const isAddon = (loaded: unknown): loaded is Addon =>
+  Predicate.isRecord(loaded) && ["gemmOver", "add", "adam"].every((name) => typeof loaded[name] === "function")
+
+// A pointer to the memory, its length, and eleven integers.
+const frameBytes = 64
+const firstArgument = 4
+
+/** Products with their arguments in a frame, which costs less than handing over one by one. */
+const gemmOver = (addon: Addon, memory: Float32Array): ReturnType<Native["gemmOver"]> => {
+  const frame = new Int32Array(new ArrayBuffer(frameBytes))
+  const run = addon.gemmOver(memory, frame)
+  return (a, aRow, aColumn, b, panel, c, cRow, m, n, k, accumulate) => {
+    frame[firstArgument] = a
+    frame[firstArgument + 1] = aRow
+    frame[firstArgument + 2] = aColumn
+    frame[firstArgument + 3] = b
+    frame[firstArgument + 4] = panel
+    frame[firstArgument + 5] = c
+    frame[firstArgument + 6] = cRow
+    frame[firstArgument + 7] = m
+    frame[firstArgument + 8] = n
+    frame[firstArgument + 9] = k
+    frame[firstArgument + 10] = accumulate
+    run()
+    // read after the call, so that what it points to is alive until then
+    return void memory.length
+  }
+}
+
+/** The kernels of a file; undefined where it does not exist, or was not made for this machine. @internal */
+export const loadNative = (path: string): Native | undefined => {
+  const loaded: unknown = Option.getOrUndefined(Option.liftThrowable(() => createRequire(import.meta.url)(path))())
+  if (!isAddon(loaded)) return undefined
+  return { path, gemmOver: (memory) => gemmOver(loaded, memory), add: loaded.add, adam: loaded.adam }
+}

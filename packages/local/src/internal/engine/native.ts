@@ -1,0 +1,24 @@
+/**
+ * Kernels in machine code. WebAssembly's vectors have four floats, whatever the processor has; where a file for this
+ * platform can be loaded (`NodeNative.ts`), products and the optimizer use all of it.
+ */
+import * as Context from "effect/Context"
+import type { Advance } from "./adamw.js"
+import type { Operations } from "./kernels.js"
+
+/** @internal */
+export interface Native {
+  /** The file that they are from: every thread loads it by itself. */
+  readonly path: string
+  /** Products over a memory. Terms are added with one rounding, as by the kernels of runtimes with relaxed SIMD. */
+  readonly gemmOver: (memory: Float32Array) => Operations["gemm"]
+  /** `target` += `source`, from `from` to `to`. */
+  readonly add: (target: Float32Array, source: Float32Array, from: number, to: number) => void
+  /** As `adam`, with the same bits. */
+  readonly adam: Advance
+}
+
+/** What engines use if their mode is `native`; nothing, unless a runtime provides it. @internal */
+export class NativeKernels extends Context.Reference<NativeKernels>()("@effect-tinker/local/engine/NativeKernels", {
+  defaultValue: (): Native | undefined => undefined
+}) {}
