@@ -74,7 +74,7 @@ export class Engine extends Context.Tag("@effect-tinker/local/Engine")<Engine, S
 export interface Options {
   /**
    * The fastest kernels to use: `native` where the runtime provides them (`NodeEngine` on Linux, x64 with AVX2), else
-   * WebAssembly's, else those in JavaScript. They round differently, so that results differ in the last bits.
+   * WebAssembly's, else those in JavaScript. Where they round differently, results differ in the last bits.
    * Defaults to `native`.
    */
   readonly mode?: "native" | "wasm" | "js" | undefined

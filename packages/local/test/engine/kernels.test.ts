@@ -137,6 +137,22 @@ describe("kernels", () => {
     })
   }
 
+  // Without relaxed SIMD, WebAssembly rounds a product before it is added.
+  const fused = Number.parseInt(process.versions.node, 10) >= 22
+  it.skipIf(native === undefined || !fused)("native products have the bits of WebAssembly's (need Node 22)", () => {
+    const random = makeRandom(4)
+    const initial = Float32Array.from({ length: 90_000 }, () => random.next() - 0.5)
+    for (const [m, n, k] of [[1, 88, 300], [2, 40, 17], [6, 16, 256], [29, 24, 301]] as const) {
+      const [here, there] = (["native", "wasm"] as const).map((mode) => {
+        const kernels = makeKernels(100_000, mode, native)
+        kernels.memory.set(initial)
+        kernels.gemm(0, k, 1, 20_000, k * 8, 80_000, n, m, n, k, 1)
+        return kernels.memory.slice(80_000)
+      })
+      assert.deepStrictEqual(here, there)
+    }
+  })
+
   it("the exponential is exact to the last bits over its range, and vanishes below it", () => {
     const kernels = makeKernels(1024, "wasm")
     const inputs = Float32Array.from({ length: 400 }, (_, i) => -i / 5)
