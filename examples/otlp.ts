@@ -34,7 +34,7 @@ const Server = HttpRouter.empty.pipe(
 )
 
 const collector = (baseUrl: string) =>
-  Otlp.layerJson({ baseUrl, resource: { serviceName: "my-training" } }).pipe(
+  Otlp.layerJson({ baseUrl, resource: { serviceName: "my-training" }, shutdownTimeout: "20 seconds" }).pipe(
     Layer.provide(NodeHttpClient.layerUndici)
   )
 

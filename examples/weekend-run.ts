@@ -31,7 +31,7 @@ const run = (directory: string) =>
   DurableRun.train({
     directory,
     detach: true,
-    patience: "1 second",
+    patience: "5 seconds",
     train: (log) =>
       Stream.unwrap(Effect.map(renderer, (renderer) =>
         Reinforce.train({

@@ -21,7 +21,6 @@ import type * as TinkerError from "effect-tinker/TinkerError"
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as Option from "effect/Option"
 import * as Order from "effect/Order"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
@@ -85,12 +84,10 @@ export const collect = <Task, Result, E, R, ED, RD>(
     Stream.zipWithIndex,
     Stream.mapEffect(([task, index]) =>
       Effect.gen(function*() {
-        // By member, not by when they end: the same seed gives the same runs in the same order.
+        // By member, not by when they begin or end: the same seed gives the same runs in the same order.
         const runs = new Map<number, Agent.Run<Task, Result>>()
-        let begun = 0
         const problem = Environment.group((settings) => {
-          const member = begun++
-          const onRun = (run: Agent.Run<Task, Result>) => Effect.sync(() => void runs.set(member, run))
+          const onRun = (run: Agent.Run<Task, Result>) => Effect.sync(() => void runs.set(settings.member ?? 0, run))
           return Agent.problem(options.agent, task, { recorder: options.recorder, onRun }).make(settings)
         })
         yield* Rollout.group(policy, problem, {
@@ -100,10 +97,12 @@ export const collect = <Task, Result, E, R, ED, RD>(
           // seeds of a group's members are derived from it by hashing
           seed: (options.seed ?? 0) * 1_000_003 + index
         })
-        return { task, runs: Arr.filterMap(Arr.range(0, begun - 1), (member) => Option.fromNullable(runs.get(member))) }
+        return { task, runs: Arr.sortBy(byMember)(runs).map(([, run]) => run) }
       }), { concurrency: options.concurrency ?? 16 })
   )
 }
+
+const byMember = Order.mapInput(Order.number, ([member]: readonly [number, unknown]) => member)
 
 const byReward = Order.reverse(Order.mapInput(Order.number, ({ reward }: { readonly reward: number }) => reward))
 

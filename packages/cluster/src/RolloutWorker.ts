@@ -197,7 +197,7 @@ export interface Options<E, R, ED, RD> {
   /** The problems that the trainer has too. */
   readonly problems: Dataset.Dataset<Environment.Group<E, R>, ED, RD>
   /** What environments are made with, beside the context window of the run. */
-  readonly settings: Omit<Environment.Settings, "contextWindow">
+  readonly settings: Omit<Environment.Settings, "contextWindow" | "member">
   /** Rollouts at once. Defaults to 8. */
   readonly concurrency?: number | undefined
   /** Hears of each rollout that was run, after its trajectory is stored. */
@@ -238,7 +238,11 @@ export const layer = <E, R, ED, RD>(options: Options<E, R, ED, RD>): Layer.Layer
         return yield* new RolloutFailed({ key: key.text, description: `there is no problem ${id} here` })
       }
       const sampler = yield* RcMap.get(samplers, policy.path)
-      const environment = yield* problem.value.make({ ...options.settings, contextWindow: policy.contextWindow })
+      const environment = yield* problem.value.make({
+        ...options.settings,
+        contextWindow: policy.contextWindow,
+        member: key.sample
+      })
       return yield* Rollout.play(Policy.fromSampler(sampler, policy), environment, { limits, seed }).pipe(
         // A server that was started again does not know the sampler any more.
         Effect.tapError((error) => serverFailure.isLost(error) ? RcMap.invalidate(samplers, policy.path) : Effect.void)

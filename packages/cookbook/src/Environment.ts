@@ -125,6 +125,8 @@ export interface Settings {
   readonly reserve?: number | undefined
   /** Reward of an episode that ends because it has no room, or an answer was cut off. Defaults to -0.1. */
   readonly overflowReward?: number | undefined
+  /** Which rollout of its group the environment is for, counted from 0; given by what runs the group. */
+  readonly member?: number | undefined
 }
 
 // =============================================================================

@@ -472,7 +472,7 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
         // One that is tried again asks for itself: what was drawn for it has failed.
         policy: attempts++ === 0 && shared !== undefined ? shared.policyOf(member) : policy,
         problem,
-        settings: options.settings,
+        settings: { ...options.settings, member },
         limits: options.limits,
         seed: options.seed === undefined ? undefined : random.seedOf(options.seed, member),
         member,

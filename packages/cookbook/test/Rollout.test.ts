@@ -379,6 +379,19 @@ describe("Rollout.group", () => {
       assert.isTrue(failed instanceof Rollout.GroupFailed && failed.succeeded === 2 && failed.needed === 3)
     }))
 
+  it.effect("every environment knows which rollout of the group it is for, also one that is tried again", () =>
+    Effect.gen(function*() {
+      const made: Array<number | undefined> = []
+      const counted = Environment.group(({ member }) => Effect.sync(() => (made.push(member), counting(2))))
+      yield* Rollout.group(flaky(2), counted, {
+        size: 3,
+        settings: { renderer: yield* renderer },
+        strategy: Rollout.retry(Schedule.recurs(2)),
+        concurrency: 1
+      })
+      assert.deepStrictEqual(made, [0, 0, 0, 1, 2])
+    }))
+
   describe("whose rollouts start with the same prompt", () => {
     const same = Environment.group(() => Effect.succeed(counting(2)), { samePrompt: true })
     /** Draws a token that tells which request and which sequence it is. */
