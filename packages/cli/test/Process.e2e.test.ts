@@ -105,14 +105,14 @@ afterAll(async () => {
   cli.dispose()
 }, 30_000)
 
-/** A training loop that writes its log, slowly enough to be watched. */
-const train = (path: string, steps: number) =>
+/** A training loop that writes its log, slowly enough to be watched; its last step is done when it has been seen. */
+const train = (path: string, steps: number, seen: Promise<void> = Promise.resolve()) =>
   Effect.gen(function*() {
     yield* Effect.sleep("1 seconds")
     const log = yield* MetricsLog.open(path)
     const progress = yield* TrainingProgress.make({ totalSteps: steps })
     for (let step = 1; step <= steps; step++) {
-      yield* Effect.sleep("300 millis")
+      yield* step === steps ? Effect.promise(() => seen) : Effect.sleep("300 millis")
       yield* log.append(yield* progress.step({ loss: 1 / step }, { tokens: 100 }))
     }
   }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer))
@@ -150,7 +150,8 @@ const testedElsewhere: ReadonlySet<string> = new Set([
   ...["follow", "pause", "resume", "cancel", "grade"].map((action) => `runs ${action}`)
 ])
 
-describe("every command", { concurrent: true, timeout: 60_000 }, () => {
+// A test waits for its turn, too.
+describe("every command", { concurrent: true, timeout: 300_000 }, () => {
   it("has a row", async () => {
     const grammar = await Effect.runPromise(Cli.grammar)
     assert.deepStrictEqual(
@@ -191,7 +192,7 @@ const talkers: ReadonlyArray<ReadonlyArray<string>> = [
   ["sample", "hello", "--model", "local/tiny"]
 ]
 
-describe("trouble", { concurrent: true, timeout: 60_000 }, () => {
+describe("trouble", { concurrent: true, timeout: 300_000 }, () => {
   for (const words of talkers) {
     const name = words.slice(0, 2).join(" ")
     const into = (trouble: string) => words.map((word) => word === "HOME" ? join(cli.home, trouble) : word)
@@ -201,7 +202,8 @@ describe("trouble", { concurrent: true, timeout: 60_000 }, () => {
       inTurn(async () => {
         const { code, stderr } = await tinker(into("dead"), {
           env: { TINKER_BASE_URL: "http://127.0.0.1:9" },
-          limit: 20_000
+          // of which a busy machine takes most to start it
+          limit: 45_000
         })
         assert.strictEqual(code, 1)
         assert.match(stderr, /^error: The connection failed.*\n {2}Check --base-url and the network.*\n$/)
@@ -270,7 +272,7 @@ describe("trouble", { concurrent: true, timeout: 60_000 }, () => {
   )
 })
 
-describe("the process", { timeout: 60_000 }, () => {
+describe("the process", { timeout: 300_000 }, () => {
   it("prints data on stdout and everything else on stderr", async () => {
     const { code, stderr, stdout } = await tinker(["models"])
     assert.strictEqual(code, 0)
@@ -380,9 +382,13 @@ describe("the process", { timeout: 60_000 }, () => {
 
   it.skipIf(!hasTmux)("in a terminal: a run is one line that moves, with bar and curve, and stays", async () => {
     const log = join(cli.home, "seen.jsonl")
+    let go = () => {}
+    const seen = new Promise<void>((resolve) => {
+      go = resolve
+    })
     const [screen] = await Promise.all([
-      terminal(["watch", log], { keys: [[/░  \d\/8  █\S+  loss \d/, []]] }),
-      Effect.runPromise(train(log, 8))
+      terminal(["watch", log], { keys: [[/░  \d\/8  █\S+  loss \d/, [], go]] }),
+      Effect.runPromise(train(log, 8, seen))
     ])
     assert.include(screen, "code=0")
     assert.strictEqual(screen.match(/█{16} {2}8\/8 {2}█[▁▂▃▄▅▆▇█]{7} {2}loss/g)?.length, 1, screen)

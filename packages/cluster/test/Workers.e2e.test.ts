@@ -6,7 +6,7 @@ import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeContext } from "@effect/platform-node"
 import { SqlClient } from "@effect/sql"
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Duration, Effect, Layer, Option, Redacted, Stream } from "effect"
+import { Chunk, Duration, Effect, Layer, Option, Redacted, Schedule, Stream } from "effect"
 import { Tinker, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import { renderer, small } from "./utils/small.js"
@@ -73,6 +73,19 @@ const messages = Effect.flatMap(SqlClient.SqlClient, (sql) =>
     ([row]) => ({ messages: Number(row?.messages), replies: Number(row?.replies) })
   ))
 
+/** Until so many workers have shards, and every shard has a worker: each shard is a lock of its worker's connection. */
+const spreadOver = (workers: number) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    sql<{ readonly shards: string }>`SELECT count(*) AS shards FROM pg_locks
+      WHERE locktype = 'advisory' AND granted GROUP BY pid`).pipe(
+      Effect.repeat({
+        schedule: Schedule.spaced("200 millis"),
+        // 128 of each of two groups: the default one, and that of the label
+        until: (rows) => rows.length === workers && rows.reduce((sum, { shards }) => sum + Number(shards), 0) === 256
+      }),
+      Effect.timeout("2 minutes")
+    )
+
 /** The rest of the test with a database, where there is a Postgres. */
 const withPostgres = <A, E, R>(
   context: { readonly skip: (note: string) => unknown },
@@ -99,8 +112,7 @@ describe("rollouts by workers over Postgres", { timeout: 300_000 }, () => {
       context,
       Effect.gen(function*() {
         const ran = [yield* join({ concurrency: 4 }), yield* join({ concurrency: 4 }), yield* join({ concurrency: 8 })]
-        // Until all of them have their shards.
-        yield* Effect.sleep("5 seconds")
+        yield* spreadOver(3)
         yield* Effect.gen(function*() {
           const found = yield* roll(count)
           assert.strictEqual(found.length, count)
@@ -130,7 +142,7 @@ describe("rollouts by workers over Postgres", { timeout: 300_000 }, () => {
       Effect.gen(function*() {
         const stuck = yield* join({ after: Duration.infinity, concurrency: 64 })
         const quick = yield* join({ concurrency: 64 })
-        yield* Effect.sleep("5 seconds")
+        yield* spreadOver(2)
         const found = yield* Effect.scoped(
           Effect.provide(roll(32), cluster({ stragglerAfter: "1 second", attempts: 20, slots: 64 }))
         )

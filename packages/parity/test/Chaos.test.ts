@@ -112,7 +112,7 @@ describe("the proxy of a chaos run", () => {
   )
 
   /** Fails with what `fetch` rejects with: a TypeError where the connection broke, a TimeoutError where nothing came. */
-  const post = (port: number, body: string, millis = 5_000) =>
+  const post = (port: number, body: string, millis = 30_000) =>
     Effect.tryPromise(() =>
       fetch(`http://127.0.0.1:${port}/api/v1/asample`, {
         method: "POST",

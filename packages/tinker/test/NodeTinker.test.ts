@@ -211,7 +211,7 @@ describe("NodeTinker", () => {
           headers: {},
           body: "{}",
           pool: "training",
-          timeout: 5000,
+          timeout: 60_000,
           maxBytes: 1000
         })
       const first = yield* Effect.fork(send("/first"))

@@ -63,8 +63,10 @@ describe("TinkerFuture on real sockets", () => {
       const before = server.paths.length
       yield* Fiber.interrupt(waiting)
       // The client has let go when the interruption returns; the server learns of it with its next event.
-      yield* Effect.timeout(Deferred.await(server.closed), "5 seconds")
-      assert.strictEqual(server.paths.length, before)
+      yield* Effect.timeout(Deferred.await(server.closed), "60 seconds")
+      // The session's heart beats on, and it reports: by the clock, on a slow machine also meanwhile.
+      const kept = ["/api/v1/session_heartbeat", "/api/v1/telemetry"]
+      assert.deepStrictEqual(server.paths.slice(before).filter((path) => !kept.includes(path)), [])
       // Closing the scope would wait for its outcome, which this server never tells.
       yield* TinkerFuture.ignore(step)
     }))

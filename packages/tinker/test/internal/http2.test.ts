@@ -162,9 +162,11 @@ const faults: ReadonlyArray<
 describe("HTTP/2", () => {
   it.scopedLive("is spoken where the server offers it, over as many sessions as its streams ask for", () =>
     Effect.gen(function*() {
-      const { port, seen, sessions } = yield* serve((stream) => setTimeout(() => say(stream), 50), {
-        maxConcurrentStreams: 100
-      })
+      // Nobody is answered before all have come, so that no stream is free again before every session is there.
+      const waiting: Array<http2.ServerHttp2Stream> = []
+      const { port, seen, sessions } = yield* serve((stream) => {
+        if (waiting.push(stream) === 250) waiting.forEach(say)
+      }, { maxConcurrentStreams: 100 })
       yield* Effect.gen(function*() {
         const { call } = yield* ApiClient.ApiClient
         const answers = yield* Effect.all(Array.from({ length: 250 }, () => call(endpoint, { n: 1 })), {

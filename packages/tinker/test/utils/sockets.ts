@@ -53,6 +53,6 @@ export const certificate = { cert: readFileSync(tls("server.pem")), key: readFil
 /** One that is somebody else. */
 export const elsewhere = { ...certificate, cert: readFileSync(tls("elsewhere.pem")) }
 
-/** Waits for what has no event of its own. */
+/** Waits for what has no event of its own, however busy the machine is. */
 export const until = (condition: () => boolean) =>
-  Effect.repeat(Effect.sleep("5 millis"), { until: condition }).pipe(Effect.timeout("5 seconds"), Effect.orDie)
+  Effect.repeat(Effect.sleep("5 millis"), { until: condition }).pipe(Effect.timeout("60 seconds"), Effect.orDie)
