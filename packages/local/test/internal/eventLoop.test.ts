@@ -40,7 +40,10 @@ describe("timeSlicedScheduler", () => {
 
   it.effect("lets it turn while a single fiber never waits", () =>
     Effect.gen(function*() {
-      const alone = Effect.iterate(0, { while: (n) => n < 5_000, body: (n) => Effect.as(Effect.sync(() => burn(0.02)), n + 1) })
+      const alone = Effect.iterate(0, {
+        while: (n) => n < 5_000,
+        body: (n) => Effect.as(Effect.sync(() => burn(0.02)), n + 1)
+      })
       assert.isAtLeast(yield* Effect.withScheduler(turnsDuring(alone), timeSlicedScheduler), 5)
     }))
 
