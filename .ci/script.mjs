@@ -25,6 +25,8 @@ if (name === "bench") {
   const build = spawnSync(process.execPath, [`${root}.ci/tsc.mjs`, "tsconfig.build.json"], { stdio: "inherit" })
   if (build.status !== 0) process.exit(build.status ?? 1)
 }
+// These are bundled first, which takes seconds on a slow machine.
+if (name === "quickstart" || name === "example") process.stderr.write(`Preparing ${subject} ...\n`)
 const entry = name === "bench" ? program.replace("/src/", "/dist/").replace(/\.ts$/, ".js") : program
 const tsx = entry.endsWith(".ts") ? ["--conditions=@effect-tinker/source", "--import", "tsx"] : []
 // Flags for V8 reach the program: node --FLAG .ci/script.mjs bench engine

@@ -31,12 +31,15 @@ const list = (): string => {
 
 const worker = "internal/engine/NodeEngineWorker"
 
-/** The files of `local/chat` are beside the module that looks for them, not beside the bundle. */
+/** The files of `local/chat` and the native kernels are beside the modules that look for them, not beside the bundle. */
 const besideSource: Plugin = {
   name: "beside-source",
   setup: ({ onLoad }) =>
-    onLoad({ filter: /packages\/local\/src\/LocalCheckpoint\.ts$/ }, ({ path }) => ({
-      contents: readFileSync(path, "utf8").replace("import.meta.url", JSON.stringify(pathToFileURL(path).href)),
+    onLoad({ filter: /packages\/local\/src\/(LocalCheckpoint|NodeEngine)\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, "utf8").replace(
+        /(new URL\(["`]\.\.\/[^)]*)import\.meta\.url/,
+        (_, before) => before + JSON.stringify(pathToFileURL(path).href)
+      ),
       loader: "ts"
     }))
 }
