@@ -1,10 +1,11 @@
 // Packs each publishable package and verifies what users would install: publint and are-the-types-wrong.
-import { execFileSync, spawnSync } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { publint } from "publint"
 import { formatMessage } from "publint/utils"
+import { install } from "./install.mjs"
 import { publishable, root } from "./packages.mjs"
 
 execFileSync("npm", ["run", "--silent", "build"], { cwd: root, stdio: "inherit" })
@@ -25,11 +26,9 @@ try {
       { cwd: root, encoding: "utf8" }
     )).map(({ filename, name }) => [name, join(folder, filename)])
   )
-  // Fetched when it is needed: with it in the workspace, everyone's `npm ci` would install 42 packages more.
-  const program = execFileSync("npx", ["--yes", "--package=@arethetypeswrong/cli@0.18.5", "-c", "command -v attw"], {
-    cwd: root,
-    encoding: "utf8"
-  }).trim()
+  // In this process, so that its compiler is loaded once.
+  const { missing, require } = await install(".ci/exports")
+  const types = missing === undefined ? await import(require.resolve("@arethetypeswrong/core")) : undefined
   for (const { manifest, name } of publishable) {
     const tarball = packed.get(manifest.name)
     const { messages } = await publint({
@@ -40,21 +39,13 @@ try {
       failures++
       process.stderr.write(`publint, packages/${name}: ${formatMessage(message, manifest)}\n`)
     }
-    const attw = spawnSync(process.execPath, [
-      program,
-      tarball,
-      // Found by every resolver, the older ones included; that `require` gets an ES module is docs/effect-4.md's to say.
-      "--ignore-rules",
-      "cjs-resolves-to-esm",
-      "--format",
-      "table-flipped"
-    ], {
-      cwd: root,
-      encoding: "utf8"
-    })
-    if (attw.status !== 0) {
+    const { problems = [], types: declared } =
+      await types?.checkPackage(types.createPackageFromTarballData(new Uint8Array(readFileSync(tarball)))) ?? {}
+    if (declared === false) problems.push({ kind: "NoTypes" })
+    // Found by every resolver, the older ones included; that `require` gets an ES module is docs/effect-4.md's to say.
+    for (const problem of problems.filter(({ kind }) => kind !== "CJSResolvesToESM")) {
       failures++
-      process.stderr.write(`are-the-types-wrong, packages/${name}:\n${attw.stdout}${attw.stderr}\n`)
+      process.stderr.write(`are-the-types-wrong, packages/${name}: ${JSON.stringify(problem)}\n`)
     }
   }
 } finally {

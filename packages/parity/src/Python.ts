@@ -100,7 +100,8 @@ const environment = Effect.fnUntraced(
       const packages = wanted.trim().split("\n")
       yield* Console.log(`installing ${[...packages, ...alone].join(", ")} into ${path.relative(process.cwd(), venv)}`)
       yield* output(Command.make(interpreter, "-m", "venv", "--clear", venv))
-      const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+      // what is imported is compiled then: all of it would take as long as the rest of the installation
+      const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
       yield* output(Command.make(python, ...pip, ...packages))
       if (alone.length > 0) yield* output(Command.make(python, ...pip, "--no-deps", ...alone))
       yield* fs.writeFileString(installed, everything)
