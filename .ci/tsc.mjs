@@ -7,7 +7,12 @@ import { dirname, join } from "node:path"
 import { install } from "./install.mjs"
 import { root } from "./packages.mjs"
 
-const { require = createRequire(import.meta.url) } = await install(".ci/compiler")
+const { missing, require = createRequire(import.meta.url) } = await install(".ci/compiler")
+// Projects are built beside each other. With several checkers in each, much is checked more than once: 51 instead of 34 CPU-s.
+const options = missing === undefined ? ["--checkers", "1"] : []
 const tsc = join(dirname(require.resolve("typescript/package.json")), "bin/tsc")
-const { status } = spawnSync(process.execPath, [tsc, "-b", ...process.argv.slice(2)], { cwd: root, stdio: "inherit" })
+const { status } = spawnSync(process.execPath, [tsc, "-b", ...options, ...process.argv.slice(2)], {
+  cwd: root,
+  stdio: "inherit"
+})
 process.exit(status ?? 1)
