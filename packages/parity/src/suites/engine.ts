@@ -1,13 +1,15 @@
 /**
- * `--engine`: transformers and peft beside the embedded engine on tiny random models of the families it loads: log
- * probabilities, losses of LoRA with AdamW, greedy tokens, and adapters saved by one side and loaded by the other.
+ * `--engine`: transformers and peft beside the embedded engine on tiny random models of the families it loads, with native
+ * kernels and with those of WebAssembly: log probabilities, losses of LoRA with AdamW, greedy tokens, and adapters saved by
+ * one side and loaded by the other.
  * `--engine large` loads a directory of a hundred million parameters instead, trains a step and samples.
  */
 import type { EngineError, LocalAdapter } from "@effect-tinker/local"
 import { Engine, LocalCheckpoint, Safetensors } from "@effect-tinker/local"
+import * as NodeEngine from "@effect-tinker/local/NodeEngine"
 import { FileSystem, Path } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
-import { Console, Effect, Either, Schema } from "effect"
+import { Console, Context, Effect, Either, Layer, Schema } from "effect"
 import { largeModel } from "../engine/large.js"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
@@ -127,15 +129,16 @@ const apart = (ours: Float32Array, theirs: ReadonlyArray<ReadonlyArray<number>>)
 const relative = (ours: ReadonlyArray<number>, theirs: ReadonlyArray<number>): number =>
   theirs.reduce((worst, value, i) => Math.max(worst, Math.abs((ours[i] ?? NaN) - value) / Math.abs(value)), 0)
 
-/** What differs, and the figures. */
-const compare = Effect.fnUntraced(function*(root: string, reference: Case) {
+/** What differs, and the figures. Where there are no native kernels, `native` is WebAssembly too. */
+const compare = Effect.fnUntraced(function*(root: string, reference: Case, mode: "native" | "wasm") {
   const path = yield* Path.Path
   const directory = path.join(root, reference.name)
   const model = yield* LocalCheckpoint.fromDirectory(directory)
-  const engine = yield* Engine.make({ models: [model] })
+  const engine = Context.get(yield* Layer.build(NodeEngine.layerFor({ models: [model], mode })), Engine.Engine)
   const differences: Array<string> = []
+  const title = `${reference.name}, ${engine.mode}`
   const judge = (what: string, difference: number, limit: number): void => {
-    if (!(difference <= limit)) differences.push(`${reference.name}: ${what} differ by ${difference}, at most ${limit}`)
+    if (!(difference <= limit)) differences.push(`${title}: ${what} differ by ${difference}, at most ${limit}`)
   }
   const base = yield* scores(engine, model.name, reference.prompt, model.vocabularySize)
   const logprobs = apart(base, reference.logprobs)
@@ -148,7 +151,7 @@ const compare = Effect.fnUntraced(function*(root: string, reference: Case) {
   })
   const greedy = Array.from(sequences[0]?.tokens ?? [])
   if (greedy.join(" ") !== reference.greedy.join(" ")) {
-    differences.push(`${reference.name}: greedy tokens: ours ${greedy.join(" ")}, theirs ${reference.greedy.join(" ")}`)
+    differences.push(`${title}: greedy tokens: ours ${greedy.join(" ")}, theirs ${reference.greedy.join(" ")}`)
   }
 
   const adapter = yield* engine.restoreAdapter(
@@ -180,7 +183,7 @@ const compare = Effect.fnUntraced(function*(root: string, reference: Case) {
   yield* writeAdapter(path.join(directory, "adapter-ours"), snapshot)
   const ours = yield* scores(engine, snapshot, reference.prompt, model.vocabularySize)
   yield* Console.log(
-    `${reference.name}: log probabilities ${logprobs.toExponential(1)}, ${losses.length} losses ${
+    `${title}: log probabilities ${logprobs.toExponential(1)}, ${losses.length} losses ${
       loss.toExponential(1)
     }, gradient norms ${norm.toExponential(1)}, ${greedy.length} greedy tokens, peft's adapter ${
       loaded.toExponential(1)
@@ -198,7 +201,10 @@ const tiny = Effect.gen(function*() {
   const root = yield* fs.makeTempDirectoryScoped()
   yield* torch("make", root)
   const reference = yield* Schema.decode(Reference)(yield* fs.readFileString(path.join(root, "reference.json")))
-  const results = yield* Effect.forEach(reference, (one) => compare(root, one))
+  const results = yield* Effect.forEach(
+    reference.flatMap((one) => (["native", "wasm"] as const).map((mode) => [one, mode] as const)),
+    ([one, mode]) => compare(root, one, mode)
+  )
   const checked = yield* Schema.decode(Checked)(yield* torch("check", root))
   const differences = results.flatMap(({ differences, name, ours }) => {
     const difference = apart(ours, checked[name] ?? [])
@@ -207,7 +213,7 @@ const tiny = Effect.gen(function*() {
       : [...differences, `${name}: with the adapter we saved, peft differs by ${difference}`]
   })
   if (differences.length > 0) return yield* new Differs({ suite: name, differences })
-  yield* Console.log(`${results.length} models; the adapters we saved give the same in peft`)
+  yield* Console.log(`${reference.length} models; the adapters we saved give the same in peft`)
 }).pipe(
   Effect.scoped,
   Effect.catchTags({
