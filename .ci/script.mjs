@@ -29,14 +29,7 @@ if (name === "bench") {
 if (name === "quickstart" || name === "example") process.stderr.write(`Preparing ${subject} ...\n`)
 const entry = name === "bench" ? program.replace("/src/", "/dist/").replace(/\.ts$/, ".js") : program
 const tsx = entry.endsWith(".ts") ? ["--conditions=@effect-tinker/source", "--import", "tsx"] : []
-// Flags for V8 reach the program: node --FLAG .ci/script.mjs bench engine
-const { signal, status } = spawnSync(process.execPath, [
-  ...process.execArgv,
-  ...tsx,
-  `${root}${entry}`,
-  ...first,
-  ...args
-], {
+const { signal, status } = spawnSync(process.execPath, [...tsx, `${root}${entry}`, ...first, ...args], {
   stdio: "inherit"
 })
 process.exit(signal === "SIGINT" ? 130 : status ?? 1)

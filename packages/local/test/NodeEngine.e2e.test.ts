@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, Logger, Stream } from "effect"
+import { readdirSync, readFileSync } from "node:fs"
+import { constants } from "node:os"
 import type { Worker } from "node:worker_threads"
 import * as Engine from "../src/Engine.js"
 import type * as LocalAdapter from "../src/LocalAdapter.js"
@@ -56,6 +58,13 @@ const train = Effect.fnUntraced(function*(engine: Engine.Service, given?: LocalA
   return losses
 })
 
+/** How many threads of this process let others go first; the name of a thread may have spaces, what follows it has none. */
+const steppedBack = (): number =>
+  readdirSync("/proc/self/task").filter((thread) => {
+    const fields = readFileSync(`/proc/self/task/${thread}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? []
+    return Number(fields[16]) === constants.priority.PRIORITY_BELOW_NORMAL
+  }).length
+
 describe("NodeEngine", () => {
   it.live(
     "the same bits in this thread, on one worker and on three; samples run beside each other",
@@ -95,6 +104,8 @@ describe("NodeEngine", () => {
         const context = yield* Layer.build(NodeEngine.layer({ models: [LocalModel.tiny], threads: 1 }))
         const threaded = Context.get(context, Engine.Engine)
         yield* threaded.load(LocalModel.tiny.name)
+        // the thread of the event loop keeps its priority; only Linux has priorities of threads
+        if (process.platform === "linux") assert.strictEqual(steppedBack(), 1)
         const sampler = yield* threaded.sampler(LocalModel.tiny.name)
         const endless = sampler.sample({
           prompt: [97],
