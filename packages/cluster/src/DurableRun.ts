@@ -34,6 +34,7 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as Mailbox from "effect/Mailbox"
 import * as Option from "effect/Option"
@@ -216,7 +217,7 @@ export const between = (from: number, to: number) => ({ now }: { readonly now: n
 type Event =
   | { readonly _tag: "Segment"; readonly n: number }
   | { readonly _tag: "Halted"; readonly n: number; readonly segment: Segment; readonly step: number }
-  | { readonly _tag: "Ended"; readonly outcome: Outcome }
+  | { readonly _tag: "Ended"; readonly exit: Exit.Exit<Outcome> }
 
 /** Why a segment ends before its checkpoint. */
 type Signal = Exclude<Segment, { readonly _tag: "Advanced" }>
@@ -226,6 +227,8 @@ const tick = Duration.millis(300)
 
 // How long a run that is cut short may take to save what it has.
 const stopWithin = Duration.seconds(90)
+
+const firstLine = (cause: Cause.Cause<unknown>) => Cause.pretty(cause).split("\n")[0]
 
 /**
  * Runs it: a stream of the steps that this process computes. It ends when the run is complete. Cutting it short, or
@@ -391,8 +394,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     )
     if (Option.isSome(passing)) return { _tag: "Waiting", millis: Duration.toMillis(passing.value) }
     failures.set(n, exit.cause)
-    const message = Cause.pretty(exit.cause).split("\n")[0]
-    return { _tag: "Suspended", reason: "failed", message }
+    return { _tag: "Suspended", reason: "failed", message: firstLine(exit.cause) }
   })
 
   const evaluate = Effect.fnUntraced(function*(checkpoint: Saved, evaluator: Evaluator.Evaluator<EV, RV>) {
@@ -419,9 +421,13 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
         execute: Effect.gen(function*() {
           const found = yield* Effect.exit(evaluate(checkpoint, evaluator))
           if (Exit.isSuccess(found)) {
-            yield* Effect.orDie(
-              session.record({ _tag: "Evaluation", step: checkpoint.step, name: evaluator.name, metrics: found.value })
-            )
+            // What cannot be recorded now is recorded by the next session.
+            yield* session.record({
+              _tag: "Evaluation",
+              step: checkpoint.step,
+              name: evaluator.name,
+              metrics: found.value
+            }).pipe(Effect.catchAll((error) => logs(Effect.logWarning("an evaluation was not recorded", error))))
             return found.value
           }
           // A measurement that fails does not end a run of days; it is missing in the journal.
@@ -567,29 +573,40 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
     yield* mailbox.fail(new RunCancelled({ run: name, directory }))
   })
 
-  const finish = ({ checkpoint, outcome }: Outcome) =>
-    outcome === "cancelled"
-      ? cancelled
-      : Effect.zipRight(setStatus("complete", checkpoint?.step ?? 0), mailbox.end)
+  const finish = (exit: Exit.Exit<Outcome>) => {
+    if (Exit.isSuccess(exit)) {
+      const { checkpoint, outcome } = exit.value
+      return outcome === "cancelled"
+        ? cancelled
+        : Effect.zipRight(setStatus("complete", checkpoint?.step ?? 0), mailbox.end)
+    }
+    // Cancelled while suspended, the workflow ends without running its body.
+    if (Cause.isInterrupted(exit.cause)) return cancelled
+    return Effect.zipRight(
+      setStatus("failed", current?.step ?? 0, { message: firstLine(exit.cause) }),
+      mailbox.failCause(exit.cause)
+    )
+  }
 
   const supervise = Effect.gen(function*() {
     const before = yield* workflow.poll(executionId)
-    if (before?._tag === "Complete") {
-      return yield* Exit.isSuccess(before.exit) ? finish(before.exit.value) : cancelled
-    }
+    if (before?._tag === "Complete") return yield* finish(before.exit)
     yield* before === undefined ? workflow.execute({ run: name }, { discard: true }) : workflow.resume(executionId)
+    // A fiber of its own that a tick does not interrupt: what an interrupted one has just taken would be lost.
+    const take = Effect.fork(Queue.take(events))
+    let next = yield* take
     for (;;) {
-      const event = yield* Effect.timeoutOption(Queue.take(events), tick)
+      const event = yield* Effect.timeoutOption(Fiber.join(next), tick)
       if (Option.isSome(event)) {
-        if (event.value._tag === "Ended") return yield* finish(event.value.outcome)
+        next = yield* take
+        if (event.value._tag === "Ended") return yield* finish(event.value.exit)
         current = event.value._tag === "Halted" ? event.value : undefined
         if (current !== undefined && (yield* onHalted(current))) return yield* mailbox.end
       } else if (current !== undefined) {
         // It waits for something else than a segment: there is nothing to save.
         if (stopping) return yield* mailbox.end
-        // Cancelled while suspended, the workflow ends without running its body.
         const found = yield* workflow.poll(executionId)
-        if (found?._tag === "Complete" && Exit.isFailure(found.exit)) return yield* cancelled
+        if (found?._tag === "Complete" && Exit.isFailure(found.exit)) return yield* finish(found.exit)
       }
       yield* lookAround
     }
@@ -598,7 +615,8 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   const needed = Effect.provideService(body, FileSystem.FileSystem, fs)
   yield* engine.register(workflow, () =>
     needed.pipe(
-      Effect.tap((outcome) => Queue.offer(events, { _tag: "Ended", outcome })),
+      // An interrupted body is suspended, or the process ends.
+      Effect.onExit((exit) => Exit.isInterrupted(exit) ? Effect.void : Queue.offer(events, { _tag: "Ended", exit })),
       Effect.ensuring(closeSession)
     ))
   const supervisor = yield* supervise.pipe(

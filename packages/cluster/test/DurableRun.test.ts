@@ -4,11 +4,24 @@ import { Evaluator, RunLog } from "@effect-tinker/cookbook"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { WorkflowEngine } from "@effect/workflow"
-import { Deferred, Duration, Effect, Exit, Fiber, Option, Schedule, Stream, TestClock } from "effect"
+import { Workflow, WorkflowEngine } from "@effect/workflow"
+import {
+  Array,
+  Cause,
+  Clock,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Option,
+  Schedule,
+  Stream,
+  TestClock
+} from "effect"
 import { backend, graded, reinforce, series, small } from "./utils/small.js"
 
-const problems = Array.from({ length: 8 }, (_, n) => small(n))
+const problems = Array.makeBy(8, (n) => small(n))
 
 const prepared = Effect.gen(function*() {
   const fs = yield* FileSystem.FileSystem
@@ -31,8 +44,47 @@ const until = (directory: string, state: RunControl.State) =>
   RunControl.status(directory).pipe(
     Effect.flatten,
     Effect.filterOrFail((status) => status.state === state),
-    Effect.retry(Schedule.spaced("100 millis").pipe(Schedule.upTo("60 seconds")))
+    Effect.retry(Schedule.spaced("100 millis").pipe(Schedule.upTo("120 seconds")))
   )
+
+/** An engine that never answers. */
+const silent: WorkflowEngine.Encoded = {
+  register: () => Effect.void,
+  execute: () => Effect.never,
+  poll: () => Effect.never,
+  interrupt: () => Effect.never,
+  resume: () => Effect.never,
+  activityExecute: () => Effect.never,
+  deferredResult: () => Effect.never,
+  deferredDone: () => Effect.never,
+  scheduleClock: () => Effect.never
+}
+
+/** An engine of workflows that are one segment, which ends with a row. */
+const oneSegment = (row: Effect.Effect<unknown>) => {
+  let run: Effect.Effect<unknown, unknown, WorkflowEngine.WorkflowEngine | WorkflowEngine.WorkflowInstance>
+  const instance = WorkflowEngine.WorkflowInstance.initial(DurableRun.workflow, "run")
+  const engine: WorkflowEngine.WorkflowEngine["Type"] = WorkflowEngine.makeUnsafe({
+    ...silent,
+    register: (_, execute) =>
+      Effect.sync(() => {
+        run = execute({}, "run")
+      }),
+    // begun by an earlier process
+    poll: () => Effect.succeed(new Workflow.Suspended({})),
+    resume: () =>
+      run.pipe(
+        Effect.provideService(WorkflowEngine.WorkflowEngine, engine),
+        Effect.provideService(WorkflowEngine.WorkflowInstance, instance),
+        Effect.forkDaemon,
+        Effect.asVoid
+      ),
+    activityExecute: () => Effect.map(row, (value) => new Workflow.Complete({ exit: Exit.succeed(value) }))
+  })
+  return engine
+}
+
+const yieldTimes = (n: number) => n > 0 ? Effect.repeatN(Effect.yieldNow(), n - 1) : Effect.void
 
 const process = (directory: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   effect.pipe(
@@ -41,7 +93,7 @@ const process = (directory: string) => <A, E, R>(effect: Effect.Effect<A, E, R>)
   )
 
 // at once: most of their time they wait for polls of the workflow engine
-describe("DurableRun", { concurrent: true, timeout: 120_000 }, () => {
+describe("DurableRun", { concurrent: true, timeout: 300_000 }, () => {
   it.scopedLive("computes what the plain run computes", () =>
     Effect.gen(function*() {
       const directory = yield* prepared
@@ -79,20 +131,13 @@ describe("DurableRun", { concurrent: true, timeout: 120_000 }, () => {
     Effect.gen(function*() {
       const directory = yield* prepared
       const asked = yield* Deferred.make<void>()
-      const silent = WorkflowEngine.makeUnsafe({
-        register: () => Effect.void,
-        execute: () => Effect.never,
-        poll: () => Effect.zipRight(Deferred.succeed(asked, undefined), Effect.never),
-        interrupt: () => Effect.never,
-        resume: () => Effect.never,
-        activityExecute: () => Effect.never,
-        deferredResult: () => Effect.never,
-        deferredDone: () => Effect.never,
-        scheduleClock: () => Effect.never
+      const engine = WorkflowEngine.makeUnsafe({
+        ...silent,
+        poll: () => Effect.zipRight(Deferred.succeed(asked, undefined), Effect.never)
       })
       const fiber = yield* durable(directory).pipe(
         Stream.runDrain,
-        Effect.provideService(WorkflowEngine.WorkflowEngine, silent),
+        Effect.provideService(WorkflowEngine.WorkflowEngine, engine),
         Effect.provide(backend(`${directory}-backend`)),
         Effect.fork
       )
@@ -102,6 +147,60 @@ describe("DurableRun", { concurrent: true, timeout: 120_000 }, () => {
       assert.isTrue(Option.isNone(yield* Fiber.poll(stopping)))
       yield* TestClock.adjust("1 second")
       assert.isTrue(Exit.isInterrupted(yield* Fiber.join(stopping)))
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("ends, also when its last segment ends just as it looks for requests", () =>
+    Effect.gen(function*() {
+      const directory = yield* prepared
+      const live = yield* Effect.clock
+      const checkpoint: typeof DurableRun.Saved.Encoded = {
+        name: "final",
+        step: 1,
+        position: { epoch: 1, index: 0, offset: 0 },
+        statePath: "tinker://run/weights/final"
+      }
+      /** A run of one segment, which ends so many yields before or after a wait of the supervisor does. */
+      const endsAt = Effect.fnUntraced(function*(yields: number) {
+        const now = yield* Deferred.make<void>()
+        const clock = Object.assign(Clock.make(), {
+          sleep: (duration: Duration.Duration) =>
+            live.sleep(duration).pipe(
+              Effect.zipRight(Deferred.succeed(now, undefined)),
+              Effect.zipRight(yieldTimes(-yields))
+            )
+        })
+        const engine = oneSegment(Effect.as(
+          Effect.zipRight(Deferred.await(now), yieldTimes(yields)),
+          { _tag: "Advanced", checkpoint, complete: true }
+        ))
+        const fiber = yield* durable(`${directory}/${yields}`).pipe(
+          Stream.runDrain,
+          Effect.withClock(clock),
+          Effect.provideService(WorkflowEngine.WorkflowEngine, engine),
+          Effect.forkDaemon
+        )
+        return Option.isSome(yield* Effect.timeoutOption(Fiber.join(fiber), "20 seconds"))
+      })
+      const offsets = Array.range(-12, 12)
+      const ended = yield* Effect.forEach(offsets, endsAt, { concurrency: "unbounded" }).pipe(
+        Effect.provide(backend(`${directory}-backend`))
+      )
+      assert.deepStrictEqual(offsets.filter((_, n) => !ended[n]), [])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("fails where a row of its database cannot be read", () =>
+    Effect.gen(function*() {
+      const directory = yield* prepared
+      const exit = yield* durable(directory).pipe(
+        Stream.runDrain,
+        Effect.provideService(WorkflowEngine.WorkflowEngine, oneSegment(Effect.succeed({ _tag: "Unheard" }))),
+        Effect.provide(backend(`${directory}-backend`)),
+        Effect.exit
+      )
+      assert.isTrue(Exit.isFailure(exit) && Cause.isDie(exit.cause))
+      const { message, state } = Option.getOrThrow(yield* RunControl.status(directory))
+      assert.strictEqual(state, "failed")
+      assert.include(message, "ParseError")
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("pauses and resumes on request", () =>

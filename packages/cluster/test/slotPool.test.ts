@@ -3,7 +3,7 @@ import * as EntityId from "@effect/cluster/EntityId"
 import * as MessageStorage from "@effect/cluster/MessageStorage"
 import * as ShardId from "@effect/cluster/ShardId"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Fiber, Random, TestClock } from "effect"
+import { Clock, Deferred, Effect, Fiber, Option, Random, TestClock } from "effect"
 import * as slotPool from "../src/internal/slotPool.js"
 import { Receipt, Slot } from "../src/RolloutWorker.js"
 
@@ -75,6 +75,8 @@ const all = (count: number, withSlot: slotPool.WithSlot, use: Parameters<slotPoo
     discard: true
   })
 
+const yields = (n: number) => Effect.repeatN(Effect.yieldNow(), n)
+
 describe("the pool of slots", () => {
   for (const count of [1, 2, 4]) {
     it.scoped(`keeps ${count} workers busy to the end, from the first rollout on`, () =>
@@ -107,5 +109,27 @@ describe("the pool of slots", () => {
       yield* TestClock.adjust("10 seconds")
       yield* secondsOf(all(16, withSlot, rollout))
       assert.deepStrictEqual(workers.map(({ ran }) => ran), [16, 16])
+    }).pipe(Effect.provide(MessageStorage.layerNoop), Effect.withRandom(Random.make("shards"))))
+
+  it.scoped("loses no turn to a rollout that is given up just when its turn comes", () =>
+    Effect.gen(function*() {
+      const { ask, slots } = yield* makeWorkers(1)
+      const withSlot = yield* slotPool.make({ slots, atOnce: 1, ask })
+      for (let later = 0; later < 40; later++) {
+        const answer = yield* Deferred.make<void>()
+        const first = yield* Effect.fork(
+          withSlot(new Set(), (slot) => Effect.zipRight(Deferred.await(answer), ask(slot)))
+        )
+        yield* yields(20)
+        const waiting = yield* Effect.fork(withSlot(new Set(), () => Effect.never))
+        yield* yields(20)
+        yield* Deferred.succeed(answer, undefined)
+        yield* yields(later)
+        yield* Fiber.interrupt(waiting)
+        yield* Fiber.join(first)
+        const next = yield* Effect.fork(withSlot(new Set(), ask))
+        yield* yields(50)
+        assert.isTrue(Option.isSome(yield* Fiber.poll(next)), `given up ${later} yields later`)
+      }
     }).pipe(Effect.provide(MessageStorage.layerNoop), Effect.withRandom(Random.make("shards"))))
 })

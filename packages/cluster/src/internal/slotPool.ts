@@ -8,7 +8,6 @@ import * as MessageStorage from "@effect/cluster/MessageStorage"
 import * as Sharding from "@effect/cluster/Sharding"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as RolloutWorker from "../RolloutWorker.js"
@@ -95,9 +94,8 @@ export const make = Effect.fnUntraced(function*(
 ): Effect.fn.Return<WithSlot, never, MessageStorage.MessageStorage | Scope.Scope> {
   const storage = yield* MessageStorage.MessageStorage
   const free = Array.from(slots)
-  // In the order in which they asked.
-  const turns = yield* Queue.unbounded<void>()
-  yield* Queue.offerAll(turns, Array.from({ length: Math.min(atOnce, slots.length) }, () => undefined))
+  // Not a queue: what is taken from one by a fiber that is interrupted just then is lost.
+  const turns = yield* Effect.makeSemaphore(Math.min(atOnce, slots.length))
   const inFlight = new Map<string, number>()
 
   const count = (worker: RolloutWorker.Receipt | undefined, change: number) => {
@@ -145,7 +143,6 @@ export const make = Effect.fnUntraced(function*(
     // A failure must not be the answer to the next attempt.
     if (slot.uses >= usesBeforeClearing || (isAnswered && Exit.isFailure(exit))) yield* clear(slot)
     free.push(slot)
-    yield* Queue.offer(turns, undefined)
   })
 
   // What is still being answered is left to the next process.
@@ -169,20 +166,19 @@ export const make = Effect.fnUntraced(function*(
   )
 
   return (tried, use) =>
-    Effect.uninterruptibleMask((restore) =>
-      Effect.gen(function*() {
-        yield* restore(Queue.take(turns))
+    Effect.acquireUseRelease(
+      Effect.sync(() => {
         const slot = choose(tried)
         const { worker } = slot.shard
         if (worker !== undefined) tried.add(worker.worker)
         count(worker, 1)
-        return yield* restore(use(slot.address.entityId)).pipe(
-          Effect.onExit((exit) => {
-            count(worker, -1)
-            if (Exit.isSuccess(exit)) tried.add(exit.value.worker)
-            return giveBack(slot, exit)
-          })
-        )
-      })
-    )
+        return { slot, worker }
+      }),
+      ({ slot }) => use(slot.address.entityId),
+      ({ slot, worker }, exit) => {
+        count(worker, -1)
+        if (Exit.isSuccess(exit)) tried.add(exit.value.worker)
+        return giveBack(slot, exit)
+      }
+    ).pipe(turns.withPermits(1))
 })
