@@ -4,6 +4,7 @@ import { makeTrainingInstaller } from "../../src/internal/engine/factors.js"
 import type { LossName } from "../../src/internal/engine/losses.js"
 import { lossDefaults } from "../../src/internal/engine/losses.js"
 import { makeRandom } from "../../src/internal/engine/numbers.js"
+import { makeSharedPass } from "../../src/internal/engine/parts.js"
 import { pass } from "../../src/internal/engine/pass.js"
 import type { Example, Task } from "../../src/internal/engine/requests.js"
 import type { LocalModel } from "../../src/LocalModel.js"
@@ -67,9 +68,19 @@ const makeSubject = (
       config: new Map(Object.entries(lossDefaults[loss])),
       forwardOnly: gradient === undefined
     }
-    const results = drain(pass(space, installer, { key: key++, lora, values: at }, task, examples, gradient ?? none))
-    assert.isDefined(results)
-    return results ?? []
+    const { shared: { batch } } = makeSharedPass(examples, {
+      partTokens: Infinity,
+      gradientFloats: 0,
+      mostWaiting: 0,
+      take: (length) => new Float32Array(length)
+    })
+    const adapted = { key: key++, lora, values: at }
+    const whole = { from: 0, to: examples.length }
+    assert.isTrue(drain(pass(space, installer, adapted, task, batch, whole, gradient ?? none)))
+    return examples.map((_, index) => ({
+      logprobs: batch.logprobs.slice(batch.targetStarts[index], batch.targetStarts[index + 1]),
+      loss: batch.losses[index] ?? NaN
+    }))
   }
   return { lora, run, space, values }
 }

@@ -3,20 +3,23 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import * as Engine from "../../src/Engine.js"
 import type { Answer, Message } from "../../src/internal/engine/executor.js"
-import { micro } from "./support.js"
+import { addPart, failPass, gradientOf, takePart } from "../../src/internal/engine/parts.js"
+import type { SharedPass } from "../../src/internal/engine/parts.js"
+import { makeAddInto } from "../../src/internal/engine/vectors.js"
+import { drain, micro } from "./support.js"
 
 type Pass = Extract<Message, { readonly _tag: "Pass" }>
 
 /** A worker thread that does what the test says. */
 class FakeThread {
-  /** Parts of passes that were sent to it and not answered yet. */
-  readonly parts: Array<{ readonly id: number; readonly job: Pass["job"] }> = []
+  /** Passes that were sent to it and not answered yet. */
+  readonly passes: Array<{ readonly id: number; readonly job: Pass["job"] }> = []
   emit: (data: unknown) => void = () => {}
 
   readonly postMessage = ([, request]: readonly [0 | 1, (readonly [number, 0 | 1, Message])?]): void => {
     if (request === undefined || request[1] === 1) return
     const [id, , message] = request
-    if (message._tag === "Pass") this.parts.push({ id, job: message.job })
+    if (message._tag === "Pass") this.passes.push({ id, job: message.job })
     else this.answer(id, { _tag: "Ready" })
   }
 
@@ -24,18 +27,25 @@ class FakeThread {
     this.emit([1, [id, 0, [answer]]])
   }
 
-  /** Answers a part, whose gradient is the same number everywhere. */
-  finish(index: number, slope: number): void {
-    const [part] = this.parts.splice(index, 1)
-    if (part === undefined) return assert.fail("there is no such part")
-    const { examples, gradient } = part.job
-    gradient.fill(slope)
-    const results = examples.map(({ tokens: { length } }) => ({
-      logprobs: new Float32Array(length),
-      elementwise: new Float32Array(length),
-      loss: 0
-    }))
-    this.answer(part.id, { _tag: "Passed", results })
+  get shared(): SharedPass {
+    return this.passes[0]?.job.shared ?? assert.fail("there is no pass")
+  }
+
+  take(): number {
+    const part = takePart(this.shared)
+    return typeof part === "number" ? part : assert.fail(`there is no part: ${part}`)
+  }
+
+  /** Is done with a part, whose gradient is the same number everywhere. */
+  finish(part: number, slope: number): void {
+    gradientOf(this.shared, part).fill(slope)
+    drain(addPart(this.shared, part, makeAddInto(undefined)))
+  }
+
+  /** Says that nothing is left to take. */
+  end(): void {
+    const pass = this.passes.shift() ?? assert.fail("there is no pass")
+    this.answer(pass.id, { _tag: "Passed" })
   }
 }
 
@@ -76,37 +86,35 @@ const withThreads = Effect.fnUntraced(function*(count: number) {
     fakes(threads)
   )
   const adapter = yield* engine.createAdapter({ baseModel: micro.name, rank: 4, seed: 1 })
-  return { threads, adapter }
+  const other = yield* engine.createAdapter({ baseModel: micro.name, rank: 4, seed: 2 })
+  return { threads, adapter, other }
 })
 
 /** Lets fibers run until nothing is left to do but to wait for threads. */
 const settle = Effect.replicateEffect(Effect.yieldNow(), 200, { discard: true })
 
-const assigned = (threads: ReadonlyArray<FakeThread>) => threads.map(({ parts }) => parts.length)
-
 describe("the engine on threads", () => {
-  it.scoped("every thread has its next part before it is done with the one before", () =>
+  it.scoped("a pass is sent to every thread once; one with fewer parts to those that have no other", () =>
     Effect.gen(function*() {
-      const { adapter, threads } = yield* withThreads(2)
-      const [first, second] = threads
-      if (first === undefined || second === undefined) return assert.fail()
-      const pass = yield* Effect.fork(adapter.forwardBackward(batch(8)))
+      const { adapter, other, threads } = yield* withThreads(3)
+      const assigned = () => threads.map(({ passes }) => passes.length)
+      const first = yield* Effect.fork(adapter.forwardBackward(batch(2)))
       yield* settle
-      assert.deepStrictEqual(assigned(threads), [2, 2])
-      // only the thread that has finished a part gets another one
-      first.finish(0, 1)
+      assert.deepStrictEqual(assigned(), [1, 1, 0])
+      const second = yield* Effect.fork(other.forwardBackward(batch(1)))
       yield* settle
-      assert.deepStrictEqual(assigned(threads), [2, 2])
-      second.finish(0, 1)
-      yield* settle
-      assert.deepStrictEqual(assigned(threads), [2, 2])
-      for (let part = 0; part < 3; part++) {
-        first.finish(0, 1)
-        second.finish(0, 1)
-        yield* settle
+      assert.deepStrictEqual(assigned(), [1, 1, 1])
+      for (const thread of threads) {
+        const part = thread.take()
+        thread.finish(part, 1)
+        thread.end()
       }
-      yield* Fiber.join(pass)
-      assert.deepStrictEqual(assigned(threads), [0, 0])
+      yield* Fiber.join(first)
+      yield* Fiber.join(second)
+      const third = yield* Effect.fork(adapter.forwardBackward(batch(8)))
+      yield* settle
+      assert.deepStrictEqual(assigned(), [1, 1, 1])
+      yield* Fiber.interrupt(third)
     }))
 
   it.scoped("gradients are added in the order of the parts, whichever is done first", () =>
@@ -118,8 +126,10 @@ describe("the engine on threads", () => {
         const { adapter, threads } = yield* withThreads(3)
         const pass = yield* Effect.fork(adapter.forwardBackward(batch(3)))
         yield* settle
+        assert.deepStrictEqual(threads.map((thread) => thread.take()), [0, 1, 2])
         for (const part of order) {
-          threads[part]?.finish(0, slopes[part] ?? NaN)
+          threads[part]?.finish(part, slopes[part] ?? NaN)
+          threads[part]?.end()
           yield* settle
         }
         yield* Fiber.join(pass)
@@ -130,28 +140,26 @@ describe("the engine on threads", () => {
 
   it.scoped("a part that is not finite fails the pass, and what was added before is forgotten", () =>
     Effect.gen(function*() {
-      const { adapter, threads } = yield* withThreads(1)
-      const [thread] = threads
-      const pass = yield* Effect.fork(adapter.forwardBackward(batch(2)))
+      const { adapter, threads: [thread = assert.fail()] } = yield* withThreads(1)
+      const pass = yield* Effect.fork(adapter.forwardBackward(batch(3)))
       yield* settle
-      thread?.finish(0, 1)
-      const [last] = thread?.parts ?? []
-      if (thread === undefined || last === undefined) return assert.fail()
-      thread.answer(last.id, { _tag: "Passed", results: undefined })
+      thread.finish(thread.take(), 1)
+      thread.take()
+      failPass(thread.shared)
+      // no other part is begun
+      assert.strictEqual(takePart(thread.shared), "none")
+      thread.end()
       assert.strictEqual((yield* Effect.flip(Fiber.join(pass)))._tag, "NotFinite")
       assert.deepStrictEqual((yield* adapter.optimStep()).metrics, { grad_norm: 0 })
     }))
 
   it.scoped("a thread that ends without an answer fails what it was asked for", () =>
     Effect.gen(function*() {
-      const { adapter, threads } = yield* withThreads(1)
-      const [thread] = threads
+      const { adapter, threads: [thread = assert.fail()] } = yield* withThreads(1)
       const pass = yield* Effect.fork(adapter.forwardBackward(batch(1)))
       yield* settle
-      const [part] = thread?.parts ?? []
-      if (part === undefined) return assert.fail()
       // the end of an answer that never came
-      thread?.emit([1, [part.id, 1]])
+      thread.emit([1, [thread.passes[0]?.id, 1]])
       assert.strictEqual((yield* Effect.flip(Fiber.join(pass)))._tag, "ThreadLost")
     }))
 })

@@ -1,24 +1,23 @@
 /**
  * Adapters: their weights, gradient and optimizer state, and the operations on them.
  */
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as FiberId from "effect/FiberId"
 import { globalValue } from "effect/GlobalValue"
 import * as Random from "effect/Random"
 import * as EngineError from "../../EngineError.js"
 import type { Adapter, Config, NamedTensor, PassResult, Snapshot, StepParams } from "../../LocalAdapter.js"
-import { adam, adamStep, squares } from "./adamw.js"
+import { adam, adamStep } from "./adamw.js"
 import type { AdamSettings, Moments } from "./adamw.js"
 import type { Group, Lora } from "./architecture.js"
 import { makeLora, namedPieces } from "./architecture.js"
 import type { Executor, LoadedModel } from "./executor.js"
-import { add, at, fillRandom, makeRandom } from "./numbers.js"
-import type { ExampleResult } from "./pass.js"
-import { planParts } from "./pass.js"
+import { at, fillRandom, makeRandom } from "./numbers.js"
+import { hasFailed, makeSharedPass } from "./parts.js"
+import type { SharedBatch } from "./parts.js"
 import { checkTask } from "./requests.js"
 import type { Task } from "./requests.js"
 import type { Work } from "./space.js"
+import { inPieces, makeAddInto, norm } from "./vectors.js"
 
 const notFinite = (what: string): EngineError.NotFinite =>
   new EngineError.NotFinite({
@@ -51,20 +50,20 @@ const checkStep = (params: StepParams): Effect.Effect<AdamSettings, EngineError.
   return Effect.succeed(settings)
 }
 
-const result = (task: Task, examples: ReadonlyArray<ExampleResult>): PassResult => {
-  let loss = 0
-  for (const example of examples) loss += example.loss
-  return {
-    outputs: examples.map(({ elementwise, logprobs }, index) => {
-      const shape = task.examples[index]?.shape ?? [logprobs.length]
-      return task.loss === "cross_entropy"
-        ? { logprobs: { data: logprobs, shape }, elementwise_loss: { data: elementwise, shape } }
-        : { logprobs: { data: logprobs, shape } }
-    }),
-    metrics: { "loss:sum": loss },
-    tokens: task.examples.reduce((sum, { tokens }) => sum + tokens.length, 0)
-  }
-}
+const result = (task: Task, { elementwise, logprobs, losses, targetStarts }: SharedBatch): PassResult => ({
+  outputs: task.examples.map(({ shape }, index) => {
+    // Copies: the memory of the batch is used again.
+    const own = (values: Float32Array) => ({
+      data: values.slice(targetStarts[index], targetStarts[index + 1]),
+      shape
+    })
+    return task.loss === "cross_entropy"
+      ? { logprobs: own(logprobs), elementwise_loss: own(elementwise) }
+      : { logprobs: own(logprobs) }
+  }),
+  metrics: { "loss:sum": losses.reduce((sum, loss) => sum + loss, 0) },
+  tokens: task.examples.reduce((sum, { tokens }) => sum + tokens.length, 0)
+})
 
 function* named(lora: Lora, values: Float32Array): Work<ReadonlyArray<NamedTensor>> {
   const tensors: Array<NamedTensor> = []
@@ -110,28 +109,6 @@ function* initialize(lora: Lora, values: Float32Array, seed: number): Work<void>
   }
 }
 
-// Numbers handled between two pauses: less than a millisecond.
-const stride = 1 << 15
-
-/** Runs a loop over many numbers in pieces. */
-function* inPieces(length: number, body: (from: number, to: number) => void): Work<void> {
-  for (let from = 0; from < length; from += stride) {
-    body(from, Math.min(length, from + stride))
-    yield
-  }
-}
-
-const addPiece = (target: Float32Array, source: Float32Array, from: number, to: number): void => {
-  for (let i = from; i < to; i++) add(target, i, at(source, i))
-}
-
-/** The norm of a gradient. */
-function* norm(gradient: Float32Array): Work<number> {
-  let sum = 0
-  yield* inPieces(gradient.length, (from, to) => sum += squares(gradient, from, to))
-  return Math.sqrt(sum)
-}
-
 // Threads keep prepared weights under the number of their values.
 const keys = globalValue("@effect-tinker/local/engine/keys", () => ({ next: 1 }))
 
@@ -141,9 +118,8 @@ export const nextKey = (): number => keys.next++
 const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initial: Float32Array): Adapter => {
   const { architecture: { model }, layout } = loaded
   const { pool, slices } = executor
-  const arithmetic = executor.native ?? { add: addPiece, adam }
-  const addInto = (target: Float32Array, source: Float32Array): Work<void> =>
-    inPieces(source.length, (from, to) => arithmetic.add(target, source, from, to))
+  const addInto = makeAddInto(executor.native)
+  const advance = executor.native?.adam ?? adam
   const { settings } = lora
   const { groups, rank } = settings
   const turn = Effect.unsafeMakeSemaphore(1)
@@ -179,48 +155,26 @@ const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initia
   })
 
   const runPass = Effect.fnUntraced(function*(task: Task) {
-    // The gradient of this call is added to the adapter's only when all of it went well. Its parts are computed side by
-    // side and added in their order, so that the sum does not depend on how many threads there are.
-    const { config, forwardOnly, loss } = task
-    const size = forwardOnly ? 0 : lora.size
-    let total: Float32Array | undefined
-    const adapter = { key, lora: settings, values }
-    const results: Array<ExampleResult> = []
-    const compute = ({ from, to }: { readonly from: number; readonly to: number }) =>
-      Effect.suspend(() => {
-        const own = pool.take(size)
-        const examples = task.examples.slice(from, to)
-        return Effect.map(
-          loaded.pass({ adapter, task: { config, forwardOnly, loss }, examples, gradient: own }),
-          (done) => ({ done, own })
-        )
-      })
-    const parts = planParts(task.examples.map(({ tokens }) => tokens.length), layout.partTokens)
-      .map((part) => ({ ...part, added: Deferred.unsafeMake<void>(FiberId.none) }))
-    yield* Effect.forEach(
-      parts,
-      Effect.fnUntraced(function*(part, index) {
-        const { done, own } = yield* compute(part)
-        const before = parts[index - 1]
-        if (before !== undefined) yield* Deferred.await(before.added)
-        if (done === undefined) return yield* notFinite("the loss")
-        for (const result of done) results.push(result)
-        const sum = total ??= own
-        if (sum !== own) {
-          yield* slices.run(() => addInto(sum, own))
-          pool.give(own)
-        }
-        yield* Deferred.succeed(part.added, undefined)
-      }),
-      { concurrency: executor.inFlight, discard: true }
-    )
-    const sum = total
-    if (sum !== undefined && !forwardOnly) {
-      const size = yield* slices.run(() => norm(sum))
+    const { config, examples, forwardOnly, loss } = task
+    const { memory, shared } = makeSharedPass(examples, {
+      partTokens: layout.partTokens,
+      gradientFloats: forwardOnly ? 0 : lora.size,
+      mostWaiting: executor.waitingGradients,
+      take: pool.take
+    })
+    yield* loaded.pass({ adapter: { key, lora: settings, values }, task: { config, forwardOnly, loss }, shared })
+    // Not where a pass was interrupted: a thread may write to them for a while.
+    for (const floats of shared.waiting) pool.give(floats)
+    if (hasFailed(shared)) return yield* notFinite("the loss")
+    // The gradient of this call is added to the adapter's only when all of it went well.
+    if (!forwardOnly) {
+      const size = yield* slices.run(() => norm(shared.gradient))
       if (!Number.isFinite(size)) return yield* notFinite("the gradient")
-      yield* Effect.uninterruptible(accumulate(sum, size))
+      yield* Effect.uninterruptible(accumulate(shared.gradient, size))
     }
-    return result(task, results)
+    const passed = result(task, shared.batch)
+    pool.give(memory)
+    return passed
   })
 
   const step = Effect.fnUntraced(function*(params: StepParams) {
@@ -229,10 +183,9 @@ const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initia
     if (!Number.isFinite(size)) return yield* notFinite("the gradient")
     // a step is whole or did not happen
     key = nextKey()
-    yield* Effect.uninterruptible(slices.run(() => {
-      const advance = adamStep(values, sum, moments, settings, size, arithmetic.adam)
-      return inPieces(values.length, advance)
-    }))
+    yield* Effect.uninterruptible(
+      slices.run(() => inPieces(values.length, adamStep(values, sum, moments, settings, size, advance)))
+    )
     clearGradient()
     return { metrics: { grad_norm: size } }
   })

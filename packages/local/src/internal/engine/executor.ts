@@ -18,6 +18,7 @@ import { makeArchitecture } from "./architecture.js"
 import type { KernelMode, Kernels } from "./kernels.js"
 import { kernelsOver, makeKernels, maxFloats, sharedMemory, wasmModule } from "./kernels.js"
 import type { Native } from "./native.js"
+import { partCount } from "./parts.js"
 import type { TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
 import type { Layout, LayoutOptions } from "./space.js"
@@ -32,7 +33,7 @@ export interface LoadedModel extends ModelThread<EngineError.ThreadLost> {
   readonly layout: Layout
 }
 
-/** Floats to be used again: the gradient of a part lives only until it is added to the others. @internal */
+/** Floats to be used again: what a pass needs lives only until its end. @internal */
 export interface Pool {
   /** With whatever was in it before. */
   readonly take: (length: number) => Float32Array
@@ -60,8 +61,8 @@ export interface Executor {
   /** Kernels in machine code, in the mode `native`. */
   readonly native: Native | undefined
   readonly threads: number
-  /** Parts of a pass that are worth sending at a time: every thread has the next one before it is done with its own. */
-  readonly inFlight: number
+  /** Gradients of parts that may wait until those of earlier parts are added, so that no thread waits for a slower one. */
+  readonly waitingGradients: number
   readonly slices: Slices
   /** Floats that every thread can read and write. */
   readonly floats: (length: number) => Float32Array
@@ -114,17 +115,17 @@ export const makeInProcess = (slices: Slices, wanted: KernelMode, options: Execu
     mode,
     native,
     threads: 1,
-    inFlight: 1,
+    waitingGradients: 1,
     slices,
     floats,
-    pool: makePool(floats, 1),
+    pool: makePool(floats, 3),
     open: Effect.fnUntraced(function*(model) {
       const { architecture, layout } = yield* checkedLayout(model, { ...options, threads: 1 })
       const kernels = yield* allocate(model, () => makeKernels(layout.floats, mode, native))
       yield* writeWeights(architecture, layout, kernels.memory, slices.run)
       const space = makeSpace(architecture, layout, kernels, 0)
       if (space === undefined) return yield* Effect.dieMessage("a layout without threads")
-      return { architecture, layout, ...makeModelThread(slices, space, tokenBytesOf(model)) }
+      return { architecture, layout, ...makeModelThread(slices, space, tokenBytesOf(model), native) }
     })
   }
 }
@@ -160,7 +161,7 @@ export type Answer =
   | { readonly _tag: "Ready" }
   /** The thread is a new one: it has to be given the model first. */
   | { readonly _tag: "Unprepared" }
-  | { readonly _tag: "Passed"; readonly results: Effect.Effect.Success<ReturnType<ModelThread["pass"]>> }
+  | { readonly _tag: "Passed" }
   | { readonly _tag: "Sampled"; readonly result: Effect.Effect.Success<ReturnType<ModelThread["sample"]>> }
   | { readonly _tag: "Drawn"; readonly slice: Slice }
   | { readonly _tag: "Reused"; readonly tokens: number }
@@ -191,13 +192,13 @@ export const makeWorkerHandler = (
           ? undefined
           : makeSpace(makeArchitecture(model), layout, kernels, thread)
         if (space === undefined) return Effect.dieMessage("the thread cannot use the memory of the models")
-        models.set(model.name, makeModelThread(slices, space, tokenBytes))
+        models.set(model.name, makeModelThread(slices, space, tokenBytes, loaded))
         return Effect.succeed(ready)
       }
       case "Pass":
         return on(
           message.model,
-          (model) => Effect.map(model.pass(message.job), (results) => ({ _tag: "Passed", results }))
+          (model) => Effect.as(model.pass(message.job), { _tag: "Passed" })
         )
       case "Sample":
         return on(
@@ -272,10 +273,10 @@ export const makeThreads: (
     mode: native === undefined ? "wasm" : "native",
     native,
     threads,
-    inFlight: 2 * threads,
+    waitingGradients: 2 * threads,
     slices,
     floats,
-    pool: makePool(floats, 2 * threads),
+    pool: makePool(floats, 2 * threads + 2),
     open: Effect.fnUntraced(function*(model) {
       const { architecture, layout } = yield* checkedLayout(model, { ...options, threads })
       const workers = yield* Effect.mapError(
@@ -333,20 +334,24 @@ export const makeThreads: (
           Stream.filterMap((answer) => answer._tag === "Drawn" ? Option.some(answer.slice) : Option.none())
         )
       }
-      /** The thread that has the least to do: passes weigh on passes, and samples on samples. */
-      const take = (load: "passes" | "samples") =>
+      /** The thread with the fewest samples. */
+      const takeSampler = Effect.sync(() => {
+        const chosen = workers.reduce((best, thread) => thread.samples < best.samples ? thread : best)
+        chosen.samples++
+        return chosen
+      })
+      const giveSampler = (thread: Thread) => Effect.sync(() => thread.samples--)
+      /** Those with the fewest passes: not all, where a pass has fewer parts. */
+      const takeTrainers = (parts: number) =>
         Effect.sync(() => {
-          const chosen = workers.reduce((best, thread) => thread[load] < best[load] ? thread : best)
-          chosen[load]++
+          const chosen = workers.slice().sort((a, b) => a.passes - b.passes).slice(0, parts)
+          for (const thread of chosen) thread.passes++
           return chosen
         })
-      const giveBack = (load: "passes" | "samples") => (chosen: Thread) => Effect.sync(() => chosen[load]--)
-      const onAny = <A>(
-        load: "passes" | "samples",
-        message: Message,
-        select: (answer: Answer) => Option.Option<A>
-      ): Effect.Effect<A, EngineError.ThreadLost> =>
-        Effect.acquireUseRelease(take(load), (chosen) => ask(chosen, message, select), giveBack(load))
+      const giveTrainers = (chosen: ReadonlyArray<Thread>) =>
+        Effect.sync(() => {
+          for (const thread of chosen) thread.passes--
+        })
       yield* Effect.forEach(workers, prepare, { concurrency: "unbounded", discard: true }).pipe(
         Effect.mapError(({ message }) => new EngineError.ModelUnavailable({ model: model.name, description: message }))
       )
@@ -354,21 +359,31 @@ export const makeThreads: (
         architecture,
         layout,
         pass: (job) =>
-          onAny(
-            "passes",
-            { _tag: "Pass", model: model.name, job },
-            (answer) => answer._tag === "Passed" ? Option.some(answer.results) : Option.none()
+          Effect.acquireUseRelease(
+            takeTrainers(partCount(job.shared)),
+            Effect.forEach((thread) =>
+              ask(
+                thread,
+                { _tag: "Pass", model: model.name, job },
+                (answer) => answer._tag === "Passed" ? Option.some(undefined) : Option.none()
+              ), { concurrency: "unbounded", discard: true }),
+            giveTrainers
           ),
         sample: (job) =>
-          onAny(
-            "samples",
-            { _tag: "Sample", model: model.name, job },
-            (answer) => answer._tag === "Sampled" ? Option.some(answer.result) : Option.none()
+          Effect.acquireUseRelease(
+            takeSampler,
+            (thread) =>
+              ask(
+                thread,
+                { _tag: "Sample", model: model.name, job },
+                (answer) => answer._tag === "Sampled" ? Option.some(answer.result) : Option.none()
+              ),
+            giveSampler
           ),
         stream: (job) =>
           Stream.unwrapScoped(Effect.map(
-            Effect.acquireRelease(take("samples"), giveBack("samples")),
-            (chosen) => follow(chosen, { _tag: "Stream", model: model.name, job })
+            Effect.acquireRelease(takeSampler, giveSampler),
+            (thread) => follow(thread, { _tag: "Stream", model: model.name, job })
           )),
         reused: Effect.map(
           Effect.forEach(workers, (thread) =>

@@ -4,54 +4,13 @@
  */
 import type { Adapted, Installer } from "./factors.js"
 import { makeFactorGradients, project, projectBack } from "./factors.js"
+import type { LossInputs } from "./losses.js"
 import { evaluateLoss } from "./losses.js"
 import { add, at, intAt } from "./numbers.js"
-import type { Example, Task } from "./requests.js"
+import type { Part, SharedBatch } from "./parts.js"
+import type { Task } from "./requests.js"
 import type { Space, Work } from "./space.js"
 import { backward, forward, makeBatch } from "./transformer.js"
-
-/** @internal */
-export interface ExampleResult {
-  readonly logprobs: Float32Array
-  readonly elementwise: Float32Array
-  readonly loss: number
-}
-
-// A batch is shared between this many threads, unless its parts would become too short to be worth it. The last ones are
-// half as long: threads are never equally fast, and at the end all wait for one of them.
-const wantedParts = 8
-const shortestPart = 128
-const lastParts = 0.25
-
-/**
- * Splits a list of inputs, in order, into runs of at most `limit` tokens; every input fits a part by itself. The plan
- * decides the order in which gradients are added, so it depends on nothing but the batch and the limit.
- *
- * @internal
- */
-export const planParts = (
-  lengths: ReadonlyArray<number>,
-  limit: number
-): ReadonlyArray<{ readonly from: number; readonly to: number }> => {
-  const all = lengths.reduce((sum, length) => sum + length, 0)
-  const most = (rest: number): number =>
-    Math.min(limit, Math.max(shortestPart, Math.ceil(all / wantedParts / (rest > lastParts * all ? 1 : 2))))
-  const runs: Array<{ from: number; to: number }> = []
-  let from = 0
-  let rest = all
-  let tokens = 0
-  lengths.forEach((length, index) => {
-    if (index > from && tokens + length > most(rest)) {
-      runs.push({ from, to: index })
-      from = index
-      rest -= tokens
-      tokens = 0
-    }
-    tokens += length
-  })
-  if (from < lengths.length) runs.push({ from, to: lengths.length })
-  return runs
-}
 
 /** Adds the prior of each row's token, and keeps what pads a row from being drawn. @internal */
 export const finishLogits = (space: Space, logits: number, tokens: Int32Array, from: number, rows: number): void => {
@@ -71,52 +30,70 @@ export const normalizer = (space: Space, row: number): number => {
   return top + Math.log(kernels.expSum(row, logits, top))
 }
 
+/** An example of a batch, and where its results are written to. */
 interface Slot {
-  readonly example: Example
+  readonly tokens: Int32Array
+  /** `width` targets per token. */
+  readonly targets: Int32Array
+  readonly width: number
+  readonly inputs: LossInputs
   readonly logprobs: Float32Array
   readonly elementwise: Float32Array
   readonly derivative: Float32Array
   loss: number
 }
 
+const slotAt = (batch: SharedBatch, index: number): Slot => {
+  const { elementwise, inputs, logprobs, targetStarts, targets, tokenStarts, tokens } = batch
+  const from = intAt(targetStarts, index)
+  const to = intAt(targetStarts, index + 1)
+  const own = tokens.subarray(intAt(tokenStarts, index), intAt(tokenStarts, index + 1))
+  return {
+    tokens: own,
+    targets: targets.subarray(from, to),
+    width: (to - from) / own.length,
+    inputs: {
+      weights: inputs.weights.subarray(from, to),
+      logprobs: inputs.logprobs.subarray(from, to),
+      advantages: inputs.advantages.subarray(from, to)
+    },
+    logprobs: logprobs.subarray(from, to),
+    elementwise: elementwise.subarray(from, to),
+    derivative: new Float32Array(to - from),
+    loss: 0
+  }
+}
+
 /** Replaces a row of logits by their gradient. */
 const logitGradient = (space: Space, row: number, shift: number, slot: Slot, position: number): void => {
   const { architecture: { logits }, kernels, memory } = space
-  const { derivative, example } = slot
-  const from = position * example.width
+  const { derivative, targets, width } = slot
+  const from = position * width
   let sum = 0
-  for (let j = 0; j < example.width; j++) sum += at(derivative, from + j)
+  for (let j = 0; j < width; j++) sum += at(derivative, from + j)
   if (sum === 0) memory.fill(0, row, row + logits)
   else kernels.expScale(row, logits, shift, -sum)
-  for (let j = 0; j < example.width; j++) add(memory, row + intAt(example.targets, from + j), at(derivative, from + j))
+  for (let j = 0; j < width; j++) add(memory, row + intAt(targets, from + j), at(derivative, from + j))
 }
 
-/** Undefined when the numbers are no longer finite. All of `gradient` is written, unless only the loss is wanted. @internal */
+/** False when the numbers are no longer finite. All of `gradient` is written, unless only the loss is wanted. @internal */
 export function* pass(
   space: Space,
   installer: Installer,
   adapted: Adapted,
   task: Pick<Task, "config" | "forwardOnly" | "loss">,
-  examples: ReadonlyArray<Example>,
+  shared: SharedBatch,
+  { from: first, to }: Part,
   gradient: Float32Array
-): Work<ReadonlyArray<ExampleResult> | undefined> {
+): Work<boolean> {
   const { architecture, kernels, layout, memory, training } = space
   const { logits: wide, model: { normEpsilon, width }, unembed } = architecture
   const { logits, normed } = training
-  const batch = makeBatch(examples.map(({ tokens }) => tokens))
+  const slots = Array.from({ length: to - first }, (_, index) => slotAt(shared, first + index))
+  const batch = makeBatch(slots.map(({ tokens }) => tokens))
   const count = batch.tokens.length
   const installed = yield* installer.install(adapted)
   yield* forward(space, installed, batch)
-  const slots = examples.map((example): Slot => {
-    const cells = example.targets.length
-    return {
-      example,
-      logprobs: new Float32Array(cells),
-      elementwise: new Float32Array(cells),
-      derivative: new Float32Array(cells),
-      loss: 0
-    }
-  })
   const last = training.streams[architecture.blocks.length] ?? 0
   kernels.normalize(last, normed, layout.weights + architecture.finalNorm, width, count, normEpsilon)
   yield
@@ -134,9 +111,8 @@ export function* pass(
     yield
     for (let row = 0; row < rows; row++) {
       const slot = slots[example]
-      if (slot === undefined) return undefined
-      const { logprobs } = slot
-      const { inputs, targets, tokens, width: cells } = slot.example
+      if (slot === undefined) return false
+      const { inputs, logprobs, targets, tokens, width: cells } = slot
       const line = logits + row * wide
       const shift = normalizer(space, line)
       for (let j = position * cells; j < (position + 1) * cells; j++) {
@@ -156,9 +132,10 @@ export function* pass(
       if (!task.forwardOnly) logitGradient(space, line, shift, slot, position)
       position++
       if (position === tokens.length) {
+        if (!Number.isFinite(slot.loss) || !slot.derivative.every(Number.isFinite)) return false
+        shared.losses[first + example] = slot.loss
         position = 0
         example++
-        if (!Number.isFinite(slot.loss) || !slot.derivative.every(Number.isFinite)) return undefined
       }
     }
     yield
@@ -185,5 +162,5 @@ export function* pass(
     yield
     yield* backward(space, installed, adapted, batch, gradient)
   }
-  return slots.map(({ elementwise, logprobs, loss }) => ({ logprobs, elementwise, loss }))
+  return true
 }

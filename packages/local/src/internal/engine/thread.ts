@@ -13,14 +13,17 @@ import type { LoraSettings } from "./architecture.js"
 import { makeLora } from "./architecture.js"
 import type { Adapted } from "./factors.js"
 import { makeTrainingInstaller } from "./factors.js"
-import type { ExampleResult } from "./pass.js"
+import type { Native } from "./native.js"
+import { addPart, failPass, gradientOf, partAt, takePart } from "./parts.js"
+import type { SharedPass } from "./parts.js"
 import { pass } from "./pass.js"
-import type { Example, Query, Task } from "./requests.js"
+import type { Query, Task } from "./requests.js"
 import { makeSampleRun, makeSamplingThread } from "./sampling.js"
 import type { SampleRun, TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
 import { makeTurns } from "./slices.js"
-import type { Space } from "./space.js"
+import type { Space, Work } from "./space.js"
+import { makeAddInto } from "./vectors.js"
 
 /** An adapter's factors; `key` stands for these values and no others, so that a thread knows which weights it has ready. @internal */
 export interface AdapterJob {
@@ -29,13 +32,11 @@ export interface AdapterJob {
   readonly values: Float32Array
 }
 
-/** A part of a batch. All of it can be sent to another thread. @internal */
+/** A pass, which the threads that are given it share. All of it can be sent to another thread. @internal */
 export interface PassJob {
   readonly adapter: AdapterJob
   readonly task: Pick<Task, "config" | "forwardOnly" | "loss">
-  readonly examples: ReadonlyArray<Example>
-  /** Written to, all of it; empty when only the forward pass is asked for. */
-  readonly gradient: Float32Array
+  readonly shared: SharedPass
 }
 
 /** @internal */
@@ -48,8 +49,8 @@ export interface SampleJob {
 
 /** A model on a thread; `E` is how the way to the thread can fail. @internal */
 export interface ModelThread<out E = never> {
-  /** Undefined when the numbers are no longer finite. */
-  readonly pass: (job: PassJob) => Effect.Effect<ReadonlyArray<ExampleResult> | undefined, E>
+  /** Computes parts until all are taken. */
+  readonly pass: (job: PassJob) => Effect.Effect<void, E>
   /** Draws to the end; undefined when the weights give no probabilities any more. */
   readonly sample: (job: SampleJob) => Effect.Effect<Result | undefined, E>
   /** The same tokens while they are drawn. */
@@ -64,9 +65,18 @@ const tokensPerTurn = 16
 // A reader sees words grow, at the price of more turns.
 const tokensPerSlice = 4
 
+// Much less than a part takes.
+const untilAdded = "1 millis"
+
 /** @internal */
-export const makeModelThread = (slices: Slices, space: Space, tokenBytes: TokenBytes): ModelThread => {
+export const makeModelThread = (
+  slices: Slices,
+  space: Space,
+  tokenBytes: TokenBytes,
+  native: Native | undefined
+): ModelThread => {
   const { architecture } = space
+  const addInto = makeAddInto(native)
   const training = makeTurns()
   const sampling = makeTurns()
   const installer = makeTrainingInstaller(space)
@@ -100,9 +110,36 @@ export const makeModelThread = (slices: Slices, space: Space, tokenBytes: TokenB
       if (run.hasReadPrompt() && !run.healthy()) return Effect.succeed(undefined)
       return state === "done" ? Effect.sync(run.result) : complete(run)
     })
+  function* computePart({ adapter, shared, task }: PassJob, part: number): Work<void> {
+    const gradient = gradientOf(shared, part)
+    const isFinite = yield* pass(
+      space,
+      installer,
+      adaptedOf(adapter),
+      task,
+      shared.batch,
+      partAt(shared, part),
+      gradient
+    )
+    if (isFinite) yield* addPart(shared, part, addInto)
+    else failPass(shared)
+  }
+  /** Parts of other passes have their turn between those of this one. */
+  const computeNext = (job: PassJob) =>
+    training.take(Effect.suspend(() => {
+      const part = takePart(job.shared)
+      return typeof part === "string"
+        ? Effect.succeed(part)
+        : Effect.as(slices.run(() => computePart(job, part)), "computed")
+    }))
   return {
-    pass: ({ adapter, examples, gradient, task }) =>
-      training.take(slices.run(() => pass(space, installer, adaptedOf(adapter), task, examples, gradient))),
+    pass: Effect.fnUntraced(function*(job) {
+      for (;;) {
+        const state = yield* computeNext(job)
+        if (state === "none") return
+        if (state === "full") yield* Effect.sleep(untilAdded)
+      }
+    }),
     sample: (job) => Effect.acquireUseRelease(acquire(job), complete, release),
     stream: (job) =>
       Stream.unwrapScoped(Effect.map(
