@@ -150,6 +150,9 @@ const alone = Effect.gen(function*() {
 // The compiler has a core to itself beside one thread, and none beside two. It takes a hundred steps to be done with most.
 const untilCompiled = 100
 
+// A step of a tenth of a second is often disturbed on a machine that others use; one in two threads twice as often.
+const steps = { rounds: 45, warmup: 5 }
+
 /** Worker threads beside torch, by the clock: more than one thread cannot be timed otherwise. */
 const besideTorch = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
   const setup = { model, rank, batch, length, samples: SAMPLES, sampled: SAMPLED }
@@ -158,16 +161,13 @@ const besideTorch = Effect.fnUntraced(function*(model: LocalModel.LocalModel) {
   for (const { train } of [one, two, wasm]) yield* Effect.repeatN(train.once, untilCompiled - 1)
   const found = yield* torch.find
   if (Option.isNone(found)) {
-    const results = yield* interleaved([one.train, two.train, wasm.train], { rounds: 15, warmup: 5 })
+    const results = yield* interleaved([one.train, two.train, wasm.train], steps)
     const sampled = yield* interleaved([one.sample], { rounds: 5, warmup: 2 })
     return { mode, results, sampled, torch: undefined }
   }
   const { python, version } = found.value
   const [torch1, torch2] = [yield* torch.start(python, setup, 1), yield* torch.start(python, setup, 2)]
-  const results = yield* interleaved([one.train, torch1.train, two.train, torch2.train, wasm.train], {
-    rounds: 15,
-    warmup: 5
-  })
+  const results = yield* interleaved([one.train, torch1.train, two.train, torch2.train, wasm.train], steps)
   const sampled = yield* interleaved([one.sample, torch1.sample], { rounds: 7, warmup: 3 })
   const peak = median(yield* Effect.replicateEffect(torch1.peak, 3))
   return { mode, results, sampled, torch: { version, peak } }
