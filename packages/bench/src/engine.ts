@@ -8,11 +8,11 @@ import { Context, Effect, Layer, Option } from "effect"
 import type { Bench, Result, Variant } from "./Bench.js"
 import { BenchFailed, interleaved, median, round } from "./Bench.js"
 import * as jax from "./engineJax.js"
-import type { Delay } from "./engineLoop.js"
 import { duringQuickstart, longestWait, whileIdle } from "./engineLoop.js"
 import { batch, data, length, rank } from "./engineStep.js"
 import * as torch from "./engineTorch.js"
 import * as Program from "./Program.js"
+import type { Delay } from "./turns.js"
 
 const SAMPLES = 16
 const SAMPLED = 64
@@ -250,7 +250,8 @@ export const bench: Bench = {
         }),
         event_loop_in_process_ms: Math.round(wait.delay),
         event_loop_threads_ms: Math.round(waitBeside.delay),
-        event_loop_quickstart_ms: Math.round(quickstart),
+        event_loop_quickstart_ms: Math.round(quickstart.delay),
+        event_loop_quickstart_work_ms: Math.round(quickstart.worked),
         event_loop_idle_ms: Math.round(idle)
       },
       notes: [
@@ -268,7 +269,7 @@ export const bench: Bench = {
         "The longest delay of the event loop (monitorEventLoopDelay), once loaded, while a program trains, saves and" +
         ` samples local/small on the backend in its own process: ${inOneTurn(wait)} in its own thread, ${
           inOneTurn(waitBeside)
-        } with two worker threads; ${quickstart.toFixed(0)} ms over the quickstart (local/chat, every core), and ${
+        } with two worker threads; ${inOneTurn(quickstart)} over the quickstart (local/chat, every core), and ${
           idle.toFixed(0)
         } ms in a process that did nothing for 20 s.`
       ]

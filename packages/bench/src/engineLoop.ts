@@ -5,13 +5,14 @@
 import { LocalModel } from "@effect-tinker/local"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Command } from "@effect/platform"
+import type { CommandExecutor } from "@effect/platform"
 import { Effect, Either, Layer, Schema } from "effect"
 import { Datum, ModelInput, TrainingClient } from "effect-tinker"
-import { readFileSync } from "node:fs"
-import { monitorEventLoopDelay } from "node:perf_hooks"
 import { fileURLToPath } from "node:url"
 import { BenchFailed } from "./Bench.js"
 import * as Program from "./Program.js"
+import { watchTurns } from "./turns.js"
+import type { Delay } from "./turns.js"
 
 const batch = 8
 const steps = 10
@@ -38,49 +39,11 @@ const work = Effect.fnUntraced(function*(round: number) {
   yield* sampling.sample({ prompt: ModelInput.fromInts(tokens(64, 0)), numSamples: 16, maxTokens: 64, seed: 1 })
 })
 
-/** The longest turn of the event loop. */
-export interface Delay {
-  /** Milliseconds by the clock; a busy machine stretches them. */
-  readonly delay: number
-  /** Milliseconds of CPU time that the thread spent in one turn; NaN where the system does not tell. */
-  readonly worked: number
-}
-
-/** The CPU time of the main thread so far, which Linux tells. */
-const threadMillis = (): number => {
-  try {
-    return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6
-  } catch {
-    return NaN
-  }
-}
-
-/** Watches the loop until the scope closes. */
-const watch = Effect.acquireRelease(
-  Effect.sync(() => {
-    const histogram = monitorEventLoopDelay({ resolution: 1 })
-    let worked = 0
-    let last = threadMillis()
-    const timer = setInterval(() => {
-      const now = threadMillis()
-      worked = Math.max(worked, now - last)
-      last = now
-    }, 1)
-    histogram.enable()
-    return { timer, histogram, read: (): Delay => ({ delay: histogram.max / 1e6, worked }) }
-  }),
-  ({ histogram, timer }) =>
-    Effect.sync(() => {
-      histogram.disable()
-      clearInterval(timer)
-    })
-)
-
 export const longestWait = (threads: number | undefined) =>
   Effect.scoped(Effect.gen(function*() {
     // everything is compiled by then
     yield* Effect.scoped(work(0))
-    const { read } = yield* watch
+    const { read } = yield* Effect.acquireRelease(Effect.sync(watchTurns), ({ stop }) => Effect.sync(stop))
     for (let round = 1; round <= 3; round++) yield* Effect.scoped(work(round))
     return read()
   })).pipe(Effect.provide(backend(threads)))
@@ -92,18 +55,26 @@ export const whileIdle = Effect.gen(function*() {
 })
 
 const quickstart = fileURLToPath(new URL("../../../examples/quickstart.ts", import.meta.url))
+const before = new URL("./engineQuickstart.js", import.meta.url).href
 
-const Measured = Schema.parseJson(Schema.Struct({ eventLoopDelayMillis: Schema.Number }))
+const ByTheClock = Schema.parseJson(Schema.Struct({ eventLoopDelayMillis: Schema.Number }))
+const Work = Schema.parseJson(Schema.Struct({ eventLoopWorkMillis: Schema.Number }))
 
-/** The longest delay over the quickstart once its model is loaded, in milliseconds, as it measures it itself. */
-export const duringQuickstart = Command.make(
+/** The longest turn over the quickstart once its model is loaded; by the clock, as it measures it itself. */
+export const duringQuickstart: Effect.Effect<Delay, BenchFailed, CommandExecutor.CommandExecutor> = Command.make(
   process.execPath,
-  ...["--conditions=@effect-tinker/source", "--import", "tsx", quickstart, "--json"]
+  ...["--conditions=@effect-tinker/source", "--import", "tsx", "--import", before, quickstart, "--json"]
 ).pipe(
   Command.lines,
-  Effect.flatMap((lines) => Schema.decode(Measured)(lines.at(-1) ?? "")),
-  Effect.mapBoth({
-    onFailure: (error) => new BenchFailed({ reason: `the quickstart: ${error.message}` }),
-    onSuccess: ({ eventLoopDelayMillis }) => eventLoopDelayMillis
-  })
+  Effect.flatMap((lines) =>
+    Effect.zipWith(
+      Schema.decode(ByTheClock)(lines.at(-2) ?? ""),
+      Schema.decode(Work)(lines.at(-1) ?? ""),
+      ({ eventLoopDelayMillis }, { eventLoopWorkMillis }) => ({
+        delay: eventLoopDelayMillis,
+        worked: eventLoopWorkMillis
+      })
+    )
+  ),
+  Effect.mapError((error) => new BenchFailed({ reason: `the quickstart: ${error.message}` }))
 )
