@@ -1,6 +1,6 @@
 /**
  * The models the embedded backend can train: two tiny ones with frozen random weights for tests, and any checkpoint of
- * the Llama or Qwen3 family that `LocalCheckpoint` reads.
+ * a supported family that `LocalCheckpoint` reads.
  *
  * @since 0.1.0
  */
@@ -18,13 +18,8 @@ import * as LocalTokenizer from "./LocalTokenizer.js"
 export interface Rotation {
   /** Base of the frequencies. */
   readonly theta: number
-  /** Llama 3's scaling: low frequencies are divided by `factor`, high ones kept, those between interpolated. */
-  readonly scaling?: {
-    readonly factor: number
-    readonly lowFrequencyFactor: number
-    readonly highFrequencyFactor: number
-    readonly originalContext: number
-  } | undefined
+  /** Divisor of each pair's frequency, where the model scales them to longer contexts. Defaults to 1 for all. */
+  readonly divisors?: ReadonlyArray<number> | undefined
 }
 
 /**
@@ -34,6 +29,8 @@ export interface Rotation {
  * @category models
  */
 export interface Weights {
+  /** Precision in which they are stored, and kept in memory. */
+  readonly precision: "f32" | "bf16" | "f16"
   /** Gives the values of a tensor in order, in pieces of bounded size. */
   readonly read: (
     tensor: string,
@@ -50,8 +47,8 @@ export interface Weights {
 export interface LocalModel {
   /** The name clients ask for. */
   readonly name: string
-  /** What kind of model it is: `local` for the random ones, else the family of the checkpoint. */
-  readonly family: "local" | "llama" | "qwen3"
+  /** Kind of the model: `local` for the random ones, else the family of the checkpoint. */
+  readonly family: "local" | "llama" | "mistral" | "qwen2" | "qwen3" | "phi3" | "gemma3_text"
   /** The longest sequence, prompt and completion together, in tokens. */
   readonly contextLength: number
   readonly vocabularySize: number
@@ -64,11 +61,25 @@ export interface LocalModel {
   readonly headSize: number
   /** Width of the hidden layer of each block. */
   readonly hidden: number
-  readonly activation: "swiglu" | "relu2"
+  readonly activation: "swiglu" | "geglu" | "relu2"
   /** Whether queries and keys are normalized per head. */
   readonly queryKeyNorms: boolean
+  /** Whether the projections of queries, keys and values have biases. */
+  readonly queryKeyValueBiases: boolean
+  /** Whether a checkpoint has `qkv_proj` and `gate_up_proj` in one matrix each, which adapters then train as a whole. */
+  readonly layout: "separate" | "fused"
+  /** Whether the results of attention and of the hidden layer are normalized before they are added. */
+  readonly resultNorms: boolean
   readonly normEpsilon: number
+  /** Factor of the products of queries and keys. */
+  readonly attentionScale: number
+  /** Factor of the embeddings. */
+  readonly embeddingScale: number
   readonly rotation: Rotation
+  /** Another rotation for some layers, by layer. Defaults to none. */
+  readonly local?: { readonly rotation: Rotation; readonly layers: ReadonlyArray<boolean> } | undefined
+  /** Layers that attend to the last `size` tokens only, by layer. Defaults to none. */
+  readonly window?: { readonly size: number; readonly layers: ReadonlyArray<boolean> } | undefined
   /** Whether the unembedding is the embedding table. */
   readonly tiedEmbeddings: boolean
   /** The scale of adapters: alpha over the rank, or over its square root. */
@@ -99,7 +110,12 @@ export const random = (
   headSize: measures.width / measures.heads,
   activation: "relu2",
   queryKeyNorms: false,
+  queryKeyValueBiases: false,
+  layout: "separate",
+  resultNorms: false,
   normEpsilon: 1e-5,
+  attentionScale: (measures.width / measures.heads) ** -0.5,
+  embeddingScale: 1,
   rotation: { theta: 10000 },
   tiedEmbeddings: false,
   // The square root keeps the size of a step the same for every rank; the constant makes the learning rates of large
@@ -156,5 +172,5 @@ export const parameterCount = (model: LocalModel): number => {
   const { activation, headSize, heads, hidden, keyValueHeads, layers, tiedEmbeddings, vocabularySize, width } = model
   const attention = 2 * width * headSize * (heads + keyValueHeads)
   return (tiedEmbeddings ? 1 : 2) * vocabularySize * width +
-    layers * (attention + (activation === "swiglu" ? 3 : 2) * width * hidden)
+    layers * (attention + (activation === "relu2" ? 2 : 3) * width * hidden)
 }

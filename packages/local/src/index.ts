@@ -32,8 +32,9 @@ export * as Faults from "./Faults.js"
 export * as LocalAdapter from "./LocalAdapter.js"
 
 /**
- * Models from the files of a Hugging Face directory: `config.json`, safetensors in 16 or 32 bits, `tokenizer.json` and a
- * chat template. The families are Llama and Qwen3.
+ * Models from files: a Hugging Face directory with `config.json`, safetensors in 16 or 32 bits, `tokenizer.json` and a
+ * chat template, or one GGUF file. The families are Llama 3 and models of its shape (SmolLM2, Mistral, Phi-3), Qwen2.5,
+ * Qwen3 and Gemma 3.
  *
  * @since 0.1.0
  */
@@ -41,7 +42,7 @@ export * as LocalCheckpoint from "./LocalCheckpoint.js"
 
 /**
  * The models the embedded backend can train: two tiny ones with frozen random weights for tests, and any checkpoint of
- * the Llama or Qwen3 family that `LocalCheckpoint` reads.
+ * a supported family that `LocalCheckpoint` reads.
  *
  * @since 0.1.0
  */

@@ -1,6 +1,6 @@
 /**
  * GGUF files for llama.cpp and what is built on it (Ollama, LM Studio): a model with its vocabulary and chat template,
- * or a LoRA adapter to load beside one. Llama and Qwen3, dense and mixture of experts.
+ * or a LoRA adapter to load beside one. Llama, Mistral, Qwen2 and Qwen3, dense and mixture of experts.
  *
  * Smaller formats than q8_0 are made from these files by llama.cpp itself: `llama-quantize model-f16.gguf Q4_K_M`.
  *
@@ -14,6 +14,7 @@ import * as Stream from "effect/Stream"
 import * as Adapter from "./Adapter.js"
 import * as files from "./internal/files.js"
 import * as format from "./internal/ggufFormat.js"
+import { ggufName, isInterleaved } from "./internal/ggufNames.js"
 import * as ggufTokenizer from "./internal/ggufTokenizer.js"
 import * as numbers from "./internal/numbers.js"
 import * as MergedModel from "./MergedModel.js"
@@ -66,10 +67,13 @@ export type Failure = MergedModel.ReadError | AdapterMismatch | InvalidFile | Un
 
 type Services = FileSystem.FileSystem | Path.Path
 
-type Architecture = "llama" | "qwen3" | "qwen3moe"
+type Architecture = "llama" | "qwen2" | "qwen3" | "qwen3moe"
 
 const architectures: Readonly<Record<string, Architecture>> = {
   llama: "llama",
+  // llama.cpp makes no difference between the two
+  mistral: "llama",
+  qwen2: "qwen2",
   qwen3: "qwen3",
   qwen3_moe: "qwen3moe"
 }
@@ -79,41 +83,6 @@ const fileTypes: Readonly<Record<Format, { readonly ggml: format.GgmlType; reado
   f16: { ggml: "F16", fileType: 1 },
   q8_0: { ggml: "Q8_0", fileType: 7 },
   bf16: { ggml: "BF16", fileType: 32 }
-}
-
-const layerNames: Readonly<Record<string, string>> = {
-  "input_layernorm": "attn_norm",
-  "post_attention_layernorm": "ffn_norm",
-  "self_attn.q_proj": "attn_q",
-  "self_attn.k_proj": "attn_k",
-  "self_attn.v_proj": "attn_v",
-  "self_attn.o_proj": "attn_output",
-  "self_attn.q_norm": "attn_q_norm",
-  "self_attn.k_norm": "attn_k_norm",
-  "mlp.gate_proj": "ffn_gate",
-  "mlp.up_proj": "ffn_up",
-  "mlp.down_proj": "ffn_down",
-  "mlp.gate": "ffn_gate_inp",
-  "mlp.experts.gate_proj": "ffn_gate_exps",
-  "mlp.experts.up_proj": "ffn_up_exps",
-  "mlp.experts.down_proj": "ffn_down_exps"
-}
-
-const outerNames: Readonly<Record<string, string>> = {
-  "model.embed_tokens.weight": "token_embd.weight",
-  "model.norm.weight": "output_norm.weight",
-  "lm_head.weight": "output.weight"
-}
-
-/** llama.cpp's name of a weight; those of experts share one. */
-const ggufName = (name: string): string | undefined => {
-  const outer = outerNames[name]
-  if (outer !== undefined) return outer
-  const layer = /^model\.layers\.(\d+)\.(.+)\.(weight|bias)$/.exec(name)
-  if (layer === null) return undefined
-  const [, index, module = "", kind] = layer
-  const own = layerNames[module.replace(/\.experts\.\d+\./, ".experts.")]
-  return own === undefined ? undefined : `blk.${index}.${own}.${kind}`
 }
 
 type Config = Readonly<Record<string, unknown>>
@@ -228,10 +197,6 @@ const shapeOf = (config: Config, name: string, fileType: number): Effect.Effect<
   })
 }
 
-/** Whether the rows of a weight are reordered. */
-const isRotary = (architecture: Architecture, name: string): boolean =>
-  architecture === "llama" && /attn_(q|k)\.weight$/.test(name)
-
 /**
  * Llama's rotary halves lie apart in Hugging Face files and side by side in GGUF, head by head. `values` are the rows of
  * whole heads.
@@ -289,7 +254,7 @@ const planModel = (
 ): Effect.Effect<ReadonlyArray<Planned>, UnsupportedFormat> => {
   const groups = new Map<string, Array<MergedModel.Tensor>>()
   for (const tensor of model.tensors) {
-    const name = ggufName(tensor.name)
+    const name = ggufName(shape.architecture, tensor.name)
     if (name === undefined) {
       if (tensor.name.endsWith("rotary_emb.inv_freq")) continue
       return new UnsupportedFormat({ description: `${tensor.name} has no place in a GGUF file of this architecture` })
@@ -305,7 +270,7 @@ const planModel = (
     const columns = own.at(-1) ?? 1
     const plain = full.length < 2 || name.includes("ffn_gate_inp")
     const type = plain ? "F32" : matrices === "Q8_0" && columns % 32 !== 0 ? "F16" : matrices
-    const rotary = isRotary(shape.architecture, name)
+    const rotary = isInterleaved(shape.architecture, name)
     return { header: { name, type, shape: full }, sources, headSize: rotary ? shape.headSize : undefined }
   })
   return Effect.succeed(planned)
@@ -414,13 +379,13 @@ export const writeAdapter: (options: {
     { readonly header: format.TensorHeader; readonly bytes: Effect.Effect<Uint8Array, MergedModel.ReadError> }
   > = []
   for (const pair of adapter.pairs) {
-    const name = ggufName(family.rename(pair.name))
+    const name = ggufName(shape.architecture, family.rename(pair.name))
     if (name === undefined || pair.a.shape.length !== 2) {
       return yield* new UnsupportedFormat({
         description: `${pair.name} cannot be part of a GGUF adapter; write a merged model`
       })
     }
-    const rotary = isRotary(shape.architecture, name)
+    const rotary = isInterleaved(shape.architecture, name)
     for (const [side, tensor] of [["lora_a", pair.a], ["lora_b", pair.b]] as const) {
       planned.push({
         header: { name: `${name}.${side}`, type, shape: tensor.shape },

@@ -13,6 +13,7 @@ import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import * as files from "./internal/files.js"
 import { InvalidFile } from "./WeightsError.js"
 
 /**
@@ -117,7 +118,14 @@ const parseHeader = (path: string, json: string, dataStart: number, size: number
     if (dataStart + to > size) return invalid(`${name} ends beyond the end of the file; was it cut off?`)
     tensors.push({ name, dtype, shape, start: dataStart + from, bytes: to - from })
   }
-  return Either.right({ tensors: tensors.sort((a, b) => a.start - b.start || (a.name < b.name ? -1 : 1)), metadata })
+  tensors.sort((a, b) => a.start - b.start || (a.name < b.name ? -1 : 1))
+  let end = dataStart
+  for (const { bytes, name, start } of tensors) {
+    // a header could otherwise make gigabytes of a small file
+    if (bytes > 0 && start < end) return invalid(`${name} overlaps another tensor`)
+    end = Math.max(end, start + bytes)
+  }
+  return Either.right({ tensors, metadata })
 }
 
 /**
@@ -136,20 +144,8 @@ export const open: (
   const fs = yield* FileSystem.FileSystem
   const file = yield* fs.open(path)
   const size = Number((yield* file.stat).size)
-  const lock = yield* Effect.makeSemaphore(1)
   const cutOff = new InvalidFile({ path, description: "the file ends before its header says; was it cut off?" })
-  const read: SafetensorsFile["read"] = (start, bytes, into) =>
-    start + bytes > size ? Effect.fail(cutOff) : lock.withPermits(1)(Effect.gen(function*() {
-      const buffer = into === undefined ? new Uint8Array(bytes) : into.subarray(0, bytes)
-      yield* file.seek(FileSystem.Size(start), "start")
-      let filled = 0
-      while (filled < bytes) {
-        const count = Number(yield* file.read(buffer.subarray(filled)))
-        if (count === 0) return yield* cutOff
-        filled += count
-      }
-      return buffer
-    }))
+  const read: SafetensorsFile["read"] = yield* files.makeReader(file, size, cutOff)
   const prefix = yield* read(0, prefixBytes)
   const headerBytes = new DataView(prefix.buffer).getBigUint64(0, true)
   if (headerBytes > BigInt(Math.min(size - prefixBytes, maxHeaderBytes))) {

@@ -8,13 +8,21 @@ export * as Adapter from "./Adapter.js"
 
 /**
  * GGUF files for llama.cpp and what is built on it (Ollama, LM Studio): a model with its vocabulary and chat template,
- * or a LoRA adapter to load beside one. Llama and Qwen3, dense and mixture of experts.
+ * or a LoRA adapter to load beside one. Llama, Mistral, Qwen2 and Qwen3, dense and mixture of experts.
  *
  * Smaller formats than q8_0 are made from these files by llama.cpp itself: `llama-quantize model-f16.gguf Q4_K_M`.
  *
  * @since 0.1.0
  */
 export * as Gguf from "./Gguf.js"
+
+/**
+ * GGUF files as llama.cpp, Ollama and LM Studio keep them: metadata, and tensors read by ranges as 32-bit floats.
+ * Opening one reads its header only.
+ *
+ * @since 0.2.0
+ */
+export * as GgufFile from "./GgufFile.js"
 
 /**
  * Models that are on this machine already: in a directory, or in the cache that `hf download`, vLLM, transformers and

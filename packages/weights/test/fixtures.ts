@@ -2,7 +2,7 @@
 import { Safetensors } from "@effect-tinker/weights"
 import { FileSystem, Path } from "@effect/platform"
 import type { Scope } from "effect"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 
 /** A generator of numbers that is the same everywhere: tests must not depend on chance. */
 export const numbers = (seed: number) => {
@@ -45,6 +45,41 @@ export const write = Effect.fnUntraced(function*(
       : fs.writeFile(path.join(directory, name), content)
   }
 })
+
+/** A file system whose every file has these bytes. */
+export const inMemory = (bytes: Uint8Array): FileSystem.FileSystem => {
+  let at = 0
+  const file: Pick<FileSystem.File, "stat" | "seek" | "read"> = {
+    stat: Effect.succeed({
+      type: "File",
+      size: FileSystem.Size(bytes.length),
+      mtime: Option.none(),
+      atime: Option.none(),
+      birthtime: Option.none(),
+      dev: 0,
+      ino: Option.none(),
+      mode: 0o600,
+      nlink: Option.none(),
+      uid: Option.none(),
+      gid: Option.none(),
+      rdev: Option.none(),
+      blksize: Option.none(),
+      blocks: Option.none()
+    }),
+    seek: (offset) =>
+      Effect.sync(() => {
+        at = Number(offset)
+      }),
+    read: (buffer) =>
+      Effect.sync(() => {
+        const part = bytes.subarray(at, at + buffer.length)
+        buffer.set(part)
+        at += part.length
+        return FileSystem.Size(part.length)
+      })
+  }
+  return FileSystem.makeNoop({ open: () => Effect.succeed(Object.assign(Object.create(null), file)) })
+}
 
 export const hidden = 32
 export const inner = 64

@@ -35,7 +35,9 @@ export const microQwen: LocalModel.LocalModel = {
   queryKeyNorms: true,
   tiedEmbeddings: true,
   rotation: { theta: 1000 },
+  attentionScale: 8 ** -0.5,
   weights: {
+    precision: "f32",
     // small numbers that differ from tensor to tensor and from place to place
     read: (tensor, receive) =>
       Effect.sync(() => {
@@ -55,7 +57,7 @@ const sizeOf = (tensor: string): number => {
   for (const { parts } of architecture.projections) {
     for (const part of parts) if (tensor === `${part.name}.weight`) return part.inputs * part.outputs
   }
-  for (const gain of architecture.gains) if (tensor === `${gain.name}.weight`) return gain.length
+  for (const gain of architecture.gains) if (tensor === gain.name) return gain.length
   return microQwen.vocabularySize * microQwen.width
 }
 

@@ -13,6 +13,31 @@ import * as Stream from "effect/Stream"
 
 const plan = ".export-plan.json"
 
+/** Reads bytes from `start`, into the beginning of `into` where it is given; fails if the file ends before them. @internal */
+export type ReadRange<E> = (
+  start: number,
+  bytes: number,
+  into?: Uint8Array
+) => Effect.Effect<Uint8Array, PlatformError.PlatformError | E>
+
+/** Ranges of an open file, one at a time; `cutOff` is the failure for those beyond its end. @internal */
+export const makeReader = <E>(file: FileSystem.File, size: number, cutOff: E): Effect.Effect<ReadRange<E>> =>
+  Effect.map(
+    Effect.makeSemaphore(1),
+    (lock): ReadRange<E> => (start, bytes, into) =>
+      start + bytes > size ? Effect.fail(cutOff) : lock.withPermits(1)(Effect.gen(function*() {
+        const buffer = into === undefined ? new Uint8Array(bytes) : into.subarray(0, bytes)
+        yield* file.seek(FileSystem.Size(start), "start")
+        let filled = 0
+        while (filled < bytes) {
+          const count = Number(yield* file.read(buffer.subarray(filled)))
+          if (count === 0) return yield* Effect.fail(cutOff)
+          filled += count
+        }
+        return buffer
+      }))
+  )
+
 /** @internal */
 export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
   const all = new Uint8Array(parts.reduce((size, part) => size + part.length, 0))

@@ -11,6 +11,7 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import { InvalidFile, UnsupportedFormat } from "../WeightsError.js"
 import * as format from "./ggufFormat.js"
+import { nameOf } from "./preTokenizers.js"
 
 const TokenizerJson = Schema.parseJson(Schema.Struct({
   model: Schema.Struct({
@@ -33,20 +34,6 @@ const TokenizerConfig = Schema.parseJson(Schema.Struct({
   add_bos_token: Schema.optional(Schema.NullOr(Schema.Boolean)),
   chat_template: Schema.optional(Schema.Unknown)
 }))
-
-const words = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
-const rest = "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-/** What llama.cpp calls the pre-tokenizers it knows, by what a tokenizer.json says. */
-const preTokenizer = (description: unknown): string | undefined => {
-  const text = JSON.stringify(description) ?? ""
-  const has = (pattern: string) => text.includes(JSON.stringify(pattern).slice(1, -1))
-  if (has(`${words}\\p{N}${rest}`)) return "qwen2"
-  if (has(`${words}\\p{N}{1,3}${rest}`)) return "llama-bpe"
-  const plain = text.includes("\"ByteLevel\"") && !text.includes("\"Split\"") && !text.includes("\"use_regex\":false")
-  if (plain && text.includes("\"Digits\"")) return text.includes("\"individual_digits\":true") ? "smollm" : undefined
-  return plain ? "gpt-2" : undefined
-}
 
 const kind = { normal: 1, control: 3, userDefined: 4, unused: 5 } as const
 
@@ -74,7 +61,7 @@ export const metadata: (options: {
       description: `${file}: ${tokenizer.model.type} tokenizers cannot be written yet`
     })
   }
-  const pre = options.preTokenizer ?? preTokenizer(tokenizer.pre_tokenizer)
+  const pre = options.preTokenizer ?? nameOf(tokenizer.pre_tokenizer)
   if (pre === undefined) {
     return yield* new UnsupportedFormat({
       description: `${file}: its pre-tokenizer has no known name in llama.cpp; give one as \`preTokenizer\``

@@ -28,6 +28,9 @@ let halves: Float32Array | undefined
 /** All 65,536 halves: a look-up is several times faster than taking each one apart. */
 const halfTable = (): Float32Array => (halves ??= Float32Array.from({ length: 65_536 }, (_, i) => fromHalfBits(i)))
 
+/** The value of a half, given as bits. @internal */
+export const fromHalf = (half: number): number => halfTable()[half] ?? 0
+
 /** The bits of a float32 (given as bits) as a half. @internal */
 export const toHalf = (value: number): number => {
   const sign = (value >>> 16) & 0x8000

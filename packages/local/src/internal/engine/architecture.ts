@@ -41,14 +41,23 @@ export interface Block {
   /** `gate_proj` and `up_proj` together, or `up_proj` alone. */
   readonly up: Projection
   readonly down: Projection
+  /** Gains of the norms before attention and before the hidden layer. */
   readonly inputNorm: number
-  readonly postNorm: number
+  readonly hiddenNorm: number
+  /** Gains of the norms of their results, where the model has them. */
+  readonly resultNorms: { readonly attended: number; readonly hidden: number } | undefined
   /** Gains of the query and key norms; the position is unused where the model has none. */
   readonly queryNorm: number
   readonly keyNorm: number
+  /** Biases of queries, keys and values. */
+  readonly biases: number | undefined
+  /** Index of its rotation table. */
+  readonly rotation: 0 | 1
+  /** How many tokens attention goes back, including the own; unlimited if undefined. */
+  readonly window: number | undefined
 }
 
-/** A vector of gains by its name in a checkpoint. @internal */
+/** A vector of gains or biases by its name in a checkpoint. @internal */
 export interface Gain {
   readonly name: string
   readonly offset: number
@@ -109,14 +118,25 @@ export const makeArchitecture = (model: LocalModel): Architecture => {
     const attn = `model.layers.${layer}.self_attn`
     const mlp = `model.layers.${layer}.mlp`
     const up = [`${mlp}.up_proj`, "mlp", hidden] as const
+    const fused = model.layout === "fused"
     return {
-      qkv: projection(width, [
-        [`${attn}.q_proj`, "attn", queryWidth],
-        [`${attn}.k_proj`, "attn", keyWidth],
-        [`${attn}.v_proj`, "attn", keyWidth]
-      ]),
+      qkv: projection(
+        width,
+        fused ? [[`${attn}.qkv_proj`, "attn", queryWidth + 2 * keyWidth]] : [
+          [`${attn}.q_proj`, "attn", queryWidth],
+          [`${attn}.k_proj`, "attn", keyWidth],
+          [`${attn}.v_proj`, "attn", keyWidth]
+        ]
+      ),
       out: projection(queryWidth, [[`${attn}.o_proj`, "attn", width]]),
-      up: projection(width, model.activation === "swiglu" ? [[`${mlp}.gate_proj`, "mlp", hidden], up] : [up]),
+      up: projection(
+        width,
+        model.activation === "relu2"
+          ? [up]
+          : fused
+          ? [[`${mlp}.gate_up_proj`, "mlp", 2 * hidden]]
+          : [[`${mlp}.gate_proj`, "mlp", hidden], up]
+      ),
       down: projection(hidden, [[`${mlp}.down_proj`, "mlp", width]])
     }
   })
@@ -124,7 +144,17 @@ export const makeArchitecture = (model: LocalModel): Architecture => {
   const projectionSize = size
   const gain = (name: string, length: number): number => {
     const offset = take(length)
-    gains.push({ name, offset, length })
+    gains.push({ name: `${name}.weight`, offset, length })
+    return offset
+  }
+  /** The biases of queries, keys and values, one after the other as the projection's results are. */
+  const biases = (at: string): number => {
+    const offset = take(queryWidth + 2 * keyWidth)
+    gains.push(
+      { name: `${at}.q_proj.bias`, offset, length: queryWidth },
+      { name: `${at}.k_proj.bias`, offset: offset + queryWidth, length: keyWidth },
+      { name: `${at}.v_proj.bias`, offset: offset + queryWidth + keyWidth, length: keyWidth }
+    )
     return offset
   }
   const blocks = linear.map((block, layer): Block => {
@@ -132,9 +162,18 @@ export const makeArchitecture = (model: LocalModel): Architecture => {
     return {
       ...block,
       inputNorm: gain(`${at}.input_layernorm`, width),
-      postNorm: gain(`${at}.post_attention_layernorm`, width),
+      hiddenNorm: gain(`${at}.${model.resultNorms ? "pre_feedforward" : "post_attention"}_layernorm`, width),
+      resultNorms: model.resultNorms
+        ? {
+          attended: gain(`${at}.post_attention_layernorm`, width),
+          hidden: gain(`${at}.post_feedforward_layernorm`, width)
+        }
+        : undefined,
       queryNorm: model.queryKeyNorms ? gain(`${at}.self_attn.q_norm`, headSize) : 0,
-      keyNorm: model.queryKeyNorms ? gain(`${at}.self_attn.k_norm`, headSize) : 0
+      keyNorm: model.queryKeyNorms ? gain(`${at}.self_attn.k_norm`, headSize) : 0,
+      biases: model.queryKeyValueBiases ? biases(`${at}.self_attn`) : undefined,
+      rotation: model.local?.layers[layer] === true ? 1 : 0,
+      window: model.window?.layers[layer] === true ? model.window.size : undefined
     }
   })
   const finalNorm = gain("model.norm", width)

@@ -3,6 +3,7 @@
  * block needs only the columns up to its own last row, which saves half of the work, and its probabilities are used at
  * once and computed again in the backward pass, so that nothing grows with the square of the length.
  */
+import type { Block } from "./architecture.js"
 import { ceil8 } from "./numbers.js"
 import type { Saved, Space, Work } from "./space.js"
 import { blockRows } from "./space.js"
@@ -28,15 +29,38 @@ const blocksOf = (length: number): ReadonlyArray<RowBlock> =>
 /** Long sequences are not done in one go. */
 const pausesAfter = (block: RowBlock): boolean => block.from % (4 * blockRows) === 0 && block.from > 0
 
+/** A score so low that its probability is as good as zero. */
+const hidden = -3e38
+
+/**
+ * Hides what lies before the window of a block of the model, where it has one: in scores of rows of `wide` columns whose
+ * first belongs to `position`.
+ *
+ * @internal
+ */
+export const hideBefore = (
+  { memory }: Space,
+  { window }: Block,
+  scores: number,
+  wide: number,
+  rows: number,
+  position: number
+): void => {
+  if (window === undefined || position + rows <= window) return
+  for (let row = 0; row < rows; row++) {
+    const first = position + row + 1 - window
+    if (first > 0) memory.fill(hidden, scores + row * wide, scores + row * wide + first)
+  }
+}
+
 /** Reads queries, keys and values, writes `saved.attended`. @internal */
-export function* attend(space: Space, saved: Saved, sequence: Sequence): Work<void> {
+export function* attend(space: Space, owner: Block, saved: Saved, sequence: Sequence): Work<void> {
   const { architecture: { group, keyWidth, model, queryWidth }, kernels, training } = space
-  const { headSize, keyValueHeads } = model
+  const { attentionScale: scale, headSize, keyValueHeads } = model
   const { keys, scores, values } = training
   const { length, start } = sequence
   const { rotatedRow } = saved
   const qkvRow = queryWidth + 2 * keyWidth
-  const scale = 1 / Math.sqrt(headSize)
   const rotated = saved.rotated + start * rotatedRow
   const valuesAt = saved.qkv + start * qkvRow + queryWidth + keyWidth
   const attended = saved.attended + start * queryWidth
@@ -52,6 +76,7 @@ export function* attend(space: Space, saved: Saved, sequence: Sequence): Work<vo
         const query = rotated + from * rotatedRow + column
         const out = attended + from * queryWidth + column
         kernels.gemm(query, rotatedRow, 1, keys, headSize * 8, scores, wide, rows, wide, headSize, 0)
+        hideBefore(space, owner, scores, wide, rows, from)
         kernels.softmax(scores, wide, rows, from + 1, scale)
         kernels.gemm(scores, wide, 1, values, length * 8, out, queryWidth, rows, headSize, columns, 0)
         if (pausesAfter(block)) yield
@@ -66,14 +91,13 @@ export function* attend(space: Space, saved: Saved, sequence: Sequence): Work<vo
  *
  * @internal
  */
-export function* attendBackward(space: Space, saved: Saved, sequence: Sequence): Work<void> {
+export function* attendBackward(space: Space, owner: Block, saved: Saved, sequence: Sequence): Work<void> {
   const { architecture: { group, keyWidth, model, queryWidth }, kernels, training } = space
-  const { headSize, keyValueHeads } = model
+  const { attentionScale: scale, headSize, keyValueHeads } = model
   const { dNormed, dQkv, dScores, scores } = training
   const { length, start } = sequence
   const { rotatedRow } = saved
   const qkvRow = queryWidth + 2 * keyWidth
-  const scale = 1 / Math.sqrt(headSize)
   const panel = length * 8
   const rotated = saved.rotated + start * rotatedRow
   const valuesAt = saved.qkv + start * qkvRow + queryWidth + keyWidth
@@ -100,6 +124,7 @@ export function* attendBackward(space: Space, saved: Saved, sequence: Sequence):
         const out = dAttended + from * queryWidth + column
         const dQueries = gradients + from * qkvRow + column
         kernels.gemm(query, rotatedRow, 1, training.keys, headSize * 8, scores, wide, rows, wide, headSize, 0)
+        hideBefore(space, owner, scores, wide, rows, from)
         kernels.softmax(scores, wide, rows, from + 1, scale)
         kernels.gemm(out, queryWidth, 1, training.values, headSize * 8, dScores, wide, rows, wide, headSize, 0)
         kernels.gemm(scores, 1, wide, training.dOut + from * 8, panel, dValues, qkvRow, columns, headSize, rows, adds)

@@ -68,6 +68,12 @@ const matrixKernels = (memory: Float32Array): Pick<Operations, "gemm" | "pack" |
   }
 })
 
+// gelu(x) by tanh is x times the logistic function of this polynomial
+const geluFactor = 2 * Math.sqrt(2 / Math.PI)
+const geluCubic = 0.044715
+const geluArgument = (x: number): number => geluFactor * (x + geluCubic * x * x * x)
+const geluSlope = (x: number): number => geluFactor * (1 + 3 * geluCubic * x * x)
+
 const dot = (memory: Float32Array, left: number, right: number, n: number): number => {
   let sum = 0
   for (let i = 0; i < n; i++) sum += at(memory, left + i) * at(memory, right + i)
@@ -134,6 +140,29 @@ const rowKernels = (memory: Float32Array): Omit<Operations, "gemm" | "pack" | "t
         const slope = at(memory, gradient + row * hidden + i)
         const sigmoid = 1 / (1 + Math.exp(-gate))
         memory[to + i] = slope * up * sigmoid * (1 + gate * (1 - sigmoid))
+        memory[to + hidden + i] = slope * gate * sigmoid
+      }
+    }
+  },
+  geglu: (source, target, hidden, rows) => {
+    for (let row = 0; row < rows; row++) {
+      const from = source + row * 2 * hidden
+      for (let i = 0; i < hidden; i++) {
+        const gate = at(memory, from + i)
+        memory[target + row * hidden + i] = gate / (1 + Math.exp(-geluArgument(gate))) * at(memory, from + hidden + i)
+      }
+    }
+  },
+  gegluBackward: (source, gradient, target, hidden, rows) => {
+    for (let row = 0; row < rows; row++) {
+      const from = source + row * 2 * hidden
+      const to = target + row * 2 * hidden
+      for (let i = 0; i < hidden; i++) {
+        const gate = at(memory, from + i)
+        const slope = at(memory, gradient + row * hidden + i)
+        const sigmoid = 1 / (1 + Math.exp(-geluArgument(gate)))
+        const change = sigmoid * (1 + gate * geluSlope(gate) * (1 - sigmoid))
+        memory[to + i] = slope * at(memory, from + hidden + i) * change
         memory[to + hidden + i] = slope * gate * sigmoid
       }
     }

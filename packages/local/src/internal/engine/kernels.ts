@@ -75,6 +75,9 @@ export interface Operations {
   readonly swiglu: (source: number, target: number, hidden: number, rows: number) => void
   /** The gradient of gates and ups, given that of the product. */
   readonly swigluBackward: (source: number, gradient: number, target: number, hidden: number, rows: number) => void
+  /** target = gelu(gate) * up, with the approximation by tanh; rows as those of `swiglu`. */
+  readonly geglu: Operations["swiglu"]
+  readonly gegluBackward: Operations["swigluBackward"]
   /** target = max(0, source)². */
   readonly relu2: Operations["swiglu"]
   readonly relu2Backward: Operations["swigluBackward"]

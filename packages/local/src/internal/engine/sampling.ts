@@ -3,6 +3,8 @@
  * turns; between turns others may use the same buffers.
  */
 import type { Result, Sequence, Slice } from "../../LocalSampler.js"
+import type { Projection } from "./architecture.js"
+import { hideBefore } from "./attention.js"
 import type { Cache, Region } from "./cache.js"
 import { copyTokens, keysAt, makeCache, remember, valuesAt } from "./cache.js"
 import { draw, makeTopK, writeTopK } from "./draw.js"
@@ -13,7 +15,7 @@ import { finishLogits, normalizer } from "./pass.js"
 import type { Query, Stops } from "./requests.js"
 import type { Space, Work } from "./space.js"
 import { blockRows, sliceRows } from "./space.js"
-import { embed, place } from "./transformer.js"
+import { addBiases, embed, place } from "./transformer.js"
 
 /** The bytes of every token, one after the other: token t ends at `ends[t]`. @internal */
 export interface TokenBytes {
@@ -47,17 +49,25 @@ function* readRows(
   const { architecture, kernels, layout, sampling } = space
   const { model: { activation, hidden, normEpsilon, width } } = architecture
   const { attended, normed, product, qkv, stream, up } = sampling
+  /** Adds the result of a projection to the stream, normalized first where the model does so. */
+  const addResult = function*(projection: Projection, source: number, gain: number | undefined): Work<void> {
+    if (gain === undefined) return yield* project(space, installed, projection, source, stream, rows, 1)
+    yield* project(space, installed, projection, source, normed, rows, 0)
+    kernels.normalize(normed, normed, layout.weights + gain, width, rows, normEpsilon)
+    kernels.addRow(stream, normed, rows * width)
+  }
   const rows = tokens.length
   embed(space, tokens, stream)
   for (const [layer, block] of architecture.blocks.entries()) {
     kernels.normalize(stream, normed, layout.weights + block.inputNorm, width, rows, normEpsilon)
     yield* project(space, installed, block.qkv, normed, qkv, rows, 0)
+    addBiases(space, block, qkv, rows)
     yield* attendRows(layer)
-    yield* project(space, installed, block.out, attended, stream, rows, 1)
-    kernels.normalize(stream, normed, layout.weights + block.postNorm, width, rows, normEpsilon)
+    yield* addResult(block.out, attended, block.resultNorms?.attended)
+    kernels.normalize(stream, normed, layout.weights + block.hiddenNorm, width, rows, normEpsilon)
     yield* project(space, installed, block.up, normed, up, rows, 0)
     kernels[activation](up, product, hidden, rows)
-    yield* project(space, installed, block.down, product, stream, rows, 1)
+    yield* addResult(block.down, product, block.resultNorms?.hidden)
   }
   kernels.normalize(stream, normed, layout.weights + architecture.finalNorm, width, rows, normEpsilon)
 }
@@ -71,9 +81,8 @@ function* readPrompt(
   from: number
 ): Work<void> {
   const { architecture, kernels, sampling: { attended, qkv, scores } } = space
-  const { blocks, group, model: { headSize, keyValueHeads }, queryWidth } = architecture
+  const { blocks, group, model: { attentionScale: scale, headSize, keyValueHeads }, queryWidth } = architecture
   const row = architecture.blocks[0]?.qkv.outputs ?? 0
-  const scale = 1 / Math.sqrt(headSize)
   yield* readRows(space, installed, tokens, function*(layer) {
     const block = blocks[layer]
     if (block === undefined) return
@@ -92,6 +101,7 @@ function* readPrompt(
           const query = qkv + first * row + column
           const out = attended + first * queryWidth + column
           kernels.gemm(query, row, 1, keys, headSize * 8, scores, wide, rows, wide, headSize, 0)
+          hideBefore(space, block, scores, wide, rows, from + first)
           kernels.softmax(scores, wide, rows, from + first + 1, scale)
           kernels.gemm(scores, wide, 1, values, region.capacity * 8, out, queryWidth, rows, headSize, columns, 0)
         }
@@ -116,9 +126,8 @@ interface Continuation {
 /** Reads the last token of each completion. */
 function* readNext(space: Space, installed: Installed, going: ReadonlyArray<Continuation>): Work<Int32Array> {
   const { architecture, kernels, sampling: { attended, qkv, scores } } = space
-  const { blocks, group, model: { headSize, keyValueHeads }, queryWidth } = architecture
+  const { blocks, group, model: { attentionScale: scale, headSize, keyValueHeads }, queryWidth } = architecture
   const row = architecture.blocks[0]?.qkv.outputs ?? 0
-  const scale = 1 / Math.sqrt(headSize)
   const tokens = Int32Array.from(going, ({ token }) => token)
   yield* readRows(space, installed, tokens, function*(layer) {
     const block = blocks[layer]
@@ -141,7 +150,10 @@ function* readNext(space: Space, installed: Installed, going: ReadonlyArray<Cont
         }
         const [to, more] = [scores + shared, wide - shared]
         kernels.gemm(query + heads, headSize, 1, keys, headSize * 8, to, wide, group, more, headSize, 0)
-        for (let i = 0; i < group; i++) kernels.softmax(scores + i * wide, wide, 1, length + 1, scale)
+        for (let i = 0; i < group; i++) {
+          hideBefore(space, block, scores + i * wide, wide, 1, length)
+          kernels.softmax(scores + i * wide, wide, 1, length + 1, scale)
+        }
         if (shared > 0) {
           const before = valuesAt(space, layer, prompt, head)
           kernels.gemm(scores, wide, 1, before, prompt.capacity * 8, out, headSize, group, headSize, shared, 0)

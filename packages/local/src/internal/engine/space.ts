@@ -27,6 +27,15 @@ export interface Saved {
   readonly rotatedRow: number
   readonly attended: number
   readonly up: number
+  /** Results of attention and of the hidden layer before they are normalized; unused where they are not. */
+  readonly attendedResult: number
+  readonly hiddenResult: number
+}
+
+/** Angles by which pairs are rotated, as positions of their cosines and sines. @internal */
+export interface RotationTable {
+  readonly cosine: number
+  readonly sine: number
 }
 
 /** @internal */
@@ -41,6 +50,8 @@ export interface TrainingSpace {
   readonly normed: number
   readonly product: number
   readonly dStream: number
+  /** Gradient of a result before it was normalized. */
+  readonly dResult: number
   readonly dNormed: number
   readonly dProduct: number
   readonly dQkv: number
@@ -95,8 +106,8 @@ export interface SamplingSpace {
 export interface Layout {
   readonly floats: number
   readonly weights: number
-  readonly cosine: number
-  readonly sine: number
+  /** The rotation of most layers, and that of the others. */
+  readonly rotations: readonly [RotationTable, RotationTable]
   /** Log probabilities of a token after another; only the random models have them. */
   readonly prior: number
   readonly threads: ReadonlyArray<{ readonly training: TrainingSpace; readonly sampling: SamplingSpace }>
@@ -159,12 +170,17 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
   const contexts = Math.max(2, Math.min(cachedContexts, Math.floor(cacheBytes / (tokenBytes * perContext))))
   const cacheTokens = contexts * perContext + cachedContexts * 64
   const rotatedRow = model.queryKeyNorms ? queryWidth + keyWidth : qkvRow
-  const keptPerToken = layers * (width + qkvRow + (model.queryKeyNorms ? rotatedRow : 0) + queryWidth + upRow) * 4
+  const keptPerToken = 4 * layers *
+    (width * (model.resultNorms ? 3 : 1) + qkvRow + (model.queryKeyNorms ? rotatedRow : 0) + queryWidth + upRow)
   const keptTokens = Math.min(most, Math.floor(options.activationBytes / keptPerToken))
 
   const weights = region(architecture.size)
-  const cosine = region(capacity * headSize / 2)
-  const sine = region(capacity * headSize / 2)
+  const rotationTable = (): RotationTable => ({
+    cosine: region(capacity * headSize / 2),
+    sine: region(capacity * headSize / 2)
+  })
+  const rotation = rotationTable()
+  const rotations = [rotation, model.local === undefined ? rotation : rotationTable()] as const
   const prior = region(model.family === "local" ? vocabularySize * vocabularySize : 0)
 
   const packedSizes = (ways: Ways) =>
@@ -179,7 +195,9 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
       rotated: model.queryKeyNorms ? region(tokens * rotatedRow) : qkv,
       rotatedRow,
       attended: region(tokens * queryWidth),
-      up: region(tokens * upRow)
+      up: region(tokens * upRow),
+      attendedResult: region(model.resultNorms ? tokens * width : 0),
+      hiddenResult: region(model.resultNorms ? tokens * width : 0)
     }
   }
   const training = (): TrainingSpace => {
@@ -193,6 +211,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
       normed: rows(width),
       product: rows(hidden),
       dStream: rows(width),
+      dResult: region(model.resultNorms ? most * width : 0),
       dNormed: rows(Math.max(width, queryWidth)),
       dProduct: rows(hidden),
       dQkv: rows(qkvRow),
@@ -241,8 +260,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
   return {
     floats: size,
     weights,
-    cosine,
-    sine,
+    rotations,
     prior,
     threads,
     logitRows,

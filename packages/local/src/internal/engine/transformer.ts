@@ -36,7 +36,7 @@ export const makeBatch = (inputs: ReadonlyArray<Int32Array>): Batch => {
 
 /** Copies the embeddings of tokens into rows. @internal */
 export const embed = (space: Space, tokens: Int32Array, target: number): void => {
-  const { architecture: { embedding, model: { width }, unembed }, layout: { weights }, memory } = space
+  const { architecture: { embedding, model: { embeddingScale, width }, unembed }, layout: { weights }, memory } = space
   for (let i = 0; i < tokens.length; i++) {
     const token = intAt(tokens, i)
     const to = target + i * width
@@ -47,6 +47,7 @@ export const embed = (space: Space, tokens: Int32Array, target: number): void =>
       const from = weights + unembed.offset + (token >> 3) * width * 8 + (token & 7)
       for (let j = 0; j < width; j++) memory[to + j] = at(memory, from + j * 8)
     }
+    if (embeddingScale !== 1) for (let j = to; j < to + width; j++) memory[j] = embeddingScale * at(memory, j)
   }
 }
 
@@ -59,10 +60,12 @@ interface Run {
   readonly position: number
 }
 
-const rotateRun = ({ architecture: { model }, kernels, layout }: Space, run: Run, direction: 1 | -1): void => {
+const rotateRun = (space: Space, block: Block, run: Run, direction: 1 | -1): void => {
+  const { architecture: { model }, kernels, layout } = space
   const { at, position, rows, stride } = run
   const half = model.headSize / 2
-  const [cosine, sine] = [layout.cosine + position * half, layout.sine + position * half]
+  const table = layout.rotations[block.rotation]
+  const [cosine, sine] = [table.cosine + position * half, table.sine + position * half]
   kernels.rotate(at, stride, rows, cosine, sine, model.heads + model.keyValueHeads, half, direction)
 }
 
@@ -78,7 +81,15 @@ export const place = (space: Space, block: Block, source: Pick<Run, "at" | "stri
       kernels.normalize(keys, normed, weights + block.keyNorm, headSize, keyWidth / headSize, normEpsilon)
     }
   }
-  rotateRun(space, target, 1)
+  rotateRun(space, block, target, 1)
+}
+
+/** Adds the biases of queries, keys and values to rows, where the model has them. @internal */
+export const addBiases = (space: Space, block: Block, target: number, rows: number): void => {
+  const { kernels, layout: { weights } } = space
+  const { biases, qkv: { outputs } } = block
+  if (biases === undefined) return
+  for (let row = 0; row < rows; row++) kernels.addRow(target + row * outputs, weights + biases, outputs)
 }
 
 const activate = (space: Space, source: number, target: number, rows: number): void => {
@@ -142,21 +153,40 @@ function* blockForward(
   yield* eachSlice(count, function*(from, rows) {
     normalize(stream, block.inputNorm, from, rows)
     yield* through(block.qkv, normed, saved.qkv, from, rows, 0)
+    addBiases(space, block, saved.qkv + from * block.qkv.outputs, rows)
     for (const run of runsOf(batch, from, rows)) {
       const source = { at: saved.qkv + run.row * block.qkv.outputs, stride: block.qkv.outputs }
       place(space, block, source, { ...run, at: saved.rotated + run.row * saved.rotatedRow, stride: saved.rotatedRow })
     }
   })
-  for (const sequence of batch.sequences) yield* attend(space, saved, sequence)
+  /** Adds the result of a projection to rows, normalized first where the model does so. */
+  const addResult = function*(
+    projection: Projection,
+    source: number,
+    target: number,
+    from: number,
+    rows: number,
+    norm: { readonly gain: number; readonly result: number } | undefined
+  ): Work<void> {
+    if (norm === undefined) return yield* through(projection, source, target, from, rows, 1)
+    yield* through(projection, source, norm.result, from, rows, 0)
+    normalize(norm.result, norm.gain, from, rows)
+    kernels.addRow(target + from * width, normed + from * width, rows * width)
+  }
+  const { resultNorms } = block
+  const attendedNorm = resultNorms && { gain: resultNorms.attended, result: saved.attendedResult }
+  const hiddenNorm = resultNorms && { gain: resultNorms.hidden, result: saved.hiddenResult }
+  for (const sequence of batch.sequences) yield* attend(space, block, saved, sequence)
   yield* eachSlice(count, function*(from, rows) {
     copyRows(stream, saved.middle, from, rows)
-    yield* through(block.out, saved.attended, saved.middle, from, rows, 1)
-    normalize(saved.middle, block.postNorm, from, rows)
+    yield* addResult(block.out, saved.attended, saved.middle, from, rows, attendedNorm)
+    normalize(saved.middle, block.hiddenNorm, from, rows)
     yield* through(block.up, normed, saved.up, from, rows, 0)
-    if (needed === "saved") return
+    // the backward pass needs the last result only where it was normalized
+    if (needed === "saved" && hiddenNorm === undefined) return
     activate(space, saved.up + from * block.up.outputs, product + from * hidden, rows)
     copyRows(saved.middle, next, from, rows)
-    yield* through(block.down, product, next, from, rows, 1)
+    yield* addResult(block.down, product, next, from, rows, hiddenNorm)
   })
 }
 
@@ -221,7 +251,7 @@ const intoStream = (
 const placeBackward = (space: Space, block: Block, source: Pick<Run, "at" | "stride">, gradient: Run): void => {
   const { architecture: { keyWidth, model, queryWidth }, kernels, layout: { weights } } = space
   const { headSize, heads, normEpsilon } = model
-  rotateRun(space, gradient, -1)
+  rotateRun(space, block, gradient, -1)
   if (!model.queryKeyNorms) return
   const back = (slope: number, from: number, gain: number, count: number): void =>
     kernels.normalizeBackward(slope, from, weights + gain, slope, headSize, count, normEpsilon, 0)
@@ -242,11 +272,28 @@ export function* backward(
 ): Work<void> {
   const { architecture, kernels, layout: { weights }, training } = space
   const { model: { activation, hidden, normEpsilon, width } } = architecture
-  const { dNormed, dProduct, dQkv, dStream, dUp, normed, product } = training
+  const { dNormed, dProduct, dQkv, dResult, dStream, dUp, normed, product } = training
   const count = batch.tokens.length
   const slices = (body: (from: number, rows: number) => void) => eachSlice(count, body)
   const through = (projection: Projection, x: number, dOutput: number, dInput: number | undefined) =>
     projectionBackward(space, installed, adapted, projection, gradient, { x, dOutput, dInput }, count)
+  /** Where the gradient of a result is: that of the stream, or what the norm of the result makes of it. */
+  const resultGradient = function*(gain: number | undefined, result: number): Work<number> {
+    if (gain === undefined) return dStream
+    yield* slices((from, rows) =>
+      kernels.normalizeBackward(
+        dStream + from * width,
+        result + from * width,
+        weights + gain,
+        dResult + from * width,
+        width,
+        rows,
+        normEpsilon,
+        0
+      )
+    )
+    return dResult
+  }
   const lowest = lastTrained(architecture, adapted.lora)
   for (let layer = architecture.blocks.length - 1; layer >= lowest; layer--) {
     const block = architecture.blocks[layer]
@@ -255,9 +302,10 @@ export function* backward(
     if (block === undefined || saved === undefined || stream === undefined) return
     if (recomputes(training, batch)) yield* blockForward(space, installed, batch, layer, "saved")
     yield* slices((from, rows) => activate(space, saved.up + from * block.up.outputs, product + from * hidden, rows))
-    yield* through(block.down, product, dStream, dProduct)
+    const dHidden = yield* resultGradient(block.resultNorms?.hidden, saved.hiddenResult)
+    yield* through(block.down, product, dHidden, dProduct)
     yield* slices((from, rows) => {
-      kernels[activation === "swiglu" ? "swigluBackward" : "relu2Backward"](
+      kernels[`${activation}Backward`](
         saved.up + from * block.up.outputs,
         dProduct + from * hidden,
         dUp + from * block.up.outputs,
@@ -267,16 +315,17 @@ export function* backward(
       kernels.normalize(
         saved.middle + from * width,
         normed + from * width,
-        weights + block.postNorm,
+        weights + block.hiddenNorm,
         width,
         rows,
         normEpsilon
       )
     })
     yield* through(block.up, normed, dUp, dNormed)
-    yield* slices((from, rows) => intoStream(space, training, block.postNorm, saved.middle, from, rows))
-    yield* through(block.out, saved.attended, dStream, dNormed)
-    for (const sequence of batch.sequences) yield* attendBackward(space, saved, sequence)
+    yield* slices((from, rows) => intoStream(space, training, block.hiddenNorm, saved.middle, from, rows))
+    const dAttended = yield* resultGradient(block.resultNorms?.attended, saved.attendedResult)
+    yield* through(block.out, saved.attended, dAttended, dNormed)
+    for (const sequence of batch.sequences) yield* attendBackward(space, block, saved, sequence)
     yield* slices((from, rows) => {
       const stride = block.qkv.outputs
       for (const run of runsOf(batch, from, rows)) {

@@ -4,14 +4,14 @@
  */
 import * as Effect from "effect/Effect"
 import type { ModelUnavailable } from "../../EngineError.js"
-import type { LocalModel } from "../../LocalModel.js"
+import type { LocalModel, Rotation } from "../../LocalModel.js"
 import * as LocalTokenizer from "../../LocalTokenizer.js"
 import type { Architecture, Part, Projection } from "./architecture.js"
 import { paragraphs } from "./corpus.js"
 import { add, at, fillRandom, makeRandom } from "./numbers.js"
 import type { TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
-import type { Layout, Work } from "./space.js"
+import type { Layout, RotationTable, Work } from "./space.js"
 
 // Of a context seen c times, this many observations come from the frequencies of single tokens.
 const smoothing = 12
@@ -46,25 +46,21 @@ const bigramPrior = (vocabulary: number): Float32Array => {
 }
 
 /** How fast each pair of a head turns, in radians per position. */
-const frequencies = ({ headSize, rotation: { scaling, theta } }: LocalModel): ReadonlyArray<number> =>
-  Array.from({ length: headSize / 2 }, (_, pair) => {
-    const plain = Math.pow(theta, -2 * pair / headSize)
-    if (scaling === undefined) return plain
-    const { factor, highFrequencyFactor, lowFrequencyFactor, originalContext } = scaling
-    const wavelength = 2 * Math.PI / plain
-    if (wavelength < originalContext / highFrequencyFactor) return plain
-    if (wavelength > originalContext / lowFrequencyFactor) return plain / factor
-    const smooth = (originalContext / wavelength - lowFrequencyFactor) / (highFrequencyFactor - lowFrequencyFactor)
-    return (1 - smooth) * plain / factor + smooth * plain
-  })
+const frequencies = ({ divisors, theta }: Rotation, headSize: number): ReadonlyArray<number> =>
+  Array.from({ length: headSize / 2 }, (_, pair) => Math.pow(theta, -2 * pair / headSize) / (divisors?.[pair] ?? 1))
 
 /** Writes the angles by which pair i of a head is rotated at position p, at `p * headSize / 2 + i`. */
-function* writeRotations(model: LocalModel, layout: Layout, memory: Float32Array): Work<void> {
-  const half = model.headSize / 2
-  for (const [pair, speed] of frequencies(model).entries()) {
-    for (let position = 0; position < model.contextLength; position++) {
-      memory[layout.cosine + position * half + pair] = Math.cos(position * speed)
-      memory[layout.sine + position * half + pair] = Math.sin(position * speed)
+function* writeRotation(
+  { contextLength, headSize }: LocalModel,
+  rotation: Rotation,
+  table: RotationTable,
+  memory: Float32Array
+): Work<void> {
+  const half = headSize / 2
+  for (const [pair, speed] of frequencies(rotation, headSize).entries()) {
+    for (let position = 0; position < contextLength; position++) {
+      memory[table.cosine + position * half + pair] = Math.cos(position * speed)
+      memory[table.sine + position * half + pair] = Math.sin(position * speed)
     }
     yield
   }
@@ -113,8 +109,8 @@ function* writeRandom(architecture: Architecture, layout: Layout, memory: Float3
       yield
     }
   }
-  for (const { length, offset } of gains) {
-    memory.fill(1, layout.weights + offset, layout.weights + offset + length)
+  for (const { length, name, offset } of gains) {
+    memory.fill(name.endsWith(".bias") ? 0 : 1, layout.weights + offset, layout.weights + offset + length)
   }
 }
 
@@ -126,7 +122,10 @@ export const writeWeights = Effect.fnUntraced(function*(
   run: Slices["run"]
 ): Effect.fn.Return<void, ModelUnavailable> {
   const { embedding, gains, model, projections } = architecture
-  yield* run(() => writeRotations(model, layout, memory))
+  const [rotation, localRotation] = layout.rotations
+  yield* run(() => writeRotation(model, model.rotation, rotation, memory))
+  const { local } = model
+  if (local !== undefined) yield* run(() => writeRotation(model, local.rotation, localRotation, memory))
   if (model.weights === undefined) {
     yield* run(function*() {
       yield* writeRandom(architecture, layout, memory)
@@ -145,7 +144,7 @@ export const writeWeights = Effect.fnUntraced(function*(
     }
   }
   for (const { name, offset } of gains) {
-    yield* read(`${name}.weight`, (values, from) => memory.set(values, layout.weights + offset + from))
+    yield* read(name, (values, from) => memory.set(values, layout.weights + offset + from))
   }
   if (embedding !== undefined) {
     yield* read("model.embed_tokens.weight", (values, from) => memory.set(values, layout.weights + embedding + from))

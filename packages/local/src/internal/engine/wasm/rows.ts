@@ -234,88 +234,114 @@ const normalizeBackward: Kernel = kernel(
   }
 )
 
-/** Sets `sigmoid` to 1 / (1 + e^-x) of a local. */
-const logistic = (x: number, sigmoid: number, scratch: number): Code =>
+/** Sets `sigmoid` to 1 / (1 + e^-x). */
+const logistic = (x: Code, sigmoid: number, scratch: number): Code =>
   seq(
     // beyond this the result is as good as zero, and the exponential would leave the range of floats
-    set(sigmoid, min4(mul4(get(x), float4(-1)), float4(86))),
+    set(sigmoid, min4(mul4(x, float4(-1)), float4(86))),
     exponential(sigmoid, scratch),
     set(sigmoid, divide4(float4(1), add4(get(sigmoid), float4(1))))
   )
 
-const swiglu: Kernel = kernel(
-  "swiglu",
-  { source: "at", target: "at", hidden: "at", rows: "int" },
-  (param, local) => {
-    const row = local("int")
-    const offset = local("int")
-    const gate = local("vector")
-    const sigmoid = local("vector")
-    const scratch = local("vector")
-    const from = add(get(param.source), get(offset))
-    return times(
-      row,
-      get(param.rows),
-      along(
-        offset,
-        int(0),
-        get(param.hidden),
-        set(gate, load4(from)),
-        logistic(gate, sigmoid, scratch),
-        store4(
-          add(get(param.target), get(offset)),
-          mul4(mul4(get(gate), get(sigmoid)), load4(add(from, get(param.hidden))))
-        )
-      ),
-      bump(param.source, mul(get(param.hidden), int(2))),
-      bump(param.target, get(param.hidden))
-    )
-  }
-)
+/** How a gate opens: by the logistic function of `argument`, whose derivative is `slope`, of the gate in a local. */
+interface Gate {
+  readonly name: string
+  readonly argument: (gate: Code) => Code
+  readonly slope: ((gate: Code) => Code) | undefined
+}
 
-const swigluBackward: Kernel = kernel(
-  "swigluBackward",
-  { source: "at", gradient: "at", target: "at", hidden: "at", rows: "int" },
-  (param, local) => {
-    const row = local("int")
-    const offset = local("int")
-    const gate = local("vector")
-    const up = local("vector")
-    const slope = local("vector")
-    const sigmoid = local("vector")
-    const scratch = local("vector")
-    const from = add(get(param.source), get(offset))
-    const to = add(get(param.target), get(offset))
-    const silu = mul4(get(gate), get(sigmoid))
-    return times(
-      row,
-      get(param.rows),
-      along(
-        offset,
-        int(0),
-        get(param.hidden),
-        set(gate, load4(from)),
-        set(up, load4(add(from, get(param.hidden)))),
-        set(slope, load4(add(get(param.gradient), get(offset)))),
-        logistic(gate, sigmoid, scratch),
-        store4(
-          to,
-          mul4(
-            mul4(get(slope), get(up)),
-            mul4(
-              get(sigmoid),
-              add4(float4(1), mul4(get(gate), subtract4(float4(1), get(sigmoid))))
-            )
+const swigluGate: Gate = { name: "swiglu", argument: (gate) => gate, slope: undefined }
+
+const geluFactor = 2 * Math.sqrt(2 / Math.PI)
+const geluCubic = 0.044715
+
+/** gelu(x) = x · logistic(f · (x + c · x³)), where it is approximated by tanh. */
+const gegluGate: Gate = {
+  name: "geglu",
+  argument: (gate) =>
+    mul4(
+      mul4(gate, float4(geluFactor)),
+      add4(float4(1), mul4(mul4(gate, gate), float4(geluCubic)))
+    ),
+  slope: (gate) => mul4(float4(geluFactor), add4(float4(1), mul4(mul4(gate, gate), float4(3 * geluCubic))))
+}
+
+const gated = ({ argument, name }: Gate): Kernel =>
+  kernel(
+    name,
+    { source: "at", target: "at", hidden: "at", rows: "int" },
+    (param, local) => {
+      const row = local("int")
+      const offset = local("int")
+      const gate = local("vector")
+      const sigmoid = local("vector")
+      const scratch = local("vector")
+      const from = add(get(param.source), get(offset))
+      return times(
+        row,
+        get(param.rows),
+        along(
+          offset,
+          int(0),
+          get(param.hidden),
+          set(gate, load4(from)),
+          logistic(argument(get(gate)), sigmoid, scratch),
+          store4(
+            add(get(param.target), get(offset)),
+            mul4(mul4(get(gate), get(sigmoid)), load4(add(from, get(param.hidden))))
           )
         ),
-        store4(add(to, get(param.hidden)), mul4(get(slope), silu))
-      ),
-      bump(param.source, mul(get(param.hidden), int(2))),
-      bump(param.target, mul(get(param.hidden), int(2))),
-      bump(param.gradient, get(param.hidden))
-    )
-  }
-)
+        bump(param.source, mul(get(param.hidden), int(2))),
+        bump(param.target, get(param.hidden))
+      )
+    }
+  )
+
+const gatedBackward = ({ argument, name, slope: inner }: Gate): Kernel =>
+  kernel(
+    `${name}Backward`,
+    { source: "at", gradient: "at", target: "at", hidden: "at", rows: "int" },
+    (param, local) => {
+      const row = local("int")
+      const offset = local("int")
+      const gate = local("vector")
+      const up = local("vector")
+      const slope = local("vector")
+      const sigmoid = local("vector")
+      const scratch = local("vector")
+      const from = add(get(param.source), get(offset))
+      const to = add(get(param.target), get(offset))
+      const opened = mul4(get(gate), get(sigmoid))
+      const closed = mul4(get(gate), subtract4(float4(1), get(sigmoid)))
+      return times(
+        row,
+        get(param.rows),
+        along(
+          offset,
+          int(0),
+          get(param.hidden),
+          set(gate, load4(from)),
+          set(up, load4(add(from, get(param.hidden)))),
+          set(slope, load4(add(get(param.gradient), get(offset)))),
+          logistic(argument(get(gate)), sigmoid, scratch),
+          store4(
+            to,
+            mul4(
+              mul4(get(slope), get(up)),
+              mul4(
+                get(sigmoid),
+                add4(float4(1), inner === undefined ? closed : mul4(closed, inner(get(gate))))
+              )
+            )
+          ),
+          store4(add(to, get(param.hidden)), mul4(get(slope), opened))
+        ),
+        bump(param.source, mul(get(param.hidden), int(2))),
+        bump(param.target, mul(get(param.hidden), int(2))),
+        bump(param.gradient, get(param.hidden))
+      )
+    }
+  )
 
 const relu2: Kernel = kernel(
   "relu2",
@@ -410,8 +436,10 @@ export const rowKernels: ReadonlyArray<Kernel> = [
   addRow,
   normalize,
   normalizeBackward,
-  swiglu,
-  swigluBackward,
+  gated(swigluGate),
+  gatedBackward(swigluGate),
+  gated(gegluGate),
+  gatedBackward(gegluGate),
   relu2,
   relu2Backward,
   rotate

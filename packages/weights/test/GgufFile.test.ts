@@ -1,0 +1,146 @@
+import { Gguf, GgufFile, Safetensors } from "@effect-tinker/weights"
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Either } from "effect"
+import { formats } from "../src/internal/ggufBlocks.js"
+import * as format from "../src/internal/ggufFormat.js"
+import { parseHeader } from "../src/internal/ggufReader.js"
+import * as fixtures from "./fixtures.js"
+// Blocks of random bytes, and the values that gguf-py makes of them.
+import blocks from "./gguf-blocks.json" with { type: "json" }
+
+const bytesOf = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64, "base64"))
+
+const padded = (bytes: Uint8Array): Uint8Array => {
+  const whole = new Uint8Array(bytes.length + format.padding(bytes.length))
+  whole.set(bytes)
+  return whole
+}
+
+/** A file with one tensor of plain floats. */
+const small = (name = "a", values = 8): Uint8Array =>
+  new Uint8Array(Buffer.concat([
+    format.encodeHeader({
+      "general.architecture": format.string("llama"),
+      "tokenizer.ggml.tokens": { type: "strings", value: ["x", "y", "z"] },
+      "tokenizer.ggml.token_type": { type: "i32s", value: [1, 1, 3] }
+    }, [{ name, type: "F32", shape: [values / 4, 4] }]),
+    padded(new Uint8Array(values * 4))
+  ]))
+
+/** Writes bytes to a file and opens it. */
+const opened = Effect.fnUntraced(function*(bytes: Uint8Array) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* fs.makeTempFileScoped({ suffix: ".gguf" })
+  yield* fs.writeFile(path, bytes)
+  return yield* GgufFile.open(path)
+})
+
+const refusal = (bytes: Uint8Array) => Effect.map(Effect.flip(opened(bytes)), (error) => error.message)
+
+describe("GgufFile", () => {
+  it("every format has the values of gguf-py, bit for bit", () => {
+    for (const [name, { bytes, floats, type }] of Object.entries(blocks)) {
+      const expected = new Float32Array(bytesOf(floats).buffer)
+      const found = formats.get(type)
+      assert.strictEqual(found?.name, name)
+      const values = new Float32Array(expected.length)
+      found?.decode(bytesOf(bytes), values)
+      assert.deepStrictEqual(values, expected, name)
+    }
+  })
+
+  it.scoped("reads what was written: configuration, tokenizer and rows of tensors", () =>
+    Effect.gen(function*() {
+      const model = yield* fixtures.qwen3(1)
+      const path = yield* Gguf.writeModel({ ...model, output: model.at("model.gguf"), format: "f32", name: "tiny" })
+      const file = yield* GgufFile.open(path)
+      assert.strictEqual(file.metadata.get("general.name"), "tiny")
+      const name = GgufFile.tensorName("qwen3", "model.layers.1.mlp.down_proj.weight") ?? ""
+      const info = file.tensors.get(name)
+      assert.deepStrictEqual(info?.shape, [fixtures.hidden, fixtures.inner])
+      assert.strictEqual(info?.format, "F32")
+      const all = yield* file.floats(name, 0, fixtures.hidden)
+      const two = yield* file.floats(name, 3, 2)
+      assert.deepStrictEqual(two, all.slice(3 * fixtures.inner, 5 * fixtures.inner))
+      assert.include((yield* Effect.flip(file.floats(name, fixtures.hidden, 1))).message, "has only 32 rows")
+      const tokenizer = yield* file.tokenizer
+      assert.strictEqual(tokenizer.chatTemplate, "{{ messages }}")
+      assert.isString(tokenizer.tokenizerConfig["eos_token"])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("refuses headers that are damaged or claim what the file does not have", () =>
+    Effect.gen(function*() {
+      assert.include(yield* refusal(new TextEncoder().encode("GGML, not GGUF at all, and long enough")), "not a GGUF")
+      assert.include(yield* refusal(small().slice(0, 100)), "beyond the end")
+      assert.include(yield* refusal(small().slice(0, -8)), "a ends beyond the end of the file")
+      const version = small()
+      new DataView(version.buffer).setUint32(4, 1, true)
+      assert.include(yield* refusal(version), "version 1 is not supported")
+      const count = small()
+      new DataView(count.buffer).setBigUint64(8, 2n ** 60n, true)
+      assert.include(yield* refusal(count), "the number of tensors is")
+      const two = Buffer.concat([
+        format.encodeHeader({}, [
+          { name: "a", type: "F32", shape: [8] },
+          { name: "b", type: "F32", shape: [8] }
+        ]),
+        new Uint8Array(64)
+      ])
+      // the second offset, eight bytes before the padding's end, made that of the first
+      const at = two.lastIndexOf(Buffer.from([32, 0, 0, 0, 0, 0, 0, 0]))
+      two.writeUInt8(0, at)
+      assert.include(yield* refusal(new Uint8Array(two)), "b overlaps another tensor")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it("10,000 mutated headers: each is read or refused, and none makes room for more than the file holds", () => {
+    const original = small()
+    const next = fixtures.numbers(42)
+    const integer = (below: number): number => Math.floor((next() * 5 + 0.5) * below) % below
+    let refused = 0
+    for (let round = 0; round < 10_000; round++) {
+      const bytes = original.slice(0, integer(4) === 0 ? integer(original.length) + 1 : original.length)
+      const view = new DataView(bytes.buffer)
+      for (let change = 0; change <= integer(3); change++) {
+        const at = integer(bytes.length)
+        if (integer(2) === 0 || at + 8 > bytes.length) bytes[at] = integer(256)
+        else view.setBigUint64(at, [2n ** 63n, 2n ** 32n - 1n, 2n ** 53n, 1n, 0n][integer(5)] ?? 0n, true)
+      }
+      const header = parseHeader(bytes, bytes.length)
+      if (Either.isLeft(header)) refused++
+      else if (typeof header.right === "number") assert.fail("the whole file was given")
+      else {
+        const { metadata, tensors } = header.right
+        assert.isAtMost(metadata.size + tensors.length, bytes.length)
+        for (const value of metadata.values()) {
+          if (typeof value === "object" || typeof value === "string") assert.isAtMost(value.length, bytes.length)
+        }
+      }
+    }
+    assert.isAbove(refused, 1000)
+  })
+
+  it.effect("10,000 mutated safetensors headers: each is read or refused", () =>
+    Effect.gen(function*() {
+      const original = fixtures.safetensors({ a: fixtures.random(1, 4, 8), b: fixtures.random(2, 8) })
+      const next = fixtures.numbers(43)
+      const integer = (below: number): number => Math.floor((next() * 5 + 0.5) * below) % below
+      const headerBytes = original.length - 4 * 40
+      let refused = 0
+      for (let round = 0; round < 10_000; round++) {
+        const bytes = original.slice(0, integer(8) === 0 ? integer(original.length) + 1 : original.length)
+        for (let change = 0; change <= integer(4); change++) {
+          bytes[integer(Math.min(headerBytes, bytes.length))] = integer(3) === 0 ? integer(256) : 48 + integer(10)
+        }
+        const result = yield* Safetensors.open("mutated").pipe(
+          Effect.scoped,
+          Effect.either,
+          Effect.provideService(FileSystem.FileSystem, fixtures.inMemory(bytes))
+        )
+        if (Either.isLeft(result)) refused++
+        else assert.isAtMost(result.right.tensors.reduce((sum, tensor) => sum + tensor.bytes, 0), bytes.length)
+      }
+      assert.isAbove(refused, 1000)
+    }))
+})
