@@ -11,11 +11,26 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 RANK = 8
 STEPS = 20
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"]
+FUSED = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj", "lm_head"]
 
 torch.manual_seed(7)
 torch.set_num_threads(1)
@@ -74,6 +89,27 @@ def families():
             **COMMON,
         )
     ), torch.float32, "10GB"
+    # a window shorter than the prompt
+    yield "mistral", MistralForCausalLM(
+        MistralConfig(vocab_size=299, tie_word_embeddings=False, sliding_window=40, **COMMON)
+    ), torch.bfloat16, "10GB"
+    yield "qwen2", Qwen2ForCausalLM(
+        Qwen2Config(vocab_size=301, tie_word_embeddings=True, use_sliding_window=False, **COMMON)
+    ), torch.bfloat16, "10GB"
+    yield "phi3", Phi3ForCausalLM(
+        Phi3Config(vocab_size=300, tie_word_embeddings=False, pad_token_id=0, **COMMON)
+    ), torch.bfloat16, "10GB"
+    # two layers with a window and a rotation of their own, one without; another scale of attention than the heads'
+    yield "gemma3", Gemma3ForCausalLM(
+        Gemma3TextConfig(
+            vocab_size=303,
+            head_dim=24,
+            query_pre_attn_scalar=40,
+            sliding_window=24,
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+            **COMMON,
+        )
+    ), torch.bfloat16, "10GB"
 
 
 def logprobs(model, tokens):
@@ -88,7 +124,7 @@ def make(root):
         with torch.no_grad():
             # gains that do something
             for key, value in model.named_parameters():
-                if "norm" in key:
+                if "norm" in key or key.endswith(".bias"):
                     value.add_(0.2 * torch.randn_like(value))
         model.to(dtype).save_pretrained(directory, max_shard_size=shard)
         model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager").eval()
@@ -109,7 +145,8 @@ def make(root):
                 pad_token_id=0,
             )[0, 9:].tolist()
         small = LoraConfig(
-            r=RANK, lora_alpha=181, use_rslora=True, target_modules=TARGETS, bias="none", task_type="CAUSAL_LM"
+            r=RANK, lora_alpha=181, use_rslora=True, target_modules=FUSED if name == "phi3" else TARGETS,
+            bias="none", task_type="CAUSAL_LM"
         )
         tuned = get_peft_model(model, small)
         tuned.save_pretrained(directory / "adapter-initial")
