@@ -18,6 +18,7 @@ import { loadNative } from "./internal/engine/NodeNative.js"
 import { sliceMillis, turn } from "./internal/eventLoop.js"
 import * as LocalCheckpoint from "./LocalCheckpoint.js"
 import * as LocalModel from "./LocalModel.js"
+import * as NodeModels from "./NodeModels.js"
 
 /**
  * How the engine computes, and what it serves; all of it may be left out.
@@ -25,13 +26,16 @@ import * as LocalModel from "./LocalModel.js"
  * @since 0.1.0
  * @category configuration
  */
-export interface Options extends Engine.Options {
+export interface Options extends Omit<Engine.Options, "models"> {
+  /**
+   * Models to serve: values, or references as `NodeModels.resolve` takes them (names on the hub, directories, GGUF files).
+   * Defaults to the models that come with the package.
+   */
+  readonly models?: ReadonlyArray<LocalModel.LocalModel | string> | undefined
   /** The kernels; threads have none in JavaScript. Defaults to `native`. */
   readonly mode?: "native" | "wasm" | undefined
   /** How many threads. Defaults to one for each core. */
   readonly threads?: number | undefined
-  /** Directories of Hugging Face models to serve beside the others, under their names. */
-  readonly directories?: ReadonlyArray<string> | undefined
 }
 
 /** How the engine yields on Node, where a turn of the event loop costs microseconds. */
@@ -81,14 +85,10 @@ const spawn = (): Worker =>
     )
     : new Worker(program)
 
-const modelsOf = Effect.fnUntraced(function*(options: Pick<Options, "models" | "directories">) {
-  const models = options.models ?? (yield* bundledModels)
-  const loaded = yield* Effect.forEach(
-    options.directories ?? [],
-    (directory) => Effect.provide(LocalCheckpoint.fromDirectory(directory), NodeContext.layer)
-  )
-  return [...models, ...loaded]
-})
+const modelsOf = ({ models }: Pick<Options, "models">) =>
+  models === undefined
+    ? bundledModels
+    : Effect.forEach(models, (model) => typeof model === "string" ? NodeModels.resolve(model) : Effect.succeed(model))
 
 const memoryOf = (options: Pick<Options, "memoryBytes">) =>
   Effect.sync(() => options.memoryBytes ?? Math.floor(freemem() * usable))

@@ -25,6 +25,7 @@ import * as Stream from "effect/Stream"
 import * as Http from "node:http"
 import * as Net from "node:net"
 import * as Os from "node:os"
+import type * as Engine from "./Engine.js"
 import type { ModelUnavailable } from "./EngineError.js"
 import { randomToken } from "./internal/entropy.js"
 import { timeSlicedScheduler } from "./internal/eventLoop.js"
@@ -63,8 +64,11 @@ export interface ListenOptions {
 export interface Options extends TinkerLocal.Options, ListenOptions {
   /** Compute on this many worker threads. Defaults to none: in short slices of the server's own thread. */
   readonly threads?: number | undefined
-  /** Directories of Hugging Face models (Llama or Qwen3) to serve beside the package's own. Defaults to none. */
-  readonly modelDirectories?: ReadonlyArray<string> | undefined
+  /**
+   * Models to serve beside the package's own: names on the Hugging Face hub, directories, GGUF files, or `ollama:NAME`, as
+   * `NodeModels.resolve` takes them. Defaults to none.
+   */
+  readonly models?: ReadonlyArray<string> | undefined
   /** Where to keep checkpoints and records. Defaults to memory. */
   readonly directory?: string | undefined
   /**
@@ -314,6 +318,16 @@ export const readApiKey: (
   }
 )
 
+/** The engine with the package's models, or those of the engine's options, and the ones asked for by name. */
+const engineOf = (
+  options: Pick<Options, "engine" | "models" | "threads">
+): Layer.Layer<Engine.Engine, ModelUnavailable> =>
+  Layer.unwrapEffect(Effect.map(
+    options.engine?.models === undefined ? NodeEngine.bundledModels : Effect.succeed(options.engine.models),
+    (own) =>
+      NodeEngine.layerFor({ ...options.engine, threads: options.threads, models: [...own, ...options.models ?? []] })
+  ))
+
 /**
  * Listens until the scope is closed.
  *
@@ -336,7 +350,7 @@ export const serve: (
       const context = yield* Layer.build(
         LocalServer.layer({ ...options, apiKeys }).pipe(
           Layer.provide([
-            NodeEngine.layerFor({ ...options.engine, threads: options.threads, directories: options.modelDirectories }),
+            engineOf(options),
             Layer.succeedContext(storage)
           ])
         )
@@ -373,12 +387,12 @@ export const serve: (
  * @category layers
  */
 export const layerInProcess = (
-  options: TinkerLocal.Options & Pick<Options, "directory" | "modelDirectories" | "threads"> = {}
+  options: TinkerLocal.Options & Pick<Options, "directory" | "models" | "threads"> = {}
 ): Layer.Layer<TinkerLocal.Provided, ModelUnavailable | Storage.StorageFailed | TinkerError.TinkerError> =>
   TinkerLocal.layerClients(options.client).pipe(
     Layer.provideMerge(LocalServer.layer(options)),
     Layer.provide([
-      NodeEngine.layerFor({ ...options.engine, threads: options.threads, directories: options.modelDirectories }),
+      engineOf(options),
       options.directory === undefined
         ? Storage.layerMemory
         : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)

@@ -1,3 +1,4 @@
+import * as Gguf from "@effect-tinker/weights/Gguf"
 import { FileSystem, Path } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
@@ -104,6 +105,61 @@ describe("LocalCheckpoint", () => {
       // drawn one by one or read with a prompt: the same logprobs
       const scored = yield* fresh.sample({ prompt: longer, promptLogprobs: true, params: { maxTokens: 0 } })
       assert.deepStrictEqual(scored.promptLogprobs?.slice(40, 49), first.sequences[0]?.logprobs)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  for (const family of ["llama", "qwen3"]) {
+    it.scoped(`a GGUF file of ${family} gives the log probabilities of the directory it was made from`, () =>
+      Effect.gen(function*() {
+        const fs = yield* FileSystem.FileSystem
+        const path = yield* Path.Path
+        const root = yield* directory({ model_type: family })
+        const output = path.join(yield* fs.makeTempDirectoryScoped(), "model.gguf")
+        yield* Gguf.writeModel({ base: root, output, format: "f32", preTokenizer: "gpt-2" })
+        const models = [
+          yield* LocalCheckpoint.fromDirectory(root, { name: "directory" }),
+          yield* LocalCheckpoint.fromGguf(output, { name: "gguf" })
+        ]
+        const engine = yield* Engine.make({ models })
+        const [expected, found] = yield* Effect.forEach(
+          models,
+          ({ name }) =>
+            Effect.flatMap(
+              engine.sampler(name),
+              (sampler) => sampler.sample({ prompt, promptLogprobs: true, params: { maxTokens: 8, temperature: 0 } })
+            )
+        )
+        assert.deepStrictEqual(found, expected)
+        assert.deepStrictEqual(
+          models[1]?.tokenizer?.encode("The cat, 123 dogs"),
+          models[0]?.tokenizer?.encode("The cat, 123 dogs")
+        )
+      }).pipe(Effect.provide(NodeContext.layer)))
+  }
+
+  it.scoped("a directory may not name weights outside of it, nor claim the same bytes twice", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* Path.Path
+      const root = yield* directory()
+      const inside = path.join(root, "model.safetensors")
+      yield* fs.copyFile(inside, path.join(root, "..", "outside.safetensors"))
+      yield* fs.writeFileString(
+        path.join(root, "model.safetensors.index.json"),
+        JSON.stringify({ weight_map: { "model.norm.weight": "../outside.safetensors" } })
+      )
+      const outside = yield* Effect.flip(LocalCheckpoint.fromDirectory(root))
+      assert.include(outside.message, "outside the directory")
+      yield* fs.remove(path.join(root, "model.safetensors.index.json"))
+      yield* fs.remove(path.join(root, "..", "outside.safetensors"))
+      const header = JSON.stringify({
+        a: { dtype: "F32", shape: [4], data_offsets: [0, 16] },
+        b: { dtype: "F32", shape: [4], data_offsets: [0, 16] }
+      })
+      const file = new Uint8Array(8 + header.length + 16)
+      new DataView(file.buffer).setBigUint64(0, BigInt(header.length), true)
+      file.set(new TextEncoder().encode(header), 8)
+      yield* fs.writeFile(inside, file)
+      assert.include((yield* Effect.flip(LocalCheckpoint.fromDirectory(root))).message, "b overlaps another tensor")
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("refuses, in words, what is missing, unknown or too large", () =>

@@ -94,7 +94,7 @@ const local = Effect.fnUntraced(function*(options: {
     host: options.host,
     directory,
     threads: Option.getOrElse(options.threads, () => backend.hasThreads ? availableParallelism() : undefined),
-    modelDirectories: options.models,
+    models: options.models,
     apiKeys,
     open: options.open,
     allowHosts: options.allowHost,
@@ -153,7 +153,7 @@ export const command = Command.make("local", {
     Options.withDescription("Where to keep checkpoints and records. Default: TINKER_LOCAL_DIR, then ~/.tinker/local."),
     Options.optional
   ),
-  models: texts("model", "Directory of a Hugging Face model (Llama or Qwen3) to serve too"),
+  models: texts("model", "Model to serve too: a name on the Hugging Face hub (org/name), a directory, a GGUF file, or ollama:NAME"),
   threads: Options.integer("threads").pipe(
     Options.withDescription("Threads that train and sample. Default: one for each core."),
     Options.optional

@@ -136,72 +136,102 @@ const parseUrl = (where: Where, url: string, base?: string) =>
   })
 
 /** @internal */
-export const make = (options: {
+export interface Connection {
   readonly client: HttpClient.HttpClient
   readonly endpoint: string
   readonly token: Option.Option<Redacted.Redacted>
-  readonly timeout: Duration.DurationInput
-}): (method: "GET" | "HEAD", where: Where) => Effect.Effect<Answer, TokenizerError> => {
-  const attempt = Effect.fnUntraced(function*(method: "GET" | "HEAD", where: Where) {
-    const path = [...where.repo.split("/"), "resolve", where.revision, ...where.file.split("/")]
-      .map(encodeURIComponent).join("/")
-    const start = `${options.endpoint.replace(/\/+$/, "")}/${path}`
-    const home = (yield* parseUrl(where, start)).origin
-    let url = start
-    let commit = Option.none<string>()
-    let size = Option.none<number>()
-    // once the trail has left the hub, the token stays behind even if it comes back
-    let trusted = true
-    for (let hop = 0; hop <= maxRedirects; hop++) {
-      trusted = trusted && (yield* parseUrl(where, url)).origin === home
-      const request = HttpClientRequest.make(method)(url, {
-        // a compressed body could not be checked against the announced length
-        headers: {
-          "accept-encoding": "identity",
-          ...(trusted && Option.isSome(options.token)
-            ? { authorization: `Bearer ${Redacted.value(options.token.value)}` }
-            : {})
-        }
-      })
-      const response = yield* options.client.execute(request).pipe(
-        // otherwise fetch follows redirects itself, and the commit is only in the first answer
-        Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
-        // the cause of a failed request holds its headers: it is not passed on
-        Effect.mapError((error) => unreachable(where, url, error))
-      )
-      const { headers, status } = response
-      // it becomes part of a path: only the hub may name it, and only as what can be nothing else
-      if (trusted) {
-        commit = Option.orElse(commit, () => Option.filter(Option.fromNullable(headers["x-repo-commit"]), isCommit))
+}
+
+/** The last response of a trail of redirects, and what the hub said about the file on the way. @internal */
+export interface Exchange {
+  /** The commit the revision stands for. */
+  readonly commit: Option.Option<string>
+  readonly size: Option.Option<number>
+  /** `None` when there is no such file, or when leaving the hub was answer enough. */
+  readonly response: Option.Option<HttpClientResponse.HttpClientResponse>
+}
+
+/** Address of a file of a repository. @internal */
+export const fileUrl = (endpoint: string, where: Where): string =>
+  `${endpoint.replace(/\/+$/, "")}/${
+    [...where.repo.split("/"), "resolve", where.revision, ...where.file.split("/")].map(encodeURIComponent).join("/")
+  }`
+
+/** One request: redirects are followed here, and the token never leaves the hub. @internal */
+export const exchange = Effect.fnUntraced(function*(
+  connection: Connection,
+  method: "GET" | "HEAD",
+  where: Where,
+  start: string,
+  headers: Readonly<Record<string, string>> = {}
+) {
+  const { client, token } = connection
+  const home = (yield* parseUrl(where, start)).origin
+  let url = start
+  let commit = Option.none<string>()
+  let size = Option.none<number>()
+  // once the trail has left the hub, the token stays behind even if it comes back
+  let trusted = true
+  for (let hop = 0; hop <= maxRedirects; hop++) {
+    trusted = trusted && (yield* parseUrl(where, url)).origin === home
+    const request = HttpClientRequest.make(method)(url, {
+      // a compressed body could not be checked against the announced length
+      headers: {
+        ...headers,
+        "accept-encoding": "identity",
+        ...(trusted && Option.isSome(token) ? { authorization: `Bearer ${Redacted.value(token.value)}` } : {})
       }
-      size = Option.orElse(size, () => Option.fromNullable(headers["x-linked-size"]).pipe(Option.map(Number)))
-      const location = headers["location"]
-      if (status >= 300 && status < 400 && location !== undefined) {
-        const next = yield* parseUrl(where, location, url)
-        // for a question about the commit, leaving the hub is answer enough
-        if (method === "HEAD" && next.origin !== home) return { commit, content: Option.none() }
-        url = next.href
-        continue
-      }
-      const failure = problem(where, response, Option.isSome(options.token) && trusted)
-      if (failure === "absent") return { commit, content: Option.none() }
-      if (failure !== undefined) return yield* failure
-      if (method === "HEAD") return { commit, content: Option.none() }
-      const body = yield* response.arrayBuffer.pipe(
-        Effect.mapError((error) => unavailable(where, `the download broke off: ${error.reason}`, { isRetryable: true }))
-      )
-      const expected = Option.orElse(
-        size,
-        () => Option.fromNullable(headers["content-length"]).pipe(Option.map(Number))
-      )
-      if (headers["content-encoding"] === undefined && Option.isSome(expected) && expected.value !== body.byteLength) {
-        return yield* unavailable(where, `the download has ${body.byteLength} of ${expected.value} bytes`, {
-          isRetryable: true
-        })
-      }
-      return { commit, content: Option.some(new Uint8Array(body)) }
+    })
+    const response = yield* client.execute(request).pipe(
+      // otherwise fetch follows redirects itself, and the commit is only in the first answer
+      Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
+      // the cause of a failed request holds its headers: it is not passed on
+      Effect.mapError((error) => unreachable(where, url, error))
+    )
+    // it becomes part of a path: only the hub may name it, and only as what can be nothing else
+    if (trusted) {
+      const named = Option.fromNullable(response.headers["x-repo-commit"])
+      commit = Option.orElse(commit, () => Option.filter(named, isCommit))
     }
-    return yield* new TokenizerMalformed({ ...where, description: `more than ${maxRedirects} redirects` })
+    size = Option.orElse(size, () => Option.fromNullable(response.headers["x-linked-size"]).pipe(Option.map(Number)))
+    const location = response.headers["location"]
+    if (response.status >= 300 && response.status < 400 && location !== undefined) {
+      const next = yield* parseUrl(where, location, url)
+      // for a question about the commit, leaving the hub is answer enough
+      if (method === "HEAD" && next.origin !== home) return { commit, size, response: Option.none() } satisfies Exchange
+      url = next.href
+      continue
+    }
+    const failure = problem(where, response, Option.isSome(token) && trusted)
+    if (failure === "absent") return { commit, size, response: Option.none() } satisfies Exchange
+    if (failure !== undefined) return yield* failure
+    return { commit, size, response: Option.some(response) } satisfies Exchange
+  }
+  return yield* new TokenizerMalformed({ ...where, description: `more than ${maxRedirects} redirects` })
+})
+
+/** The body of a response broke off. @internal */
+export const brokenOff = (where: Where, reason: string): TokenizerUnavailable =>
+  unavailable(where, `the download broke off: ${reason}`, { isRetryable: true })
+
+/** @internal */
+export const make = (
+  options: Connection & { readonly timeout: Duration.DurationInput }
+): (method: "GET" | "HEAD", where: Where) => Effect.Effect<Answer, TokenizerError> => {
+  const attempt = Effect.fnUntraced(function*(method: "GET" | "HEAD", where: Where) {
+    const { commit, response, size } = yield* exchange(options, method, where, fileUrl(options.endpoint, where))
+    if (method === "HEAD" || Option.isNone(response)) return { commit, content: Option.none() }
+    const { headers } = response.value
+    const body = yield* response.value.arrayBuffer.pipe(
+      Effect.mapError((error) => brokenOff(where, error.reason))
+    )
+    const expected = Option.orElse(size, () => Option.fromNullable(headers["content-length"]).pipe(Option.map(Number)))
+    if (headers["content-encoding"] === undefined && Option.isSome(expected) && expected.value !== body.byteLength) {
+      return yield* unavailable(where, `the download has ${body.byteLength} of ${expected.value} bytes`, {
+        isRetryable: true
+      })
+    }
+    return { commit, content: Option.some(new Uint8Array(body)) }
   })
   return (method, where) =>
     attempt(method, where).pipe(

@@ -81,7 +81,8 @@ const PreTokenizer = Schema.Struct({
   behavior: Schema.optional(Schema.String),
   invert: Schema.optional(Schema.Boolean),
   add_prefix_space: Schema.optional(Schema.Boolean),
-  use_regex: Schema.optional(Schema.Boolean)
+  use_regex: Schema.optional(Schema.Boolean),
+  individual_digits: Schema.optional(Schema.Boolean)
 })
 
 /**
@@ -101,11 +102,15 @@ const stagesOf = (input: unknown): ReadonlyArray<Stage> | undefined => {
   for (let i = 0; i < list.length; i++) {
     const stage = Schema.decodeUnknownEither(PreTokenizer)(list[i])
     if (Either.isLeft(stage)) return undefined
-    const { add_prefix_space, behavior, invert, pattern, type, use_regex } = stage.right
+    const { add_prefix_space, behavior, individual_digits, invert, pattern, type, use_regex } = stage.right
     if (type === "ByteLevel") {
       if (add_prefix_space === true || i !== list.length - 1) return undefined
       if (use_regex !== false) stages.push({ pattern: gpt2Pattern, keepGaps: false })
       return stages
+    }
+    if (type === "Digits") {
+      stages.push({ pattern: individual_digits === true ? /\p{N}/gu : /\p{N}+/gu, keepGaps: true })
+      continue
     }
     if (type !== "Split" || pattern === undefined) return undefined
     const compiled = Library.compilePattern(pattern)

@@ -1,0 +1,204 @@
+/**
+ * Models by name, from where people have them: the Hugging Face hub and its cache, a directory, a GGUF file, or what
+ * Ollama has on this machine.
+ *
+ * @since 0.2.0
+ */
+import * as HuggingFaceHub from "@effect-tinker/tokenizer/HuggingFaceHub"
+import * as NodeHubSnapshot from "@effect-tinker/tokenizer/NodeHubSnapshot"
+import { TokenizerNotFound, TokenizerUnsupported } from "@effect-tinker/tokenizer/TokenizerError"
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import * as FileSystem from "@effect/platform/FileSystem"
+import type * as HttpClient from "@effect/platform/HttpClient"
+import * as Path from "@effect/platform/Path"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { ModelUnavailable } from "./EngineError.js"
+import * as LocalCheckpoint from "./LocalCheckpoint.js"
+import type * as LocalModel from "./LocalModel.js"
+
+/**
+ * How models are found; all of it may be left out.
+ *
+ * @since 0.2.0
+ * @category configuration
+ */
+export interface Options {
+  /** The longest sequence. Defaults to what the model was made for, at most 4096 tokens. */
+  readonly contextLength?: number | undefined
+  /** Settings of the hub; those that are left out come from the environment (`HF_TOKEN`, `HF_ENDPOINT`, …). */
+  readonly hub?: Partial<HuggingFaceHub.Options> | undefined
+  /** Called while files are downloaded. Defaults to a log line every hundred megabytes. */
+  readonly onProgress?: ((progress: NodeHubSnapshot.Progress) => Effect.Effect<void>) | undefined
+}
+
+type Services = FileSystem.FileSystem | Path.Path | HttpClient.HttpClient
+
+const platform = Layer.mergeAll(NodeContext.layer, NodeHttpClient.layerUndici)
+
+/** The parts of a name: `org/name@revision:quantization`. */
+interface HubName {
+  readonly repo: string
+  readonly revision: string | undefined
+  /** Part of the name of a GGUF file. */
+  readonly variant: string | undefined
+}
+
+const hubName = (reference: string): Option.Option<HubName> => {
+  const match = /^(?:hf\.co\/|hf:)?([\w.-]+\/[\w.-]+)(?:@([\w./-]+))?(?::([\w.-]+))?$/.exec(reference)
+  return match === null
+    ? Option.none()
+    : Option.some({ repo: match[1] ?? "", revision: match[2], variant: match[3] })
+}
+
+const wantedNames: ReadonlySet<string> = new Set([
+  "config.json",
+  "generation_config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "chat_template.jinja",
+  "model.safetensors.index.json"
+])
+
+const isShard = (name: string): boolean => /^model(-\d+-of-\d+)?\.safetensors$/.test(name)
+
+/** The files of a repository that make up the model: its safetensors, or the GGUF file that was asked for. */
+const chooseFiles = ({ repo, variant }: HubName): NodeHubSnapshot.SnapshotOptions["choose"] => (files) => {
+  const ggufs = files.filter(({ name }) => name.endsWith(".gguf"))
+  const weights = files.filter(({ name }) => isShard(name))
+  if (variant === undefined && weights.length > 0) {
+    const rest = files.filter(({ name }) => wantedNames.has(name))
+    // small files first, so that what is not supported is refused before gigabytes are there
+    return Effect.succeed([...rest, ...weights])
+  }
+  const fitting = variant === undefined
+    ? ggufs
+    : ggufs.filter(({ name }) => name.toLowerCase().includes(variant.toLowerCase()))
+  const [only, ...others] = fitting
+  if (only !== undefined && others.length === 0) return Effect.succeed([only])
+  if (ggufs.length === 0) {
+    return new TokenizerUnsupported({ repo, description: "it has neither safetensors nor GGUF files" })
+  }
+  return new TokenizerNotFound({
+    repo,
+    description: `it has the GGUF files ${ggufs.map(({ name }) => name).join(", ")}; name one: ${repo}:Q8_0`
+  })
+}
+
+const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6)} MB`
+
+/** A log line for every hundred megabytes, and at the end of large files. */
+const logProgress = (): (progress: NodeHubSnapshot.Progress) => Effect.Effect<void> => {
+  let last = 0
+  return ({ bytes, done, file }) => {
+    if (done < last) last = 0
+    if (bytes < 1e7 || (done - last < 1e8 && done < bytes)) return Effect.void
+    last = done
+    return Effect.logInfo(`Downloading ${file}: ${megabytes(done)} of ${megabytes(bytes)}`)
+  }
+}
+
+const fromHub = Effect.fnUntraced(function*(reference: string, name: HubName, options: Options) {
+  const path = yield* Path.Path
+  const refuse = (error: { readonly message: string }) =>
+    new ModelUnavailable({ model: reference, description: error.message })
+  const environment = yield* Effect.mapError(HuggingFaceHub.fromEnvironment, refuse)
+  const snapshot = yield* NodeHubSnapshot.ensure({ ...environment, ...options.hub }, name, {
+    choose: chooseFiles(name),
+    onProgress: options.onProgress ?? logProgress()
+  }).pipe(Effect.mapError(refuse))
+  const gguf = snapshot.files.find((file) => file.name.endsWith(".gguf"))
+  const settings = { name: reference, contextLength: options.contextLength }
+  return yield* gguf === undefined
+    ? LocalCheckpoint.fromDirectory(snapshot.directory, settings)
+    : LocalCheckpoint.fromGguf(path.join(snapshot.directory, ...gguf.name.split("/")), settings)
+})
+
+const OllamaManifest = Schema.parseJson(Schema.Struct({
+  layers: Schema.Array(Schema.Struct({ mediaType: Schema.String, digest: Schema.String }))
+}))
+
+/** The GGUF file of a model that Ollama has, by its name there: `ollama:llama3.2:1b`. */
+const ollamaFile = Effect.fnUntraced(function*(reference: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const refuse = (description: string) => new ModelUnavailable({ model: reference, description })
+  const variable = (name: string) => Effect.orElseSucceed(Config.nonEmptyString(name), () => undefined)
+  const home = (yield* variable("HOME")) ?? (yield* variable("USERPROFILE")) ?? "."
+  const root = (yield* variable("OLLAMA_MODELS")) ?? path.join(home, ".ollama", "models")
+  const [name = "", tag = "latest"] = reference.slice("ollama:".length).split(":")
+  if (![...name.split("/"), tag].every((part) => /^[\w-][\w.-]*$/.test(part))) {
+    return yield* refuse("this is not the name of a model of Ollama")
+  }
+  const owned = name.includes("/") ? name.split("/") : ["library", name]
+  const manifest = path.join(root, "manifests", "registry.ollama.ai", ...owned, tag)
+  const { layers } = yield* fs.readFileString(manifest).pipe(
+    Effect.flatMap(Schema.decode(OllamaManifest)),
+    Effect.mapError(() => refuse(`Ollama does not have it in ${root}; try \`ollama pull ${name}:${tag}\``))
+  )
+  const digest = layers.find(({ mediaType }) => mediaType === "application/vnd.ollama.image.model")?.digest
+  if (digest === undefined || !/^sha256:[0-9a-f]{64}$/.test(digest)) {
+    return yield* refuse(`${manifest} names no model file`)
+  }
+  return path.join(root, "blobs", digest.replace(":", "-"))
+})
+
+/** The model of a directory: a Hugging Face one, or the only GGUF file in it. */
+const fromFolder = Effect.fnUntraced(function*(directory: string, options: LocalCheckpoint.Options) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const names = yield* Effect.orElseSucceed(fs.readDirectory(directory), (): Array<string> => [])
+  const ggufs = names.filter((name) => name.endsWith(".gguf"))
+  const [only] = ggufs
+  if (names.includes("config.json") || only === undefined) {
+    return yield* LocalCheckpoint.fromDirectory(directory, options)
+  }
+  if (ggufs.length > 1) {
+    return yield* new ModelUnavailable({
+      model: directory,
+      description: `the directory has several GGUF files; name one of ${ggufs.join(", ")}`
+    })
+  }
+  return yield* LocalCheckpoint.fromGguf(path.join(directory, only), options)
+})
+
+/**
+ * The model that a reference stands for: a path of a directory or GGUF file, `ollama:NAME`, or a name on the hub with an
+ * optional revision and, for repositories of GGUF files, a part of the file's name: `org/name@revision:Q8_0`. Files of the
+ * hub are downloaded into its cache unless they are there.
+ *
+ * @since 0.2.0
+ * @category constructors
+ */
+export const resolve: (
+  reference: string,
+  options?: Options
+) => Effect.Effect<LocalModel.LocalModel, ModelUnavailable> = Effect.fnUntraced(
+  function*(reference, options = {}): Effect.fn.Return<LocalModel.LocalModel, ModelUnavailable, Services> {
+    const fs = yield* FileSystem.FileSystem
+    const settings = { contextLength: options.contextLength }
+    if (reference.startsWith("ollama:")) {
+      const file = yield* ollamaFile(reference)
+      return yield* LocalCheckpoint.fromGguf(file, { ...settings, name: reference })
+    }
+    const info = yield* Effect.option(fs.stat(reference))
+    if (Option.isSome(info)) {
+      return info.value.type === "Directory"
+        ? yield* fromFolder(reference, settings)
+        : yield* LocalCheckpoint.fromGguf(reference, settings)
+    }
+    const name = hubName(reference)
+    if (Option.isNone(name) || /^[.~/]|\.gguf$/.test(reference)) {
+      return yield* new ModelUnavailable({
+        model: reference,
+        description: "there is no such directory or file, and it is not a name on the hub (org/name)"
+      })
+    }
+    return yield* fromHub(reference, name.value, options)
+  },
+  Effect.provide(platform)
+)
