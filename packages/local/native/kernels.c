@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #include <node_api.h>
 
-#define VECTORS target("avx2,fma")
+#define VECTORS target("avx2,fma,f16c")
 #define INLINE static inline __attribute__((always_inline, VECTORS))
 #define UNROLL _Pragma("clang loop unroll(full)")
 
@@ -119,6 +119,194 @@ static napi_value gemm(napi_env env, napi_callback_info info) {
     p.b += DEPTH * 8;
     p.adds = 1;
   }
+  return 0;
+}
+
+/* ------------------------------------------------------------------------------------- weights outside of the memory */
+
+/* How weights are stored: frozen ones stay as they are in their file. */
+enum { FLOAT, BRAIN, HALF };
+
+/* Eight weights as floats, from position `at`. */
+INLINE __m256 widened(const void *weights, long at, int format) {
+  if (format == FLOAT) return _mm256_loadu_ps((const float *)weights + at);
+  const __m128i bits = _mm_loadu_si128((const __m128i *)((const unsigned short *)weights + at));
+  return format == HALF ? _mm256_cvtph_ps(bits)
+                        : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
+/* A product with weights in panels of eight outputs; all outputs of one input lie beside each other. */
+typedef struct {
+  const float *a;
+  long aRow;
+  const void *weights;
+  /* position of the first panel */
+  long first;
+  long inputs;
+  float *c;
+  long cRow;
+  long m, n;
+  int adds;
+} Outside;
+
+/* Few rows: weights are widened as they are used. Sums are in the order of `tile`, so that bits are the same. */
+INLINE void fewRows(const Outside *o, int rows, int panels, int format, long panel, float *c) {
+  __m256 sums[6][8], right[8];
+  UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int j = 0; j < panels; j++)
+      sums[i][j] = o->adds ? _mm256_loadu_ps(c + i * o->cRow + 8 * j) : _mm256_setzero_ps();
+  const float *a = o->a;
+  const long stride = o->inputs * 8;
+  for (long term = 0; term < o->inputs; term++, panel += 8) {
+    UNROLL for (int j = 0; j < panels; j++) right[j] = widened(o->weights, panel + j * stride, format);
+    UNROLL for (int i = 0; i < rows; i++) {
+      const __m256 left = _mm256_broadcast_ss(a + i * o->aRow + term);
+      UNROLL for (int j = 0; j < panels; j++) sums[i][j] = _mm256_fmadd_ps(left, right[j], sums[i][j]);
+    }
+  }
+  UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int j = 0; j < panels; j++) _mm256_storeu_ps(c + i * o->cRow + 8 * j, sums[i][j]);
+}
+
+INLINE void fewRowsOf(const Outside *o, int rows, int panels, int format) {
+  long panel = o->first, columns = o->n;
+  float *c = o->c;
+  const long stride = o->inputs * 8;
+  for (; columns >= 8 * panels; columns -= 8 * panels, panel += panels * stride, c += 8 * panels)
+    fewRows(o, rows, panels, format, panel, c);
+  for (; columns > 0; columns -= 8, panel += stride, c += 8) fewRows(o, rows, 1, format, panel, c);
+}
+
+/* Many rows: weights are widened once, a block that fits into the innermost cache at a time. */
+INLINE void manyRows(const Outside *o, int format) {
+  float block[2 * 8 * DEPTH] __attribute__((aligned(64)));
+  for (long from = 0; from < o->inputs; from += DEPTH) {
+    const long terms = o->inputs - from < DEPTH ? o->inputs - from : DEPTH;
+    const Product p = {
+      .a = o->a + from, .aRow = o->aRow, .aColumn = 1, .b = block, .panel = 8 * DEPTH, .c = o->c, .cRow = o->cRow,
+      .m = o->m, .n = o->n, .k = terms, .adds = o->adds || from > 0
+    };
+    for (long column = 0; column < o->n; column += 16) {
+      const int panels = o->n - column >= 16 ? 2 : 1;
+      for (int j = 0; j < panels; j++) {
+        const long panel = o->first + (column / 8 + j) * o->inputs * 8 + from * 8;
+        for (long term = 0; term < terms; term++)
+          _mm256_store_ps(block + j * 8 * DEPTH + term * 8, widened(o->weights, panel + term * 8, format));
+      }
+      if (panels == 2) down(&p, 2, block, o->c + column);
+      else down(&p, 1, block, o->c + column);
+    }
+  }
+}
+
+INLINE void outsideOf(const Outside *o, int format) {
+  switch (o->m) {
+    case 1: fewRowsOf(o, 1, 8, format); break;
+    case 2: fewRowsOf(o, 2, 4, format); break;
+    case 3: fewRowsOf(o, 3, 4, format); break;
+    case 4: fewRowsOf(o, 4, 2, format); break;
+    case 5: fewRowsOf(o, 5, 2, format); break;
+    case 6: fewRowsOf(o, 6, 2, format); break;
+    default: manyRows(o, format);
+  }
+}
+
+static __attribute__((VECTORS)) void outsideFloat(const Outside *o) { outsideOf(o, FLOAT); }
+static __attribute__((VECTORS)) void outsideBrain(const Outside *o) { outsideOf(o, BRAIN); }
+static __attribute__((VECTORS)) void outsideHalf(const Outside *o) { outsideOf(o, HALF); }
+
+/* Eight vectors of eight as their transpose. */
+INLINE void transpose8(__m256 *r) {
+  __m256 t[8], u[8];
+  UNROLL for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  UNROLL for (int i = 0; i < 8; i += 4) {
+    u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+    u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+  UNROLL for (int i = 0; i < 4; i++) {
+    r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+    r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+  }
+}
+
+/* Panels of eight outputs as panels of eight inputs with `outputs` rows each: what products with the transpose read. */
+INLINE void transposed(const void *weights, long first, long inputs, long outputs, float *target, int format) {
+  __m256 rows[8];
+  for (long output = 0; output < outputs; output += 8) {
+    const long panel = first + output * inputs;
+    for (long input = 0; input < inputs; input += 8) {
+      UNROLL for (int i = 0; i < 8; i++) rows[i] = widened(weights, panel + (input + i) * 8, format);
+      transpose8(rows);
+      float *to = target + input * outputs + output * 8;
+      UNROLL for (int i = 0; i < 8; i++) _mm256_storeu_ps(to + i * 8, rows[i]);
+    }
+  }
+}
+
+static __attribute__((VECTORS)) void transpose(
+  const void *weights, long first, long inputs, long outputs, float *target, int format
+) {
+  switch (format) {
+    case FLOAT: transposed(weights, first, inputs, outputs, target, FLOAT); break;
+    case BRAIN: transposed(weights, first, inputs, outputs, target, BRAIN); break;
+    default: transposed(weights, first, inputs, outputs, target, HALF);
+  }
+}
+
+/* Sixteen-bit rows of eight outputs as one panel, and what is left of a last panel as zeros. */
+static void panels16(unsigned short *target, const unsigned short *source, long inputs, long firstOutput, long rows) {
+  for (long row = 0; row < rows; row++) {
+    const long output = firstOutput + row;
+    unsigned short *to = target + (output / 8) * inputs * 8 + output % 8;
+    const unsigned short *from = source + row * inputs;
+    for (long input = 0; input < inputs; input++) to[input * 8] = from[input];
+  }
+}
+
+typedef struct {
+  float *memory;
+  long length;
+  const void *weights;
+  long count;
+  int format;
+  /* 0: a product, 1: a transpose */
+  int operation;
+  int a, aRow, c, cRow, m, first, n, inputs, adds;
+} OutsideFrame;
+
+static napi_value outside(napi_env env, napi_callback_info info) {
+  void *data;
+  if (napi_get_cb_info(env, info, 0, 0, 0, &data) != napi_ok) return 0;
+  const OutsideFrame *f = data;
+  const Frame whole = { .memory = f->memory, .length = f->length };
+  const long m = f->m, n = f->n, inputs = f->inputs, first = (long)f->first * inputs;
+  const int fits = n > 0 && n % 8 == 0 && inputs > 0 && inputs % 8 == 0 && f->first >= 0 && f->first % 8 == 0 &&
+                   first + n * inputs <= f->count;
+  if (f->operation == 1) {
+    if (!fits || !within(&whole, f->c, n * inputs)) {
+      napi_throw_range_error(env, 0, "a transpose outside of the memory");
+      return 0;
+    }
+    transpose(f->weights, first, inputs, n, f->memory + f->c, f->format);
+    return 0;
+  }
+  if (!fits || m <= 0 || f->aRow < 0 || f->cRow < 0 || !within(&whole, f->a, (m - 1) * f->aRow + inputs) ||
+      !within(&whole, f->c, (m - 1) * f->cRow + n)) {
+    napi_throw_range_error(env, 0, "a product outside of the memory");
+    return 0;
+  }
+  const Outside o = {
+    .a = f->memory + f->a, .aRow = f->aRow, .weights = f->weights, .first = first, .inputs = inputs,
+    .c = f->memory + f->c, .cRow = f->cRow, .m = m, .n = n, .adds = f->adds
+  };
+  if (f->format == FLOAT) outsideFloat(&o);
+  else if (f->format == BRAIN) outsideBrain(&o);
+  else outsideHalf(&o);
   return 0;
 }
 
@@ -251,10 +439,45 @@ static napi_value gemmOver(napi_env env, napi_callback_info info) {
   return napi_create_function(env, 0, 0, gemm, frame, &result) == napi_ok ? result : 0;
 }
 
+/* outsideOver(memory, weights, format, frame): a function without arguments, which reads them from the frame. */
+static napi_value outsideOver(napi_env env, napi_callback_info info) {
+  size_t count = 4, length, values16;
+  napi_value values[4], result;
+  napi_typedarray_type type, kind;
+  void *memory, *weights;
+  int format;
+  if (napi_get_cb_info(env, info, &count, values, 0, 0) != napi_ok || count != 4) return refuse(env);
+  if (napi_get_typedarray_info(env, values[0], &type, &length, &memory, 0, 0) != napi_ok) return refuse(env);
+  if (napi_get_typedarray_info(env, values[1], &kind, &values16, &weights, 0, 0) != napi_ok) return refuse(env);
+  if (napi_get_value_int32(env, values[2], &format) != napi_ok || format < FLOAT || format > HALF) return refuse(env);
+  if (kind != (format == FLOAT ? napi_float32_array : napi_uint16_array)) return refuse(env);
+  OutsideFrame *frame = numbersOf(env, values[3], napi_int32_array, sizeof(OutsideFrame) / sizeof(int));
+  if (type != napi_float32_array || frame == 0) return refuse(env);
+  frame->memory = memory;
+  frame->length = (long)length;
+  frame->weights = weights;
+  frame->count = (long)values16;
+  frame->format = format;
+  return napi_create_function(env, 0, 0, outside, frame, &result) == napi_ok ? result : 0;
+}
+
+/* panels(target, source, inputs, from, to): rows of 16 bits, outputs from `from` to `to`, into panels of eight outputs. */
+static napi_value panelsOf(napi_env env, napi_callback_info info) {
+  napi_value values[MOST];
+  int inputs, from, to;
+  if (!argumentsOf(env, info, 5, values, &from, &to)) return refuse(env);
+  if (napi_get_value_int32(env, values[2], &inputs) != napi_ok || inputs <= 0) return refuse(env);
+  unsigned short *target = numbersOf(env, values[0], napi_uint16_array, (to + 7L) / 8 * 8 * inputs);
+  const unsigned short *source = numbersOf(env, values[1], napi_uint16_array, (long)(to - from) * inputs);
+  if (target == 0 || source == 0) return from == to ? 0 : refuse(env);
+  panels16(target, source, inputs, from, to - from);
+  return 0;
+}
+
 /* Whether the processor has the vectors, and the system saves them when it switches threads. */
 static int isSupported(void) {
   unsigned a, b, c, d, low, high;
-  const unsigned wanted = bit_FMA | bit_OSXSAVE | bit_AVX;
+  const unsigned wanted = bit_FMA | bit_OSXSAVE | bit_AVX | bit_F16C;
   if (!__get_cpuid(1, &a, &b, &c, &d) || (c & wanted) != wanted) return 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) != 0;
@@ -271,6 +494,8 @@ NAPI_MODULE_INIT() {
   napi_value source;
   if (!isSupported()) return exports;
   define(env, exports, "gemmOver", gemmOver);
+  define(env, exports, "outsideOver", outsideOver);
+  define(env, exports, "panels", panelsOf);
   define(env, exports, "add", addOf);
   define(env, exports, "adam", adamOf);
   /* the hash of this file, by which a test knows that the binary was made from it */

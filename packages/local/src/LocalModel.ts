@@ -31,10 +31,13 @@ export interface Rotation {
 export interface Weights {
   /** Precision in which they are stored, and kept in memory. */
   readonly precision: "f32" | "bf16" | "f16"
-  /** Gives the values of a tensor in order, in pieces of bounded size. */
+  /**
+   * Gives the values of a tensor in pieces of bounded size, with their position in the tensor. Numbers of 16 bits are given
+   * as their bits, in the precision above.
+   */
   readonly read: (
     tensor: string,
-    receive: (values: Float32Array, offset: number) => void
+    receive: (values: Float32Array | Uint16Array, offset: number) => void
   ) => Effect.Effect<void, EngineError.ModelUnavailable>
 }
 

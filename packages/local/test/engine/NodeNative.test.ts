@@ -21,6 +21,8 @@ describe.skipIf(native === undefined)("native kernels (need Linux on x64 with AV
     path: "",
     add: () => assert.fail(),
     adam: () => assert.fail(),
+    outsideOver: () => assert.fail(),
+    panels: () => assert.fail(),
     gemmOver: () => assert.fail()
   }
   const { adam: advance, add, gemmOver } = native ?? missing

@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { makeArchitecture } from "../../src/internal/engine/architecture.js"
+import { makeStore } from "../../src/internal/engine/frozen.js"
 import { makeKernels } from "../../src/internal/engine/kernels.js"
 import { loadNative } from "../../src/internal/engine/NodeNative.js"
 import type { LayoutOptions, Space, Work } from "../../src/internal/engine/space.js"
@@ -63,14 +64,16 @@ const sizeOf = (tensor: string): number => {
 
 export const makeTestSpace = (
   model: LocalModel.LocalModel,
-  mode: "wasm" | "js",
+  mode: "native" | "wasm" | "js",
   options: Partial<LayoutOptions> = {}
 ): Space => {
   const architecture = makeArchitecture(model)
   const layout = makeLayout(architecture, { ...defaultLayout, ...options, threads: 1 })
-  const kernels = makeKernels(layout.floats, mode)
-  Effect.runSync(writeWeights(architecture, layout, kernels.memory, (work) => Effect.sync(() => drain(work()))))
-  const space = makeSpace(architecture, layout, kernels, 0)
+  const kernels = makeKernels(layout.floats, mode, native)
+  const store = layout.outside ? makeStore(architecture, model.weights?.precision ?? "f32", false) : undefined
+  const run = <A>(work: () => Work<A>) => Effect.sync(() => drain(work()))
+  Effect.runSync(writeWeights(architecture, layout, kernels.memory, store, mode === "native" ? native : undefined, run))
+  const space = makeSpace(architecture, layout, kernels, store, 0)
   if (space === undefined) throw new Error("no space")
   return space
 }

@@ -25,7 +25,7 @@ const listed = (tokens: number | ReadonlyArray<number> | undefined): ReadonlyArr
   tokens === undefined ? [] : typeof tokens === "number" ? [tokens] : tokens
 
 // Values read at a time: a millisecond of work.
-const chunkValues = 1 << 17
+const chunkValues = 1 << 19
 
 const isGain = (tensor: string): boolean => /norm\.weight$/.test(tensor)
 
@@ -83,7 +83,7 @@ export const fromDirectory: (
       bytesBy.set(tensor.dtype, (bytesBy.get(tensor.dtype) ?? 0) + tensor.bytes)
     }
   }
-  const [mostUsed] = [...bytesBy].sort(([, a], [, b]) => b - a)[0] ?? ["F32"]
+  const [storedAs] = [...bytesBy].sort(([, a], [, b]) => b - a)[0] ?? ["F32"]
   const lessOne = storesGainsLessOne(config)
 
   return {
@@ -96,7 +96,7 @@ export const fromDirectory: (
     },
     tokenizerFiles,
     shapes: new Map([...tensors].map(([tensor, { shape }]) => [tensor, shape])),
-    precision: mostUsed === "BF16" ? "bf16" : mostUsed === "F16" ? "f16" : "f32",
+    precision: storedAs === "BF16" ? "bf16" : storedAs === "F16" ? "f16" : "f32",
     read: (tensor, receive) =>
       Effect.gen(function*() {
         const entry = tensors.get(tensor)
@@ -107,11 +107,18 @@ export const fromDirectory: (
         }
         const file = yield* Effect.mapError(Safetensors.open(entry.file), reason)
         const count = entry.bytes / width
-        for (let from = 0; from < count; from += chunkValues) {
-          const values = Math.min(chunkValues, count - from)
+        const columns = entry.shape.at(-1) ?? 1
+        const isPlain = entry.dtype === storedAs && width === 2 && !isGain(tensor)
+        // whole rows, so that they can be put into place in one go
+        const step = Math.max(1, Math.floor(chunkValues / columns)) * columns
+        for (let from = 0; from < count; from += step) {
+          const values = Math.min(step, count - from)
           const bytes = yield* Effect.mapError(file.read(entry.start + from * width, values * width), reason)
-          const floats = LocalSafetensors.toFloats(entry.dtype, bytes)
-          receive(lessOne && isGain(tensor) ? floats.map((value) => 1 + value) : floats, from)
+          if (isPlain) receive(new Uint16Array(bytes.buffer, bytes.byteOffset, values), from)
+          else {
+            const floats = LocalSafetensors.toFloats(entry.dtype, bytes)
+            receive(lessOne && isGain(tensor) ? floats.map((value) => 1 + value) : floats, from)
+          }
           yield* Effect.yieldNow()
         }
       }).pipe(Effect.scoped, withServices)

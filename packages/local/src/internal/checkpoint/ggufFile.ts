@@ -20,8 +20,8 @@ const modelTypes: Readonly<Record<string, string>> = {
 
 const decodeConfig = ParseResult.decodeUnknown(ModelConfig)
 
-// Values read at a time: a millisecond of work.
-const chunkValues = 1 << 17
+// Values read at a time: some milliseconds of work, which is worth opening the file.
+const chunkValues = 1 << 21
 
 type Metadata = GgufFile.GgufFile["metadata"]
 

@@ -6,17 +6,21 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import { createRequire } from "node:module"
 import type { Advance } from "./adamw.js"
+import type { Precision, Values } from "./frozen.js"
 import type { Native } from "./native.js"
 
 /** What the file exports; see `native/kernels.c`. */
 interface Addon {
   readonly gemmOver: (memory: Float32Array, frame: Int32Array) => () => void
+  readonly outsideOver: (memory: Float32Array, values: Values, format: number, frame: Int32Array) => () => void
+  readonly panels: Native["panels"]
   readonly add: Native["add"]
   readonly adam: Advance
 }
 
 const isAddon = (loaded: unknown): loaded is Addon =>
-  Predicate.isRecord(loaded) && ["gemmOver", "add", "adam"].every((name) => typeof loaded[name] === "function")
+  Predicate.isRecord(loaded) &&
+  ["gemmOver", "outsideOver", "panels", "add", "adam"].every((name) => typeof loaded[name] === "function")
 
 // A pointer to the memory, its length, and eleven integers.
 const frameBytes = 64
@@ -44,9 +48,53 @@ const gemmOver = (addon: Addon, memory: Float32Array): ReturnType<Native["gemmOv
   }
 }
 
+const formats: Readonly<Record<Precision, number>> = { f32: 0, bf16: 1, f16: 2 }
+
+// Two pointers with lengths, a format, an operation, and nine integers.
+const outsideFrameBytes = 80
+const operation = 9
+
+/** The same for a matrix outside of the memory. */
+const outsideOver =
+  (addon: Addon, memory: Float32Array): ReturnType<Native["outsideOver"]> => (values, precision, inputs) => {
+    const frame = new Int32Array(new ArrayBuffer(outsideFrameBytes))
+    const run = addon.outsideOver(memory, values, formats[precision], frame)
+    frame[operation + 8] = inputs
+    return {
+      multiply: (first, outputs, source, target, targetRow, rows, accumulate) => {
+        frame[operation] = 0
+        frame[operation + 1] = source
+        frame[operation + 2] = inputs
+        frame[operation + 3] = target
+        frame[operation + 4] = targetRow
+        frame[operation + 5] = rows
+        frame[operation + 6] = first
+        frame[operation + 7] = outputs
+        frame[operation + 9] = accumulate
+        run()
+        return void (memory.length + values.length)
+      },
+      transpose: (first, outputs, target) => {
+        frame[operation] = 1
+        frame[operation + 3] = target
+        frame[operation + 6] = first
+        frame[operation + 7] = outputs
+        run()
+        return void (memory.length + values.length)
+      }
+    }
+  }
+
 /** The kernels of a file; undefined where it does not exist, or was not made for this machine. @internal */
 export const loadNative = (path: string): Native | undefined => {
   const loaded: unknown = Option.getOrUndefined(Option.liftThrowable(() => createRequire(import.meta.url)(path))())
   if (!isAddon(loaded)) return undefined
-  return { path, gemmOver: (memory) => gemmOver(loaded, memory), add: loaded.add, adam: loaded.adam }
+  return {
+    path,
+    gemmOver: (memory) => gemmOver(loaded, memory),
+    outsideOver: (memory) => outsideOver(loaded, memory),
+    panels: loaded.panels,
+    add: loaded.add,
+    adam: loaded.adam
+  }
 }

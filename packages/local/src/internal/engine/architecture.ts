@@ -26,6 +26,8 @@ export interface Part {
  * @internal
  */
 export interface Projection {
+  /** Position among the projections of the model. */
+  readonly index: number
   readonly inputs: number
   /** A multiple of eight; what exceeds the parts is zero. */
   readonly outputs: number
@@ -79,8 +81,9 @@ export interface Architecture {
   readonly embedding: number | undefined
   readonly projections: ReadonlyArray<Projection>
   readonly gains: ReadonlyArray<Gain>
-  /** Floats of all projections, which come first, and of all weights. */
+  /** Floats of all projections, which come first; of these and the embedding, which follows; and of all weights. */
   readonly projectionSize: number
+  readonly frozenSize: number
   readonly size: number
   /** Logits per row, a multiple of eight. */
   readonly logits: number
@@ -110,7 +113,13 @@ export const makeArchitecture = (model: LocalModel): Architecture => {
       return part
     })
     const outputs = ceil8(shift)
-    const made: Projection = { inputs, outputs, offset: take(inputs * outputs), parts: placed }
+    const made: Projection = {
+      index: projections.length,
+      inputs,
+      outputs,
+      offset: take(inputs * outputs),
+      parts: placed
+    }
     projections.push(made)
     return made
   }
@@ -142,6 +151,8 @@ export const makeArchitecture = (model: LocalModel): Architecture => {
   })
   const unembed = projection(width, [["lm_head", "unembed", vocabularySize]])
   const projectionSize = size
+  const embedding = model.tiedEmbeddings ? undefined : take(vocabularySize * width)
+  const frozenSize = size
   const gain = (name: string, length: number): number => {
     const offset = take(length)
     gains.push({ name: `${name}.weight`, offset, length })
@@ -177,7 +188,6 @@ export const makeArchitecture = (model: LocalModel): Architecture => {
     }
   })
   const finalNorm = gain("model.norm", width)
-  const embedding = model.tiedEmbeddings ? undefined : take(vocabularySize * width)
   return {
     model,
     group: heads / keyValueHeads,
@@ -190,6 +200,7 @@ export const makeArchitecture = (model: LocalModel): Architecture => {
     projections,
     gains,
     projectionSize,
+    frozenSize,
     size,
     logits: unembed.outputs
   }

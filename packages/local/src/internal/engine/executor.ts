@@ -15,6 +15,8 @@ import type { LocalModel } from "../../LocalModel.js"
 import type { Slice } from "../../LocalSampler.js"
 import type { Architecture } from "./architecture.js"
 import { makeArchitecture } from "./architecture.js"
+import type { Precision, Store } from "./frozen.js"
+import { makeStore, storeBytes } from "./frozen.js"
 import type { KernelMode, Kernels } from "./kernels.js"
 import { kernelsOver, makeKernels, maxFloats, sharedMemory, wasmModule } from "./kernels.js"
 import type { Native } from "./native.js"
@@ -73,7 +75,7 @@ export interface Executor {
 }
 
 /** @internal */
-export interface ExecutorOptions extends Omit<LayoutOptions, "threads"> {
+export interface ExecutorOptions extends Omit<LayoutOptions, "threads" | "readsOutside"> {
   /** The most memory of one model, in bytes. */
   readonly memoryBytes: number
   /** Kernels in machine code; without them, everything is computed in WebAssembly. */
@@ -88,20 +90,22 @@ export const checkedLayout = (
   options: ExecutorOptions & LayoutOptions
 ): Effect.Effect<{ readonly architecture: Architecture; readonly layout: Layout }, EngineError.ModelUnavailable> => {
   const architecture = makeArchitecture(model)
-  const limit = Math.min(maxFloats * 4, options.memoryBytes)
   const preferred = makeLayout(architecture, options)
+  const outside = preferred.outside ? storeBytes(architecture, precisionOf(model)) : 0
+  const fits = ({ floats }: Layout): boolean => floats <= maxFloats && floats * 4 + outside <= options.memoryBytes
   // what does not fit beside the weights can be computed again
-  const layout = preferred.floats * 4 <= limit
-    ? preferred
-    : makeLayout(architecture, { ...options, activationBytes: 0 })
-  if (layout.floats * 4 <= limit) return Effect.succeed({ architecture, layout })
+  const layout = fits(preferred) ? preferred : makeLayout(architecture, { ...options, activationBytes: 0 })
+  if (fits(layout)) return Effect.succeed({ architecture, layout })
+  const weights = outside === 0 ? architecture.size * 4 : outside
   return new EngineError.ModelUnavailable({
     model: model.name,
-    description: `needs ${gigabytes(layout.floats * 4)} of memory (${
-      gigabytes(architecture.size * 4)
+    description: `needs ${gigabytes(layout.floats * 4 + outside)} of memory (${
+      gigabytes(weights)
     } of it for the weights) with ${options.threads} thread(s) and ${model.contextLength} tokens of context; ${
-      gigabytes(limit)
-    } are available`
+      layout.floats > maxFloats
+        ? `${gigabytes(maxFloats * 4)} beside the weights are the most that can be used: choose a shorter context`
+        : `${gigabytes(options.memoryBytes)} are available`
+    }`
   })
 }
 
@@ -120,15 +124,26 @@ export const makeInProcess = (slices: Slices, wanted: KernelMode, options: Execu
     floats,
     pool: makePool(floats, 3),
     open: Effect.fnUntraced(function*(model) {
-      const { architecture, layout } = yield* checkedLayout(model, { ...options, threads: 1 })
+      const { architecture, layout } = yield* checkedLayout(model, {
+        ...options,
+        threads: 1,
+        readsOutside: native !== undefined
+      })
       const kernels = yield* allocate(model, () => makeKernels(layout.floats, mode, native))
-      yield* writeWeights(architecture, layout, kernels.memory, slices.run)
-      const space = makeSpace(architecture, layout, kernels, 0)
+      const store = yield* allocate(model, () => storeOf(architecture, layout, false))
+      yield* writeWeights(architecture, layout, kernels.memory, store, native, slices.run)
+      const space = makeSpace(architecture, layout, kernels, store, 0)
       if (space === undefined) return yield* Effect.dieMessage("a layout without threads")
       return { architecture, layout, ...makeModelThread(slices, space, tokenBytesOf(model), native) }
     })
   }
 }
+
+/** Room for matrices outside of the memory, where the layout has them there. */
+const storeOf = (architecture: Architecture, layout: Layout, shared: boolean): Store | undefined =>
+  layout.outside ? makeStore(architecture, precisionOf(architecture.model), shared) : undefined
+
+const precisionOf = ({ weights }: LocalModel): Precision => weights?.precision ?? "f32"
 
 const allocate = <A>(model: LocalModel, make: () => A): Effect.Effect<A, EngineError.ModelUnavailable> =>
   Effect.try({
@@ -147,6 +162,8 @@ export type Message =
     readonly model: LocalModel
     readonly layout: Layout
     readonly memory: WebAssembly.Memory
+    /** Matrices outside of the memory, where the layout has them there. */
+    readonly store: Store | undefined
     /** The file of the native kernels, if they are used. */
     readonly native: string | undefined
     readonly tokenBytes: TokenBytes
@@ -183,14 +200,14 @@ export const makeWorkerHandler = (
       case "Hello":
         return Effect.succeed(ready)
       case "Model": {
-        const { layout, memory, model, native, thread, tokenBytes } = message
+        const { layout, memory, model, native, store, thread, tokenBytes } = message
         const loaded = native === undefined ? undefined : loadNative(native)
         // without them its sums would differ from those of the other threads
         if (native !== undefined && loaded === undefined) return Effect.dieMessage(`the thread cannot load ${native}`)
         const kernels: Kernels | undefined = kernelsOver(memory, loaded)
         const space = kernels === undefined
           ? undefined
-          : makeSpace(makeArchitecture(model), layout, kernels, thread)
+          : makeSpace(makeArchitecture(model), layout, kernels, store, thread)
         if (space === undefined) return Effect.dieMessage("the thread cannot use the memory of the models")
         models.set(model.name, makeModelThread(slices, space, tokenBytes, loaded))
         return Effect.succeed(ready)
@@ -278,13 +295,18 @@ export const makeThreads: (
     floats,
     pool: makePool(floats, 2 * threads + 2),
     open: Effect.fnUntraced(function*(model) {
-      const { architecture, layout } = yield* checkedLayout(model, { ...options, threads })
+      const { architecture, layout } = yield* checkedLayout(model, {
+        ...options,
+        threads,
+        readsOutside: native !== undefined
+      })
       const workers = yield* Effect.mapError(
         start,
         (error) => new EngineError.ModelUnavailable({ model: model.name, description: `no threads: ${error.message}` })
       )
       const memory = yield* allocate(model, () => sharedMemory(layout.floats))
-      yield* writeWeights(architecture, layout, new Float32Array(memory.buffer), slices.run)
+      const store = yield* allocate(model, () => storeOf(architecture, layout, true))
+      yield* writeWeights(architecture, layout, new Float32Array(memory.buffer), store, native, slices.run)
       const { tokenizer: _, weights: __, ...plain } = model
       const tokenBytes = tokenBytesOf(model)
       const lost = (cause: unknown) => new EngineError.ThreadLost({ model: model.name, cause })
@@ -301,6 +323,7 @@ export const makeThreads: (
           model: plain,
           layout,
           memory,
+          store,
           native: native?.path,
           tokenBytes
         }))

@@ -5,9 +5,11 @@
  */
 import type { Factors, Lora, Part, Projection, Ways } from "./architecture.js"
 import { packedSize } from "./architecture.js"
+import type { Frozen } from "./frozen.js"
+import { frozenInside } from "./frozen.js"
 import { at, ceil8 } from "./numbers.js"
 import type { Space, Work } from "./space.js"
-import { blockOutputs } from "./space.js"
+import { blockOutputs, sliceRows } from "./space.js"
 
 /** An adapter's factors; `key` stands for these values and no others. @internal */
 export interface Adapted {
@@ -18,8 +20,8 @@ export interface Adapted {
 
 /** Weights as a thread computes with them. @internal */
 export interface Installed {
-  /** Where the projections begin: the frozen ones, or a copy with the adapter multiplied in. */
-  readonly weights: number
+  /** The matrices: the frozen ones, or a copy with the adapter multiplied in. */
+  readonly matrices: Frozen
   /** Whether the factors still have to be applied beside the weights. */
   readonly beside: boolean
   /** The packed factors of a projection; undefined where it has none. */
@@ -146,8 +148,9 @@ export interface Installer {
 
 /** For samples, which only go forwards: what is in place stays until other weights are sampled from. @internal */
 export const makeSamplingInstaller = (space: Space): Installer => {
-  const { layout, sampling } = space
-  const frozen: Installed = { weights: layout.weights, beside: false, factors: () => undefined, z: sampling.z }
+  const { architecture, kernels, layout, sampling } = space
+  const frozen: Installed = { matrices: space.frozen, beside: false, factors: () => undefined, z: sampling.z }
+  const merged = frozenInside(architecture, kernels, sampling.adapted)
   let resident: { readonly key: number; readonly installed: Installed } | undefined
   return {
     *install(adapted) {
@@ -157,7 +160,7 @@ export const makeSamplingInstaller = (space: Space): Installer => {
       let installed: Installed
       if (layout.merges) {
         yield* mergeWeights(space, adapted, sampling.adapted, sampling)
-        installed = { ...frozen, weights: sampling.adapted }
+        installed = { ...frozen, matrices: merged }
       } else {
         const packed = yield* packAll(space, adapted, sampling, sampling.adapted, "forward")
         installed = { ...frozen, beside: true, factors: (projection) => packed.get(projection) }
@@ -175,8 +178,9 @@ export const makeSamplingInstaller = (space: Space): Installer => {
  * @internal
  */
 export const makeTrainingInstaller = (space: Space): Installer => {
-  const { layout, training: { adapted: merged, lora: scratch } } = space
-  const frozen: Installed = { weights: layout.weights, beside: false, factors: () => undefined, z: scratch.z }
+  const { architecture, kernels, layout, training: { adapted: copy, lora: scratch } } = space
+  const frozen: Installed = { matrices: space.frozen, beside: false, factors: () => undefined, z: scratch.z }
+  const merged = frozenInside(architecture, kernels, copy)
   let resident: { readonly key: number; readonly installed: Installed } | undefined
   return {
     *install(adapted) {
@@ -184,9 +188,9 @@ export const makeTrainingInstaller = (space: Space): Installer => {
       if (resident?.key === adapted.key) return resident.installed
       resident = undefined
       if (layout.merges) {
-        yield* mergeWeights(space, adapted, merged, scratch)
+        yield* mergeWeights(space, adapted, copy, scratch)
         const packed = yield* packAll(space, adapted, scratch, scratch.factors, "both")
-        const installed: Installed = { ...frozen, weights: merged, factors: (projection) => packed.get(projection) }
+        const installed: Installed = { ...frozen, matrices: merged, factors: (projection) => packed.get(projection) }
         resident = { key: adapted.key, installed }
         return installed
       }
@@ -231,13 +235,12 @@ export function* project(
   accumulate: 0 | 1
 ): Work<void> {
   const { gemm } = space.kernels
-  const { inputs, offset, outputs } = projection
-  const { weights, z } = installed
+  const { inputs, outputs } = projection
+  const { matrices, z } = installed
   const columns = columnsAtATime(rows, inputs)
   for (let from = 0; from < outputs; from += columns) {
-    const b = weights + offset + from * inputs
     const wide = Math.min(columns, outputs - from)
-    gemm(source, inputs, 1, b, inputs * 8, target + from, outputs, rows, wide, inputs, accumulate)
+    matrices.multiply(projection, from, wide, source, target + from, outputs, rows, accumulate)
     if (rows * inputs * wide > pauseAfter / 4) yield
   }
   const factors = installed.beside ? installed.factors(projection) : undefined
@@ -262,13 +265,17 @@ export function* projectBack(
   rows: number
 ): Work<void> {
   const { kernels, training: { transposed } } = space
-  const { inputs, offset, outputs } = projection
+  const { inputs, outputs } = projection
   for (let from = 0; from < outputs; from += blockOutputs) {
     const block = Math.min(blockOutputs, outputs - from)
     const accumulate = from > 0 ? 1 : 0
-    kernels.transposePanels(installed.weights + offset + from * inputs, inputs, transposed, block, block * 8)
-    kernels.gemm(source + from, outputs, 1, transposed, block * 8, target, inputs, rows, inputs, block, accumulate)
-    if (rows * inputs * block > pauseAfter / 4) yield
+    installed.matrices.transpose(projection, from, block, transposed)
+    for (let row = 0; row < rows; row += sliceRows) {
+      const some = Math.min(sliceRows, rows - row)
+      const [dy, dx] = [source + row * outputs + from, target + row * inputs]
+      kernels.gemm(dy, outputs, 1, transposed, block * 8, dx, inputs, some, inputs, block, accumulate)
+      if (some * inputs * block > pauseAfter / 4) yield
+    }
   }
 }
 

@@ -97,6 +97,11 @@ const rowKernels = (memory: Float32Array): Omit<Operations, "gemm" | "pack" | "t
   addRow: (target, source, n) => {
     for (let i = 0; i < n; i++) add(memory, target + i, at(memory, source + i))
   },
+  widenBrain: (target, n) => {
+    const words = new Uint32Array(memory.buffer, memory.byteOffset + 4 * target, n)
+    const shorts = new Uint16Array(memory.buffer, memory.byteOffset + 4 * target + 2 * n, n)
+    for (let i = 0; i < n; i++) words[i] = (shorts[i] ?? 0) << 16
+  },
   normalize: (source, target, gain, width, rows, epsilon) => {
     for (let row = 0; row < rows; row++) {
       const from = source + row * width

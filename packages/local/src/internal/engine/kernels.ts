@@ -4,6 +4,8 @@
  * Positions and strides are counted in floats, and the lengths of rows are multiples of four.
  */
 import { globalValue } from "effect/GlobalValue"
+import type { Precision, Values } from "./frozen.js"
+import { widenInto } from "./frozen.js"
 import { makeJsKernels } from "./jsKernels.js"
 import type { Native } from "./native.js"
 import { assemble } from "./wasm/assembler.js"
@@ -51,6 +53,8 @@ export interface Operations {
   readonly expScale: (row: number, n: number, shift: number, factor: number) => void
   /** target += source. */
   readonly addRow: (target: number, source: number, n: number) => void
+  /** Floats from the bits of `n` bfloat16 numbers, which lie in the second half of the place for the floats. */
+  readonly widenBrain: (target: number, n: number) => void
   /** Rows divided by their root mean square, times the gains. */
   readonly normalize: (
     source: number,
@@ -101,10 +105,37 @@ export interface Operations {
   readonly softmaxBackward: (scores: number, gradient: number, width: number, rows: number, scale: number) => void
 }
 
+/** Products with one matrix outside of the memory; arguments as those of `Frozen`. @internal */
+export interface OutsideProducts {
+  readonly multiply: (
+    first: number,
+    outputs: number,
+    source: number,
+    target: number,
+    targetRow: number,
+    rows: number,
+    accumulate: 0 | 1
+  ) => void
+  readonly transpose: (first: number, outputs: number, target: number) => void
+}
+
 /** @internal */
 export interface Kernels extends Operations {
   readonly mode: KernelMode
   readonly memory: Float32Array
+  /** Writes `count` stored values as floats into the memory; `count` is a multiple of eight. */
+  readonly widen: (values: Values, precision: Precision, from: number, target: number, count: number) => void
+  /** Products that read a matrix where it is, where kernels can. */
+  readonly outsideOver: ((values: Values, precision: Precision, inputs: number) => OutsideProducts) | undefined
+}
+
+const widenOver = (memory: Float32Array, operations: Pick<Operations, "widenBrain">): Kernels["widen"] => {
+  const shorts = new Uint16Array(memory.buffer, memory.byteOffset, memory.length * 2)
+  return (values, precision, from, target, count) => {
+    if (precision !== "bf16") return widenInto(precision, values, from, memory, target, count)
+    shorts.set(values.subarray(from, from + count), 2 * target + count)
+    operations.widenBrain(target, count)
+  }
 }
 
 const assembled = (fused: boolean) => [gemm(fused), pack, transposePanels, ...rowKernels, ...attentionKernels]
@@ -154,9 +185,17 @@ export const kernelsOver = (linear: WebAssembly.Memory, native?: Native): Kernel
   if (!isOperations(operations)) return undefined
   // The memory never grows, so that views of it stay valid.
   const memory = new Float32Array(buffer)
+  const widen = widenOver(memory, operations)
   return native === undefined
-    ? { ...operations, mode: "wasm", memory }
-    : { ...operations, gemm: native.gemmOver(memory), mode: "native", memory }
+    ? { ...operations, mode: "wasm", memory, widen, outsideOver: undefined }
+    : {
+      ...operations,
+      mode: "native",
+      memory,
+      widen,
+      gemm: native.gemmOver(memory),
+      outsideOver: native.outsideOver(memory)
+    }
 }
 
 /** Kernels over a fresh memory of at least `floats` floats; falls back to JavaScript where SIMD is missing. @internal */
@@ -167,5 +206,6 @@ export const makeKernels = (floats: number, mode: KernelMode, native?: Native): 
     if (wasm !== undefined) return wasm
   }
   const memory = new Float32Array(floats)
-  return { ...makeJsKernels(memory), mode: "js", memory }
+  const operations = makeJsKernels(memory)
+  return { ...operations, mode: "js", memory, widen: widenOver(memory, operations), outsideOver: undefined }
 }

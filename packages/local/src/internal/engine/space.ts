@@ -5,6 +5,8 @@
  */
 import type { Architecture, Ways } from "./architecture.js"
 import { packedSize } from "./architecture.js"
+import type { Frozen, Store } from "./frozen.js"
+import { makeFrozen } from "./frozen.js"
 import type { Kernels } from "./kernels.js"
 import { ceil8 } from "./numbers.js"
 
@@ -105,12 +107,21 @@ export interface SamplingSpace {
 /** @internal */
 export interface Layout {
   readonly floats: number
+  /** The weights, or where they would begin: matrices may lie outside of the memory, gains never do. */
   readonly weights: number
+  /** Whether the matrices lie outside of the memory. */
+  readonly outside: boolean
+  /** Room per thread for matrices that are brought in; none where kernels read them where they are. */
+  readonly widenedFloats: number
   /** The rotation of most layers, and that of the others. */
   readonly rotations: readonly [RotationTable, RotationTable]
   /** Log probabilities of a token after another; only the random models have them. */
   readonly prior: number
-  readonly threads: ReadonlyArray<{ readonly training: TrainingSpace; readonly sampling: SamplingSpace }>
+  readonly threads: ReadonlyArray<{
+    readonly training: TrainingSpace
+    readonly sampling: SamplingSpace
+    readonly widened: number
+  }>
   /** Rows of logits that are computed at a time. */
   readonly logitRows: number
   readonly maxRank: number
@@ -130,10 +141,12 @@ export interface LayoutOptions {
   readonly partTokens: number
   /** Weights of up to so many floats are multiplied with adapters. Defaults to 16 MiB, which take a few milliseconds. */
   readonly mergedFloats?: number | undefined
+  /** Whether kernels can read matrices outside of the memory. */
+  readonly readsOutside: boolean
 }
 
 /** @internal */
-export const defaultLayout = { activationBytes: 512 * 2 ** 20, partTokens: 512 } as const
+export const defaultLayout = { activationBytes: 512 * 2 ** 20, partTokens: 512, readsOutside: false } as const
 
 const mergedFloats = 4 * 2 ** 20
 
@@ -142,6 +155,12 @@ const cachedContexts = 8
 const cacheBytes = 256 * 2 ** 20
 
 const projectionsPerBlock = 4
+
+// Logits that are made at a time: enough rows that reading the unembedding is worth it.
+const logitFloats = 2 ** 23
+
+// Floats of a matrix that are brought in at a time, where kernels cannot read outside: they stay in the cache.
+const widenedAtATime = 2 ** 18
 
 const sum = (sizes: ReadonlyArray<number>): number => sizes.reduce((total, size) => total + size, 0)
 
@@ -164,7 +183,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
   const merges = projectionSize <= (options.mergedFloats ?? mergedFloats)
   const widestIn = Math.max(width, queryWidth, hidden)
   const widestOut = Math.max(qkvRow, upRow, logits, width)
-  const logitRows = Math.max(8, Math.min(sliceRows, Math.floor(2 ** 20 / logits) & ~7))
+  const logitRows = Math.max(8, Math.min(sliceRows, Math.floor(logitFloats / logits) & ~7))
   const tokenBytes = layers * 2 * keyWidth * 4
   const perContext = ceil8(capacity)
   const contexts = Math.max(2, Math.min(cachedContexts, Math.floor(cacheBytes / (tokenBytes * perContext))))
@@ -174,7 +193,11 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
     (width * (model.resultNorms ? 3 : 1) + qkvRow + (model.queryKeyNorms ? rotatedRow : 0) + queryWidth + upRow)
   const keptTokens = Math.min(most, Math.floor(options.activationBytes / keptPerToken))
 
-  const weights = region(architecture.size)
+  const outside = !merges
+  const weights = outside
+    ? region(architecture.size - architecture.frozenSize) - architecture.frozenSize
+    : region(architecture.size)
+  const widenedFloats = outside && !options.readsOutside ? Math.max(widenedAtATime, 8 * widestIn) : 0
   const rotationTable = (): RotationTable => ({
     cosine: region(capacity * headSize / 2),
     sine: region(capacity * headSize / 2)
@@ -256,10 +279,16 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
     bPacked: region(merges ? maxRank * widestOut : 0),
     cache: region(layers * cacheTokens * 2 * keyWidth)
   })
-  const threads = Array.from({ length: options.threads }, () => ({ training: training(), sampling: sampling() }))
+  const threads = Array.from({ length: options.threads }, () => ({
+    training: training(),
+    sampling: sampling(),
+    widened: region(widenedFloats)
+  }))
   return {
     floats: size,
     weights,
+    outside,
+    widenedFloats,
     rotations,
     prior,
     threads,
@@ -277,6 +306,7 @@ export interface Space {
   readonly kernels: Kernels
   readonly memory: Float32Array
   readonly layout: Layout
+  readonly frozen: Frozen
   readonly training: TrainingSpace
   readonly sampling: SamplingSpace
 }
@@ -286,10 +316,14 @@ export const makeSpace = (
   architecture: Architecture,
   layout: Layout,
   kernels: Kernels,
+  store: Store | undefined,
   thread: number
 ): Space | undefined => {
   const own = layout.threads[thread]
-  return own === undefined ? undefined : { architecture, kernels, memory: kernels.memory, layout, ...own }
+  if (own === undefined) return undefined
+  const { sampling, training, widened } = own
+  const frozen = makeFrozen(architecture, layout, kernels, store, widened)
+  return { architecture, kernels, memory: kernels.memory, layout, frozen, sampling, training }
 }
 
 /** Work that pauses; it yields nothing but the chance to do something else. @internal */

@@ -36,18 +36,11 @@ export const makeBatch = (inputs: ReadonlyArray<Int32Array>): Batch => {
 
 /** Copies the embeddings of tokens into rows. @internal */
 export const embed = (space: Space, tokens: Int32Array, target: number): void => {
-  const { architecture: { embedding, model: { embeddingScale, width }, unembed }, layout: { weights }, memory } = space
+  const { architecture: { model: { embeddingScale, width } }, frozen, memory } = space
   for (let i = 0; i < tokens.length; i++) {
-    const token = intAt(tokens, i)
     const to = target + i * width
-    if (embedding !== undefined) {
-      const from = weights + embedding + token * width
-      memory.copyWithin(to, from, from + width)
-    } else {
-      const from = weights + unembed.offset + (token >> 3) * width * 8 + (token & 7)
-      for (let j = 0; j < width; j++) memory[to + j] = at(memory, from + j * 8)
-    }
-    if (embeddingScale !== 1) for (let j = to; j < to + width; j++) memory[j] = embeddingScale * at(memory, j)
+    frozen.embed(intAt(tokens, i), to)
+    if (embeddingScale !== 1) { for (let j = to; j < to + width; j++) memory[j] = embeddingScale * at(memory, j) }
   }
 }
 
@@ -209,10 +202,11 @@ function* projectionBackward(
 ): Work<void> {
   const { dInput, dOutput, x } = rowsAt
   const factors = makeFactorGradients(space, installed, adapted, projection, gradient)
-  yield* eachSlice(count, function*(from, rows) {
+  // all rows at once, because transposing the weights takes as long for one as for all
+  if (dInput !== undefined) yield* projectBack(space, installed, projection, dOutput, dInput, count)
+  yield* eachSlice(count, (from, rows) => {
     const dy = dOutput + from * projection.outputs
     const dx = dInput === undefined ? undefined : dInput + from * projection.inputs
-    if (dx !== undefined) yield* projectBack(space, installed, projection, dy, dx, rows)
     factors?.slice(x + from * projection.inputs, dy, dx, rows)
   })
   factors?.end()

@@ -8,6 +8,9 @@ import type { LocalModel, Rotation } from "../../LocalModel.js"
 import * as LocalTokenizer from "../../LocalTokenizer.js"
 import type { Architecture, Part, Projection } from "./architecture.js"
 import { paragraphs } from "./corpus.js"
+import type { Precision, Store, Values } from "./frozen.js"
+import { narrow, widenInto } from "./frozen.js"
+import type { Native } from "./native.js"
 import { add, at, fillRandom, makeRandom } from "./numbers.js"
 import type { TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
@@ -66,37 +69,90 @@ function* writeRotation(
   }
 }
 
-/** Writes values of a part's matrix, given by rows of outputs, into panels of eight outputs. */
-const writePanels = (
-  memory: Float32Array,
-  weights: number,
-  projection: Projection,
-  part: Part,
-  values: Float32Array,
+/** Where matrices are written to: into the memory, or into a store outside of it. */
+interface Target {
+  /** Values of a part's matrix, given by rows of outputs, from position `offset` of the matrix. */
+  readonly part: (projection: Projection, part: Part, values: Values, offset: number) => void
+  /** Rows of the embedding table. */
+  readonly embedding: (values: Values, offset: number) => void
+}
+
+/** Writes values by rows of outputs into panels of eight outputs, which begin at `start`. */
+const writePanels = <A extends Values>(
+  panels: A,
+  start: number,
+  inputs: number,
+  firstOutput: number,
+  values: A,
   offset: number
 ): void => {
-  const { inputs } = projection
-  let output = part.shift + Math.floor(offset / inputs)
+  let output = firstOutput + Math.floor(offset / inputs)
   let input = offset % inputs
-  let to = weights + projection.offset + (output >> 3) * inputs * 8 + (output & 7) + input * 8
+  let to = start + (output >> 3) * inputs * 8 + (output & 7) + input * 8
   for (let i = 0; i < values.length; i++) {
-    memory[to] = at(values, i)
+    panels[to] = values[i] ?? 0
     to += 8
     if (++input === inputs) {
       input = 0
       output++
-      to = weights + projection.offset + (output >> 3) * inputs * 8 + (output & 7)
+      to = start + (output >> 3) * inputs * 8 + (output & 7)
     }
   }
 }
 
+const floatsOf = (precision: Precision, values: Values): Float32Array => {
+  if (values instanceof Float32Array) return values
+  const floats = new Float32Array(values.length)
+  widenInto(precision, values, 0, floats, 0, values.length)
+  return floats
+}
+
+const insideTarget = (
+  { embedding, model }: Architecture,
+  layout: Layout,
+  memory: Float32Array
+): Target => {
+  const precision = model.weights?.precision ?? "f32"
+  return {
+    part: ({ inputs, offset: start }, { shift }, values, offset) =>
+      writePanels(memory, layout.weights + start, inputs, shift, floatsOf(precision, values), offset),
+    embedding: (values, offset) => memory.set(floatsOf(precision, values), layout.weights + (embedding ?? 0) + offset)
+  }
+}
+
+const outsideTarget = (store: Store, native: Native | undefined): Target => {
+  const stored = (values: Values): Values => values instanceof Float32Array ? narrow(store.precision, values) : values
+  return {
+    part: ({ index, inputs }, { shift }, values, offset) => {
+      const panels = store.projections[index]
+      const narrowed = stored(values)
+      if (panels instanceof Uint16Array && narrowed instanceof Uint16Array) {
+        const whole = offset % inputs === 0 && narrowed.length % inputs === 0
+        if (native !== undefined && whole) {
+          const first = shift + offset / inputs
+          native.panels(panels, narrowed, inputs, first, first + narrowed.length / inputs)
+        } else writePanels(panels, 0, inputs, shift, narrowed, offset)
+      } else if (panels instanceof Float32Array && narrowed instanceof Float32Array) {
+        writePanels(panels, 0, inputs, shift, narrowed, offset)
+      }
+    },
+    embedding: (values, offset) => store.embedding?.set(stored(values), offset)
+  }
+}
+
 /** Random weights; always the same ones for the same measures. */
-function* writeRandom(architecture: Architecture, layout: Layout, memory: Float32Array): Work<void> {
+function* writeRandom(
+  architecture: Architecture,
+  layout: Layout,
+  memory: Float32Array,
+  target: Target
+): Work<void> {
   const { embedding, gains, model: { layers, vocabularySize, width }, projections } = architecture
   const random = makeRandom(0x71e4, width)
   if (embedding !== undefined) {
-    const from = layout.weights + embedding
-    fillRandom(memory.subarray(from, from + vocabularySize * width), 1, random)
+    const values = new Float32Array(vocabularySize * width)
+    fillRandom(values, 1, random)
+    target.embedding(values, 0)
     yield
   }
   for (const projection of projections) {
@@ -105,7 +161,7 @@ function* writeRandom(architecture: Architecture, layout: Layout, memory: Float3
       const quiet = part.name === "lm_head" ? 0.3 : /o_proj|down_proj/.test(part.name) ? 1 / Math.sqrt(2 * layers) : 1
       const values = new Float32Array(part.inputs * part.outputs)
       fillRandom(values, quiet / Math.sqrt(part.inputs), random)
-      writePanels(memory, layout.weights, projection, part, values, 0)
+      target.part(projection, part, values, 0)
       yield
     }
   }
@@ -114,11 +170,13 @@ function* writeRandom(architecture: Architecture, layout: Layout, memory: Float3
   }
 }
 
-/** Writes the weights of a model into its memory, in slices of time. @internal */
+/** Writes the weights of a model into its memory, and its store where it has one, in slices of time. @internal */
 export const writeWeights = Effect.fnUntraced(function*(
   architecture: Architecture,
   layout: Layout,
   memory: Float32Array,
+  store: Store | undefined,
+  native: Native | undefined,
   run: Slices["run"]
 ): Effect.fn.Return<void, ModelUnavailable> {
   const { embedding, gains, model, projections } = architecture
@@ -126,29 +184,28 @@ export const writeWeights = Effect.fnUntraced(function*(
   yield* run(() => writeRotation(model, model.rotation, rotation, memory))
   const { local } = model
   if (local !== undefined) yield* run(() => writeRotation(model, local.rotation, localRotation, memory))
+  const target = store === undefined ? insideTarget(architecture, layout, memory) : outsideTarget(store, native)
   if (model.weights === undefined) {
     yield* run(function*() {
-      yield* writeRandom(architecture, layout, memory)
-      memory.set(bigramPrior(model.vocabularySize), layout.prior)
+      yield* writeRandom(architecture, layout, memory, target)
+      if (model.family === "local") memory.set(bigramPrior(model.vocabularySize), layout.prior)
     })
     return
   }
-  const { read } = model.weights
+  const { precision, read } = model.weights
   for (const projection of projections) {
     for (const part of projection.parts) {
       const tensor = part.name === "lm_head" && model.tiedEmbeddings ? "model.embed_tokens" : part.name
-      yield* read(
-        `${tensor}.weight`,
-        (values, offset) => writePanels(memory, layout.weights, projection, part, values, offset)
-      )
+      yield* read(`${tensor}.weight`, (values, offset) => target.part(projection, part, values, offset))
     }
   }
   for (const { name, offset } of gains) {
-    yield* read(name, (values, from) => memory.set(values, layout.weights + offset + from))
+    yield* read(
+      name,
+      (values, from) => memory.set(floatsOf(precision, values), layout.weights + offset + from)
+    )
   }
-  if (embedding !== undefined) {
-    yield* read("model.embed_tokens.weight", (values, from) => memory.set(values, layout.weights + embedding + from))
-  }
+  if (embedding !== undefined) yield* read("model.embed_tokens.weight", target.embedding)
 })
 
 /** The bytes of every token of a model. @internal */

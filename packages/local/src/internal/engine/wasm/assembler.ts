@@ -178,6 +178,10 @@ export const shuffle4 = (left: Code, right: Code, lanes: readonly [number, numbe
 ]
 /** @internal */
 export const addInt4 = binary(simd(0xae))
+/** The first four of eight 16-bit integers, as 32-bit ones. @internal */
+export const firstShorts = unary(simd(0xa9))
+/** The last four of them. @internal */
+export const lastShorts = unary(simd(0xaa))
 /** @internal */
 export const shiftInt4 = (operand: Code, by: number): Code => [...operand, ...int(by), ...simd(0xab)]
 

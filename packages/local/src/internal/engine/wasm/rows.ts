@@ -9,12 +9,14 @@ import {
   bump,
   divide4,
   divideFloat,
+  firstShorts,
   float,
   float4,
   get,
   int,
   kept4,
   kernel,
+  lastShorts,
   load4,
   max4,
   maxLane,
@@ -428,12 +430,38 @@ const rotate: Kernel = kernel(
   }
 )
 
+/**
+ * Floats from the bits of bfloat16, which lie in the second half of the place for the floats: a group is read before its
+ * floats are written over what was read. `n` is a multiple of eight.
+ */
+const widenBrain: Kernel = kernel("widenBrain", { target: "at", n: "int" }, (param, local) => {
+  const from = local("int")
+  const to = local("int")
+  const end = local("int")
+  const shorts = local("vector")
+  return seq(
+    set(from, add(get(param.target), shiftLeft(get(param.n), int(1)))),
+    set(to, get(param.target)),
+    set(end, add(get(param.target), bytes(get(param.n)))),
+    whileBelow(
+      to,
+      get(end),
+      int(32),
+      set(shorts, load4(get(from))),
+      store4(get(to), shiftInt4(firstShorts(get(shorts)), 16)),
+      store4(get(to), shiftInt4(lastShorts(get(shorts)), 16), 16),
+      bump(from, int(16))
+    )
+  )
+})
+
 /** @internal */
 export const rowKernels: ReadonlyArray<Kernel> = [
   rowMax,
   expSum,
   expScale,
   addRow,
+  widenBrain,
   normalize,
   normalizeBackward,
   gated(swigluGate),
