@@ -5,7 +5,7 @@
  * Python's: `strip(chars)`, `tojson(indent=…)` of empty objects, `None` and lists where text is expected, what `{{ }}` and
  * `~` print, and floats. What still differs: a float without a fraction reads as an integer (`1.0` prints `1`), integers
  * above 2⁵³ are rounded, an index out of range is undefined instead of an error, what a loop printed in the round that
- * ends in `{% break %}` is lost, and `{% generation %}` is ignored.
+ * ends in `{% break %}` is lost.
  *
  * @since 0.1.0
  */
@@ -86,10 +86,18 @@ export interface Budget {
 export interface ChatTemplate {
   readonly [TypeId]: TypeId
   readonly source: string
+  /** Whether the template marks the model's answers with `{% generation %}`. */
+  readonly marksAnswers: boolean
   readonly render: (
     messages: ReadonlyArray<TemplateMessage>,
     options?: RenderOptions
   ) => Effect.Effect<string, ChatTemplateFailed>
+  /** Renders as of a date, which templates may print, bounded by steps and length but not by time. */
+  readonly renderAt: (
+    now: Date,
+    messages: ReadonlyArray<TemplateMessage>,
+    options?: Omit<RenderOptions, "continueFinalMessage">
+  ) => Either.Either<string, ChatTemplateFailed>
 }
 
 /**
@@ -104,6 +112,21 @@ const failed = (phase: "compile" | "render", cause: unknown): ChatTemplateFailed
   new ChatTemplateFailed({ phase, description: jinja.describe(cause), cause })
 
 /**
+ * Turns the marks of answers into variables, which are empty unless a render sets them. A mark on a line of its own takes
+ * the line with it, as other blocks do.
+ */
+const withMarks = (source: string): string =>
+  source.replace(
+    /([ \t]*)\{%(-?)\s*(end)?generation\s*(-?)%\}(\n?)/g,
+    (_, lead: string, left: string, end: string | undefined, right: string, newline: string, at: number) => {
+      const startsLine = at === 0 || source[at - 1] === "\n"
+      const before = startsLine && left === "" ? "" : lead
+      const after = right === "" ? "" : newline
+      return `${before}{{${left} ${end === undefined ? "generation_begins" : "generation_ends"} ${right}}}${after}`
+    }
+  )
+
+/**
  * Compiles a template. `variables` are what every render sees, such as the special tokens.
  *
  * @since 0.1.0
@@ -112,20 +135,23 @@ const failed = (phase: "compile" | "render", cause: unknown): ChatTemplateFailed
 export const compile = (
   source: string,
   variables: Readonly<Record<string, unknown>> = {}
-): Either.Either<ChatTemplate, ChatTemplateFailed> =>
-  Either.map(
-    Either.try({ try: () => jinja.compile(source), catch: (cause) => failed("compile", cause) }),
-    (compiled): ChatTemplate => ({
-      [TypeId]: TypeId,
-      source,
-      render: Effect.fnUntraced(function*(messages, options) {
-        const clock = yield* Effect.clock
-        const now = clock.unsafeCurrentTimeMillis()
-        const time = Duration.toMillis(options?.budget?.time ?? jinja.defaultBudget.time)
-        const text = yield* Effect.try({
+): Either.Either<ChatTemplate, ChatTemplateFailed> => {
+  const prepared = withMarks(source)
+  return Either.map(
+    Either.try({ try: () => jinja.compile(prepared), catch: (cause) => failed("compile", cause) }),
+    (compiled): ChatTemplate => {
+      const renderWith = (
+        now: Date,
+        isOver: () => boolean,
+        messages: ReadonlyArray<TemplateMessage>,
+        options: RenderOptions | undefined
+      ): Either.Either<string, ChatTemplateFailed> =>
+        Either.try({
           try: () =>
             compiled.render(
               {
+                generation_begins: "",
+                generation_ends: "",
                 ...variables,
                 messages,
                 tools: options?.tools ?? null,
@@ -133,19 +159,32 @@ export const compile = (
                 add_generation_prompt: options?.addGenerationPrompt ?? false,
                 ...options?.variables
               },
-              new Date(now),
+              now,
               {
                 steps: options?.budget?.steps ?? jinja.defaultBudget.steps,
                 length: options?.budget?.length ?? jinja.defaultBudget.length,
-                isOver: () => clock.unsafeCurrentTimeMillis() - now > time
+                isOver
               }
             ),
           catch: (cause) => failed("render", cause)
         })
-        return options?.continueFinalMessage === true ? yield* cutAfterFinal(text, messages.at(-1)) : text
-      })
-    })
+      return {
+        [TypeId]: TypeId,
+        source,
+        marksAnswers: prepared !== source,
+        render: Effect.fnUntraced(function*(messages, options) {
+          const clock = yield* Effect.clock
+          const now = clock.unsafeCurrentTimeMillis()
+          const time = Duration.toMillis(options?.budget?.time ?? jinja.defaultBudget.time)
+          const isOver = () => clock.unsafeCurrentTimeMillis() - now > time
+          const text = yield* renderWith(new Date(now), isOver, messages, options)
+          return options?.continueFinalMessage === true ? yield* cutAfterFinal(text, messages.at(-1)) : text
+        }),
+        renderAt: (now, messages, options) => renderWith(now, () => false, messages, options)
+      }
+    }
   )
+}
 
 /**
  * The named template of a tokenizer, with its special tokens as variables.

@@ -231,8 +231,10 @@ export const localChat = (tokenizer: Tokenizer): Effect.Effect<Renderer.Renderer
   fromFormat(localChatFormat, tokenizer)
 
 /**
- * A renderer for a model that has none here: prompts come from its chat template, answers are read as text up to the end
- * token. It cannot make training examples, because a template does not say who wrote which token.
+ * A renderer for a model that has none here, made from its chat template: prompts and training examples are what the
+ * template writes. The tokens of an answer are those between the prompt that asks for it and its end, or what the template
+ * marks with `{% generation %}`; where a template writes an answer so that it cannot be found, it fails and names the
+ * message. Text of messages goes through the template as it is, so control tokens in it are recognised.
  *
  * @since 0.1.0
  * @category constructors
@@ -355,8 +357,8 @@ export const recommended = (model: string): ReadonlyArray<string> =>
   rules.find(([pattern]) => pattern.test(baseName(model)))?.[1] ?? []
 
 /**
- * The recommended renderer of a model; for a model without one, a renderer on the tokenizer's chat template, which can
- * prompt but not train. Where there is neither it fails, and says what to do.
+ * The recommended renderer of a model; for a model without one, a renderer made from the tokenizer's chat template.
+ * Where there is neither it fails, and says what to do.
  *
  * @since 0.1.0
  * @category constructors

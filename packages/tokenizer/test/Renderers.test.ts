@@ -593,7 +593,7 @@ describe("choosing", () => {
       assert.include((yield* Effect.flip(Renderers.kimiK2(llamaLike))).message, "<|im_end|>")
     }))
 
-  it.effect("falls back to the model's template for prompts, not for training", () =>
+  it.effect("a model without a renderer prompts with its template", () =>
     Effect.gen(function*() {
       const template = yield* ChatTemplate.compile(
         "{{ bos }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[a]{% endif %}",
@@ -608,8 +608,152 @@ describe("choosing", () => {
         renderer.parse(chatml.encode("yes<|end|>", { addSpecialTokens: false })).message.content,
         "yes"
       )
-      assert.include((yield* Effect.flip(renderer.supervised([Message.user("hi")]))).message, "train")
+      // an answer is written as [assistant], the prompt ends with [a]
+      const refused = yield* Effect.flip(renderer.supervised([Message.user("hi"), Message.assistant("yes")]))
+      assert.include(refused.message, "message 1: the template does not write this answer behind the prompt")
     }))
+
+  describe("made from a template", () => {
+    const frame = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" +
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    const conversation = [
+      Message.system("Be brief."),
+      Message.user("hi"),
+      Message.assistant("yes"),
+      Message.user("why"),
+      Message.assistant("no")
+    ]
+    const rendererOf = (source: string) =>
+      Effect.map(ChatTemplate.compile(source), (template) => Renderers.fromTemplate(template, chatml))
+    /** The text that is trained on, piece by piece. */
+    const trained = ({ tokens, weights }: Renderer.Supervised): ReadonlyArray<string> => {
+      const pieces: Array<Array<number>> = []
+      tokens.forEach((token, i) => {
+        if (weights[i] !== 1) return
+        if (i === 0 || weights[i - 1] !== 1) pieces.push([])
+        pieces.at(-1)?.push(token)
+      })
+      return pieces.map((piece) => chatml.decode(piece))
+    }
+
+    it.effect("trains on answers with the token that ends them", () =>
+      Effect.gen(function*() {
+        const renderer = yield* rendererOf(frame)
+        assert.isTrue(renderer.extends)
+        assert.deepStrictEqual(Option.fromNullable(renderer.stop[0]), chatml.tokenToId("<|im_end|>"))
+        const of = (mode: Renderer.TrainOnWhat) => Effect.map(renderer.supervised(conversation, mode), trained)
+        assert.deepStrictEqual(yield* of("last_assistant_message"), ["no<|im_end|>"])
+        assert.deepStrictEqual(yield* of("last_assistant_turn"), ["no<|im_end|>"])
+        assert.deepStrictEqual(yield* of("all_assistant_messages"), ["yes<|im_end|>", "no<|im_end|>"])
+        assert.deepStrictEqual(yield* of("all_user_and_system_messages"), [
+          "Be brief.<|im_end|>",
+          "hi<|im_end|>",
+          "why<|im_end|>"
+        ])
+        assert.strictEqual((yield* of("all_messages")).length, 5)
+        assert.strictEqual((yield* of("all_tokens")).length, 1)
+        const marked = conversation.map((message, i) => ({ ...message, trainable: i === 2 }))
+        const custom = yield* renderer.supervised(marked, "customized")
+        assert.deepStrictEqual(trained(custom), ["yes<|im_end|>"])
+        assert.include((yield* Effect.flip(renderer.supervised(conversation, "customized"))).message, "trainable")
+        // the tokens are those of the text, whatever is trained on
+        assert.strictEqual(chatml.decode(custom.tokens).split("<|im_end|>").length, 6)
+      }))
+
+    it.effect("the same examples as the renderer of the family, where the template is the family's", () =>
+      Effect.gen(function*() {
+        const family = yield* Renderers.qwen3Instruct(chatml)
+        const renderer = yield* rendererOf(frame)
+        const ours = yield* renderer.supervised(conversation)
+        const theirs = yield* family.supervised(conversation)
+        // the template ends with a line break, which belongs to the next header
+        assert.deepStrictEqual(ours.tokens.slice(0, theirs.tokens.length), theirs.tokens)
+        assert.deepStrictEqual(ours.weights.slice(0, theirs.weights.length), theirs.weights)
+        assert.deepStrictEqual(
+          yield* renderer.generationPrompt(conversation.slice(0, 4)),
+          yield* family.generationPrompt(conversation.slice(0, 4))
+        )
+      }))
+
+    it.effect("uses the template's own marks of answers", () =>
+      Effect.gen(function*() {
+        const renderer = yield* rendererOf(
+          "{% for m in messages %}\n{% if m.role == 'assistant' %}<|im_start|>assistant: \n{% generation %}" +
+            "{{ m.content }}<|im_end|>{% endgeneration %}{% else %}<|im_start|>{{ m.role }}: {{ m.content }}<|im_end|>" +
+            "{% endif %}\n{% endfor %}"
+        )
+        const example = yield* renderer.supervised(conversation, "all_assistant_messages")
+        assert.deepStrictEqual(trained(example), ["yes<|im_end|>", "no<|im_end|>"])
+        assert.notMatch(chatml.decode(example.tokens), /[\uE0F0\uE0F1]/)
+      }))
+
+    it.effect("a template that drops reasoning makes one example for each answer, and says which message it rewrites", () =>
+      Effect.gen(function*() {
+        const renderer = yield* rendererOf(
+          "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content and loop.last %}" +
+            "<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}" +
+            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+        )
+        const reasoned = (thinking: string, text: string): Message.Message => ({
+          role: "assistant",
+          content: [{ type: "thinking", thinking }, { type: "text", text }]
+        })
+        const messages = [Message.user("hi"), reasoned("hm", "yes"), Message.user("why"), reasoned("ah", "no")]
+        assert.isFalse(renderer.extends)
+        const refused = yield* Effect.flip(renderer.supervised(messages, "all_assistant_messages"))
+        assert.include(refused.message, "message 1: the template writes this answer differently")
+        const examples = yield* renderer.supervisedAll(messages, "all_assistant_messages")
+        assert.deepStrictEqual(examples.map(trained), [
+          ["<think>hm</think>yes<|im_end|>"],
+          ["<think>ah</think>no<|im_end|>"]
+        ])
+        const turn = {
+          messages: messages.slice(0, 1),
+          prompt: yield* renderer.generationPrompt(messages.slice(0, 1)),
+          completion: chatml.encode("<think>hm</think>yes<|im_end|>", { addSpecialTokens: false })
+        }
+        const forked = renderer.continue(turn, [Message.user("why")])
+        assert(Either.isLeft(forked))
+        assert.strictEqual(forked.left.reason, "HistoryRewritten")
+      }))
+
+    it.effect("continues a turn with the exact ids that were sampled", () =>
+      Effect.gen(function*() {
+        const renderer = yield* rendererOf(frame)
+        const messages = conversation.slice(0, 2)
+        const prompt = yield* renderer.generationPrompt(messages)
+        const completion = chatml.encode("yes<|im_end|>", { addSpecialTokens: false })
+        const next = yield* renderer.continue({ messages, prompt, completion }, [Message.user("why")])
+        assert.deepStrictEqual(next, yield* renderer.generationPrompt(conversation.slice(0, 4)))
+        const cut = completion.slice(0, -1)
+        const refused = renderer.continue({ messages, prompt, completion: cut }, [Message.user("why")])
+        assert(Either.isLeft(refused))
+        assert.strictEqual(refused.left.reason, "AnswerTruncated")
+        const closed = yield* renderer.continue({ messages, prompt, completion: cut }, [Message.user("why")], {
+          closeTruncated: true
+        })
+        assert.deepStrictEqual(closed, next)
+      }))
+
+    it.effect("tools reach a template that has them, and are refused by one that has not", () =>
+      Effect.gen(function*() {
+        const tool = { name: "f", description: "d", parameters: {} }
+        const none = yield* rendererOf(frame)
+        assert.include((yield* Effect.flip(none.toolMessages([tool]))).message, "has no tools")
+        const some = yield* rendererOf(
+          `{% if tools %}<|im_start|>tools {{ tools[0].function.name }}<|im_end|>\n{% endif %}<tool_call>${frame}`
+        )
+        const declared = yield* some.toolMessages([tool], "Be brief.")
+        const text = chatml.decode(yield* some.generationPrompt([...declared, Message.user("hi")]))
+        assert.include(text, "<|im_start|>tools f<|im_end|>\n")
+        const answer = some.parse(
+          chatml.encode(`<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call><|im_end|>`, {
+            addSpecialTokens: false
+          })
+        )
+        assert.deepStrictEqual(answer.message.toolCalls, [{ name: "f", arguments: "{}" }])
+      }))
+  })
 
   it.effect("has no tools where the format has none", () =>
     Effect.gen(function*() {
