@@ -2,9 +2,11 @@
  * Fine-tunes a small language model on this machine, with the clients that talk to the hosted service.
  *
  * Run it with `npm run quickstart`. It needs no account and no network; the environment can send it elsewhere.
- * `--seed N` draws other problems, `--json` ends with what was measured on one line.
+ * `--model NAME` takes a real model instead of the bundled one: a name on the Hugging Face hub, a directory or a GGUF
+ * file. `--seed N` draws other problems, `--json` ends with what was measured on one line.
  */
 import { Dataset, Example, Supervised } from "@effect-tinker/cookbook"
+import * as NodeModels from "@effect-tinker/local/NodeModels"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Chat, Message } from "@effect-tinker/tokenizer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
@@ -17,20 +19,30 @@ import * as Tasks from "./quickstart/tasks.js"
 import { makeScreen } from "./quickstart/terminal.js"
 import { backend, baseUrl } from "./shared/backend.js"
 
-const { values: { json, seed: given } } = parseArgs({
-  options: { seed: { type: "string", default: "1" }, json: { type: "boolean", default: false } }
+const { values: { json, model, seed: given } } = parseArgs({
+  options: {
+    model: { type: "string" },
+    seed: { type: "string", default: "1" },
+    json: { type: "boolean", default: false }
+  }
 })
 const seed = Number(given)
 const screen = makeScreen(process.stdout, { color: process.env["NO_COLOR"] === undefined })
 
+/** The model that was asked for, once it is found on this machine or downloaded. */
+const found = model === undefined ? undefined : NodeModels.resolve(model)
+
 /** The model to train, and a factor of the learning rates: those of `local/chat` are too high for a large model. */
-const settings = Config.all({
-  baseModel: Config.withDefault(Config.string("EXAMPLE_MODEL"), "local/chat"),
-  pace: Config.withDefault(Config.number("EXAMPLE_PACE"), 1)
+const settings = Effect.gen(function*() {
+  const name = found === undefined ? "local/chat" : (yield* found).name
+  return {
+    baseModel: yield* Config.withDefault(Config.string("EXAMPLE_MODEL"), name),
+    pace: yield* Config.withDefault(Config.number("EXAMPLE_PACE"), 1)
+  }
 })
 
-/** Steps of a lesson, problems of a step, and answers drawn to each where reward decides. */
-const [steps, problems, draws] = [24, 16, 8]
+/** Steps of a lesson, problems of a step, and answers drawn to each where reward decides. A real model takes minutes. */
+const [steps, problems, draws] = model === undefined ? [24, 16, 8] : [12, 8, 8]
 
 /** What is taught, and what it is judged by: all of it drawn from the seed. */
 const tasks = Effect.all({
@@ -160,7 +172,7 @@ const fromReward = Effect.fnUntraced(function*(task: Tasks.Task) {
 
 const comeBack = Effect.fnUntraced(
   function*({ after, statePath, task }: Effect.Effect.Success<ReturnType<typeof fromReward>>) {
-    yield* screen.heading("3. Saving and coming back")
+    yield* screen.heading(`${model === undefined ? 3 : 2}. Saving and coming back`)
     const training = yield* TrainingClient.makeFromState({ path: statePath, withOptimizer: true })
     const answers = yield* ask("asking", yield* training.saveWeightsAndGetSamplingClient(), task)
     const same = answers.filter((answer, i) => answer === after[i]).length
@@ -175,6 +187,12 @@ The same program runs on the hosted service, or on a server of your own:
   EXAMPLE_MODEL=Qwen/Qwen3-8B EXAMPLE_PACE=0.1 npm run quickstart
 What changes there: docs/hosted-service.md. The code: examples/quickstart.ts.`
 
+const takeAway = `
+Your own chats instead of these orders, a checkpoint that stays, and a file for Ollama:
+  tinker train sft --local --model ${model} --data chats.jsonl --log runs/mine
+  tinker export runs/mine --base ${model} --for ollama
+Which model for which machine: docs/local-models.md. The code: examples/quickstart.ts.`
+
 const program = Effect.gen(function*() {
   const start = yield* Clock.currentTimeMillis
   const { baseModel } = yield* settings
@@ -182,8 +200,9 @@ const program = Effect.gen(function*() {
   const place = url === "" ? "on this machine: no account, no network" : `on ${url}`
   yield* screen.line(`Fine-tuning ${baseModel} ${place}.`)
   const sampler = yield* SamplingClient.make({ baseModel })
-  const { text } = yield* screen.waiting("Starting")(answer(sampler, "Hello!"))
-  yield* screen.line(`You say "Hello!", it says "${text}"`)
+  const greeting = model === undefined ? "Hello!" : "What is the capital of France?"
+  const { text } = yield* screen.waiting("Starting")(answer(sampler, greeting))
+  yield* screen.line(`You say "${greeting}", it says "${text}"`)
   // Loaded. From here on nothing should keep timers and sockets waiting.
   const delay = yield* Effect.acquireRelease(
     Effect.sync(() => {
@@ -195,19 +214,23 @@ const program = Effect.gen(function*() {
   )
   const { orders, sums } = yield* tasks
   const examples = yield* fromExamples(orders)
-  const reward = yield* fromReward(sums)
-  const same = yield* comeBack(reward)
+  // Drawing thousands of answers takes a real model many minutes on a few cores.
+  const reward = model === undefined ? yield* fromReward(sums) : undefined
+  const same = yield* comeBack(reward ?? examples)
   const seconds = ((yield* Clock.currentTimeMillis) - start) / 1000
   yield* screen.line(`\nDone in ${seconds.toFixed(1)} s.`)
-  if (url === "") yield* screen.line(elsewhere)
+  if (url === "") yield* screen.line(model === undefined ? elsewhere : takeAway)
   if (json) {
     const eventLoopDelayMillis = delay.max / 1e6
-    const measured = { supervised: examples.accuracy, reward: reward.accuracy, same, seconds, eventLoopDelayMillis }
+    const measured = { supervised: examples.accuracy, reward: reward?.accuracy, same, seconds, eventLoopDelayMillis }
     yield* screen.line(JSON.stringify({ seed, ...measured }))
   }
 })
 
 NodeRuntime.runMain(program.pipe(
   Effect.scoped,
-  Effect.provide(backend(NodeTinkerLocal.layerInProcess({ threads: availableParallelism() })))
+  Effect.provide(backend(NodeTinkerLocal.layerInProcess({
+    threads: availableParallelism(),
+    models: model === undefined ? [] : [model]
+  })))
 ))

@@ -110,7 +110,10 @@ const execute = (loaded: Commands) =>
     root.pipe(
       Command.withSubcommands(loaded),
       Command.provide((flags) =>
-        Layer.merge(Layer.provideMerge(warnOfSettings, Output.layer(flags.format)), Layer.succeed(Connection, flags))
+        Layer.merge(
+          Layer.provideMerge(warnOfSettings, Output.layer(flags.format)),
+          Layer.succeed(Connection, { ...flags, baseUrl: flags.local ? Option.some("local") : flags.baseUrl })
+        )
       )
     ),
     { name: "tinker", version, executable: "tinker" }

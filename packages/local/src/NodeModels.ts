@@ -28,6 +28,8 @@ import type * as LocalModel from "./LocalModel.js"
  * @category configuration
  */
 export interface Options {
+  /** The name clients ask for. Defaults to the reference, of a path its last part. */
+  readonly name?: string | undefined
   /** The longest sequence. Defaults to what the model was made for, at most 4096 tokens. */
   readonly contextLength?: number | undefined
   /** Settings of the hub; those that are left out come from the environment (`HF_TOKEN`, `HF_ENDPOINT`, …). */
@@ -112,7 +114,7 @@ const fromHub = Effect.fnUntraced(function*(reference: string, name: HubName, op
     onProgress: options.onProgress ?? logProgress()
   }).pipe(Effect.mapError(refuse))
   const gguf = snapshot.files.find((file) => file.name.endsWith(".gguf"))
-  const settings = { name: reference, contextLength: options.contextLength }
+  const settings = { name: options.name ?? reference, contextLength: options.contextLength }
   return yield* gguf === undefined
     ? LocalCheckpoint.fromDirectory(snapshot.directory, settings)
     : LocalCheckpoint.fromGguf(path.join(snapshot.directory, ...gguf.name.split("/")), settings)
@@ -180,10 +182,10 @@ export const resolve: (
 ) => Effect.Effect<LocalModel.LocalModel, ModelUnavailable> = Effect.fnUntraced(
   function*(reference, options = {}): Effect.fn.Return<LocalModel.LocalModel, ModelUnavailable, Services> {
     const fs = yield* FileSystem.FileSystem
-    const settings = { contextLength: options.contextLength }
+    const settings = { name: options.name, contextLength: options.contextLength }
     if (reference.startsWith("ollama:")) {
       const file = yield* ollamaFile(reference)
-      return yield* LocalCheckpoint.fromGguf(file, { ...settings, name: reference })
+      return yield* LocalCheckpoint.fromGguf(file, { ...settings, name: options.name ?? reference })
     }
     const info = yield* Effect.option(fs.stat(reference))
     if (Option.isSome(info)) {

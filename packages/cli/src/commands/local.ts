@@ -153,7 +153,10 @@ export const command = Command.make("local", {
     Options.withDescription("Where to keep checkpoints and records. Default: TINKER_LOCAL_DIR, then ~/.tinker/local."),
     Options.optional
   ),
-  models: texts("model", "Model to serve too: a name on the Hugging Face hub (org/name), a directory, a GGUF file, or ollama:NAME"),
+  models: texts(
+    "model",
+    "Model to serve too: a name on the Hugging Face hub (org/name), a directory, a GGUF file, or ollama:NAME"
+  ),
   threads: Options.integer("threads").pipe(
     Options.withDescription("Threads that train and sample. Default: one for each core."),
     Options.optional

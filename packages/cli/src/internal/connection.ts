@@ -94,7 +94,8 @@ export const misunderstoodSettings: Effect.Effect<ReadonlyArray<string>> = Effec
   () => []
 )
 
-const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection> = Effect.gen(function*() {
+/** Whether commands use the embedded backend in this process. @internal */
+export const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection> = Effect.gen(function*() {
   const { baseUrl } = yield* Connection
   const fromEnv = yield* Config.string("TINKER_BASE_URL").pipe(Config.withDefault(""))
   return Option.getOrElse(baseUrl, () => fromEnv) === "local"

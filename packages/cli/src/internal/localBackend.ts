@@ -6,14 +6,15 @@
  */
 import * as LocalTokenizer from "@effect-tinker/local/LocalTokenizer"
 import * as NodeEngine from "@effect-tinker/local/NodeEngine"
+import * as NodeModels from "@effect-tinker/local/NodeModels"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { availableParallelism, homedir } from "node:os"
-import { join } from "node:path"
+import * as Option from "effect/Option"
+import { availableParallelism } from "node:os"
 import { CliFailure } from "./CliFailure.js"
+import * as LocalModels from "./LocalModels.js"
 
 /** @internal */
 export const baseUrl = TinkerLocal.baseUrl
@@ -28,14 +29,35 @@ export const serve = NodeTinkerLocal.serve
 export const hasThreads = NodeEngine.hasThreads
 
 /** @internal */
-export const directory: Effect.Effect<string> = Config.string("TINKER_LOCAL_DIR").pipe(
-  Config.withDefault(join(homedir(), ".tinker", "local")),
-  Effect.orDie
-)
+export const directory = LocalModels.directory
 
 /** The key of the `tinker local` that listens at an address, from its data directory. @internal */
 export const keyOf = (baseUrl: string) =>
   Effect.flatMap(directory, (root) => NodeTinkerLocal.readApiKey(root, { baseUrl }))
+
+/** The models beside the bundled ones: those of earlier commands, and the one that this command asks for. */
+const ownModels = Effect.gen(function*() {
+  const references = yield* LocalModels.references
+  const requested = yield* LocalModels.Requested
+  return yield* Effect.forEach(
+    [...new Set([...references, ...requested])],
+    (reference) =>
+      NodeModels.resolve(reference, { name: reference }).pipe(
+        Effect.tap(LocalModels.remember(reference)),
+        Effect.asSome,
+        Effect.catchAll((cause) =>
+          requested.includes(reference)
+            ? new CliFailure({
+              what: `The model ${reference} cannot be used: ${cause.description}`,
+              advice: "Give a name on the Hugging Face hub (org/name), a directory, a GGUF file, or ollama:NAME.",
+              cause
+            })
+            // a file that was moved must not keep other models from being used
+            : Effect.as(Effect.logWarning(`The model ${reference} is left out: ${cause.description}`), Option.none())
+        )
+      )
+  ).pipe(Effect.map((models) => models.flatMap(Option.toArray)))
+})
 
 /**
  * The backend in this process, on worker threads where much is to be computed.
@@ -43,9 +65,12 @@ export const keyOf = (baseUrl: string) =>
  * @internal
  */
 export const layer = (options?: { readonly threads: boolean }): Layer.Layer<TinkerLocal.Provided, CliFailure> =>
-  Layer.unwrapEffect(Effect.map(directory, (root) =>
-    NodeTinkerLocal.layerInProcess({
+  Layer.unwrapEffect(Effect.gen(function*() {
+    const root = yield* directory
+    const bundled = yield* Effect.orDie(NodeEngine.bundledModels)
+    return NodeTinkerLocal.layerInProcess({
       directory: root,
+      engine: { models: [...bundled, ...(yield* ownModels)] },
       threads: options?.threads === true && hasThreads ? availableParallelism() : undefined
     }).pipe(
       Layer.catchAll((cause) =>
@@ -57,14 +82,16 @@ export const layer = (options?: { readonly threads: boolean }): Layer.Layer<Tink
           })
         )
       )
-    )))
+    )
+  }))
 
 /**
- * The files of the tokenizers of the models that come with the backend, by model and file name.
+ * The files of the tokenizers of the backend's models, by model and file name.
  *
  * @internal
  */
-export const tokenizerFiles = Effect.map(NodeEngine.bundledModels, (models) => {
+export const tokenizerFiles = Effect.map(Effect.zip(NodeEngine.bundledModels, ownModels), ([bundled, own]) => {
+  const models = [...bundled, ...own]
   const { tokenizerConfig, tokenizerJson } = LocalTokenizer.huggingFaceFiles
   const bytes = {
     "tokenizer.json": JSON.stringify(tokenizerJson),

@@ -65,6 +65,9 @@ export const root = Command.make("tinker", {
     ),
     Options.optional
   ),
+  local: Options.boolean("local").pipe(
+    Options.withDescription("Use the embedded backend: short for --base-url local.")
+  ),
   project: Options.text("project").pipe(
     Options.withAlias("project-id"),
     Options.withDescription("The project to work in. Default: TINKER_PROJECT_ID."),

@@ -7,6 +7,8 @@ import type * as LearningRate from "@effect-tinker/cookbook/LearningRate"
 import * as Args from "@effect/cli/Args"
 import type * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
+import { existsSync } from "node:fs"
+import { resolve } from "node:path"
 import * as workerOptions from "./workerOptions.js"
 
 /** @internal */
@@ -33,7 +35,12 @@ export const dataArgument = (rows: string) =>
 
 /** @internal */
 export const model = (description: string) =>
-  Options.text("model").pipe(Options.withAlias("m"), Options.withDescription(description))
+  Options.text("model").pipe(
+    Options.withAlias("m"),
+    Options.withDescription(description),
+    // a checkpoint finds its base model again from any directory
+    Options.map((reference) => existsSync(reference) ? resolve(reference) : reference)
+  )
 
 /** How conversations are written. @internal */
 export const rendering = {
@@ -65,7 +72,9 @@ export const answers = (defaults: { readonly groupSize: number; readonly tempera
 
 /** What every run of `train` has. @internal */
 export const common = {
-  model: model("The base model to adapt; see `tinker models`."),
+  model: model(
+    "The base model to adapt; see `tinker models`. With --local also a name on the Hugging Face hub, a directory or a GGUF file."
+  ),
   rank: integer("rank", 32, "Rank of the LoRA adapter."),
   from: optionalText("from", "Weights to begin with: tinker://RUN/weights/NAME."),
   learningRate: optionalFloat("learning-rate", "Default: what is advised for the model, where something is."),

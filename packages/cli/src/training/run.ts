@@ -18,6 +18,7 @@ import * as Stream from "effect/Stream"
 import type { CliFailure } from "../internal/CliFailure.js"
 import { usage } from "../internal/CliFailure.js"
 import * as live from "../internal/connection.js"
+import * as LocalModels from "../internal/LocalModels.js"
 import { drive } from "./drive.js"
 import type { Common } from "./options.js"
 import * as setup from "./setup.js"
@@ -89,46 +90,50 @@ const layerFor = (ledger: Option.Option<CostLedger.Service>, model: string) =>
   )
 
 /** Trains: `make` is given the journal to record in. @internal */
-export const run = Effect.fnUntraced(function*<E, R, E2, R2>(options: {
-  readonly recipe: string
-  /** The file or module it is about. */
-  readonly source: string
-  readonly flags: Common
-  /** What else decides the outcome. */
-  readonly about?: Readonly<Record<string, unknown>> | undefined
-  /** Where rollouts run, if not here. */
-  readonly rollouts?:
-    | ((directory: string) => Layer.Layer<never, CliFailure, FileSystem.FileSystem>)
-    | undefined
-  readonly make: (log: RunLog.Target<FileSystem.FileSystem>) => Effect.Effect<
-    Stream.Stream<Trainer.StepReport, E, R>,
-    E2,
-    R2
-  >
-}) {
-  const { flags } = options
-  const directory = yield* directoryOf(options.recipe, options.source, flags)
-  const ledger = yield* setup.ledgerFor(flags.model, flags)
-  const log = recorded(directory, { file: options.source, ...options.about })
-  const inTokens = Option.isSome(flags.tokenBudget)
-  const rollouts = options.rollouts?.(directory) ?? Layer.empty
-  if (flags.durable || Option.isSome(flags.durableDatabase)) {
-    const { train } = yield* Effect.promise(() => import("./durable.js"))
-    const run = train({
-      directory,
-      database: flags.durableDatabase,
-      log,
-      train: (log) => Stream.unwrap(options.make(log))
-    })
-    return yield* drive({ directory, run, ledger, inTokens }).pipe(
+export const run = Effect.fnUntraced(
+  function*<E, R, E2, R2>(options: {
+    readonly recipe: string
+    /** The file or module it is about. */
+    readonly source: string
+    readonly flags: Common
+    /** What else decides the outcome. */
+    readonly about?: Readonly<Record<string, unknown>> | undefined
+    /** Where rollouts run, if not here. */
+    readonly rollouts?:
+      | ((directory: string) => Layer.Layer<never, CliFailure, FileSystem.FileSystem>)
+      | undefined
+    readonly make: (log: RunLog.Target<FileSystem.FileSystem>) => Effect.Effect<
+      Stream.Stream<Trainer.StepReport, E, R>,
+      E2,
+      R2
+    >
+  }) {
+    const { flags } = options
+    const directory = yield* directoryOf(options.recipe, options.source, flags)
+    const ledger = yield* setup.ledgerFor(flags.model, flags)
+    const log = recorded(directory, { file: options.source, ...options.about })
+    const inTokens = Option.isSome(flags.tokenBudget)
+    const rollouts = options.rollouts?.(directory) ?? Layer.empty
+    if (flags.durable || Option.isSome(flags.durableDatabase)) {
+      const { train } = yield* Effect.promise(() => import("./durable.js"))
+      const run = train({
+        directory,
+        database: flags.durableDatabase,
+        log,
+        train: (log) => Stream.unwrap(options.make(log))
+      })
+      return yield* drive({ directory, run, ledger, inTokens }).pipe(
+        Effect.provide(Layer.provideMerge(rollouts, layerFor(ledger, flags.model)))
+      )
+    }
+    yield* options.make(log).pipe(
+      Effect.flatMap((run) => drive({ directory, run, ledger, inTokens })),
       Effect.provide(Layer.provideMerge(rollouts, layerFor(ledger, flags.model)))
     )
-  }
-  yield* options.make(log).pipe(
-    Effect.flatMap((run) => drive({ directory, run, ledger, inTokens })),
-    Effect.provide(Layer.provideMerge(rollouts, layerFor(ledger, flags.model)))
-  )
-})
+  },
+  (effect, { flags: { model } }) =>
+    Effect.provideService(effect, LocalModels.Requested, model.startsWith("local/") ? [] : [model])
+)
 
 /** When a run saves. @internal */
 export const checkpoints = (flags: Common) => ({ periodic: { steps: Math.max(1, flags.saveEvery) } })

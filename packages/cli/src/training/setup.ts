@@ -25,6 +25,8 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type { CliFailure } from "../internal/CliFailure.js"
 import { usage } from "../internal/CliFailure.js"
+import { isLocal } from "../internal/connection.js"
+import * as LocalModels from "../internal/LocalModels.js"
 
 const built = <E, R>(layer: Layer.Layer<TokenizerFiles.TokenizerFiles, E, R>) =>
   Effect.map(Layer.build(layer), Context.get(TokenizerFiles.TokenizerFiles))
@@ -34,6 +36,13 @@ const localFiles = Effect.gen(function*() {
   const { tokenizerFiles } = yield* Effect.promise(() => import("../internal/localBackend.js"))
   return yield* built(TokenizerFiles.layerMemory(yield* Effect.orDie(tokenizerFiles)))
 }).pipe(Effect.scoped)
+
+/** Whether the embedded backend has the model itself: those that come with it, and those it was given by name. */
+const isServedHere = Effect.fnUntraced(function*(model: string) {
+  if (model.startsWith("local/")) return true
+  const known = [...(yield* LocalModels.references), ...(yield* LocalModels.Requested)]
+  return known.includes(model)
+})
 
 /** Tokenizer files where they are: with the embedded backend, in a directory, on the Hugging Face hub. */
 const files = Layer.scoped(
@@ -45,9 +54,10 @@ const files = Layer.scoped(
     const local = yield* Effect.cached(localFiles)
     return TokenizerFiles.TokenizerFiles.of({
       get: (ref, file, options) =>
-        ref.repo.startsWith("local/")
-          ? Effect.flatMap(local, (files) => files.get(ref, file, options))
-          : (path.isAbsolute(ref.repo) ? directories : hub).get(ref, file, options)
+        Effect.flatMap(isServedHere(ref.repo), (here) =>
+          here
+            ? Effect.flatMap(local, (files) => files.get(ref, file, options))
+            : (path.isAbsolute(ref.repo) ? directories : hub).get(ref, file, options))
     })
   })
 )
@@ -98,17 +108,16 @@ const localRate = 5e-4
  *
  * @internal
  */
-export const learningRateFor = (given: Option.Option<number>, model: string): Effect.Effect<number, CliFailure> =>
-  Option.match(
-    given.pipe(
-      Option.orElse(() => Hyperparameters.learningRate(model)),
-      Option.orElse(() => model.startsWith("local/") ? Option.some(localRate) : Option.none())
-    ),
-    {
-      onSome: Effect.succeed,
-      onNone: () => usage(`No learning rate is known for ${model}`, "Give one: --learning-rate 1e-4, and try others.")
-    }
+export const learningRateFor = Effect.fnUntraced(function*(given: Option.Option<number>, model: string) {
+  const known = given.pipe(
+    Option.orElse(() => Hyperparameters.learningRate(model)),
+    Option.orElse(() => model.startsWith("local/") ? Option.some(localRate) : Option.none())
   )
+  if (Option.isSome(known)) return known.value
+  // whatever fits into the memory of this machine is small
+  if (yield* isLocal) return localRate
+  return yield* usage(`No learning rate is known for ${model}`, "Give one: --learning-rate 1e-4, and try others.")
+})
 
 // =============================================================================
 // budgets
