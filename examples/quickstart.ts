@@ -189,8 +189,8 @@ What changes there: docs/hosted-service.md. The code: examples/quickstart.ts.`
 
 const takeAway = `
 Your own chats instead of these orders, a checkpoint that stays, and a file for Ollama:
-  tinker train sft --local --model ${model} --data chats.jsonl --log runs/mine
-  tinker export runs/mine --base ${model} --for ollama
+  tinker train sft chats.jsonl --local --model ${model}
+  tinker export weights tinker://.../weights/final --local --for ollama
 Which model for which machine: docs/local-models.md. The code: examples/quickstart.ts.`
 
 const program = Effect.gen(function*() {

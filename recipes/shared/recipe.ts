@@ -3,14 +3,16 @@
  */
 import type { Trainer } from "@effect-tinker/cookbook"
 import { LocalCheckpoint, LocalTokenizer } from "@effect-tinker/local"
+import * as NodeModels from "@effect-tinker/local/NodeModels"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import type { Renderer } from "@effect-tinker/tokenizer"
 import { HuggingFaceHub, Message, Renderers, Tokenizer, Tokenizers } from "@effect-tinker/tokenizer"
 import { NodeContext, NodeHttpClient } from "@effect/platform-node"
-import { Chunk, Console, Context, Effect, Layer, Option, Stream } from "effect"
+import { Chunk, Config, Console, Context, Effect, Layer, Option, Stream } from "effect"
 import type { SamplingClient } from "effect-tinker"
 import { ModelInput, Tinker } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
+import { availableParallelism } from "node:os"
 
 /** How a recipe is run. */
 export interface Settings {
@@ -100,11 +102,21 @@ export const answers = (
       return Message.text(renderer.parse(sequences[0]?.tokens ?? []).message).trim()
     }), { concurrency: "unbounded" })
 
+/** Whether a service is named: then it has the models that are not bundled. */
+const hasService = Effect.map(
+  Config.all([Config.option(Config.string("TINKER_BASE_URL")), Config.option(Config.string("TINKER_API_KEY"))]),
+  ([url, key]) => Option.isSome(url) || Option.isSome(key)
+)
+
 /** The backend in this process, or the service that `TINKER_BASE_URL` and `TINKER_API_KEY` name. */
 export const layerClients = (model: string): Layer.Layer<Tinker.Tinker, unknown> =>
   model.startsWith("local/")
     ? NodeTinkerLocal.layerInProcess()
-    : Tinker.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()))
+    : Layer.unwrapEffect(Effect.gen(function*(): Effect.fn.Return<Layer.Layer<Tinker.Tinker, unknown>, unknown> {
+      if (yield* hasService) return Tinker.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()))
+      const found = yield* NodeModels.resolve(model, { name: model })
+      return NodeTinkerLocal.layerInProcess({ engine: { models: [found] }, threads: availableParallelism() })
+    }))
 
 const LocalRandom = Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles)
 
@@ -122,6 +134,10 @@ const layerTokenizers = Tokenizers.layer({
 
 /** The format a model was trained on; the random local models have none, and take Qwen's. */
 export const rendererOf = Effect.fnUntraced(function*(model: string) {
+  if (!model.startsWith("local/") && !(yield* hasService)) {
+    const { tokenizer } = yield* NodeModels.resolve(model, { name: model })
+    if (tokenizer !== undefined) return yield* Renderers.forModel(model, tokenizer)
+  }
   const tokenizer = yield* Effect.flatMap(Tokenizers.Tokenizers, (tokenizers) => tokenizers.forModel(model))
   return yield* model === "local/tiny" || model === "local/small"
     ? Renderers.qwen3Instruct(tokenizer)

@@ -16,6 +16,7 @@ const recipes = new Map<string, () => Promise<{ readonly default: Recipe }>>([
   ["code-rl", () => import("../code-rl/main.js")],
   ["dpo", () => import("../dpo/main.js")],
   ["guess-number", () => import("../guess-number/main.js")],
+  ["home-commands", () => import("../home-commands/main.js")],
   ["math-rl", () => import("../math-rl/main.js")],
   ["off-policy", () => import("../off-policy/main.js")],
   ["on-policy", () => import("../on-policy/main.js")],
@@ -50,7 +51,8 @@ const usage = [
   "  --seed N          everything that is drawn follows from it (1)",
   "  --seeds N,N,...   each recipe with each of them, and a table of all of them in the end",
   "  --json            only the last line of each",
-  "  --model MODEL     another model than the recipe's, e.g. Qwen/Qwen3-8B; needs TINKER_API_KEY unless it is local",
+  "  --model MODEL     another model than the recipe's: of the service if TINKER_API_KEY is set, else one that is or can be\n" +
+  "                    had on this machine (a name on the Hugging Face hub, a directory, a GGUF file)",
   "  --learning-rate R another rate than the recipe's, which is one for small local models"
 ].join("\n")
 
