@@ -1,7 +1,7 @@
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Redacted, TestClock } from "effect"
+import { Context, Effect, Either, Fiber, Layer, Option, Redacted, TestClock } from "effect"
 import { LoraConfig } from "effect-tinker/LoraConfig"
 import * as Api from "effect-tinker/wire/Api"
 import { CancelFutureRequest, FuturesRetrieveRequest, SamplingSessionTarget } from "effect-tinker/wire/Future"
@@ -245,6 +245,30 @@ describe("LocalServer", () => {
         // what it had accepted will never be done
         assert.strictEqual((yield* poll(held.requestId)).status, 410)
         assert.propertyVal(yield* Effect.flip(pass(modelId, 1, texts)), "status", 410)
+      }).pipe(local))
+
+    it.effect("that sent no heartbeat for half a minute make room for new models; those that still train do not", () =>
+      Effect.gen(function*() {
+        const gone = yield* openSession
+        const first = yield* createModel(gone)
+        yield* TestClock.adjust("20 seconds")
+        const sessionId = yield* openSession
+        for (let seq = 0; seq < 47; seq++) yield* createModel(sessionId, { seq })
+        const create = (seq: number) =>
+          Effect.either(call(
+            Api.createModel,
+            new CreateModelRequest({
+              sessionId,
+              modelSeqId: seq,
+              baseModel: "local/tiny",
+              loraConfig: new LoraConfig({ rank: 8 })
+            })
+          ))
+        assert.propertyVal(Either.getLeft(yield* create(47)).pipe(Option.getOrThrow), "status", 429)
+        yield* TestClock.adjust("10 seconds")
+        assert.isTrue(Either.isRight(yield* create(47)))
+        assert.propertyVal(yield* Effect.flip(step(first, 1)), "status", 410)
+        assert.propertyVal(Either.getLeft(yield* create(48)).pipe(Option.getOrThrow), "status", 429)
       }).pipe(local))
 
     it.effect("end when their client says so; the first reason counts", () =>

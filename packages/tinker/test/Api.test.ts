@@ -7,14 +7,26 @@ import { Api, Id, Sample, SamplingParams } from "effect-tinker/wire"
 /** Through the wire and back, as a server would read it. */
 const roundTrip = <Request, Response>(endpoint: Endpoint.Endpoint<Request, Response>, request: Request) =>
   Either.flatMap(endpoint.encodeRequest(request), (encoded) =>
-    endpoint.decodeRequest({
-      params: encoded.params,
-      query: encoded.query,
-      body: typeof encoded.body === "string"
-        ? new TextEncoder().encode(encoded.body)
-        : encoded.body ?? new Uint8Array(0),
-      contentType: endpoint.headers["content-type"] ?? "application/json"
-    }))
+    Either.map(
+      endpoint.decodeRequest({
+        params: encoded.params,
+        query: encoded.query,
+        body: typeof encoded.body === "string"
+          ? new TextEncoder().encode(encoded.body)
+          : encoded.body ?? new Uint8Array(0),
+        contentType: endpoint.headers["content-type"] ?? "application/json"
+      }),
+      (decoded) => decoded.request
+    ))
+
+/** What a server reads of a JSON body. */
+const read = <Request, Response>(endpoint: Endpoint.Endpoint<Request, Response>, body: unknown) =>
+  endpoint.decodeRequest({
+    params: {},
+    query: {},
+    body: new TextEncoder().encode(JSON.stringify(body)),
+    contentType: "application/json"
+  })
 
 const bodyOf = (result: Either.Either<Endpoint.Encoded, string>): unknown => {
   const body = Either.getOrThrow(result).body
@@ -144,6 +156,37 @@ describe("Api", () => {
         const request = new Sample.SampleRequest({ prompt, samplingParams }, { disableValidation: true })
         assert.isTrue(Either.isLeft(Api.asample.encodeRequest(request)))
       }
+    })
+  })
+
+  describe("a request of a newer client", () => {
+    const save = { model_id: "m", sampling_session_seq_id: 1, type: "save_weights_for_sampler" }
+    const sample = {
+      base_model: "b",
+      prompt: { chunks: [{ type: "encoded_text", tokens: [1] }, { type: "encoded_text", tokens: [2] }] },
+      sampling_params: { max_tokens: 1 },
+      num_samples: 1
+    }
+
+    it("is read without the fields that are unknown here, which are named", () => {
+      const known = Either.getOrThrow(read(Api.saveWeightsForSampler, save))
+      assert.deepStrictEqual(known.ignored, [])
+      const newer = Either.getOrThrow(read(Api.saveWeightsForSampler, { ...save, priority: 3, nested: { a: [1] } }))
+      assert.deepStrictEqual(newer.request, known.request)
+      assert.deepStrictEqual(newer.ignored, ["priority", "nested"])
+      const chunks = sample.prompt.chunks.map((chunk) => ({ ...chunk, hash: "x" }))
+      const deep = Either.getOrThrow(read(Api.asample, { ...sample, prompt: { chunks } }))
+      assert.deepStrictEqual(deep.request, Either.getOrThrow(read(Api.asample, sample)).request)
+      assert.deepStrictEqual(deep.ignored, ["prompt.chunks.hash"])
+    })
+
+    it("is refused when a setting that would change the result is unknown, or a known field is wrong", () => {
+      const refused = read(Api.asample, { ...sample, sampling_params: { max_tokens: 1, min_p: 0.1 }, other: 1 })
+      assert.match(Either.isLeft(refused) ? refused.left : "", /sampling_params[^]*min_p[^]*is unexpected/)
+      const optimizer = read(Api.optimStep, { model_id: "m", seq_id: 1, adam_params: { learning_rate: 1, muon: true } })
+      assert.match(Either.isLeft(optimizer) ? optimizer.left : "", /adam_params[^]*muon[^]*is unexpected/)
+      assert.isTrue(Either.isLeft(read(Api.saveWeightsForSampler, { ...save, model_id: 5, other: 1 })))
+      assert.isTrue(Either.isLeft(read(Api.saveWeightsForSampler, { ...save, kind: "later" })))
     })
   })
 

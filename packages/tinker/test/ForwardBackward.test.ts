@@ -65,7 +65,7 @@ describe("ForwardBackward", () => {
         const endpoint = forwardOnly ? Api.forward : forwardBackwardJson
         const encoded = get(endpoint.encodeRequest({ ...request, data, forwardOnly }))
         const body = typeof encoded.body === "string" ? new TextEncoder().encode(encoded.body) : new Uint8Array(0)
-        const back = get(
+        const { request: back } = get(
           endpoint.decodeRequest({ params: {}, query: {}, body, contentType: "application/json" })
         )
         assert.deepStrictEqual([back.modelId, back.seqId, back.forwardOnly], ["m", 1, forwardOnly])

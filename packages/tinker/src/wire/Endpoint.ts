@@ -10,6 +10,7 @@ import * as Duration from "effect/Duration"
 import * as Either from "effect/Either"
 import * as ParseResult from "effect/ParseResult"
 import type * as Schema from "effect/Schema"
+import { decodeWithout } from "../internal/wire/unknownFields.js"
 import type * as RetryPolicy from "../RetryPolicy.js"
 
 /**
@@ -55,6 +56,18 @@ export interface Codec<A> {
 }
 
 /**
+ * A request as a server reads it.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Decoded<Request> {
+  readonly request: Request
+  /** Names of fields that only a newer client knows. Those that would change a result are refused instead. */
+  readonly ignored: ReadonlyArray<string>
+}
+
+/**
  * One call of the service: where it goes, how it is encoded, how it is tried again.
  *
  * @since 0.1.0
@@ -88,7 +101,7 @@ export interface Endpoint<in out Request, in out Response> {
     readonly query: Readonly<Record<string, string>>
     readonly body: Uint8Array
     readonly contentType: string | undefined
-  }) => Either.Either<Request, string>
+  }) => Either.Either<Decoded<Request>, string>
   readonly response: Codec<Response>
 }
 
@@ -266,7 +279,7 @@ export const make = <Request, I extends object, Response>(
   }
 ): Endpoint<Request, Response> => {
   const encode = lazy(() => ParseResult.encodeEither(settings.request, strict))
-  const decode = lazy(() => ParseResult.decodeUnknownEither(settings.request))
+  const decode = lazy(() => decodeWithout(settings.request))
   const params = names(path)
   const inBody = settings.body ?? (method === "POST" || method === "PUT")
   const split = (flat: I): Encoded => {
@@ -309,7 +322,12 @@ export const makeBody = <Request, Response>(
   name: string,
   method: "POST" | "PUT",
   path: string,
-  settings: Settings & { readonly request: Codec<Request>; readonly response: Codec<Response> }
+  settings: Settings & {
+    readonly request: Codec<Request>
+    readonly response: Codec<Response>
+    /** How a server reads the body. Defaults to the codec, for which there are no unknown fields. */
+    readonly decodeRequest?: Endpoint<Request, Response>["decodeRequest"] | undefined
+  }
 ): Endpoint<Request, Response> =>
   build(
     name,
@@ -325,9 +343,23 @@ export const makeBody = <Request, Response>(
     {
       encodeRequest: (request) =>
         Either.map(settings.request.encode(request), (body) => ({ params: {}, query: noQuery, body })),
-      decodeRequest: (encoded) => settings.request.decode(encoded.body, encoded.contentType)
+      decodeRequest: settings.decodeRequest ?? ((encoded) =>
+        Either.map(settings.request.decode(encoded.body, encoded.contentType), (request) => ({ request, ignored: [] })))
     }
   )
+
+/**
+ * Reads a JSON body as servers do: fields that only a newer client knows are left out and named.
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const decodeJson = <A, I>(
+  schema: Schema.Schema<A, I>
+): (encoded: { readonly body: Uint8Array }) => Either.Either<Decoded<A>, string> => {
+  const decode = lazy(() => decodeWithout(schema))
+  return ({ body }) => Either.flatMap(parseJson(body), (value) => Either.mapLeft(decode(value), sentence))
+}
 
 /**
  * An endpoint whose requests are written as those of another: `forwardBackward` in the JSON of `forward`, for servers of

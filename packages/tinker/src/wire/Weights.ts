@@ -64,6 +64,12 @@ export class SaveWeightsForSamplerRequest
     modelId: required(ModelId, "model_id"),
     path: optional(Schema.String, "path"),
     samplingSessionSeqId: optional(Count, "sampling_session_seq_id"),
+    /**
+     * `snapshot`: weights that stay as they are. `inflight`: weights shared by all such samplers of the model, which every
+     * later save of this kind replaces, also while a sample is generated. Defaults to `snapshot`; left out for servers that
+     * do not know it.
+     */
+    kind: optional(Schema.Literal("snapshot", "inflight"), "kind"),
     seqId: optional(Count, "seq_id"),
     /** Seconds until the checkpoint expires. It never does when absent. */
     ttlSeconds: optional(Schema.Int, "ttl_seconds"),

@@ -5,6 +5,7 @@ import { parseJson } from "effect-tinker/wire/Endpoint"
 import type { UntypedFuture } from "effect-tinker/wire/Future"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Fiber from "effect/Fiber"
@@ -161,6 +162,9 @@ export class Models extends Context.Tag("@effect-tinker/local/Models")<Models, M
 /** Adapters in memory at a time, each with its gradient and optimizer state. */
 const maxModels = 48
 
+/** Clients send a heartbeat every ten seconds. One that missed three has most likely ended without saying so. */
+const quietClient = Duration.seconds(30)
+
 /** @internal */
 export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions | Settings | Trace> = Layer.scoped(
   Models,
@@ -203,6 +207,20 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
       if (model.worker !== undefined) yield* Fiber.interrupt(model.worker)
       for (const future of Array.from(model.open.keys())) yield* settle(model, future, { _tag: "Gone", why })
       yield* Effect.ignore(runs.flush(id))
+    })
+
+    /** Frees the idle model whose client has been quiet for longest. */
+    const makeRoom = Effect.gen(function*() {
+      let quietest: { readonly id: string; readonly quiet: Duration.Duration } | undefined
+      for (const { id, open, sessionId } of models.values()) {
+        if (open.size > 0) continue
+        const quiet = (yield* sessions.quietFor(sessionId)) ?? Duration.infinity
+        if (Duration.lessThan(quiet, quietest?.quiet ?? quietClient)) continue
+        quietest = { id, quiet }
+      }
+      if (quietest !== undefined) {
+        yield* unload(quietest.id, "its memory was needed, and its client had sent no heartbeat for 30 seconds")
+      }
     })
 
     yield* sessions.onEnd((session) =>
@@ -254,6 +272,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
             : yield* conflict(`Model ${options.id} exists already`)
         }
         if (runs.get(options.id) !== undefined) return yield* conflict(`Model ${options.id} exists already`)
+        if (models.size >= maxModels) yield* makeRoom
         if (models.size >= maxModels) {
           return yield* tooMany(`${models.size} models are loaded; unload one, or end a session that no longer trains`)
         }

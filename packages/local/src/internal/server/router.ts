@@ -22,6 +22,8 @@ export interface Call {
   readonly base: string
   /** The body, decompressed. */
   readonly body: Uint8Array
+  /** Logs fields that only a newer client knows, each once. */
+  readonly noteIgnored: (endpoint: string, fields: ReadonlyArray<string>) => Effect.Effect<void>
 }
 
 /** @internal */
@@ -107,9 +109,9 @@ export const route = <Request, Response, R, R2 = never>(
       {
         onLeft: (problem) =>
           Effect.zipRight(undecodable === undefined ? Effect.void : undecodable(call), unprocessable(problem)),
-        onRight: (request) =>
+        onRight: ({ ignored, request }) =>
           Effect.flatMap(
-            handler(request, call),
+            Effect.zipRight(call.noteIgnored(endpoint.name, ignored), handler(request, call)),
             (answer) => answer instanceof Reply ? Effect.succeed(answer) : reply(endpoint, answer)
           )
       }
@@ -185,6 +187,22 @@ const injected = ({ body, headers, status }: Fault & { readonly _tag: "Status" }
     ? new Reply({ status, headers: headers ?? {}, body })
     : json(status, body ?? { detail: "Injected fault" }, headers)
 
+/** A client could send any number of names; as many are remembered, and later ones are not logged. */
+const maxIgnoredFields = 200
+
+const makeNoteIgnored = (): Call["noteIgnored"] => {
+  const known = new Set<string>()
+  return (endpoint, fields) =>
+    Effect.forEach(fields, (field) => {
+      const name = `${endpoint}.${field.slice(0, 100)}`
+      if (known.has(name) || known.size >= maxIgnoredFields) return Effect.void
+      known.add(name)
+      return Effect.logInfo(
+        `Ignoring ${JSON.stringify(name)}: a field of a newer client, which this server does not know`
+      )
+    }, { discard: true })
+}
+
 /** What callers without a key may send. */
 const anonymousBodyBytes = 64 * 1024
 
@@ -198,6 +216,7 @@ export const makeHandle = <R>(options: {
   const { accounts, faults, limits } = options
   const router = makeRouter(options.routes)
   const bodies = Effect.unsafeMakeSemaphore(limits.bufferedBytes)
+  const noteIgnored = makeNoteIgnored()
   let served = 0
 
   const credential = (auth: Route<R>["auth"], headers: Incoming["headers"]): string | undefined =>
@@ -217,7 +236,11 @@ export const makeHandle = <R>(options: {
     const known = route.auth !== "none"
     const caller = known ? yield* accounts.authenticate(credential(route.auth, headers)) : nobody
     const body = yield* bodyOf(incoming, known ? limits.bodyBytes : anonymousBodyBytes)
-    return yield* route.handle({ caller, headers, base, body }, params, Object.fromEntries(url.searchParams))
+    return yield* route.handle(
+      { caller, headers, base, body, noteIgnored },
+      params,
+      Object.fromEntries(url.searchParams)
+    )
   })
 
   return Effect.fnUntraced(function*(incoming) {

@@ -53,6 +53,8 @@ export interface SessionsShape {
   /** A session of this owner that is alive, which asking proves; 410 when it is over. */
   readonly requireAlive: (id: string, owner: string) => Effect.Effect<SessionRecord, HttpFailure | StorageFailed>
   readonly isAlive: (id: string) => Effect.Effect<boolean>
+  /** How long ago its client last said something; undefined when it is over. */
+  readonly quietFor: (id: string) => Effect.Effect<Duration.Duration | undefined>
   /** The first reason counts. */
   readonly end: (
     id: string,
@@ -121,7 +123,7 @@ export const layer: Layer.Layer<Sessions, StorageFailed, Settings | Storage> = L
     }
 
     yield* endSilent.pipe(
-      Effect.catchAllCause((cause) => Effect.logWarning("Sessions that fell silent could not be ended", cause)),
+      Effect.catchAllCause((cause) => Effect.logWarning("Failed to end idle sessions", cause)),
       Effect.repeat(Schedule.spaced(Duration.times(sessionTimeout, 0.5))),
       Effect.forkScoped
     )
@@ -149,6 +151,11 @@ export const layer: Layer.Layer<Sessions, StorageFailed, Settings | Storage> = L
         return session
       }),
       isAlive: (id) => Effect.sync(() => lastSeen.has(id)),
+      quietFor: (id) =>
+        Effect.map(Clock.currentTimeMillis, (now) => {
+          const seen = lastSeen.get(id)
+          return seen === undefined ? undefined : Duration.millis(now - seen)
+        }),
       end,
       assignProject: (id, projectId) => {
         const session = sessions.get(id)

@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import * as sampleJson from "../../internal/sampling/sampleRequest.js"
 import * as Endpoint from "../Endpoint.js"
 import * as Future from "../Future.js"
-import type { SampleRequest } from "../Sample.js"
+import { SampleRequest } from "../Sample.js"
 
 /**
  * A poll for the result of one operation.
@@ -48,6 +48,7 @@ export const asample: Endpoint.Endpoint<SampleRequest, Future.UntypedFuture> = E
     retry: "sample",
     headers: { "x-tinker-sampling-backpressure": "1" },
     request: sampleJson.request,
+    decodeRequest: Endpoint.decodeJson(SampleRequest),
     response: sampleJson.receipt
   }
 )
@@ -68,6 +69,7 @@ export const retrieveFuture: Endpoint.Endpoint<PollRequest, unknown> = Endpoint.
     timeout: "45 seconds",
     large: true,
     request: PollJson,
+    decodeRequest: Endpoint.decodeJson(Future.FutureRetrieveRequest),
     response: Endpoint.json(Schema.Unknown)
   }
 )

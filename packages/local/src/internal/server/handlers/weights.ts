@@ -121,6 +121,7 @@ const saveWeightsForSampler = (request: Weights.SaveWeightsForSamplerRequest, ca
     request,
     Effect.fnUntraced(function*(target) {
       const { samplingSessionSeqId } = request
+      if (request.kind === "inflight") return yield* badRequest("Samplers of kind inflight are not supported")
       const answer = (fields: ConstructorParameters<typeof Weights.SaveWeightsForSamplerResult>[0]) =>
         result(Weights.SaveWeightsForSamplerResult, new Weights.SaveWeightsForSamplerResult(fields))
       if (request.path === undefined && samplingSessionSeqId !== undefined) {
