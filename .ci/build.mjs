@@ -8,7 +8,8 @@ await bundleCommand(`${root}packages/cli/dist`)
 // The page of the studio, for its own package and for the command that serves it.
 await import("../packages/studio/page/build.mjs")
 cpSync(`${root}packages/studio/assets`, `${root}packages/cli/assets`, { recursive: true })
-// What the embedded backend looks for beside its code: the files of `local/chat`, and its native kernels.
+// What the embedded backend looks for beside its code: the files of `local/chat`, and the native kernels, which are published
+// as packages of their own.
 for (const name of ["models", "native"]) {
   cpSync(`${root}packages/local/${name}`, `${root}packages/cli/${name}`, { recursive: true })
 }

@@ -1,29 +1,53 @@
 /*
- * The engine's costly loops in machine code, for x64 processors with AVX2 and FMA. WebAssembly has vectors of four floats,
- * these have eight: a product is two to three times as fast. Everything else stays in WebAssembly, over the same memory,
- * and so does all of it where this cannot be loaded.
+ * The engine's costly loops in machine code: for x64 processors with AVX2 and FMA, and for arm64, where every processor has
+ * what is needed. WebAssembly has vectors of four floats, x64 has eight; arm64 has four as well, but twice the registers. A
+ * product is two to three times as fast. Everything else stays in WebAssembly, over the same memory, and so does all of it
+ * where this cannot be loaded.
  *
- * It needs no C library, so that one file serves every Linux. `npm run native` builds it.
+ * Vectors are those of the compiler, so that one source serves all processors, and every operation is one of IEEE 754, so
+ * that all of them give the same bits. It needs no C library, so that one file serves every Linux. `npm run native` builds
+ * all files.
  */
-#include <cpuid.h>
-#include <immintrin.h>
 #include <node_api.h>
 
-#define VECTORS target("avx2,fma,f16c")
-#define INLINE static inline __attribute__((always_inline, VECTORS))
+/* Vectors that may lie anywhere, as those of typed arrays do. */
+typedef float Floats __attribute__((vector_size(32), aligned(4), may_alias));
+typedef unsigned Words __attribute__((vector_size(32), aligned(4), may_alias));
+typedef unsigned short Shorts __attribute__((vector_size(16), aligned(2), may_alias));
+typedef _Float16 Halves __attribute__((vector_size(16), aligned(2), may_alias));
+typedef float Floats4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef double Doubles4 __attribute__((vector_size(32), aligned(8), may_alias));
+typedef long long Masks4 __attribute__((vector_size(32), aligned(8), may_alias));
+
+/* Positions in memories; `long` has 32 bits on Windows. */
+typedef long long Position;
+
+#ifdef __x86_64__
+#define VECTORS __attribute__((target("avx2,fma,f16c")))
+#else
+#define VECTORS
+#endif
+#define INLINE static inline __attribute__((always_inline)) VECTORS
 #define UNROLL _Pragma("clang loop unroll(full)")
+
+/* a * b + c with one rounding */
+#define FUSED(a, b, c) __builtin_elementwise_fma(a, b, c)
+
+INLINE Floats load(const float *from) { return *(const Floats *)from; }
+INLINE void store(float *to, Floats values) { *(Floats *)to = values; }
+INLINE Floats all(float value) { return (Floats){ value, value, value, value, value, value, value, value }; }
 
 /* ------------------------------------------------------------------------------------------------------------ products */
 
 typedef struct {
   const float *a;
-  long aRow, aColumn;
+  Position aRow, aColumn;
   /* panels of eight columns, `panel` floats apart */
   const float *b;
-  long panel;
+  Position panel;
   float *c;
-  long cRow;
-  long m, n, k;
+  Position cRow;
+  Position m, n, k;
   int adds;
 } Product;
 
@@ -32,26 +56,26 @@ typedef struct {
  * each, so that it has the same bits in whichever tile it falls.
  */
 INLINE void tile(const Product *p, int rows, int panels, const float *a, const float *b, float *c) {
-  __m256 sums[6][8], right[8];
-  const long aRow = p->aRow, aColumn = p->aColumn, panel = p->panel, cRow = p->cRow;
+  Floats sums[6][8], right[8];
+  const Position aRow = p->aRow, aColumn = p->aColumn, panel = p->panel, cRow = p->cRow;
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int j = 0; j < panels; j++)
-      sums[i][j] = p->adds ? _mm256_loadu_ps(c + i * cRow + 8 * j) : _mm256_setzero_ps();
-  for (long term = 0; term < p->k; term++, a += aColumn, b += 8) {
-    UNROLL for (int j = 0; j < panels; j++) right[j] = _mm256_loadu_ps(b + j * panel);
+      sums[i][j] = p->adds ? load(c + i * cRow + 8 * j) : all(0);
+  for (Position term = 0; term < p->k; term++, a += aColumn, b += 8) {
+    UNROLL for (int j = 0; j < panels; j++) right[j] = load(b + j * panel);
     UNROLL for (int i = 0; i < rows; i++) {
-      const __m256 left = _mm256_broadcast_ss(a + i * aRow);
-      UNROLL for (int j = 0; j < panels; j++) sums[i][j] = _mm256_fmadd_ps(left, right[j], sums[i][j]);
+      const Floats left = all(a[i * aRow]);
+      UNROLL for (int j = 0; j < panels; j++) sums[i][j] = FUSED(left, right[j], sums[i][j]);
     }
   }
   UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < panels; j++) _mm256_storeu_ps(c + i * cRow + 8 * j, sums[i][j]);
+    UNROLL for (int j = 0; j < panels; j++) store(c + i * cRow + 8 * j, sums[i][j]);
 }
 
 /* All rows, by some panels: six rows by two panels are twelve sums, as many as the registers hold beside the operands. */
 INLINE void down(const Product *p, int panels, const float *b, float *c) {
   const float *a = p->a;
-  long rows = p->m;
+  Position rows = p->m;
   for (; rows >= 6; rows -= 6, a += 6 * p->aRow, c += 6 * p->cRow) tile(p, 6, panels, a, b, c);
   switch (rows) {
     case 5: tile(p, 5, panels, a, b, c); break;
@@ -62,10 +86,10 @@ INLINE void down(const Product *p, int panels, const float *b, float *c) {
   }
 }
 
-static __attribute__((VECTORS)) void multiply(const Product *p) {
+static VECTORS void multiply(const Product *p) {
   const float *b = p->b;
   float *c = p->c;
-  long columns = p->n;
+  Position columns = p->n;
   /* one row or two, as in sampling, are too few to keep the processor busy with two panels */
   if (p->m == 1) {
     for (; columns >= 64; columns -= 64, b += 8 * p->panel, c += 64) tile(p, 1, 8, p->a, b, c);
@@ -82,17 +106,17 @@ enum { DEPTH = 256 };
 /* What JavaScript writes before a call; passing eleven numbers one by one would take longer than a small product. */
 typedef struct {
   float *memory;
-  long length;
+  Position length;
   int a, aRow, aColumn, b, panel, c, cRow, m, n, k, adds;
 } Frame;
 
 /* Whether positions from `first` to `first + extent` lie within the memory, as WebAssembly would insist on. */
-static int within(const Frame *frame, long first, long extent) {
+static int within(const Frame *frame, Position first, Position extent) {
   return first >= 0 && extent >= 0 && first + extent <= frame->length;
 }
 
 static int isValid(const Frame *f) {
-  const long m = f->m, n = f->n, k = f->k;
+  const Position m = f->m, n = f->n, k = f->k;
   return m > 0 && n > 0 && n % 8 == 0 && k > 0 && f->aRow >= 0 && f->aColumn >= 0 && f->panel >= 0 && f->cRow >= 0 &&
          within(f, f->a, (m - 1) * f->aRow + (k - 1) * f->aColumn + 1) &&
          within(f, f->b, (n / 8 - 1) * f->panel + k * 8) && within(f, f->c, (m - 1) * f->cRow + n);
@@ -112,7 +136,7 @@ static napi_value gemm(napi_env env, napi_callback_info info) {
     .c = f->memory + f->c, .cRow = f->cRow,
     .m = f->m, .n = f->n, .adds = f->adds
   };
-  for (long left = f->k; left > 0; left -= DEPTH) {
+  for (Position left = f->k; left > 0; left -= DEPTH) {
     p.k = left < DEPTH ? left : DEPTH;
     multiply(&p);
     p.a += DEPTH * p.aColumn;
@@ -128,50 +152,50 @@ static napi_value gemm(napi_env env, napi_callback_info info) {
 enum { FLOAT, BRAIN, HALF };
 
 /* Eight weights as floats, from position `at`. */
-INLINE __m256 widened(const void *weights, long at, int format) {
-  if (format == FLOAT) return _mm256_loadu_ps((const float *)weights + at);
-  const __m128i bits = _mm_loadu_si128((const __m128i *)((const unsigned short *)weights + at));
-  return format == HALF ? _mm256_cvtph_ps(bits)
-                        : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+INLINE Floats widened(const void *weights, Position at, int format) {
+  if (format == FLOAT) return load((const float *)weights + at);
+  const unsigned short *bits = (const unsigned short *)weights + at;
+  if (format == HALF) return __builtin_convertvector(*(const Halves *)bits, Floats);
+  return (Floats)(__builtin_convertvector(*(const Shorts *)bits, Words) << 16);
 }
 
 /* A product with weights in panels of eight outputs; all outputs of one input lie beside each other. */
 typedef struct {
   const float *a;
-  long aRow;
+  Position aRow;
   const void *weights;
   /* position of the first panel */
-  long first;
-  long inputs;
+  Position first;
+  Position inputs;
   float *c;
-  long cRow;
-  long m, n;
+  Position cRow;
+  Position m, n;
   int adds;
 } Outside;
 
 /* Few rows: weights are widened as they are used. Sums are in the order of `tile`, so that bits are the same. */
-INLINE void fewRows(const Outside *o, int rows, int panels, int format, long panel, float *c) {
-  __m256 sums[6][8], right[8];
+INLINE void fewRows(const Outside *o, int rows, int panels, int format, Position panel, float *c) {
+  Floats sums[6][8], right[8];
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int j = 0; j < panels; j++)
-      sums[i][j] = o->adds ? _mm256_loadu_ps(c + i * o->cRow + 8 * j) : _mm256_setzero_ps();
+      sums[i][j] = o->adds ? load(c + i * o->cRow + 8 * j) : all(0);
   const float *a = o->a;
-  const long stride = o->inputs * 8;
-  for (long term = 0; term < o->inputs; term++, panel += 8) {
+  const Position stride = o->inputs * 8;
+  for (Position term = 0; term < o->inputs; term++, panel += 8) {
     UNROLL for (int j = 0; j < panels; j++) right[j] = widened(o->weights, panel + j * stride, format);
     UNROLL for (int i = 0; i < rows; i++) {
-      const __m256 left = _mm256_broadcast_ss(a + i * o->aRow + term);
-      UNROLL for (int j = 0; j < panels; j++) sums[i][j] = _mm256_fmadd_ps(left, right[j], sums[i][j]);
+      const Floats left = all(a[i * o->aRow + term]);
+      UNROLL for (int j = 0; j < panels; j++) sums[i][j] = FUSED(left, right[j], sums[i][j]);
     }
   }
   UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < panels; j++) _mm256_storeu_ps(c + i * o->cRow + 8 * j, sums[i][j]);
+    UNROLL for (int j = 0; j < panels; j++) store(c + i * o->cRow + 8 * j, sums[i][j]);
 }
 
 INLINE void fewRowsOf(const Outside *o, int rows, int panels, int format) {
-  long panel = o->first, columns = o->n;
+  Position panel = o->first, columns = o->n;
   float *c = o->c;
-  const long stride = o->inputs * 8;
+  const Position stride = o->inputs * 8;
   for (; columns >= 8 * panels; columns -= 8 * panels, panel += panels * stride, c += 8 * panels)
     fewRows(o, rows, panels, format, panel, c);
   for (; columns > 0; columns -= 8, panel += stride, c += 8) fewRows(o, rows, 1, format, panel, c);
@@ -180,18 +204,18 @@ INLINE void fewRowsOf(const Outside *o, int rows, int panels, int format) {
 /* Many rows: weights are widened once, a block that fits into the innermost cache at a time. */
 INLINE void manyRows(const Outside *o, int format) {
   float block[2 * 8 * DEPTH] __attribute__((aligned(64)));
-  for (long from = 0; from < o->inputs; from += DEPTH) {
-    const long terms = o->inputs - from < DEPTH ? o->inputs - from : DEPTH;
+  for (Position from = 0; from < o->inputs; from += DEPTH) {
+    const Position terms = o->inputs - from < DEPTH ? o->inputs - from : DEPTH;
     const Product p = {
       .a = o->a + from, .aRow = o->aRow, .aColumn = 1, .b = block, .panel = 8 * DEPTH, .c = o->c, .cRow = o->cRow,
       .m = o->m, .n = o->n, .k = terms, .adds = o->adds || from > 0
     };
-    for (long column = 0; column < o->n; column += 16) {
+    for (Position column = 0; column < o->n; column += 16) {
       const int panels = o->n - column >= 16 ? 2 : 1;
       for (int j = 0; j < panels; j++) {
-        const long panel = o->first + (column / 8 + j) * o->inputs * 8 + from * 8;
-        for (long term = 0; term < terms; term++)
-          _mm256_store_ps(block + j * 8 * DEPTH + term * 8, widened(o->weights, panel + term * 8, format));
+        const Position panel = o->first + (column / 8 + j) * o->inputs * 8 + from * 8;
+        for (Position term = 0; term < terms; term++)
+          store(block + j * 8 * DEPTH + term * 8, widened(o->weights, panel + term * 8, format));
       }
       if (panels == 2) down(&p, 2, block, o->c + column);
       else down(&p, 1, block, o->c + column);
@@ -211,45 +235,45 @@ INLINE void outsideOf(const Outside *o, int format) {
   }
 }
 
-static __attribute__((VECTORS)) void outsideFloat(const Outside *o) { outsideOf(o, FLOAT); }
-static __attribute__((VECTORS)) void outsideBrain(const Outside *o) { outsideOf(o, BRAIN); }
-static __attribute__((VECTORS)) void outsideHalf(const Outside *o) { outsideOf(o, HALF); }
+static VECTORS void outsideFloat(const Outside *o) { outsideOf(o, FLOAT); }
+static VECTORS void outsideBrain(const Outside *o) { outsideOf(o, BRAIN); }
+static VECTORS void outsideHalf(const Outside *o) { outsideOf(o, HALF); }
 
 /* Eight vectors of eight as their transpose. */
-INLINE void transpose8(__m256 *r) {
-  __m256 t[8], u[8];
+INLINE void transpose8(Floats *r) {
+  Floats t[8], u[8];
   UNROLL for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
   }
   UNROLL for (int i = 0; i < 8; i += 4) {
-    u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-    u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
-    u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-    u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    u[i] = __builtin_shufflevector(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    u[i + 1] = __builtin_shufflevector(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    u[i + 2] = __builtin_shufflevector(t[i + 1], t[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+    u[i + 3] = __builtin_shufflevector(t[i + 1], t[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
   }
   UNROLL for (int i = 0; i < 4; i++) {
-    r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
-    r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+    r[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    r[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
 
 /* Panels of eight outputs as panels of eight inputs with `outputs` rows each: what products with the transpose read. */
-INLINE void transposed(const void *weights, long first, long inputs, long outputs, float *target, int format) {
-  __m256 rows[8];
-  for (long output = 0; output < outputs; output += 8) {
-    const long panel = first + output * inputs;
-    for (long input = 0; input < inputs; input += 8) {
+INLINE void transposed(const void *weights, Position first, Position inputs, Position outputs, float *target, int format) {
+  Floats rows[8];
+  for (Position output = 0; output < outputs; output += 8) {
+    const Position panel = first + output * inputs;
+    for (Position input = 0; input < inputs; input += 8) {
       UNROLL for (int i = 0; i < 8; i++) rows[i] = widened(weights, panel + (input + i) * 8, format);
       transpose8(rows);
       float *to = target + input * outputs + output * 8;
-      UNROLL for (int i = 0; i < 8; i++) _mm256_storeu_ps(to + i * 8, rows[i]);
+      UNROLL for (int i = 0; i < 8; i++) store(to + i * 8, rows[i]);
     }
   }
 }
 
-static __attribute__((VECTORS)) void transpose(
-  const void *weights, long first, long inputs, long outputs, float *target, int format
+static VECTORS void transpose(
+  const void *weights, Position first, Position inputs, Position outputs, float *target, int format
 ) {
   switch (format) {
     case FLOAT: transposed(weights, first, inputs, outputs, target, FLOAT); break;
@@ -259,20 +283,20 @@ static __attribute__((VECTORS)) void transpose(
 }
 
 /* Sixteen-bit rows of eight outputs as one panel, and what is left of a last panel as zeros. */
-static void panels16(unsigned short *target, const unsigned short *source, long inputs, long firstOutput, long rows) {
-  for (long row = 0; row < rows; row++) {
-    const long output = firstOutput + row;
+static void panels16(unsigned short *target, const unsigned short *source, Position inputs, Position firstOutput, Position rows) {
+  for (Position row = 0; row < rows; row++) {
+    const Position output = firstOutput + row;
     unsigned short *to = target + (output / 8) * inputs * 8 + output % 8;
     const unsigned short *from = source + row * inputs;
-    for (long input = 0; input < inputs; input++) to[input * 8] = from[input];
+    for (Position input = 0; input < inputs; input++) to[input * 8] = from[input];
   }
 }
 
 typedef struct {
   float *memory;
-  long length;
+  Position length;
   const void *weights;
-  long count;
+  Position count;
   int format;
   /* 0: a product, 1: a transpose */
   int operation;
@@ -284,7 +308,7 @@ static napi_value outside(napi_env env, napi_callback_info info) {
   if (napi_get_cb_info(env, info, 0, 0, 0, &data) != napi_ok) return 0;
   const OutsideFrame *f = data;
   const Frame whole = { .memory = f->memory, .length = f->length };
-  const long m = f->m, n = f->n, inputs = f->inputs, first = (long)f->first * inputs;
+  const Position m = f->m, n = f->n, inputs = f->inputs, first = (Position)f->first * inputs;
   const int fits = n > 0 && n % 8 == 0 && inputs > 0 && inputs % 8 == 0 && f->first >= 0 && f->first % 8 == 0 &&
                    first + n * inputs <= f->count;
   if (f->operation == 1) {
@@ -313,10 +337,9 @@ static napi_value outside(napi_env env, napi_callback_info info) {
 /* ----------------------------------------------------------------------------------------------------------- parameters */
 
 /* target += source */
-static __attribute__((VECTORS)) void add(float *target, const float *source, long count) {
-  long i = 0;
-  for (; i + 8 <= count; i += 8)
-    _mm256_storeu_ps(target + i, _mm256_add_ps(_mm256_loadu_ps(target + i), _mm256_loadu_ps(source + i)));
+static VECTORS void add(float *target, const float *source, Position count) {
+  Position i = 0;
+  for (; i + 8 <= count; i += 8) store(target + i, load(target + i) + load(source + i));
   for (; i < count; i++) target[i] += source[i];
 }
 
@@ -325,45 +348,37 @@ typedef struct {
   double clip, beta1, rest1, beta2, rest2, correct1, correct2, eps, keep, learningRate;
 } Factors;
 
+INLINE Doubles4 wide(const float *from) { return __builtin_convertvector(*(const Floats4 *)from, Doubles4); }
+INLINE void narrow(float *to, Doubles4 values) { *(Floats4 *)to = __builtin_convertvector(values, Floats4); }
+
 /* Four parameters, with the roundings of JavaScript: numbers are doubles until they are stored. */
 INLINE void adam4(float *values, const float *gradient, float *first, float *second, const Factors *f) {
-  const __m256d slope = _mm256_mul_pd(_mm256_cvtps_pd(_mm_loadu_ps(gradient)), _mm256_set1_pd(f->clip));
-  const __m256d m = _mm256_add_pd(
-    _mm256_mul_pd(_mm256_set1_pd(f->beta1), _mm256_cvtps_pd(_mm_loadu_ps(first))),
-    _mm256_mul_pd(_mm256_set1_pd(f->rest1), slope)
-  );
-  const __m256d v = _mm256_add_pd(
-    _mm256_mul_pd(_mm256_set1_pd(f->beta2), _mm256_cvtps_pd(_mm_loadu_ps(second))),
-    _mm256_mul_pd(_mm256_mul_pd(_mm256_set1_pd(f->rest2), slope), slope)
-  );
-  _mm_storeu_ps(first, _mm256_cvtpd_ps(m));
-  _mm_storeu_ps(second, _mm256_cvtpd_ps(v));
-  const __m256d divisor =
-    _mm256_add_pd(_mm256_sqrt_pd(_mm256_mul_pd(v, _mm256_set1_pd(f->correct2))), _mm256_set1_pd(f->eps));
-  const __m256d quotient = _mm256_div_pd(_mm256_mul_pd(m, _mm256_set1_pd(f->correct1)), divisor);
-  const __m256d isZero = _mm256_cmp_pd(divisor, _mm256_setzero_pd(), _CMP_EQ_OQ);
-  const __m256d change = _mm256_andnot_pd(isZero, quotient);
-  _mm_storeu_ps(values, _mm256_cvtpd_ps(_mm256_sub_pd(
-    _mm256_mul_pd(_mm256_cvtps_pd(_mm_loadu_ps(values)), _mm256_set1_pd(f->keep)),
-    _mm256_mul_pd(_mm256_set1_pd(f->learningRate), change)
-  )));
+  const Doubles4 slope = wide(gradient) * f->clip;
+  const Doubles4 m = f->beta1 * wide(first) + f->rest1 * slope;
+  const Doubles4 v = f->beta2 * wide(second) + f->rest2 * slope * slope;
+  narrow(first, m);
+  narrow(second, v);
+  const Doubles4 divisor = __builtin_elementwise_sqrt(v * f->correct2) + f->eps;
+  const Doubles4 quotient = m * f->correct1 / divisor;
+  const Doubles4 change = (Doubles4)(~(Masks4)(divisor == 0) & (Masks4)quotient);
+  narrow(values, wide(values) * f->keep - f->learningRate * change);
 }
 
-static __attribute__((VECTORS)) void adam(
-  float *values, const float *gradient, float *first, float *second, const Factors *factors, long count
+static VECTORS void adam(
+  float *values, const float *gradient, float *first, float *second, const Factors *factors, Position count
 ) {
-  long i = 0;
+  Position i = 0;
   for (; i + 4 <= count; i += 4) adam4(values + i, gradient + i, first + i, second + i, factors);
   if (i == count) return;
   float last[4][4] = { { 0 } };
-  for (long j = i; j < count; j++) {
+  for (Position j = i; j < count; j++) {
     last[0][j - i] = values[j];
     last[1][j - i] = gradient[j];
     last[2][j - i] = first[j];
     last[3][j - i] = second[j];
   }
   adam4(last[0], last[1], last[2], last[3], factors);
-  for (long j = i; j < count; j++) {
+  for (Position j = i; j < count; j++) {
     values[j] = last[0][j - i];
     first[j] = last[2][j - i];
     second[j] = last[3][j - i];
@@ -373,12 +388,12 @@ static __attribute__((VECTORS)) void adam(
 /* ----------------------------------------------------------------------------------------------------- what Node sees */
 
 /* The numbers of a typed array; none if it is not of that type, or shorter. */
-static void *numbersOf(napi_env env, napi_value value, napi_typedarray_type wanted, long length) {
+static void *numbersOf(napi_env env, napi_value value, napi_typedarray_type wanted, Position length) {
   napi_typedarray_type type;
   size_t found;
   void *data;
   if (napi_get_typedarray_info(env, value, &type, &found, &data, 0, 0) != napi_ok) return 0;
-  return type == wanted && (long)found >= length ? data : 0;
+  return type == wanted && (Position)found >= length ? data : 0;
 }
 
 static napi_value refuse(napi_env env) {
@@ -435,7 +450,7 @@ static napi_value gemmOver(napi_env env, napi_callback_info info) {
   Frame *frame = numbersOf(env, values[1], napi_int32_array, sizeof(Frame) / sizeof(int));
   if (type != napi_float32_array || frame == 0) return refuse(env);
   frame->memory = memory;
-  frame->length = (long)length;
+  frame->length = (Position)length;
   return napi_create_function(env, 0, 0, gemm, frame, &result) == napi_ok ? result : 0;
 }
 
@@ -454,9 +469,9 @@ static napi_value outsideOver(napi_env env, napi_callback_info info) {
   OutsideFrame *frame = numbersOf(env, values[3], napi_int32_array, sizeof(OutsideFrame) / sizeof(int));
   if (type != napi_float32_array || frame == 0) return refuse(env);
   frame->memory = memory;
-  frame->length = (long)length;
+  frame->length = (Position)length;
   frame->weights = weights;
-  frame->count = (long)values16;
+  frame->count = (Position)values16;
   frame->format = format;
   return napi_create_function(env, 0, 0, outside, frame, &result) == napi_ok ? result : 0;
 }
@@ -467,13 +482,15 @@ static napi_value panelsOf(napi_env env, napi_callback_info info) {
   int inputs, from, to;
   if (!argumentsOf(env, info, 5, values, &from, &to)) return refuse(env);
   if (napi_get_value_int32(env, values[2], &inputs) != napi_ok || inputs <= 0) return refuse(env);
-  unsigned short *target = numbersOf(env, values[0], napi_uint16_array, (to + 7L) / 8 * 8 * inputs);
-  const unsigned short *source = numbersOf(env, values[1], napi_uint16_array, (long)(to - from) * inputs);
+  unsigned short *target = numbersOf(env, values[0], napi_uint16_array, (to + 7LL) / 8 * 8 * inputs);
+  const unsigned short *source = numbersOf(env, values[1], napi_uint16_array, (Position)(to - from) * inputs);
   if (target == 0 || source == 0) return from == to ? 0 : refuse(env);
   panels16(target, source, inputs, from, to - from);
   return 0;
 }
 
+#ifdef __x86_64__
+#include <cpuid.h>
 /* Whether the processor has the vectors, and the system saves them when it switches threads. */
 static int isSupported(void) {
   unsigned a, b, c, d, low, high;
@@ -482,6 +499,9 @@ static int isSupported(void) {
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) != 0;
 }
+#else
+static int isSupported(void) { return 1; }
+#endif
 
 static void define(napi_env env, napi_value exports, const char *name, napi_callback callback) {
   napi_value value;
@@ -503,3 +523,11 @@ NAPI_MODULE_INIT() {
     napi_set_named_property(env, exports, "source", source);
   return exports;
 }
+
+#ifdef _WIN32
+/* Nothing is to be done when the library is loaded. */
+int DllMainCRTStartup(void *library, unsigned reason, void *reserved) {
+  (void)library, (void)reason, (void)reserved;
+  return 1;
+}
+#endif

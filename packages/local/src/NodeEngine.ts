@@ -6,6 +6,7 @@
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as NodeWorker from "@effect/platform-node/NodeWorker"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import { existsSync } from "node:fs"
 import { availableParallelism, freemem } from "node:os"
@@ -14,7 +15,7 @@ import { Worker } from "node:worker_threads"
 import * as Engine from "./Engine.js"
 import type { ModelUnavailable } from "./EngineError.js"
 import { NativeKernels } from "./internal/engine/native.js"
-import { loadNative } from "./internal/engine/NodeNative.js"
+import { findNative } from "./internal/engine/NodeNative.js"
 import { sliceMillis, turn } from "./internal/eventLoop.js"
 import * as LocalCheckpoint from "./LocalCheckpoint.js"
 import * as LocalModel from "./LocalModel.js"
@@ -41,13 +42,23 @@ export interface Options extends Omit<Engine.Options, "models"> {
 /** How the engine yields on Node, where a turn of the event loop costs microseconds. */
 const onNode = { sliceMillis, pause: turn }
 
-/** The kernels in machine code for this platform, if there are any. @internal */
-export const nativeFile = fileURLToPath(
-  new URL(`../native/${process.platform}-${process.arch}.node`, import.meta.url)
-)
+/** Native kernels of all platforms, in the sources. @internal */
+export const nativeDirectory = fileURLToPath(new URL("../native/", import.meta.url))
 
 // Loaded when an engine is made: a client of another server needs none.
-const native = Layer.sync(NativeKernels, () => loadNative(nativeFile))
+const native = Layer.effect(
+  NativeKernels,
+  Effect.suspend(() =>
+    Either.match(findNative(nativeDirectory), {
+      onLeft: (reason) =>
+        Effect.as(
+          Effect.logInfo(`Computing in WebAssembly, which takes about twice the time of native kernels: ${reason}`),
+          undefined
+        ),
+      onRight: (kernels) => Effect.succeed(kernels)
+    })
+  )
+)
 
 // A part of the memory is left to everything else.
 const usable = 0.9

@@ -5,6 +5,7 @@ import { Command, FileSystem, Path } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
+import { writePackages } from "../../../.ci/native/packages.mjs"
 
 const root = new URL("../../../", import.meta.url).pathname
 
@@ -58,6 +59,17 @@ const tsconfig = (file: string, types: ReadonlyArray<string>) => ({
   files: [file]
 })
 
+/** Prints which kernels an engine of the installed packages uses. */
+const modeProgram = `
+import { Engine } from "@effect-tinker/local"
+import * as NodeEngine from "@effect-tinker/local/NodeEngine"
+import { Console, Effect } from "effect"
+Effect.flatMap(Engine.Engine, ({ mode }) => Console.log(mode)).pipe(
+  Effect.provide(NodeEngine.layer({ models: [], threads: 1 })),
+  Effect.runPromise
+)
+`
+
 const Packed = Schema.parseJson(Schema.Array(Schema.Struct({
   filename: Schema.String,
   files: Schema.Array(Schema.Struct({ path: Schema.String }))
@@ -88,13 +100,16 @@ describe("npm pack", () => {
         assert.deepStrictEqual(names.filter((file) => file.endsWith(".tsbuildinfo")), [])
       }
       const tarballs = packed.map(({ filename }) => path.join(folder, filename))
+      // what a registry would choose by platform
+      const kernels = writePackages(path.join(folder, "native"))
+        .filter((directory) => path.basename(directory) === `${process.platform}-${process.arch}`)
       yield* fs.writeFileString(path.join(folder, "package.json"), `{ "private": true, "type": "module" }`)
       yield* fs.writeFileString(path.join(folder, "program.ts"), program)
       yield* fs.writeFileString(path.join(folder, "node.ts"), nodeProgram)
       const needed = ["effect@3", "@types/node@20", "typescript@7"]
       // with peers, as a stranger has them: npm hands the settings of this project on to what runs under it
       const settings = ["--no-legacy-peer-deps", "--prefer-offline", "--no-audit", "--no-fund"]
-      yield* run(folder, "npm", "install", ...settings, ...needed, ...tarballs)
+      yield* run(folder, "npm", "install", ...settings, ...needed, ...tarballs, ...kernels)
       for (const [file, types] of [["program.ts", []], ["node.ts", ["node"]]] as const) {
         yield* fs.writeFileString(path.join(folder, "tsconfig.json"), JSON.stringify(tsconfig(file, types)))
         // the version that this project is written with, and the one that a newcomer installs
@@ -102,5 +117,8 @@ describe("npm pack", () => {
           assert.strictEqual(yield* run(folder, path.join(from, "node_modules", ".bin", "tsc"), "-p", folder), "")
         }
       }
+      yield* fs.writeFileString(path.join(folder, "mode.mjs"), modeProgram)
+      const mode = yield* run(folder, "node", "mode.mjs")
+      assert.strictEqual(mode.trim(), kernels.length === 0 ? "wasm" : "native")
     }).pipe(Effect.provide(NodeContext.layer)), 900_000)
 })

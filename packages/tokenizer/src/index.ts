@@ -22,7 +22,7 @@ export * as Chat from "./Chat.js"
  * Python's: `strip(chars)`, `tojson(indent=…)` of empty objects, `None` and lists where text is expected, what `{{ }}` and
  * `~` print, and floats. What still differs: a float without a fraction reads as an integer (`1.0` prints `1`), integers
  * above 2⁵³ are rounded, an index out of range is undefined instead of an error, what a loop printed in the round that
- * ends in `{% break %}` is lost, and `{% generation %}` is ignored.
+ * ends in `{% break %}` is lost.
  *
  * @since 0.1.0
  */

@@ -18,7 +18,6 @@ export * as Gguf from "./Gguf.js"
 
 /**
  * GGUF files as llama.cpp, Ollama and LM Studio keep them: metadata, and tensors read by ranges as 32-bit floats.
- * Opening one reads its header only.
  *
  * @since 0.2.0
  */

@@ -1,24 +1,71 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Either } from "effect"
 import { createHash } from "node:crypto"
-import { readFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { adam, adamStep } from "../../src/internal/engine/adamw.js"
 import type { Native } from "../../src/internal/engine/native.js"
-import { loadNative } from "../../src/internal/engine/NodeNative.js"
+import { nativeHashes } from "../../src/internal/engine/nativeHashes.js"
+import { findNative, loadNative } from "../../src/internal/engine/NodeNative.js"
 import { makeRandom } from "../../src/internal/engine/numbers.js"
-import { nativeFile } from "../../src/NodeEngine.js"
+import { nativeDirectory } from "../../src/NodeEngine.js"
 import { native, randomArray } from "./support.js"
 
-describe("loadNative", () => {
-  it("finds nothing where there is no file, or one that is no library", () => {
-    assert.isUndefined(loadNative(`${nativeFile}.none`))
-    assert.isUndefined(loadNative(new URL(import.meta.url).pathname))
+const platform = `${process.platform}-${process.arch}`
+
+const napi = [
+  "napi_create_function",
+  "napi_create_string_utf8",
+  "napi_get_cb_info",
+  "napi_get_typedarray_info",
+  "napi_get_value_int32",
+  "napi_register_module_v1",
+  "napi_set_named_property",
+  "napi_throw_range_error"
+]
+
+describe("native kernels", () => {
+  const reasonOf = (found: Either.Either<Native, string>): string => Either.isLeft(found) ? found.left : assert.fail()
+
+  it("are there for every platform that is named, with the hashes that are loaded", () => {
+    for (const [name, hash] of Object.entries(nativeHashes)) {
+      const content = readFileSync(`${nativeDirectory}${name}.node`)
+      assert.strictEqual(createHash("sha256").update(content).digest("hex"), hash, name)
+    }
+  })
+
+  it("of other systems and formats export the entry that Node looks for, and ask for nothing but Node's interface", () => {
+    const magics: Readonly<Record<string, string>> = { linux: "7f454c46", darwin: "cffaedfe", win32: "4d5a" }
+    for (const name of Object.keys(nativeHashes)) {
+      const content = readFileSync(`${nativeDirectory}${name}.node`)
+      const [system = ""] = name.split("-")
+      assert.isTrue(content.toString("hex", 0, 4).startsWith(magics[system] ?? "?"), name)
+      assert.isTrue(content.includes("napi_register_module_v1"), name)
+      const used = Array.from(content.toString("latin1").matchAll(/\bnapi_[a-z_0-9]+\b/g), ([symbol]) => symbol)
+      assert.sameMembers(Array.from(new Set(used)), napi, name)
+    }
+  })
+
+  it("are not loaded when there is none, or another file than the published one: the reason is said", () => {
+    const folder = mkdtempSync(join(tmpdir(), "effect-tinker-kernels-"))
+    const [own] = Object.keys(nativeHashes)
+    assert.match(reasonOf(findNative(nativeDirectory, "plan9-mips")), /none for plan9-mips/)
+    assert.match(reasonOf(findNative(`${folder}/`, own)), /package @effect-tinker\/native-.* is not installed/)
+    assert.match(reasonOf(loadNative(`${folder}/none.node`, "")), /does not exist/)
+    const changed = readFileSync(`${nativeDirectory}${own}.node`)
+    changed[changed.length - 1] = 1 - (changed[changed.length - 1] ?? 0)
+    writeFileSync(join(folder, `${own}.node`), changed)
+    assert.match(reasonOf(findNative(`${folder}/`, own)), /not the file that was published/)
+    rmSync(folder, { recursive: true })
   })
 })
 
-describe.skipIf(native === undefined)("native kernels (need Linux on x64 with AVX2)", () => {
+describe.skipIf(native === undefined)("native kernels of this machine", () => {
   const missing: Native = {
     path: "",
+    hash: "",
     add: () => assert.fail(),
     adam: () => assert.fail(),
     outsideOver: () => assert.fail(),
@@ -29,7 +76,7 @@ describe.skipIf(native === undefined)("native kernels (need Linux on x64 with AV
 
   it("were built from the source beside them", () => {
     const source = readFileSync(new URL("../../native/kernels.c", import.meta.url))
-    const addon: unknown = createRequire(import.meta.url)(nativeFile)
+    const addon: unknown = createRequire(import.meta.url)(`${nativeDirectory}${platform}.node`)
     assert.propertyVal(addon, "source", createHash("sha256").update(source).digest("hex"), "npm run native")
   })
 

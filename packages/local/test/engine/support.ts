@@ -1,16 +1,16 @@
-import { Effect } from "effect"
+import { Effect, Either } from "effect"
 import { makeArchitecture } from "../../src/internal/engine/architecture.js"
 import { makeStore } from "../../src/internal/engine/frozen.js"
 import { makeKernels } from "../../src/internal/engine/kernels.js"
-import { loadNative } from "../../src/internal/engine/NodeNative.js"
+import { findNative } from "../../src/internal/engine/NodeNative.js"
 import type { LayoutOptions, Space, Work } from "../../src/internal/engine/space.js"
 import { defaultLayout, makeLayout, makeSpace } from "../../src/internal/engine/space.js"
 import { writeWeights } from "../../src/internal/engine/weights.js"
 import * as LocalModel from "../../src/LocalModel.js"
-import { nativeFile } from "../../src/NodeEngine.js"
+import { nativeDirectory } from "../../src/NodeEngine.js"
 
 /** The kernels in machine code, where they run. */
-export const native = loadNative(nativeFile)
+export const native = Either.getOrUndefined(findNative(nativeDirectory))
 
 /** Small enough that a check by differences over all its parts takes milliseconds. */
 export const micro: LocalModel.LocalModel = LocalModel.random({

@@ -1,13 +1,17 @@
 /**
- * Loads the native kernels into Node. Hand-written because nothing on the registry does it: libraries with fast products
+ * Finds the native kernels of this platform and loads them into Node. Hand-written because nothing on the registry does it: libraries with fast products
  * of small matrices bring a runtime of their own (onnxruntime-node: 291 MB, and no access to our memory).
  */
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import { createHash } from "node:crypto"
+import { existsSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import type { Advance } from "./adamw.js"
 import type { Precision, Values } from "./frozen.js"
 import type { Native } from "./native.js"
+import { nativeHashes } from "./nativeHashes.js"
 
 /** What the file exports; see `native/kernels.c`. */
 interface Addon {
@@ -85,16 +89,61 @@ const outsideOver =
     }
   }
 
-/** The kernels of a file; undefined where it does not exist, or was not made for this machine. @internal */
-export const loadNative = (path: string): Native | undefined => {
-  const loaded: unknown = Option.getOrUndefined(Option.liftThrowable(() => createRequire(import.meta.url)(path))())
-  if (!isAddon(loaded)) return undefined
-  return {
-    path,
-    gemmOver: (memory) => gemmOver(loaded, memory),
-    outsideOver: (memory) => outsideOver(loaded, memory),
-    panels: loaded.panels,
-    add: loaded.add,
-    adam: loaded.adam
-  }
+/** Why kernels compute in WebAssembly. */
+type Reason = string
+
+const requireHere = createRequire(import.meta.url)
+
+/**
+ * The kernels of a file that has this hash. A file with another one is not run: it is of another version, or was changed.
+ *
+ * @internal
+ */
+export const loadNative = (path: string, hash: string): Either.Either<Native, Reason> =>
+  Either.gen(function*() {
+    const content = yield* Either.fromOption(
+      Option.liftThrowable(readFileSync)(path),
+      () => `${path} does not exist`
+    )
+    if (createHash("sha256").update(content).digest("hex") !== hash) {
+      return yield* Either.left(`${path} is not the file that was published with this version`)
+    }
+    const loaded: unknown = Option.getOrUndefined(Option.liftThrowable(() => requireHere(path))())
+    if (!Predicate.isRecord(loaded)) return yield* Either.left(`${path} cannot be loaded into this runtime`)
+    // it exports nothing where it cannot run
+    if (!isAddon(loaded)) return yield* Either.left("this processor lacks AVX2, FMA or F16C")
+    const addon = loaded
+    return {
+      path,
+      hash,
+      gemmOver: (memory) => gemmOver(addon, memory),
+      outsideOver: (memory) => outsideOver(addon, memory),
+      panels: addon.panels,
+      add: addon.add,
+      adam: addon.adam
+    }
+  })
+
+/** The file of the package that npm installs for this platform alone. */
+const installed = (platform: string): Option.Option<string> =>
+  Option.liftThrowable(() => requireHere.resolve(`@effect-tinker/native-${platform}/kernels.node`))()
+
+/**
+ * The kernels for a platform: of a directory, which only the sources have, or else of the package that npm installs. The
+ * working directory is not looked at.
+ *
+ * @internal
+ */
+export const findNative = (
+  directory: string,
+  platform: string = `${process.platform}-${process.arch}`
+): Either.Either<Native, Reason> => {
+  const hash = nativeHashes[platform]
+  if (hash === undefined) return Either.left(`there are none for ${platform}`)
+  const ours = `${directory}${platform}.node`
+  if (existsSync(ours)) return loadNative(ours, hash)
+  return Option.match(installed(platform), {
+    onNone: () => Either.left(`the package @effect-tinker/native-${platform} is not installed`),
+    onSome: (path) => loadNative(path, hash)
+  })
 }

@@ -7,6 +7,7 @@ import { WorkerManager } from "@effect/platform/Worker"
 import { WorkerError } from "@effect/platform/WorkerError"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -164,8 +165,8 @@ export type Message =
     readonly memory: WebAssembly.Memory
     /** Matrices outside of the memory, where the layout has them there. */
     readonly store: Store | undefined
-    /** The file of the native kernels, if they are used. */
-    readonly native: string | undefined
+    /** The file of the native kernels and its hash, if they are used. */
+    readonly native: Pick<Native, "path" | "hash"> | undefined
     readonly tokenBytes: TokenBytes
   }
   | { readonly _tag: "Pass"; readonly model: string; readonly job: PassJob }
@@ -186,7 +187,7 @@ export type Answer =
 /** The worker's side of it. @internal */
 export const makeWorkerHandler = (
   slices: Slices,
-  loadNative: (path: string) => Native | undefined
+  loadNative: (path: string, hash: string) => Either.Either<Native, string>
 ): (message: Message) => Effect.Effect<Answer> | Stream.Stream<Answer> => {
   const models = new Map<string, ModelThread>()
   const unprepared: Answer = { _tag: "Unprepared" }
@@ -201,9 +202,10 @@ export const makeWorkerHandler = (
         return Effect.succeed(ready)
       case "Model": {
         const { layout, memory, model, native, store, thread, tokenBytes } = message
-        const loaded = native === undefined ? undefined : loadNative(native)
+        const found = native === undefined ? undefined : loadNative(native.path, native.hash)
         // without them its sums would differ from those of the other threads
-        if (native !== undefined && loaded === undefined) return Effect.dieMessage(`the thread cannot load ${native}`)
+        if (found !== undefined && Either.isLeft(found)) return Effect.dieMessage(found.left)
+        const loaded = found?.right
         const kernels: Kernels | undefined = kernelsOver(memory, loaded)
         const space = kernels === undefined
           ? undefined
@@ -324,7 +326,7 @@ export const makeThreads: (
           layout,
           memory,
           store,
-          native: native?.path,
+          native: native === undefined ? undefined : { path: native.path, hash: native.hash },
           tokenBytes
         }))
       /** Sends a message again if the thread had to be prepared first. */

@@ -8,8 +8,9 @@ import type { Kernels, Operations } from "./kernels.js"
 
 /** @internal */
 export interface Native {
-  /** The file that they are from: every thread loads it by itself. */
+  /** The file that they are from, and its hash: every thread loads it by itself. */
   readonly path: string
+  readonly hash: string
   /** Products over a memory. Terms are added with one rounding, as by the kernels of runtimes with relaxed SIMD. */
   readonly gemmOver: (memory: Float32Array) => Operations["gemm"]
   /** Products with matrices outside of a memory, with the same bits as products of their floats. */
