@@ -21,7 +21,6 @@ const napi = [
   "napi_get_cb_info",
   "napi_get_typedarray_info",
   "napi_get_value_int32",
-  "napi_register_module_v1",
   "napi_set_named_property",
   "napi_throw_range_error"
 ]
@@ -43,7 +42,11 @@ describe("native kernels", () => {
       const [system = ""] = name.split("-")
       assert.isTrue(content.toString("hex", 0, 4).startsWith(magics[system] ?? "?"), name)
       assert.isTrue(content.includes("napi_register_module_v1"), name)
-      const used = Array.from(content.toString("latin1").matchAll(/(?<![a-z0-9])napi_[a-z_0-9]+/g), ([symbol]) => symbol)
+      // the entry is what it exports; linkers for macOS name stubs after what they lead to
+      const used = Array.from(
+        content.toString("latin1").matchAll(/(?<![a-z0-9])napi_(?!register)[a-z_0-9]+?(?=__thunk|\W)/g)
+      )
+        .map(([symbol]) => symbol)
       assert.sameMembers(Array.from(new Set(used)), napi, name)
     }
   })
