@@ -451,7 +451,9 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
       const env = { TINKER_LOCAL_DIR: root }
       const { code, stdout } = yield* tinker(["models", "--base-url", "local", "-f", "json"], { env })
       assert.strictEqual(code, 0)
-      assert.strictEqual(JSON.parse(stdout).models[0].model_name, "local/tiny")
+      const [first] = JSON.parse(stdout).models
+      assert.deepInclude(first, { model_name: "local/tiny", source: "bundled", trainable: true })
+      assert.isAtLeast(first.memory_bytes, first.least_memory_bytes)
       assert.strictEqual(
         (yield* tinker(["run", "list", "--base-url", "local"], { env })).stderr,
         "No training runs found\n"

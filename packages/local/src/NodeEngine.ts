@@ -14,8 +14,10 @@ import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
 import * as Engine from "./Engine.js"
 import type { ModelUnavailable } from "./EngineError.js"
+import * as executor from "./internal/engine/executor.js"
 import { NativeKernels } from "./internal/engine/native.js"
 import { findNative } from "./internal/engine/NodeNative.js"
+import { defaultLayout } from "./internal/engine/space.js"
 import { sliceMillis, turn } from "./internal/eventLoop.js"
 import * as LocalCheckpoint from "./LocalCheckpoint.js"
 import * as LocalModel from "./LocalModel.js"
@@ -101,7 +103,7 @@ const modelsOf = ({ models }: Pick<Options, "models">) =>
     ? bundledModels
     : Effect.forEach(models, (model) => typeof model === "string" ? NodeModels.resolve(model) : Effect.succeed(model))
 
-const memoryOf = (options: Pick<Options, "memoryBytes">) =>
+const availableMemory = (options: Pick<Options, "memoryBytes">) =>
   Effect.sync(() => options.memoryBytes ?? Math.floor(freemem() * usable))
 
 /**
@@ -118,7 +120,7 @@ export const layer = (options: Options = {}): Layer.Layer<Engine.Engine, ModelUn
       ...options,
       models: yield* modelsOf(options),
       threads: options.threads ?? availableParallelism(),
-      memoryBytes: yield* memoryOf(options)
+      memoryBytes: yield* availableMemory(options)
     })
   })).pipe(Layer.provide([NodeWorker.layer(spawn), native]))
 
@@ -140,6 +142,44 @@ export const layerFor = (
         ...options,
         mode,
         models: yield* modelsOf(options),
-        memoryBytes: yield* memoryOf(options)
+        memoryBytes: yield* availableMemory(options)
       })
     })).pipe(Layer.provide(native))
+
+/**
+ * Memory that a model needs on this machine.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Memory {
+  /** Bytes of the weights alone. */
+  readonly weights: number
+  /** Bytes in all, with activations that are kept where there is room. */
+  readonly preferred: number
+  /** Bytes in all, when activations are computed again. */
+  readonly least: number
+  /** Bytes that are free. */
+  readonly free: number
+  /** Whether the model can be loaded. */
+  readonly fits: boolean
+}
+
+/**
+ * Memory that a model needs with this number of threads, and whether this machine has it.
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const memoryOf = (
+  model: LocalModel.LocalModel,
+  options: Pick<Options, "threads" | "memoryBytes"> = {}
+): Effect.Effect<Memory> =>
+  Effect.map(availableMemory(options), (free) => {
+    const { fits, least, preferred, weights } = executor.memoryOf(model, {
+      ...defaultLayout,
+      threads: options.threads ?? availableParallelism(),
+      readsOutside: Either.isRight(findNative(nativeDirectory))
+    })
+    return { weights, preferred, least, free, fits: fits && least <= free }
+  })

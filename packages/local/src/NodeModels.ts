@@ -14,6 +14,7 @@ import type * as HttpClient from "@effect/platform/HttpClient"
 import * as Path from "@effect/platform/Path"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -124,14 +125,20 @@ const OllamaManifest = Schema.parseJson(Schema.Struct({
   layers: Schema.Array(Schema.Struct({ mediaType: Schema.String, digest: Schema.String }))
 }))
 
+/** Directory of Ollama's models. */
+const ollamaRoot = Effect.gen(function*() {
+  const path = yield* Path.Path
+  const variable = (name: string) => Effect.orElseSucceed(Config.nonEmptyString(name), () => undefined)
+  const home = (yield* variable("HOME")) ?? (yield* variable("USERPROFILE")) ?? "."
+  return (yield* variable("OLLAMA_MODELS")) ?? path.join(home, ".ollama", "models")
+})
+
 /** The GGUF file of a model that Ollama has, by its name there: `ollama:llama3.2:1b`. */
 const ollamaFile = Effect.fnUntraced(function*(reference: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const refuse = (description: string) => new ModelUnavailable({ model: reference, description })
-  const variable = (name: string) => Effect.orElseSucceed(Config.nonEmptyString(name), () => undefined)
-  const home = (yield* variable("HOME")) ?? (yield* variable("USERPROFILE")) ?? "."
-  const root = (yield* variable("OLLAMA_MODELS")) ?? path.join(home, ".ollama", "models")
+  const root = yield* ollamaRoot
   const [name = "", tag = "latest"] = reference.slice("ollama:".length).split(":")
   if (![...name.split("/"), tag].every((part) => /^[\w-][\w.-]*$/.test(part))) {
     return yield* refuse("this is not the name of a model of Ollama")
@@ -201,6 +208,122 @@ export const resolve: (
       })
     }
     return yield* fromHub(reference, name.value, options)
+  },
+  Effect.provide(platform)
+)
+
+/**
+ * A model that is on this machine.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Installed {
+  /** Reference that `resolve` takes. */
+  readonly reference: string
+  readonly source: "hub" | "ollama" | "path"
+  /** Bytes of its files. */
+  readonly bytes: number
+  /** The model, or why it cannot be used. */
+  readonly model: Either.Either<LocalModel.LocalModel, ModelUnavailable>
+}
+
+const names = (directory: string): Effect.Effect<ReadonlyArray<string>, never, FileSystem.FileSystem> =>
+  Effect.flatMap(FileSystem.FileSystem, (fs) => Effect.orElseSucceed(fs.readDirectory(directory), () => []))
+
+/** Bytes of a file, or of the files of a directory; links count as what they lead to. */
+const bytesOf = Effect.fnUntraced(function*(place: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const size = (file: string) =>
+    Effect.map(Effect.option(fs.stat(file)), (info) => Option.isSome(info) ? Number(info.value.size) : 0)
+  const inside = yield* names(place)
+  const sizes = inside.length === 0
+    ? [yield* size(place)]
+    : yield* Effect.forEach(inside, (name) => size(path.join(place, name)))
+  return sizes.reduce((sum, bytes) => sum + bytes, 0)
+})
+
+/** Repositories in the hub's cache that hold weights: the newest snapshot of each. */
+const inHubCache = Effect.fnUntraced(function*(hub: Options["hub"]) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const environment = yield* Effect.option(HuggingFaceHub.fromEnvironment)
+  const cache = hub?.cacheDirectory ??
+    Option.getOrUndefined(Option.map(environment, (settings) => settings.cacheDirectory))
+  if (cache === undefined) return []
+  const found: Array<{ readonly reference: string; readonly place: string }> = []
+  for (const name of yield* names(cache)) {
+    if (!name.startsWith("models--")) continue
+    const commit = yield* Effect.option(fs.readFileString(path.join(cache, name, "refs", "main")))
+    if (Option.isNone(commit) || !/^[0-9a-f]{40}$/.test(commit.value.trim())) continue
+    const place = path.join(cache, name, "snapshots", commit.value.trim())
+    const files = yield* names(place)
+    const reference = name.slice("models--".length).replaceAll("--", "/")
+    if (files.some(isShard) && files.includes("config.json")) found.push({ reference, place })
+    const ggufs = files.filter((file) => file.endsWith(".gguf"))
+    for (const file of ggufs) {
+      const part = ggufs.length === 1 ? "" : `:${file.slice(0, -".gguf".length).split(".").pop()}`
+      found.push({ reference: `${reference}${part}`, place: path.join(place, file) })
+    }
+  }
+  return found
+})
+
+/** Names of the models that Ollama has. */
+const inOllama = Effect.gen(function*() {
+  const path = yield* Path.Path
+  const root = path.join(yield* ollamaRoot, "manifests", "registry.ollama.ai")
+  const found: Array<string> = []
+  for (const owner of yield* names(root)) {
+    for (const name of yield* names(path.join(root, owner))) {
+      for (const tag of yield* names(path.join(root, owner, name))) {
+        found.push(`ollama:${owner === "library" ? "" : `${owner}/`}${name}:${tag}`)
+      }
+    }
+  }
+  return found
+})
+
+/**
+ * Models on this machine: in the hub's cache, those of Ollama, and the given references that are paths. Nothing is
+ * downloaded; headers and tokenizers are read, weights are not.
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const installed: (options?: {
+  readonly references?: ReadonlyArray<string> | undefined
+  readonly hub?: Options["hub"]
+}) => Effect.Effect<ReadonlyArray<Installed>> = Effect.fnUntraced(
+  function*({ hub, references = [] } = {}): Effect.fn.Return<ReadonlyArray<Installed>, never, Services> {
+    const path = yield* Path.Path
+    const read = (reference: string, place: string) =>
+      Effect.all({
+        bytes: bytesOf(place),
+        model: Effect.either(
+          place.endsWith(".gguf") || path.basename(place).startsWith("sha256-")
+            ? LocalCheckpoint.fromGguf(place, { name: reference })
+            : fromFolder(place, { name: reference })
+        )
+      })
+    const ofHub = yield* Effect.forEach(
+      yield* inHubCache(hub),
+      ({ place, reference }) =>
+        Effect.map(read(reference, place), (rest) => ({ reference, source: "hub", ...rest }) as const)
+    )
+    const ofOllama = yield* Effect.forEach(yield* inOllama, (reference) =>
+      ollamaFile(reference).pipe(
+        Effect.flatMap((file) => read(reference, file)),
+        Effect.catchAll((error) => Effect.succeed({ bytes: 0, model: Either.left(error) })),
+        Effect.map((rest) => ({ reference, source: "ollama", ...rest }) as const)
+      ))
+    const paths = yield* Effect.filter(references, (reference) => Effect.map(bytesOf(reference), (bytes) => bytes > 0))
+    const ofPaths = yield* Effect.forEach(
+      paths,
+      (reference) => Effect.map(read(reference, reference), (rest) => ({ reference, source: "path", ...rest }) as const)
+    )
+    return [...ofHub, ...ofOllama, ...ofPaths]
   },
   Effect.provide(platform)
 )

@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect } from "effect"
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { ConfigProvider, Effect, Either } from "effect"
+import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as LocalCheckpoint from "../src/LocalCheckpoint.js"
+import * as NodeEngine from "../src/NodeEngine.js"
 import * as NodeModels from "../src/NodeModels.js"
 
 const temporary = Effect.acquireRelease(
@@ -51,5 +52,37 @@ describe("NodeModels", () => {
       assert.include(yield* environment(refusal("ollama:tiny:1b")), "not a GGUF file")
       assert.include(yield* environment(refusal("ollama:tiny")), "ollama pull tiny:latest")
       assert.include(yield* environment(refusal("ollama:../x")), "not the name of a model of Ollama")
+    }))
+
+  it.scoped("models on this machine are listed with their sizes, and those that cannot be used with the reason", () =>
+    Effect.gen(function*() {
+      const directory = yield* temporary
+      const commit = "c".repeat(40)
+      const repository = join(directory, "hub", "models--acme--chat")
+      mkdirSync(join(repository, "refs"), { recursive: true })
+      mkdirSync(join(repository, "snapshots"))
+      writeFileSync(join(repository, "refs", "main"), commit)
+      symlinkSync(fileURLToPath(LocalCheckpoint.chatDirectory), join(repository, "snapshots", commit))
+      // a download of a tokenizer alone is no model
+      mkdirSync(join(directory, "hub", "models--acme--tokenizer", "snapshots", commit), { recursive: true })
+      writeFileSync(join(directory, "broken.gguf"), "GGUF?")
+      const found = yield* NodeModels.installed({
+        hub: { cacheDirectory: join(directory, "hub") },
+        references: [join(directory, "broken.gguf"), join(directory, "moved.gguf")]
+      }).pipe(Effect.withConfigProvider(ConfigProvider.fromMap(new Map([["OLLAMA_MODELS", directory]]))))
+      assert.deepStrictEqual(found.map(({ reference, source }) => [reference, source]), [
+        ["acme/chat", "hub"],
+        [join(directory, "broken.gguf"), "path"]
+      ])
+      const [chat, broken] = found
+      const weights = statSync(new URL("model.safetensors", LocalCheckpoint.chatDirectory)).size
+      assert.isAbove(chat?.bytes ?? 0, weights)
+      if (chat === undefined) return assert.fail("missing")
+      const model = yield* chat.model
+      assert.strictEqual(model.family, "qwen3")
+      assert.isTrue(broken !== undefined && Either.isLeft(broken.model))
+      const memory = yield* NodeEngine.memoryOf(model, { threads: 2, memoryBytes: 2 ** 31 })
+      assert.isTrue(memory.fits && memory.weights < memory.least && memory.least <= memory.preferred)
+      assert.isFalse((yield* NodeEngine.memoryOf(model, { threads: 2, memoryBytes: memory.least - 1 })).fits)
     }))
 })

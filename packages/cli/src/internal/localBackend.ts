@@ -4,12 +4,14 @@
  *
  * @since 0.1.0
  */
+import type * as LocalModel from "@effect-tinker/local/LocalModel"
 import * as LocalTokenizer from "@effect-tinker/local/LocalTokenizer"
 import * as NodeEngine from "@effect-tinker/local/NodeEngine"
 import * as NodeModels from "@effect-tinker/local/NodeModels"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { availableParallelism } from "node:os"
@@ -104,4 +106,36 @@ export const tokenizerFiles = Effect.map(Effect.zip(NodeEngine.bundledModels, ow
       tokenizerFiles === undefined ? bytes : Object.fromEntries(tokenizerFiles)
     ])
   ]) as Readonly<Record<string, Readonly<Record<string, string>>>>
+})
+
+/** A model that the embedded backend could serve. @internal */
+export interface Listed {
+  readonly name: string
+  readonly source: "bundled" | NodeModels.Installed["source"]
+  readonly bytes: number
+  /** The model with the memory it needs, or why it cannot be used. */
+  readonly usable: Either.Either<{ readonly model: LocalModel.LocalModel; readonly memory: NodeEngine.Memory }, string>
+}
+
+/** Models on this machine; neither the data directory nor any weights are opened. @internal */
+export const listed: Effect.Effect<ReadonlyArray<Listed>> = Effect.gen(function*() {
+  const bundled = yield* Effect.orDie(NodeEngine.bundledModels)
+  const references = yield* LocalModels.references
+  const installed = yield* NodeModels.installed({ references })
+  const measured = (model: LocalModel.LocalModel): Effect.Effect<Listed["usable"]> =>
+    Effect.map(NodeEngine.memoryOf(model), (memory) => Either.right({ model, memory }))
+  const ofPackage = yield* Effect.forEach(
+    bundled,
+    (model) =>
+      Effect.map(measured(model), (usable): Listed => ({ name: model.name, source: "bundled", bytes: 0, usable }))
+  )
+  const ofMachine = yield* Effect.forEach(installed, ({ bytes, model, reference, source }) =>
+    Effect.map(
+      Either.match(model, {
+        onLeft: ({ description }) => Effect.succeed<Listed["usable"]>(Either.left(description)),
+        onRight: measured
+      }),
+      (usable): Listed => ({ name: reference, source, bytes, usable })
+    ))
+  return [...ofPackage, ...ofMachine]
 })

@@ -85,6 +85,27 @@ export interface ExecutorOptions extends Omit<LayoutOptions, "threads" | "readsO
 
 const gigabytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(2)} GiB`
 
+/**
+ * Bytes that a model needs: its weights, everything when activations are kept, and the least it computes with.
+ *
+ * @internal
+ */
+export const memoryOf = (
+  model: LocalModel,
+  options: LayoutOptions
+): { readonly weights: number; readonly preferred: number; readonly least: number; readonly fits: boolean } => {
+  const architecture = makeArchitecture(model)
+  const preferred = makeLayout(architecture, options)
+  const least = makeLayout(architecture, { ...options, activationBytes: 0 })
+  const outside = preferred.outside ? storeBytes(architecture, precisionOf(model)) : 0
+  return {
+    weights: outside === 0 ? architecture.size * 4 : outside,
+    preferred: preferred.floats * 4 + outside,
+    least: least.floats * 4 + outside,
+    fits: least.floats <= maxFloats
+  }
+}
+
 /** The layout of a model, or by how much it does not fit. @internal */
 export const checkedLayout = (
   model: LocalModel,
