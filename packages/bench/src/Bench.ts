@@ -14,6 +14,12 @@ export class BenchFailed extends Data.TaggedError("BenchFailed")<{ readonly reas
   }
 }
 
+/** Whether only to show that a bench runs: its figures mean nothing then. */
+export const isSmoke = process.argv.includes("--smoke")
+
+/** How much of something, and how little of it shows that a bench runs. */
+export const sized = <A>(full: A, smoke: A): A => isSmoke ? smoke : full
+
 /** Rows for people, ratios for machines: the cost of another way relative to ours, so more is better. */
 export interface Report {
   readonly table: ReadonlyArray<ReadonlyArray<string>>
@@ -50,7 +56,7 @@ const cpu = (): number => {
 }
 
 /** Runs in a row, the best of which counts: the first one pays for the garbage of whoever ran before. */
-const ATTEMPTS = 3
+const ATTEMPTS = sized(3, 1)
 
 /**
  * Work that is done when the function returns, `times` in a row where once is too short to time. What it returns is
@@ -87,7 +93,8 @@ export const interleaved = Effect.fnUntraced(function*<E>(
   options: { readonly rounds: number; readonly warmup: number }
 ) {
   const times = variants.map((): Array<number> => [])
-  for (let round = -options.warmup; round < options.rounds; round++) {
+  const rounds = sized(options.rounds, 1)
+  for (let round = -sized(options.warmup, 0); round < rounds; round++) {
     const order = variants.map((variant, i) => [variant, i] as const)
     for (const [variant, i] of round % 2 === 0 ? order : order.reverse()) {
       const took = yield* variant.once

@@ -5,7 +5,7 @@ import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
-import { BenchFailed } from "./Bench.js"
+import { BenchFailed, isSmoke } from "./Bench.js"
 
 export interface Program {
   /** Sends a line and gives the line that comes back. */
@@ -54,4 +54,4 @@ export const start = Effect.fnUntraced(function*(command: string, ...args: Reado
 
 /** A module of this package as a program of its own, until the scope closes. */
 export const startModule = (module: string, ...args: ReadonlyArray<string>) =>
-  start(process.execPath, fileURLToPath(new URL(module, import.meta.url)), ...args)
+  start(process.execPath, fileURLToPath(new URL(module, import.meta.url)), ...args, ...(isSmoke ? ["--smoke"] : []))

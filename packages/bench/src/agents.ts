@@ -10,17 +10,17 @@ import { Effect, Redacted, Schema } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { fileURLToPath } from "node:url"
 import type { Bench } from "./Bench.js"
-import { BenchFailed, median, round } from "./Bench.js"
+import { BenchFailed, median, round, sized } from "./Bench.js"
 import * as Program from "./Program.js"
 
 const maxTokens = 64
 /** A gateway lives for hours: it is measured once its code is compiled, which takes about a thousand calls. */
-const warmup = 1000
-const pairs = 60
+const warmup = sized(1000, 4)
+const pairs = sized(60, 4)
 
-const rollouts = 500
+const rollouts = sized(500, 10)
 const turns = 6
-const rounds = 3
+const rounds = sized(3, 1)
 
 /** How long the sampler of the rollouts takes, in milliseconds. */
 const sampleTime = 50

@@ -3,10 +3,10 @@
  * those of the last release. `--record` makes the measured ratios those of the last release: the version that is here.
  */
 import { Command, FileSystem } from "@effect/platform"
-import { Console, Effect, ParseResult, Schema } from "effect"
+import { Console, Duration, Effect, ParseResult, Schema } from "effect"
 import { availableParallelism, cpus } from "node:os"
 import { fileURLToPath } from "node:url"
-import { BenchFailed, render } from "./Bench.js"
+import { BenchFailed, isSmoke, render } from "./Bench.js"
 import * as benches from "./benches.js"
 
 const Ratios = Schema.Record({ key: Schema.String, value: Schema.NullOr(Schema.Number) })
@@ -46,7 +46,12 @@ const read = <A>(path: string, schema: Schema.Schema<A, string>) =>
   )
 
 const measure = (name: string) =>
-  Command.make(process.execPath, fileURLToPath(new URL("./main.js", import.meta.url)), name).pipe(
+  Command.make(
+    process.execPath,
+    fileURLToPath(new URL("./main.js", import.meta.url)),
+    name,
+    ...(isSmoke ? ["--smoke"] : [])
+  ).pipe(
     Command.stderr("inherit"),
     Command.lines,
     Effect.flatMap((lines) => Schema.decode(Measured)(lines.at(-1) ?? "")),
@@ -86,12 +91,80 @@ export const table = (
   })
 ]
 
+/**
+ * Where a bench, or a ratio of one, is better when it is lower. What is not named here, and `threads_2_ceiling`, which is
+ * the machine's, is better when it is higher.
+ */
+const lower: ReadonlyMap<string, RegExp> = new Map([
+  ["agents", /./],
+  ["cluster", /^durable_to_plain$/],
+  ["cookbook", /^(cpu|trainer)_to_/],
+  ["engine", /^event_loop_/],
+  ["fairness", /./],
+  ["growth", /./],
+  ["http2", /^upload_/],
+  ["memory", /./],
+  ["rendering", /^growth_/],
+  ["size", /./],
+  ["startup", /_to_node$|^to_node$/],
+  ["studio", /^held_/],
+  ["telemetry", /./],
+  ["weights", /^memory_/]
+])
+
+/** How much worse a ratio may be than in the last release. */
+const tolerance = 0.15
+
+/**
+ * The ratios that are worse than in the last release by more than 15 %: each needs a sentence in the notes of the release.
+ *
+ * @internal
+ */
+export const fallen = (release: Release, now: ReadonlyMap<string, Ratios | undefined>): ReadonlyArray<string> =>
+  Array.from(now).flatMap(([bench, ratios]) =>
+    Object.entries(ratios ?? {}).flatMap(([key, ratio]) => {
+      const before = release.ratios[bench]?.[key]
+      if (typeof before !== "number" || ratio === null || before <= 0) return []
+      const isWorse = lower.get(bench)?.test(key) === true
+        ? ratio > before * (1 + tolerance)
+        : ratio < before * (1 - tolerance)
+      return isWorse ? [`${bench} ${key}: ${before} in ${release.version}, ${ratio} now`] : []
+    })
+  )
+
+/** Benches that need more than `npm ci` installs: they run alone, when they are named. */
+const leftOut: ReadonlyMap<string, string> = new Map([
+  ["tokenizer", "installs vocabularies of real models"],
+  ["rendering", "installs vocabularies of real models"]
+])
+
+/** Runs each bench as small as it goes, two at once; the figures mean nothing. The Python SDK is left out everywhere. */
+const smoke = Effect.fnUntraced(function*(asked: ReadonlyArray<string>) {
+  const names = asked.length > 0 ? asked : benches.names.filter((name) => !leftOut.has(name))
+  if (asked.length === 0) {
+    for (const [name, reason] of leftOut) yield* Console.log(`${name}: left out, it ${reason}`)
+  }
+  const broken = yield* Effect.filter(names, (name) =>
+    Effect.gen(function*() {
+      const [took, measured] = yield* Effect.timed(measure(name))
+      yield* Console.log(
+        `${name}: ${measured._tag === "Some" ? "runs" : "FAILED"}, ${Duration.toSeconds(took).toFixed()} s`
+      )
+      return measured._tag === "None"
+    }), { concurrency: 2 })
+  if (broken.length > 0) return yield* failed(`${broken.join(", ")} did not run`)
+})
+
 /** @internal */
 export const run = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
   const record = args.includes("--record")
-  const asked = args.filter((arg) => arg !== "--record")
+  const asked = args.filter((arg) => arg !== "--record" && arg !== "--smoke")
   const unknown = asked.filter((name) => !benches.names.includes(name))
   if (unknown.length > 0) return yield* failed(`There is no bench named ${unknown.join(", ")}.`)
+  if (isSmoke) {
+    if (record) return yield* failed("the figures of --smoke mean nothing: they cannot be recorded")
+    return yield* smoke(asked)
+  }
   const release = yield* read(file, Stored)
   const now = new Map<string, Ratios | undefined>()
   for (const name of asked.length === 0 ? benches.names : asked) {
@@ -100,6 +173,7 @@ export const run = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
     now.set(name, measured._tag === "Some" ? measured.value : undefined)
   }
   yield* Console.log(render(table(release, now)))
+  for (const line of fallen(release, now)) yield* Console.log(`needs a sentence: ${line}`)
   const ran = Object.fromEntries(
     Array.from(now).flatMap(([name, ratios]) => ratios === undefined ? [] : [[name, ratios]])
   )

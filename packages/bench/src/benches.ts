@@ -30,11 +30,13 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
 /** @internal */
 export const names: ReadonlyArray<string> = Array.from(benches.keys())
 
-const usage = `usage: npm run bench -- NAME, or --all [NAMES] [--record], with NAME one of: ${names.join(", ")}`
+const usage = `usage: npm run bench -- NAME [--smoke], or --all [NAMES] [--smoke | --record], with NAME one of: ${
+  names.join(", ")
+}`
 
 /** The bench that the arguments of the command name. */
 export const find = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
-  const [name, ...rest] = args
+  const [name, ...rest] = args.filter((arg) => arg !== "--smoke")
   if (name === undefined || rest.length > 0) return yield* new BenchFailed({ reason: usage })
   const load = benches.get(name)
   if (load === undefined) return yield* new BenchFailed({ reason: `There is no bench named "${name}" yet.\n${usage}` })

@@ -16,7 +16,7 @@ import { SqlClient } from "@effect/sql"
 import { Chunk, Clock, Duration, Effect, Layer, Option, Redacted, Scope, Stream } from "effect"
 import { TrainingClient } from "effect-tinker"
 import type { Bench } from "./Bench.js"
-import { BenchFailed, median, round } from "./Bench.js"
+import { BenchFailed, median, round, sized } from "./Bench.js"
 import * as env from "./cluster/environment.js"
 import { simulate } from "./cluster/model.js"
 import * as Program from "./Program.js"
@@ -27,10 +27,10 @@ const failed = (error: unknown) => new BenchFailed({ reason: error instanceof Er
 // durable runs
 // =============================================================================
 
-const steps = 12
+const steps = sized(12, 4)
 const saveEvery = 4
-const stepWait = Duration.millis(1500)
-const turns = 2
+const stepWait = Duration.millis(sized(1500, 20))
+const turns = sized(2, 1)
 
 const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
@@ -89,8 +89,8 @@ const durability = Effect.gen(function*() {
 // workers
 // =============================================================================
 
-const concurrency = 8
-const perWorker = 48
+const concurrency = sized(8, 2)
+const perWorker = sized(48, 4)
 
 interface Throughput {
   readonly perSecond: number
@@ -104,7 +104,7 @@ interface Throughput {
 /** Rollouts per second of so many workers, and what they cost the database. */
 const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, workers: number) {
   const scope = yield* Effect.scope
-  const server = yield* Program.startModule("./cookbook/server.js")
+  const server = yield* Program.startModule("./cluster/server.js")
   const [baseUrl = "", apiKey = ""] = (yield* server.ask("")).split(" ")
   for (let n = 0; n < workers; n++) {
     const worker = yield* Program.startModule(
@@ -149,7 +149,8 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
     const [quiet, polls] = yield* Effect.timed(
       Effect.flatMap(
         commits,
-        (before) => Effect.map(Effect.zipRight(Effect.sleep("5 seconds"), commits), (after) => after - before)
+        (before) =>
+          Effect.map(Effect.zipRight(Effect.sleep(Duration.seconds(sized(5, 1))), commits), (after) => after - before)
       )
     )
     const idle = polls / (Duration.toSeconds(quiet) - 1.5)
@@ -179,7 +180,7 @@ const capacityOf = (database: Redacted.Redacted) =>
     const put = Effect.suspend(() =>
       store.put(new TrajectoryStore.RolloutKey({ run: "capacity", step: 0, task: "any", sample: sample++ }), [])
     )
-    const [took] = yield* Effect.timed(Effect.replicateEffect(put, 4000, { concurrency: 10, discard: true }))
+    const [took] = yield* Effect.timed(Effect.replicateEffect(put, sized(4000, 40), { concurrency: 10, discard: true }))
     return sample / Duration.toSeconds(took)
   }).pipe(
     Effect.provide(TrajectoryStore.layerSql),
@@ -232,7 +233,7 @@ export const bench: Bench = {
     const database = yield* NodePostgres.start
     if (Option.isSome(database)) {
       const points: Array<Throughput> = []
-      for (const workers of [1, 2, 4]) {
+      for (const workers of sized([1, 2, 4], [1])) {
         const point = yield* throughput(database.value, workers)
         const { bytes, perSecond, transactions } = point
         points.push(point)

@@ -9,13 +9,13 @@ import type { CommandExecutor } from "@effect/platform"
 import { Effect, Either, Layer, Schema } from "effect"
 import { Datum, ModelInput, TrainingClient } from "effect-tinker"
 import { fileURLToPath } from "node:url"
-import { BenchFailed } from "./Bench.js"
+import { BenchFailed, sized } from "./Bench.js"
 import * as Program from "./Program.js"
 import { watchTurns } from "./turns.js"
 import type { Delay } from "./turns.js"
 
 const batch = 8
-const steps = 10
+const steps = sized(10, 2)
 
 const backend = (threads: number | undefined) =>
   TrainingClient.layerLora({ baseModel: LocalModel.small.name }).pipe(
@@ -44,14 +44,14 @@ export const longestWait = (threads: number | undefined) =>
     // everything is compiled by then
     yield* Effect.scoped(work(0))
     const { read } = yield* Effect.acquireRelease(Effect.sync(watchTurns), ({ stop }) => Effect.sync(stop))
-    for (let round = 1; round <= 3; round++) yield* Effect.scoped(work(round))
+    for (let round = 1; round <= sized(3, 1); round++) yield* Effect.scoped(work(round))
     return read()
   })).pipe(Effect.provide(backend(threads)))
 
 /** The longest delay of a process that does nothing, in milliseconds: what the machine itself keeps a loop waiting. */
 export const whileIdle = Effect.gen(function*() {
   const { ask } = yield* Program.startModule("./engineIdle.js")
-  return Number(yield* ask("20000"))
+  return Number(yield* ask(String(sized(20_000, 100))))
 })
 
 const quickstart = fileURLToPath(new URL("../../../examples/quickstart.ts", import.meta.url))

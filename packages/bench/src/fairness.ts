@@ -6,14 +6,14 @@ import { Effect, Either, Fiber, Layer, Schema } from "effect"
 import { Datum, ModelInput, SamplingClient, ServiceClient, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import type { Bench } from "./Bench.js"
-import { BenchFailed, round } from "./Bench.js"
+import { BenchFailed, round, sized } from "./Bench.js"
 import * as Program from "./Program.js"
 
 const Where = Schema.parseJson(Schema.Struct({ baseUrl: Schema.String, apiKey: Schema.String }))
 
 const baseModel = "local/tiny"
-const rounds = 5
-const requestsPerRound = 40
+const rounds = sized(5, 1)
+const requestsPerRound = sized(40, 4)
 
 const tokens = (length: number, shift: number) => Int32Array.from({ length }, (_, i) => (i * 37 + shift) % 256)
 const batch = Array.from({ length: 40 }, (_, i) => Either.getOrThrow(Datum.fromTokens(tokens(1000, i))))

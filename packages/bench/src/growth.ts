@@ -4,16 +4,16 @@
 import { Effect, Schema } from "effect"
 import { fileURLToPath } from "node:url"
 import type { Bench } from "./Bench.js"
-import { BenchFailed, median, round } from "./Bench.js"
+import { BenchFailed, median, round, sized } from "./Bench.js"
 import * as Program from "./Program.js"
 
 const Figures = Schema.parseJson(Schema.Struct({ cpu: Schema.Number, heap: Schema.Number }))
 
-const few = 1_000
-const many = 100_000
+const few = sized(1_000, 100)
+const many = sized(100_000, 400)
 /** Both are compiled by then: what is compared is age, not warmth. */
-const warmup = 4_000
-const rounds = 9
+const warmup = sized(4_000, 100)
+const rounds = sized(9, 1)
 
 export const bench: Bench = {
   summary:
@@ -27,7 +27,8 @@ export const bench: Bench = {
       Effect.flatMap(program.ask(String(ops)), Schema.decode(Figures))
 
     const old = yield* start
-    for (let done = 0; done < many; done += 10_000) yield* run(old, 10_000)
+    const part = Math.min(many, 10_000)
+    for (let done = 0; done < many; done += part) yield* run(old, part)
     const young = yield* start
     yield* run(young, warmup)
     const results: Array<{ readonly young: typeof Figures.Type; readonly old: typeof Figures.Type }> = []

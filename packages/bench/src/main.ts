@@ -1,6 +1,7 @@
 /**
  * `npm run bench -- NAME`: a table for people, and as the last line one JSON object with the ratios.
  * `npm run bench -- --all`: every bench, or those named after it, beside the ratios of the last release.
+ * With `--smoke` a bench takes seconds and shows that it runs; its figures mean nothing.
  */
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"

@@ -4,14 +4,14 @@
 import { Effect, Schema } from "effect"
 import { fileURLToPath } from "node:url"
 import type { Bench } from "./Bench.js"
-import { BenchFailed, median, round } from "./Bench.js"
+import { BenchFailed, median, round, sized } from "./Bench.js"
 import * as Program from "./Program.js"
 
 const Figures = Schema.parseJson(Schema.Struct({ retained: Schema.Number, rss: Schema.Number }))
 const Ended = Schema.parseJson(Schema.Struct({ ended: Schema.Number }))
 
-const futures = 10_000
-const rounds = 3
+const futures = sized(10_000, 200)
+const rounds = sized(3, 1)
 
 const kib = (bytes: number) => bytes / futures / 1024
 

@@ -5,10 +5,10 @@ import { Message, Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { Effect, Either } from "effect"
 import { readFileSync } from "node:fs"
 import type { Bench } from "./Bench.js"
-import { BenchFailed, interleaved, round, sync } from "./Bench.js"
+import { BenchFailed, interleaved, round, sized, sync } from "./Bench.js"
 import { vocabularies } from "./vocabularies.js"
 
-const lengths = [10, 100, 1000]
+const lengths = sized([10, 100, 1000], [10, 20])
 
 const question = "What did we say about the third chapter, and where does it differ from the second one?"
 const reply =

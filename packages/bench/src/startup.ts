@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import type { Bench, Variant } from "./Bench.js"
-import { BenchFailed, interleaved, round } from "./Bench.js"
+import { BenchFailed, interleaved, isSmoke, round } from "./Bench.js"
 import * as Python from "./Python.js"
 
 const workspace = fileURLToPath(new URL("../../..", import.meta.url))
@@ -41,15 +41,15 @@ export const bench: Bench = {
       catch: () => new BenchFailed({ reason: "the command could not be built" })
     })
     const ours = path.join(workspace, "packages", "cli", "dist", "tinker.js")
-    const theirs = path.join(path.dirname(yield* Python.interpreter), "tinker")
-    if (!(yield* Effect.orElseSucceed(fs.exists(theirs), () => false))) {
+    const theirs = isSmoke ? undefined : path.join(path.dirname(yield* Python.interpreter), "tinker")
+    if (theirs !== undefined && !(yield* Effect.orElseSucceed(fs.exists(theirs), () => false))) {
       return yield* new BenchFailed({ reason: `the official command is not at ${theirs}` })
     }
     const results = yield* interleaved([
       started("node -e 0", process.execPath, ["-e", "0"], /^$/),
       started("tinker version", process.execPath, [ours, "version"], /^tinker \d/),
       started("tinker --help", process.execPath, [ours, "--help"], /USAGE/),
-      started("Python: tinker version", theirs, ["version"], /^tinker \d/)
+      ...(theirs === undefined ? [] : [started("Python: tinker version", theirs, ["version"], /^tinker \d/)])
     ], { rounds: 15, warmup: 2 })
     const relative = (name: string) => results.get(name)?.relative ?? NaN
     return {

@@ -9,17 +9,17 @@ import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import type { Bench } from "./Bench.js"
-import { BenchFailed, median, round } from "./Bench.js"
+import { BenchFailed, isSmoke, median, round, sized } from "./Bench.js"
 import * as Program from "./Program.js"
 
-const runs = 200
+const runs = sized(200, 4)
 /** Half of all points are in one run, whose curves are panned over. */
-const longest = 100_000
+const longest = sized(100_000, 1_000)
 const steps = (run: number) => run === 0 ? longest : 502
 const metrics = ["loss", "env/all/reward", "entropy", "kl_sample_train_v1", "grad_norm"]
 const points = metrics.length * Array.from({ length: runs }, (_, run) => steps(run)).reduce((sum, n) => sum + n, 0)
-const rollouts = 50_000
-const rounds = 3
+const rollouts = sized(50_000, 200)
+const rounds = sized(3, 1)
 
 const First = Schema.parseJson(Schema.Struct({ ms: Schema.Number }))
 const All = Schema.parseJson(
@@ -34,8 +34,12 @@ const All = Schema.parseJson(
 const Pan = Schema.parseJson(Schema.Struct({ median: Schema.Number, p99: Schema.Number }))
 const Frames = Schema.parseJson(Schema.Struct({ median: Schema.Number, p99: Schema.Number, heap: Schema.Number }))
 
-const executable = [process.env["CHROMIUM"], "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
-  .find((path) => path !== undefined && existsSync(path))
+const executable = isSmoke ? undefined : [
+  process.env["CHROMIUM"],
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome"
+].find((path) => path !== undefined && existsSync(path))
 
 /** The page is bundled when packages are built, which a bench does not wait for. */
 const bundle = Effect.sync(() => {
@@ -104,7 +108,8 @@ export const bench: Bench = {
         "--expose-gc",
         fileURLToPath(new URL(module, import.meta.url)),
         directory,
-        ...more
+        ...more,
+        ...(isSmoke ? ["--smoke"] : [])
       )
     const floors: Array<number> = []
     const firsts: Array<number> = []

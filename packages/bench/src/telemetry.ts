@@ -7,7 +7,7 @@ import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import type { Bench } from "./Bench.js"
-import { BenchFailed, median, round } from "./Bench.js"
+import { BenchFailed, median, round, sized } from "./Bench.js"
 import * as Program from "./Program.js"
 
 const Figures = Schema.parseJson(Schema.Struct({
@@ -20,8 +20,8 @@ const Figures = Schema.parseJson(Schema.Struct({
 
 const modes = ["off", "on", "down", "slow", "failing", "lying"] as const
 
-const steps = 120
-const rounds = 9
+const steps = sized(120, 8)
+const rounds = sized(9, 1)
 
 const module = fileURLToPath(new URL("./telemetry/ours.js", import.meta.url))
 
@@ -77,7 +77,7 @@ export const bench: Bench = {
     const base = yield* proxy.ask("where")
     const runs = yield* Effect.forEach(modes, (mode) => start(base, mode))
     const results = modes.map((): Array<typeof Figures.Type> => [])
-    for (let turn = -2; turn < rounds; turn++) {
+    for (let turn = -sized(2, 0); turn < rounds; turn++) {
       // Back and forth, so that nobody always runs after the same one.
       const order = modes.map((_, i) => i)
       for (const i of turn % 2 === 0 ? order : order.reverse()) {

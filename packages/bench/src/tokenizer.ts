@@ -5,7 +5,7 @@ import { Tokenizer } from "@effect-tinker/tokenizer"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"
 import type { Bench, Result, Variant } from "./Bench.js"
-import { BenchFailed, interleaved, round, sync } from "./Bench.js"
+import { BenchFailed, interleaved, round, sized, sync } from "./Bench.js"
 import { vocabularies } from "./vocabularies.js"
 
 const families = {
@@ -16,7 +16,7 @@ const families = {
 } as const
 
 /** Characters of each kind of text, cut into documents of this length. */
-const TOTAL = 200_000
+const TOTAL = sized(200_000, 8_000)
 const DOCUMENT = 4_000
 
 /** A file of an installed package. */

@@ -3,14 +3,14 @@
  */
 import { Effect, Schema } from "effect"
 import type { Bench } from "./Bench.js"
-import { BenchFailed, median, round } from "./Bench.js"
+import { BenchFailed, isSmoke, median, round, sized } from "./Bench.js"
 import * as Program from "./Program.js"
 import * as Python from "./Python.js"
 
 const Figures = Schema.parseJson(Schema.Struct({ seconds: Schema.Number, cpu: Schema.Number }))
 
-const steps = 200
-const rounds = 7
+const steps = sized(200, 8)
+const rounds = sized(7, 1)
 
 export const bench: Bench = {
   summary:
@@ -20,7 +20,7 @@ export const bench: Bench = {
     const base = yield* server.ask("where")
     const variants = [
       { name: "ours, Node entry", program: yield* Program.startModule("./training/ours.js", base) },
-      { name: "Python SDK", program: yield* Python.start("training.py", base) }
+      ...(isSmoke ? [] : [{ name: "Python SDK", program: yield* Python.start("training.py", base) }])
     ]
     const results = variants.map((): Array<typeof Figures.Type> => [])
     for (let turn = -1; turn < rounds; turn++) {

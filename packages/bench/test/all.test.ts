@@ -32,6 +32,23 @@ describe("bench --all", () => {
     ])
   })
 
+  it("names what is worse by more than 15 %, in the direction of the ratio", () => {
+    const before = {
+      version: "0.1.0",
+      machine: "two cores",
+      ratios: { wire: { to_floor: 2, to_python: 40, to_json: 1, gone: 1 }, agents: { growth: 1, held_to_recorded: 1 } }
+    }
+    const now = new Map<string, Record<string, number | null> | undefined>([
+      ["wire", { to_floor: 1.69, to_python: 34.1, to_json: null, fresh: 0.1 }],
+      ["agents", { growth: 1.16, held_to_recorded: 0.5 }],
+      ["engine", undefined]
+    ])
+    assert.deepStrictEqual(All.fallen(before, now), [
+      "wire to_floor: 2 in 0.1.0, 1.69 now",
+      "agents growth: 1 in 0.1.0, 1.16 now"
+    ])
+  })
+
   it.effect("refuses a name that is no bench", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(All.run(["wire", "nonsense"]))

@@ -1,7 +1,8 @@
 import { RolloutCluster, RolloutWorker, TrajectoryStore } from "@effect-tinker/cluster"
 import * as NodeCluster from "@effect-tinker/cluster/NodeCluster"
 import * as NodePostgres from "@effect-tinker/cluster/NodePostgres"
-import { Dataset, Reinforce, Rollout } from "@effect-tinker/cookbook"
+import { Dataset, Environment, Reinforce, Rollout } from "@effect-tinker/cookbook"
+import { LocalTokenizer } from "@effect-tinker/local"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeContext } from "@effect/platform-node"
 import { SqlClient } from "@effect/sql"
@@ -29,10 +30,11 @@ const join = Effect.fnUntraced(function*(options: {
   readonly labels?: ReadonlyArray<RolloutWorker.Label>
   readonly concurrency?: number
   readonly after?: Duration.DurationInput
+  readonly problems?: Dataset.Dataset<Environment.Group>
 }) {
   const ran: Array<string> = []
   const worker = RolloutWorker.layer({
-    problems: problems(options.after),
+    problems: options.problems ?? problems(options.after),
     settings: { renderer: yield* renderer },
     concurrency: options.concurrency,
     onRollout: ({ key }) => Effect.sync(() => void ran.push(key.text))
@@ -198,6 +200,66 @@ describe("rollouts by workers over Postgres", { timeout: 300_000 }, () => {
           }
         }
         assert.strictEqual(new Set(ran.flat()).size, 32)
+      })
+    ))
+
+  it.scopedLive("G24: draw the tokens that one process draws, with its own backend or over HTTP", (context) =>
+    withPostgres(
+      context,
+      Effect.gen(function*() {
+        const sums = Dataset.fromIterable(Array.from({ length: 6 }, (_, n) =>
+          Environment.group(() =>
+            Effect.succeed(
+              {
+                initial: Effect.succeed({
+                  _tag: "Continue",
+                  observation: { prompt: LocalTokenizer.encode(`${n} + ${n + 3} =`), stop: [] }
+                }),
+                step: ({ tokens }) =>
+                  Effect.succeed({
+                    _tag: "Done",
+                    reason: "completed",
+                    reward: tokens.reduce((sum, token) => sum + token, 0) % 2
+                  })
+              } satisfies Environment.Environment
+            ), { samePrompt: true })))
+        const train = Effect.fnUntraced(function*(data: typeof sums) {
+          const steps = yield* Stream.runCollect(Reinforce.train({
+            model: { baseModel: "local/chat", rank: 8, seed: 1 },
+            problems: data,
+            renderer: yield* renderer,
+            learningRate: 1e-3,
+            maxTokens: 6,
+            groupSize: 4,
+            groupsPerBatch: 2
+          }))
+          return Chunk.toReadonlyArray(steps).map(({ detail: { groups }, metrics }) => ({
+            loss: metrics["loss"],
+            reward: metrics["env/all/reward"],
+            drawn: groups.map(({ trajectories }) =>
+              trajectories.map(({ turns }) =>
+                turns.map(({ action: { logprobs, tokens } }) => ({
+                  tokens: Array.from(tokens),
+                  logprobs: Array.from(logprobs)
+                }))
+              )
+            )
+          }))
+        })
+        const wanted = yield* Effect.provide(train(sums), NodeTinkerLocal.layerInProcess())
+        assert.strictEqual(wanted.flatMap(({ drawn }) => drawn.flat(2)).length, 3 * 2 * 4)
+        // The weights change: in at least one group some rollouts are better than others.
+        assert.isTrue(wanted.some(({ reward = 0 }) => reward % 0.5 !== 0))
+        // Members draw by seeds of their own.
+        assert.isAbove(new Set(wanted.flatMap(({ drawn }) => drawn.flat(2).map(({ tokens }) => tokens.join()))).size, 8)
+        assert.deepStrictEqual(yield* train(sums), wanted)
+        yield* join({ problems: sums })
+        yield* join({ problems: sums })
+        yield* spreadOver(2)
+        assert.deepStrictEqual(
+          yield* Effect.scoped(Effect.provide(train(RolloutCluster.problems(sums)), cluster({ run: "drawn" }))),
+          wanted
+        )
       })
     ))
 })

@@ -26,6 +26,7 @@ import * as Dataset from "./Dataset.js"
 import * as Environment from "./Environment.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
+import type * as Guard from "./Guard.js"
 import * as Loop from "./internal/loop.js"
 import * as random from "./internal/random.js"
 import * as scoped from "./internal/scoped.js"
@@ -204,6 +205,8 @@ interface CommonOptions<EV, RV, RL> {
   /** Steps between evaluations, which see the weights before a step. Defaults to 10. */
   readonly evaluateEvery?: number | undefined
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  /** When the run is stopped because its model breaks; `false` turns it off. */
+  readonly guard?: Guard.Guard | false | undefined
   /** Where the run is recorded, and resumed from. Defaults to nowhere. */
   readonly log?: RunLog.Target<RL> | undefined
 }

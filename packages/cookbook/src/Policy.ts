@@ -36,7 +36,10 @@ export interface Request {
  */
 export interface Policy<out E = never, out R = never> {
   readonly act: (request: Request) => Effect.Effect<Trajectory.Action, E, R>
-  /** So many different actions on the same prompt, where the policy can draw them in one request. */
+  /**
+   * So many different actions on the same prompt, where the policy can draw them in one request. The action at `n` is the one
+   * that `act` draws with the request's seed plus `n`.
+   */
   readonly actMany?:
     | ((request: Request, count: number) => Effect.Effect<ReadonlyArray<Trajectory.Action>, E, R>)
     | undefined
@@ -66,7 +69,13 @@ export const perSeat = <E, R>(policies: readonly [Policy<E, R>, ...ReadonlyArray
     actMany: (request, count) => {
       const { act, actMany } = of(request)
       return actMany === undefined
-        ? Effect.all(Array.from({ length: count }, () => act(request)), { concurrency: "unbounded" })
+        ? Effect.all(
+          Array.from(
+            { length: count },
+            (_, n) => act({ ...request, seed: request.seed === undefined ? undefined : request.seed + n })
+          ),
+          { concurrency: "unbounded" }
+        )
         : actMany(request, count)
     }
   }

@@ -27,6 +27,7 @@ import * as Distill from "./Distill.js"
 import * as Environment from "./Environment.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
+import type * as Guard from "./Guard.js"
 import * as Preference from "./Preference.js"
 import * as Reinforce from "./Reinforce.js"
 import type * as Rollout from "./Rollout.js"
@@ -67,6 +68,8 @@ export interface RunOptions extends CallOptions {
   readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<unknown, Services>> | undefined
   readonly evaluateEvery?: number | undefined
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  /** When the run is stopped because its model breaks; `false` turns it off. */
+  readonly guard?: Guard.Guard | false | undefined
   /** The directory in which the run is recorded, and from which it is resumed. Defaults to nowhere. */
   readonly log?: string | undefined
 }

@@ -34,6 +34,7 @@ import type * as CheckpointPolicy from "./CheckpointPolicy.js"
 import type * as Dataset from "./Dataset.js"
 import type * as Environment from "./Environment.js"
 import type * as Evaluator from "./Evaluator.js"
+import type * as Guard from "./Guard.js"
 import * as Loop from "./internal/loop.js"
 import * as Policies from "./internal/policies.js"
 import * as random from "./internal/random.js"
@@ -190,6 +191,8 @@ export type Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL> = ConfigInput & {
   /** Steps between evaluations, which see the weights before a step. Defaults to 20. */
   readonly evaluateEvery?: number | undefined
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  /** When the run is stopped because its model breaks; `false` turns it off. */
+  readonly guard?: Guard.Guard | false | undefined
   /** Also measure how far each step goes, by a pass over its data after it: `kl_update_v1`, `kl_update_v2`. Defaults to false. */
   readonly measureUpdate?: boolean | undefined
   /** What of the rollouts is recorded. */
@@ -360,7 +363,12 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
     trainer: "reinforce",
     log,
     training,
-    ...supervise.loopOptions({ ...options, evaluateEvery: options.evaluateEvery ?? 20 }),
+    ...supervise.loopOptions({
+      ...options,
+      evaluateEvery: options.evaluateEvery ?? 20,
+      // The loss of a policy gradient is no distance: it may have any size.
+      guard: options.guard === false ? false : { ...options.guard, loss: options.guard?.loss ?? Infinity }
+    }),
     ...plan,
     submitAhead: 0
   }

@@ -86,7 +86,7 @@ export class GroupFailed extends Schema.TaggedError<GroupFailed>("@effect-tinker
  */
 export interface Options {
   readonly limits?: Limits | undefined
-  /** Makes the rollout repeatable, turn by turn. */
+  /** Makes the rollout repeatable, turn by turn: the first turn is drawn with it, each later one with a seed of its own. */
   readonly seed?: number | undefined
 }
 
@@ -183,7 +183,7 @@ const loop = Effect.fnUntraced(function*<EP, RP, E, R>(
         stop,
         seat,
         maxTokens: Number.isFinite(budget) ? budget : undefined,
-        seed: seed === undefined ? undefined : random.seedOf(seed, turns.length)
+        seed: seed === undefined || turns.length === 0 ? seed : random.seedOf(seed, turns.length)
       }),
       limits.actionTimeout,
       turns.length
@@ -458,10 +458,13 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
     Effect.sync(() => {
       if (!Cause.isInterruptedOnly(cause)) errors.push(Cause.pretty(cause).split("\n")[0] ?? "")
     })
+  // Members have consecutive seeds, as the answers to one request have: a first turn is the same whether it was drawn for all
+  // members at once, for one of them, or by a worker. A bit is kept free so that they stay positive 31-bit integers.
+  const seed = options.seed === undefined ? undefined : random.seedOf(options.seed) >>> 1
   const shared = problem.samePrompt === true && policy.actMany !== undefined && options.size > 1
     ? yield* sharedFirstTurn(policy, policy.actMany, {
       size: options.size,
-      seed: options.seed,
+      seed,
       onFailure: strategy._tag === "FailFast" ? "fail" : "ask"
     })
     : undefined
@@ -474,7 +477,7 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
         problem,
         settings: { ...options.settings, member },
         limits: options.limits,
-        seed: options.seed === undefined ? undefined : random.seedOf(options.seed, member),
+        seed: seed === undefined ? undefined : seed + member,
         member,
         at: options.at
       })

@@ -13,6 +13,7 @@ import type * as CheckpointPolicy from "./CheckpointPolicy.js"
 import * as Dataset from "./Dataset.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
+import type * as Guard from "./Guard.js"
 import * as Loop from "./internal/loop.js"
 import * as scoped from "./internal/scoped.js"
 import * as supervise from "./internal/supervise.js"
@@ -68,6 +69,8 @@ export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
   /** Steps between evaluations, which see the weights before a step. Defaults to 10. */
   readonly evaluateEvery?: number | undefined
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  /** When the run is stopped because its model breaks; `false` turns it off. */
+  readonly guard?: Guard.Guard | false | undefined
   /** Where the run is recorded, and resumed from. Defaults to nowhere. */
   readonly log?: RunLog.Target<RL> | undefined
 }

@@ -17,6 +17,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Dataset from "./Dataset.js"
+import type * as Guard from "./Guard.js"
 import * as Waits from "./internal/waits.js"
 import * as LearningRate from "./LearningRate.js"
 import type * as RunEntry from "./RunEntry.js"
@@ -242,7 +243,7 @@ export class InvalidRun extends Schema.TaggedError<InvalidRun>("@effect-tinker/c
  * @since 0.1.0
  * @category errors
  */
-export type TrainError = TinkerError.TinkerError | RunLog.OpenError | InvalidRun
+export type TrainError = TinkerError.TinkerError | RunLog.OpenError | InvalidRun | Guard.Diverged
 
 /**
  * Waits until an operation is accepted, and then for its result.

@@ -84,6 +84,16 @@ export * as Example from "./Example.js"
 export * as Game from "./Game.js"
 
 /**
+ * Stops a run whose model breaks. A step that is worse than others is no divergence: what is judged is the median of the last
+ * steps, against the best that the run had, or against its beginning. A single step counts only where a loss or a distance rises
+ * twice as far as it may. All of it follows from the steps of the journal, so a run
+ * that is resumed is stopped where the uninterrupted one is.
+ *
+ * @since 0.2.0
+ */
+export * as Guard from "./Guard.js"
+
+/**
  * Advice on learning rates and sizes of adapters, as the official cookbook gives it. A model nobody measured has none:
  * that is an `Option.none`, and a reason to sweep, never a failure.
  *

@@ -425,7 +425,6 @@ describe("Rollout.group", () => {
         const { counting, requests } = counted()
         const group = yield* run(counting, { concurrency: 1 })
         assert.deepStrictEqual(requests.map(([count]) => count), [3, 1, 1, 1])
-        assert.strictEqual(requests[0]?.[1], 7)
         assert.strictEqual(new Set(requests.map(([, seed]) => seed)).size, 4)
         assert.deepStrictEqual(drawn(group), [[100, 200], [101, 300], [102, 400]])
       }))
@@ -547,6 +546,34 @@ describe("Rollout.group", () => {
         const first = yield* sample
         assert.strictEqual(new Set(first).size, 4)
         assert.deepStrictEqual(yield* sample, first)
+      }).pipe(Effect.provide(Local)))
+
+    it.scoped("G24: draws are the same whether one request gives them all, each member asks for itself, or one is tried again", () =>
+      Effect.gen(function*() {
+        const sampler = yield* SamplingClient.make({ baseModel: "local/tiny" })
+        const settings = { renderer: yield* renderer }
+        const together = Policy.fromSampler(sampler, { maxTokens: 6 })
+        const sample = (acting: Policy.Policy<unknown>, failures = 0) => {
+          let failed = 0
+          const flaky = Environment.group(() =>
+            Effect.sync((): Environment.Environment<Error> => {
+              const { initial, step } = counting(2)
+              return {
+                initial,
+                step: (action) => failed++ < failures ? Effect.fail(new Error("broken")) : step(action)
+              }
+            }), { samePrompt: true })
+          return Effect.map(
+            Rollout.group(acting, flaky, { size: 4, settings, seed: 3, strategy: Rollout.retry(Schedule.recurs(4)) }),
+            ({ trajectories }) =>
+              trajectories.map(({ turns }) => turns.map(({ action: { logprobs, tokens } }) => ({ logprobs, tokens })))
+          )
+        }
+        const wanted = yield* sample(together)
+        assert.strictEqual(wanted.flat().length, 8)
+        assert.deepStrictEqual(yield* sample(Policy.make(together.act)), wanted)
+        assert.deepStrictEqual(yield* sample(Policy.perSeat([Policy.make(together.act)])), wanted)
+        assert.deepStrictEqual(yield* sample(together, 3), wanted)
       }).pipe(Effect.provide(Local)))
   })
 

@@ -17,7 +17,10 @@ import type { FloatTensor, Tensor } from "./LocalAdapter.js"
 export interface Params {
   /** Defaults to what the context has room for. */
   readonly maxTokens?: number | undefined
-  /** The same seed gives the same tokens. Defaults to a random one. */
+  /**
+   * The same seed gives the same tokens, and of several samples the one at `n` is that of a request with the seed plus `n`.
+   * Defaults to a random one.
+   */
   readonly seed?: number | undefined
   /**
    * Strings or token ids that end a sequence and are its last tokens. Absent: the end tokens of the model. A list

@@ -33,13 +33,26 @@ describe("LocalSampler", () => {
       assert.deepStrictEqual(full.sequence.tokens.slice(0, 7), some.sequence.tokens)
     }))
 
-  it.effect("many samples, each its own, in the order of their seeds", () =>
+  it.effect("many samples, each its own, in the order of their seeds: each is what a request with its seed alone gives", () =>
     Effect.gen(function*() {
       const many = yield* one({ numSamples: 40, params: { maxTokens: 40, seed: 1, stop: [] } })
       assert.strictEqual(many.sequences.length, 40)
       assert.strictEqual(new Set(many.sequences.map(({ tokens }) => tokens.join())).size, 40)
       const few = yield* one({ numSamples: 2, params: { maxTokens: 40, seed: 1, stop: [] } })
       assert.deepStrictEqual(few.sequences.map(({ tokens }) => tokens), many.sequences.slice(0, 2).map((s) => s.tokens))
+      // Around a whole number of panels of the kernels, so that prompts are read in all the ways there are.
+      for (const length of [1, 7, 8, 9, 15]) {
+        const short = prompt.subarray(0, length)
+        const together = yield* one({ prompt: short, numSamples: 5, params: { maxTokens: 40, seed: 11, stop: [] } })
+        for (const [n, sequence] of together.sequences.entries()) {
+          const alone = yield* one({ prompt: short, params: { maxTokens: 40, seed: 11 + n, stop: [] } })
+          assert.deepStrictEqual(alone.sequence.tokens, sequence.tokens)
+          assert.deepStrictEqual(alone.sequence.logprobs, sequence.logprobs)
+        }
+      }
+      const last = Number.MAX_SAFE_INTEGER
+      const far = yield* one({ numSamples: 4, params: { maxTokens: 40, seed: last - 1, stop: [] } })
+      assert.strictEqual(new Set(far.sequences.map(({ tokens }) => tokens.join())).size, 4)
       // Without stops: two samples that end at once are equal now and then.
       const unseeded = one({ params: { maxTokens: 20, stop: [] } })
       const chance = yield* Effect.all([unseeded, unseeded])

@@ -7,6 +7,7 @@ import { Renderers, Tokenizer } from "@effect-tinker/tokenizer"
 import { Duration, Effect, Layer } from "effect"
 import { Tinker } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
+import { sized } from "../Bench.js"
 
 export const renderer = Effect.flatMap(
   Tokenizer.fromHuggingFace(LocalTokenizer.huggingFaceFiles),
@@ -31,7 +32,7 @@ export const problems = (count: number, wait: Duration.Duration) =>
 
 /** How many problems workers know, and how long each rollout waits. */
 export const known = 2048
-export const wait = Duration.seconds(8)
+export const wait = Duration.seconds(sized(8, 0.2))
 
 export const clients = (baseUrl: string, apiKey: string) =>
   Tinker.layer({ baseUrl, apiKey, allowInsecure: true }).pipe(Layer.provide(NodeTinker.layer()))

@@ -4,6 +4,7 @@ import { HttpApp } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Effect, Redacted } from "effect"
 import { createInterface } from "node:readline"
+import { sized } from "../Bench.js"
 
 const [directory = ""] = process.argv.slice(2)
 
@@ -22,13 +23,13 @@ const main = Effect.gen(function*() {
   const curve = (run: string, words: string) => get(`/api/runs/${run}/series?metric=loss&points=1000${words}`)
   const commands: Readonly<Record<string, () => Promise<unknown>>> = {
     first: async () => {
-      await curve("run-150", "")
+      await curve(`run-${sized(150, 3)}`, "")
       return { ms: performance.now() - started }
     },
     all: async () => {
       for (;;) {
         const { loading, runs } = JSON.parse(await get("/api/runs"))
-        if (loading === 0 && runs.length >= 200) break
+        if (loading === 0 && runs.length >= sized(200, 4)) break
         await new Promise((resolve) => setTimeout(resolve, 10))
       }
       const read = performance.now() - started

@@ -19,6 +19,7 @@ import * as Stream from "effect/Stream"
 import * as CheckpointPolicy from "../CheckpointPolicy.js"
 import * as Dataset from "../Dataset.js"
 import type * as Evaluator from "../Evaluator.js"
+import * as Guard from "../Guard.js"
 import * as RunEntry from "../RunEntry.js"
 import * as RunLog from "../RunLog.js"
 import * as Trainer from "../Trainer.js"
@@ -50,6 +51,8 @@ export interface Options<B, Detail, E, R, E2, R2> {
   readonly evaluators: ReadonlyArray<Evaluator.Evaluator<E2, R2>>
   readonly evaluateEvery: number
   readonly submitAhead: number
+  /** When the run is stopped; `false` is never. */
+  readonly guard: Guard.Guard | false
   readonly totalSteps: Option.Option<number>
   readonly learningRate: (step: number) => number
   /** From where the checkpoint stands. */
@@ -122,6 +125,10 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
   })
   const warned = new Set<string>()
   const now = yield* Clock.currentTimeMillis
+  const watch = options.guard === false ? undefined : Guard.watch(options.guard)
+  if (watch !== undefined && Option.isSome(checkpoint) && Option.isSome(log.resumed)) {
+    for (const { metrics, step } of log.resumed.value.run.steps) watch.observe(step, metrics)
+  }
   const since = { periodic: { steps: 0, tokens: 0, at: now }, rolling: { steps: 0, tokens: 0, at: now } }
 
   // --- data -------------------------------------------------------------------
@@ -279,6 +286,7 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
 
   const drain = Effect.fnUntraced(function*(oldest: Pending<Detail, E | Trainer.TrainError, R>) {
     const outcome = yield* oldest.result
+    const found = watch?.observe(oldest.step, { ...outcome.metrics, loss: outcome.loss }) ?? Option.none()
     // Recorded and no longer pending, or neither.
     yield* Effect.uninterruptible(Effect.gen(function*() {
       const time = yield* Clock.currentTimeMillis
@@ -298,6 +306,21 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
         timings: { ...outcome.timings, ...(yield* training.waits.take), step: time - oldest.submittedAt }
       })
     }))
+    if (Option.isSome(found)) {
+      const { limit, metric, since, value } = found.value
+      // A step measures the weights before it: those that the first bad step measured are not good.
+      const newest = Math.max(...recorded.map(({ kind, step }) => kind === "rolling" ? step : 0))
+      const kept = recorded.filter(({ kind, step }) => step < since - 1 && (kind !== "rolling" || step === newest))
+      const good = RunLog.latestCheckpoint({ checkpoints: kept }, yield* Clock.currentTimeMillis)
+      return yield* new Guard.Diverged({
+        trainer: options.trainer,
+        step: oldest.step,
+        metric,
+        value,
+        limit,
+        checkpoint: Option.getOrUndefined(Option.map(good, ({ statePath }) => statePath))
+      })
+    }
     if (Option.isSome(oldest.save)) {
       if (policy.background) yield* FiberSet.run(background, Effect.asVoid(oldest.save.value))
       else yield* oldest.save.value

@@ -11,6 +11,7 @@ import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "../CheckpointPolicy.js"
 import * as Dataset from "../Dataset.js"
 import type * as Evaluator from "../Evaluator.js"
+import type * as Guard from "../Guard.js"
 import * as LearningRate from "../LearningRate.js"
 import type * as RunEntry from "../RunEntry.js"
 import type * as Trainer from "../Trainer.js"
@@ -70,8 +71,10 @@ export const loopOptions = <EV, RV>(options: {
   readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
   readonly evaluateEvery?: number | undefined
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  readonly guard?: Guard.Guard | false | undefined
 }) => ({
   checkpoints: options.checkpoints ?? {},
+  guard: options.guard ?? {},
   evaluators: options.evaluate ?? [],
   evaluateEvery: Math.max(1, options.evaluateEvery ?? 10)
 })

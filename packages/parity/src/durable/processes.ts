@@ -4,7 +4,7 @@
 import { RunLog } from "@effect-tinker/cookbook"
 import { Command, FileSystem, Path } from "@effect/platform"
 import type { CommandExecutor } from "@effect/platform"
-import { Data, Effect, Fiber, Option, Stream } from "effect"
+import { Data, Effect, Fiber, Option, Schema, Stream } from "effect"
 import { bundle } from "../Bundle.js"
 
 export class DurableFailed extends Data.TaggedError("DurableFailed")<{ readonly reason: string }> {
@@ -13,20 +13,43 @@ export class DurableFailed extends Data.TaggedError("DurableFailed")<{ readonly 
   }
 }
 
-/** The losses and rewards of a run, to be compared bit by bit. */
-export const seriesOf = (directory: string) =>
-  Effect.map(RunLog.read(directory), (found) => {
-    const { resumes, steps } = Option.getOrThrow(found)
-    return {
-      resumes,
-      series: steps.map(({ metrics, step }) => JSON.stringify([step, metrics["loss"], metrics["env/all/reward"]]))
-    }
-  })
+const Sampled = Schema.Struct({
+  group: Schema.Number,
+  member: Schema.Number,
+  turns: Schema.Array(
+    Schema.Struct({ tokens: Schema.Array(Schema.Number), logprobs: Schema.Array(Schema.Number) })
+  )
+})
 
-export const differencesOf = (wanted: ReadonlyArray<string>, found: ReadonlyArray<string>): ReadonlyArray<string> =>
-  Array.from({ length: Math.max(wanted.length, found.length) }, (_, i) => i).flatMap((i) =>
+/**
+ * What a run drew and computed, to be compared bit by bit: the loss and the reward of each step, and every rollout's tokens with
+ * their logprobs. Tokens, because rewards are sums: other draws can have the same one.
+ */
+export const seriesOf = Effect.fnUntraced(function*(directory: string) {
+  const { resumes, steps } = Option.getOrThrow(yield* RunLog.read(directory))
+  const series = yield* Effect.forEach(
+    steps,
+    ({ metrics, step }) =>
+      Effect.map(RunLog.rollouts(directory, step), (rollouts) => [
+        JSON.stringify([step, metrics["loss"], metrics["env/all/reward"]]),
+        ...rollouts.map((rollout) => {
+          const { group, member, turns } = Schema.decodeUnknownSync(Sampled)(rollout)
+          return JSON.stringify([step, group, member, ...turns.map(({ logprobs, tokens }) => [tokens, logprobs])])
+        })
+      ])
+  )
+  return { resumes, steps: steps.length, series: series.flat() }
+})
+
+/** Most differences that are named: after the first other draw, all of them follow from it. */
+const named = 10
+
+export const differencesOf = (wanted: ReadonlyArray<string>, found: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const all = Array.from({ length: Math.max(wanted.length, found.length) }, (_, i) => i).flatMap((i) =>
     wanted[i] === found[i] ? [] : [`${found[i]} instead of ${wanted[i]}`]
   )
+  return all.length <= named ? all : [...all.slice(0, named), `and ${all.length - named} more`]
+}
 
 /** Bundles modules of this folder, until the scope closes. They lie beside the sources, where the databases' drivers are. */
 export const loader = Effect.gen(function*() {

@@ -19,7 +19,7 @@ export interface Report {
   /** Times the journal was opened again. */
   readonly resumes: number
   readonly steps: number
-  /** Where the series of losses and rewards differs from the undisturbed one. */
+  /** Where losses, rewards and sampled tokens differ from those of the undisturbed run. */
   readonly differences: ReadonlyArray<string>
 }
 
@@ -160,13 +160,15 @@ export const rounds = (kills: number, seed: number): Effect.Effect<Report, Durab
       const missed = differencesOf(whole.series, found.series).map((difference) => `round ${round}: ${difference}`)
       yield* Console.log(
         `# round ${round}: killed at ${left - found.left} moments, ${found.resumes} times resumed, ` +
-          `${missed.length} of ${whole.series.length} steps different`
+          (missed.length === 0
+            ? `the ${whole.series.length} steps and rollouts are the same`
+            : `${missed.length} differences`)
       )
       left = found.left
       resumes += found.resumes
       differences.push(...missed)
     }
-    return { killed, moments: kills, rounds: round, resumes, steps: whole.series.length, differences }
+    return { killed, moments: kills, rounds: round, resumes, steps: whole.steps, differences }
   }).pipe(
     Effect.withRandom(Random.make(seed)),
     Effect.scoped,

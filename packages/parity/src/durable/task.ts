@@ -47,6 +47,7 @@ export const train = (
       maxTokens: 4,
       shuffle: 5,
       checkpoints: { periodic: { steps: 2 }, onExit: false },
+      record: { groups: size.groupsPerBatch },
       log
     })))
 

@@ -82,13 +82,13 @@ export const run: Effect.Effect<Option.Option<Report>, DurableFailed, NodeContex
         onTimeout: () => new DurableFailed({ reason: "the run did not end" })
       })
     )
-    const [{ series: wanted }, { series: found }] = [yield* seriesOf(alone), yield* seriesOf(spread)]
+    const [wanted, found] = [yield* seriesOf(alone), yield* seriesOf(spread)]
     return Option.some({
-      rollouts: found.length * size.groupSize * size.groupsPerBatch,
+      rollouts: found.steps * size.groupSize * size.groupsPerBatch,
       stored: stored.length,
       workers: counts,
       twice: Array.from(seen.values()).filter((times) => times > 1).length,
-      differences: differencesOf(wanted, found)
+      differences: differencesOf(wanted.series, found.series)
     })
   }
 ).pipe(

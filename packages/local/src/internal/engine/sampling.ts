@@ -227,8 +227,12 @@ interface Completion {
   readonly finish: () => Sequence
 }
 
+/** The seed of a sequence of a request: consecutive, and within the safe integers. */
+const seedAt = (seed: number, index: number): number =>
+  seed > Number.MAX_SAFE_INTEGER - index ? seed - 2 ** 53 + index : seed + index
+
 const makeCompletion = (tokenBytes: TokenBytes, query: Query, seed: number, index: number): Completion => {
-  const random = makeRandom(seed, index)
+  const random = makeRandom(seedAt(seed, index))
   const ends = makeStopDetector(query.stops, tokenBytes)
   const tokens: Array<number> = []
   const logprobs: Array<number> = []
@@ -282,7 +286,7 @@ const makeCompletion = (tokenBytes: TokenBytes, query: Query, seed: number, inde
   }
 }
 
-// The stream of random numbers for alternatives; completions use 0, 1, 2, ...
+// The stream of random numbers for alternatives; that of completions is 0.
 const alternativesStream = 0x7fffffff
 
 /** What was asked about the prompt's own tokens. */
