@@ -12,6 +12,7 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as AgentModel from "../../AgentModel.js"
+import { isTooDeep, maxNesting } from "./nesting.js"
 
 // =============================================================================
 // refusals
@@ -105,13 +106,15 @@ export const refuse = ({ code, message, param, retryAfter, status, type }: Refus
 export const decoder = <A, I>(schema: Schema.Schema<A, I>) => {
   const decode = ParseResult.decodeUnknown(Schema.parseJson(schema))
   return (text: string): Effect.Effect<A, Refused> =>
-    Effect.mapError(decode(text), (issue) => {
-      const [first] = ParseResult.ArrayFormatter.formatIssueSync(issue)
-      const param = first?.path.map(String).join(".") ?? ""
-      return param === ""
-        ? invalid(first?.message ?? "the body is not JSON of the expected shape")
-        : invalid(`${param}: ${first?.message ?? "unexpected"}`, { param })
-    })
+    isTooDeep(text) ?
+      invalid(`the body is nested more than ${maxNesting} levels deep`) :
+      Effect.mapError(decode(text), (issue) => {
+        const [first] = ParseResult.ArrayFormatter.formatIssueSync(issue)
+        const param = first?.path.map(String).join(".") ?? ""
+        return param === ""
+          ? invalid(first?.message ?? "the body is not JSON of the expected shape")
+          : invalid(`${param}: ${first?.message ?? "unexpected"}`, { param })
+      })
 }
 
 /** A field that may be absent or `null`. @internal */
