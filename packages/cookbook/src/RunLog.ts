@@ -152,14 +152,22 @@ export const entries = (directory: string): Stream.Stream<RunEntry.RunEntry, Run
       Stream.mapConcatEffect((
         [{ bytes, end, offset }, line]
       ): Effect.Effect<ReadonlyArray<RunEntry.RunEntry>, MalformedEntry> =>
-        Either.match(decodeEntry(decoder.decode(bytes)), {
-          onLeft: ({ message }) =>
-            // Only the last line can be without a newline, and then it is torn.
-            end >= size && bytes !== undefined && end - offset === bytes.length
-              ? Effect.succeed([])
-              : Effect.fail(new MalformedEntry({ path, line: line + 1, description: message })),
-          onRight: (entry) => Effect.succeed([entry])
-        })
+        bytes === undefined
+          ? Effect.fail(
+            new MalformedEntry({
+              path,
+              line: line + 1,
+              description: `the line has ${end - offset} bytes, of ${maxLineBytes} allowed`
+            })
+          )
+          : Either.match(decodeEntry(decoder.decode(bytes)), {
+            onLeft: ({ message }) =>
+              // Only the last line can be without a newline, and then it is torn.
+              end >= size && end - offset === bytes.length
+                ? Effect.succeed([])
+                : Effect.fail(new MalformedEntry({ path, line: line + 1, description: message })),
+            onRight: (entry) => Effect.succeed([entry])
+          })
       )
     )
   }))

@@ -1,6 +1,7 @@
 /**
  * What the endpoints of OpenAI's API share: refusals in its shape, tools and schemas in its words, server-sent events.
  */
+import * as JsonText from "@effect-tinker/cookbook/JsonText"
 import type * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -12,7 +13,6 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as AgentModel from "../../AgentModel.js"
-import { isTooDeep, maxNesting } from "./nesting.js"
 
 // =============================================================================
 // refusals
@@ -106,8 +106,8 @@ export const refuse = ({ code, message, param, retryAfter, status, type }: Refus
 export const decoder = <A, I>(schema: Schema.Schema<A, I>) => {
   const decode = ParseResult.decodeUnknown(Schema.parseJson(schema))
   return (text: string): Effect.Effect<A, Refused> =>
-    isTooDeep(text) ?
-      invalid(`the body is nested more than ${maxNesting} levels deep`) :
+    JsonText.isTooDeep(text) ?
+      invalid(`the body is nested more than ${JsonText.maxNesting} levels deep`) :
       Effect.mapError(decode(text), (issue) => {
         const [first] = ParseResult.ArrayFormatter.formatIssueSync(issue)
         const param = first?.path.map(String).join(".") ?? ""
