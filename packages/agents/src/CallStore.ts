@@ -292,14 +292,14 @@ export const open: (
 ) => Effect.Effect<CallStore, PlatformError.PlatformError, FileSystem.FileSystem | Scope.Scope> = Effect.fnUntraced(
   function*(directory) {
     const fs = yield* FileSystem.FileSystem
-    yield* fs.makeDirectory(directory, { recursive: true })
+    yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
     const earlier = yield* segmentsOf(fs, directory)
     const index = yield* makeIndex(fs, earlier)
     // numbered, so that a rollout that goes on is read in its order; processes that open at once differ in the rest
     const last = Number(/calls-([0-9]+)-[0-9a-f]+$/.exec(earlier.at(-1) ?? "")?.[1] ?? 0)
     const segment = `${directory}/calls-${String(last + 1).padStart(6, "0")}-${yield* entropy.hex(4)}`
-    const lines = yield* fs.open(linesOf(segment), { flag: "ax" })
-    const arrays = yield* fs.open(arraysOf(segment), { flag: "ax" })
+    const lines = yield* fs.open(linesOf(segment), { flag: "ax", mode: 0o600 })
+    const arrays = yield* fs.open(arraysOf(segment), { flag: "ax", mode: 0o600 })
     let lineBytes = 0
     let arrayBytes = 0
     // A write that fails leaves an unknown number of bytes behind: the sizes are taken from the files again.

@@ -5,8 +5,8 @@
  * A rollout is named by the path (`/rollouts/ID/v1/…`), the header `x-rollout-id`, or `metadata.rollout_id`. Requests that
  * name none belong to the rollout of their opening messages, so that a conversation is continued anyhow.
  *
- * The gateway's key opens everything. The key of a rollout, given out when the rollout is created, names the rollout and opens
- * it and nothing else. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
+ * The gateway's key is the trainer's and opens everything. The key of a rollout, given out when the rollout is created, is
+ * the agent's: it samples for that rollout and nothing else. Rewards and records need the gateway's. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
  *
  * @since 0.1.0
  */
@@ -57,7 +57,7 @@ export interface Options {
 const encoder = new TextEncoder()
 
 /**
- * The key that opens one rollout: its name and a keyed hash of it, so that the gateway keeps no list of them.
+ * The key that samples for one rollout: its name and a keyed hash of it, so that the gateway keeps no list of them.
  *
  * @since 0.1.0
  * @category constructors
@@ -129,15 +129,35 @@ export const toTrace = (call: Recorder.Call, model: string): Readonly<Record<str
 // app
 // =============================================================================
 
-/**
- * The gateway as an `HttpApp`, over the model and the recorder in the context. `NodeGateway` puts it behind a port.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const make: (
+/** Whose key a route needs: `agent` is any key, `trainer` the gateway's own. */
+type Who = "anyone" | "agent" | "trainer"
+
+/** A route, and who may call it. @internal */
+export interface Access {
+  readonly method: "GET" | "POST" | "DELETE"
+  readonly path: `/${string}`
+  readonly who: Who
+}
+
+const route = (
+  who: Who,
+  method: Access["method"],
+  path: Access["path"],
+  handler: Effect.Effect<
+    HttpServerResponse.HttpServerResponse,
+    Refused,
+    HttpServerRequest.HttpServerRequest | HttpServerRequest.ParsedSearchParams | HttpRouter.RouteContext
+  >
+) => ({ who, method, path, handler })
+
+/** The gateway, and its routes: a test asks each of them as each caller. @internal */
+export const makeWithRoutes: (
   options: Options
-) => Effect.Effect<HttpApp.Default, never, AgentModel.AgentModel | Recorder.Recorder> = Effect.fnUntraced(
+) => Effect.Effect<
+  { readonly app: HttpApp.Default; readonly routes: ReadonlyArray<Access> },
+  never,
+  AgentModel.AgentModel | Recorder.Recorder
+> = Effect.fnUntraced(
   function*(options) {
     const model = yield* AgentModel.AgentModel
     const recorder = yield* Recorder.Recorder
@@ -180,14 +200,14 @@ export const make: (
         : allowed(own, String(name))
     }
 
-    /** What only the gateway's own key may do. */
-    const everywhere = Effect.flatMap(
+    /** What only the gateway's own key may do: an agent must not set its reward, or touch what was recorded of it. */
+    const trainer = Effect.flatMap(
       caller,
-      (own) => own === undefined ? Effect.void : forbidden("this key opens one rollout only")
+      (own) => own === undefined ? Effect.void : forbidden("this key can sample, and nothing else: send the gateway's")
     )
 
     /** The rollout that a path names. */
-    const addressed = Effect.map(named, ({ rollout = "" }) => rollout)
+    const addressed = Effect.flatMap(HttpRouter.params, ({ rollout = "" }) => allowed(undefined, rollout))
 
     const bodyText = Effect.gen(function*() {
       const request = yield* HttpServerRequest.HttpServerRequest
@@ -269,7 +289,6 @@ export const make: (
     })
 
     const models = Effect.gen(function*() {
-      yield* caller
       const self = { id: options.model, object: "model", created: 0, owned_by: "effect-tinker" }
       return HttpServerResponse.unsafeJson({ object: "list", data: [self] })
     })
@@ -279,7 +298,6 @@ export const make: (
     // -------------------------------------------------------------------------
 
     const createRollout = Effect.gen(function*() {
-      yield* everywhere
       const { session_id } = yield* decodeSession((yield* bodyText) || "{}")
       const rollout = session_id ?? `rollout-${yield* entropy.hex(8)}`
       yield* allowed(undefined, rollout)
@@ -288,7 +306,6 @@ export const make: (
     })
 
     const rollouts = Effect.gen(function*() {
-      yield* everywhere
       const { limit, since } = yield* range
       if (since !== undefined) return yield* unsupported("since", "rollouts are listed from the first one on")
       const ids = (yield* recorder.rollouts).slice(0, limit)
@@ -316,10 +333,9 @@ export const make: (
     })
 
     const oneTrace = Effect.gen(function*() {
-      const own = yield* caller
       const name = (yield* HttpRouter.params)["trace"] ?? ""
       const end = name.lastIndexOf(".")
-      const rollout = yield* allowed(own, name.slice(0, end))
+      const rollout = yield* allowed(undefined, name.slice(0, end))
       const { calls } = yield* Effect.mapError(recorder.rollout(rollout), fromModelError)
       const call = calls.find(({ id }) => id === name.slice(end + 1))
       if (call === undefined) return yield* invalid(`there is no trace ${name}`, { status: 404 })
@@ -327,7 +343,7 @@ export const make: (
     })
 
     // A call is recorded before its answer is given: there is never anything left to write.
-    const flush = Effect.as(everywhere, HttpServerResponse.unsafeJson({ status: "flushed" }))
+    const flush = Effect.succeed(HttpServerResponse.unsafeJson({ status: "flushed" }))
 
     const releaseRollout = Effect.gen(function*() {
       const rollout = yield* addressed
@@ -345,28 +361,39 @@ export const make: (
     const health = Effect.succeed(HttpServerResponse.unsafeJson({ status: "ok" }))
 
     const calls = ["", "/rollouts/:rollout", "/sessions/:rollout"].flatMap((prefix) => [
-      HttpRouter.makeRoute("POST", path(prefix, "/v1/chat/completions"), limited(chatCompletions)),
-      HttpRouter.makeRoute("POST", path(prefix, "/v1/completions"), limited(textCompletions)),
-      HttpRouter.makeRoute("POST", path(prefix, "/v1/responses"), limited(createResponse)),
-      HttpRouter.makeRoute("GET", path(prefix, "/v1/models"), models)
+      route("agent", "POST", path(prefix, "/v1/chat/completions"), limited(chatCompletions)),
+      route("agent", "POST", path(prefix, "/v1/completions"), limited(textCompletions)),
+      route("agent", "POST", path(prefix, "/v1/responses"), limited(createResponse)),
+      route("agent", "GET", path(prefix, "/v1/models"), models)
     ])
     const records = ["/rollouts", "/sessions"].flatMap((prefix) => [
-      HttpRouter.makeRoute("POST", path(prefix, ""), createRollout),
-      HttpRouter.makeRoute("GET", path(prefix, ""), rollouts),
-      HttpRouter.makeRoute("GET", path(prefix, "/:rollout"), oneRollout),
-      HttpRouter.makeRoute("DELETE", path(prefix, "/:rollout"), releaseRollout),
-      HttpRouter.makeRoute("GET", path(prefix, "/:rollout/traces"), traces),
-      HttpRouter.makeRoute("POST", path(prefix, "/:rollout/reward"), rewardRollout)
+      route("trainer", "POST", path(prefix, ""), createRollout),
+      route("trainer", "GET", path(prefix, ""), rollouts),
+      route("trainer", "GET", path(prefix, "/:rollout"), oneRollout),
+      route("trainer", "DELETE", path(prefix, "/:rollout"), releaseRollout),
+      route("trainer", "GET", path(prefix, "/:rollout/traces"), traces),
+      route("trainer", "POST", path(prefix, "/:rollout/reward"), rewardRollout)
     ])
-    const router = HttpRouter.fromIterable([
+    const routes = [
       ...calls,
       ...records,
-      HttpRouter.makeRoute("GET", "/traces/:trace", oneTrace),
-      HttpRouter.makeRoute("POST", "/admin/flush", flush),
-      HttpRouter.makeRoute("GET", "/health", health)
-    ])
+      route("trainer", "GET", "/traces/:trace", oneTrace),
+      route("trainer", "POST", "/admin/flush", flush),
+      route("anyone", "GET", "/health", health)
+    ]
+    const checks: Readonly<Record<Who, Effect.Effect<unknown, Refused, HttpServerRequest.HttpServerRequest>>> = {
+      anyone: Effect.void,
+      agent: caller,
+      trainer
+    }
+    // Who may call a route is looked at before its handler, so no handler reads a body of somebody else.
+    const router = HttpRouter.fromIterable(
+      routes.map(({ handler, method, path, who }) =>
+        HttpRouter.makeRoute(method, path, Effect.flatMap(checks[who], () => handler))
+      )
+    )
 
-    return router.pipe(
+    const app = router.pipe(
       Effect.catchTags({
         Refused: (refused) => Effect.succeed(refuse(refused)),
         RouteNotFound: ({ request }) =>
@@ -378,8 +405,20 @@ export const make: (
       // The platform runs handlers uninterruptibly. Interruptible, a client that disconnects interrupts its sample.
       Effect.interruptible
     )
+    return { app, routes: routes.map(({ method, path, who }): Access => ({ method, path, who })) }
   }
 )
+
+/**
+ * The gateway as an `HttpApp`, over the model and the recorder in the context. `NodeGateway` puts it behind a port.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = (
+  options: Options
+): Effect.Effect<HttpApp.Default, never, AgentModel.AgentModel | Recorder.Recorder> =>
+  Effect.map(makeWithRoutes(options), ({ app }) => app)
 
 /** How many records to give, and from what time on, in seconds since the epoch. */
 const range = Effect.flatMap(

@@ -55,7 +55,7 @@ export interface Running {
   readonly apiKey: Redacted.Redacted
   /** The base URL that OpenAI clients take for one rollout. */
   readonly rolloutUrl: (rollout: string) => string
-  /** The key that opens one rollout. */
+  /** The key for an agent: it samples for one rollout, and does nothing else. */
   readonly rolloutKey: (rollout: string) => Effect.Effect<Redacted.Redacted>
 }
 
@@ -177,11 +177,12 @@ export const agent = <Task, Result, E = never, R = never, ED = never, RD = never
     ...options,
     run: (task, { model, signal }) =>
       Effect.gen(function*() {
-        const { apiKey, url } = yield* serve({ model: model.renderer.name }).pipe(
+        const { rolloutKey, url } = yield* serve({ model: model.renderer.name }).pipe(
           Effect.provideService(AgentModel.AgentModel, model),
           Effect.provideServiceEffect(Recorder.Recorder, Recorder.make()),
           Effect.mapError(Agent.failed("run"))
         )
+        const apiKey = yield* rolloutKey("run")
         return yield* Effect.tryPromise({
           try: () => options.run(task, { baseURL: `${url}/v1`, apiKey: Redacted.value(apiKey), signal }),
           catch: Agent.failed("run")

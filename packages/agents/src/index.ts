@@ -50,8 +50,8 @@ export * as CallStore from "./CallStore.js"
  * A rollout is named by the path (`/rollouts/ID/v1/…`), the header `x-rollout-id`, or `metadata.rollout_id`. Requests that
  * name none belong to the rollout of their opening messages, so that a conversation is continued anyhow.
  *
- * The gateway's key opens everything. The key of a rollout, given out when the rollout is created, names the rollout and opens
- * it and nothing else. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
+ * The gateway's key is the trainer's and opens everything. The key of a rollout, given out when the rollout is created, is
+ * the agent's: it samples for that rollout and nothing else. Rewards and records need the gateway's. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
  *
  * @since 0.1.0
  */

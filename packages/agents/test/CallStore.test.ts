@@ -29,6 +29,20 @@ const files = Effect.fnUntraced(function*(path: string, ending: string) {
 })
 
 describe("CallStore", () => {
+  it.scoped("can be read by its user only", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const path = `${yield* directory}/calls/recorded`
+      const recorder = yield* Recorder.makeDirectory(path)
+      yield* Effect.provideService(converse("a"), Recorder.Recorder, recorder)
+      const names = yield* fs.readDirectory(path)
+      assert.isAbove(names.length, 1)
+      for (const name of ["", "..", ...names]) {
+        const { mode, type } = yield* fs.stat(`${path}/${name}`)
+        assert.strictEqual(mode & 0o777, type === "Directory" ? 0o700 : 0o600, name)
+      }
+    }).pipe(Effect.provide(NodeFileSystem.layer)))
+
   it.scoped("what is read is what was recorded", () =>
     Effect.gen(function*() {
       const path = yield* directory

@@ -70,7 +70,7 @@ describe("Gateway", () => {
       assert.strictEqual((yield* send(running, "/rollouts/..%2Fa/traces")).status, 400)
     }).pipe(Effect.provide(Recorder.layer())))
 
-  it.scopedLive("a rollout's key opens that rollout only", () =>
+  it.scopedLive("a rollout's key samples for that rollout, and can neither set its reward nor touch what was recorded", () =>
     Effect.gen(function*() {
       const running = yield* gateway(["1", "2"])
       const created = JSON.parse((yield* send(running, "/sessions", { session_id: "a" })).text)
@@ -78,7 +78,16 @@ describe("Gateway", () => {
       const status = (path: string, body?: unknown) =>
         Effect.map(send(running, path, body, { key }), ({ status }) => status)
       assert.strictEqual(yield* status(`/rollouts/a${chat}`, ask("x")), 200)
-      assert.strictEqual(yield* status("/rollouts/a/traces"), 200)
+      // the agent that samples with it must not say how well it did, nor read or remove what is trained on
+      for (const prefix of ["/rollouts/a", "/sessions/a"]) {
+        assert.strictEqual(yield* status(`${prefix}/reward`, { reward: 1000 }), 403)
+        assert.strictEqual(yield* status(`${prefix}/traces`), 403)
+        assert.strictEqual(yield* status(prefix), 403)
+        assert.strictEqual((yield* send(running, prefix, undefined, { key, method: "DELETE" })).status, 403)
+      }
+      const kept = yield* (yield* Recorder.Recorder).rollout("a")
+      assert.strictEqual(kept.calls.length, 1)
+      assert.isTrue(Option.isNone(kept.score))
       // the key alone says which rollout it is
       const plain = yield* send(running, chat, ask("x"), { key })
       assert.strictEqual(plain.headers.get("x-rollout-id"), "a")
@@ -127,6 +136,29 @@ describe("Gateway", () => {
       const unknown = yield* send(running, "/v1/embeddings", {})
       assert.strictEqual(unknown.status, 404)
       assert.include(errorOf(unknown).message, "/v1/embeddings")
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("JSON that is nested too deeply is a bad request, and not the end of the stack", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway(["ok", "ok"])
+      const deep = (open: string, close: string, levels: number) => open.repeat(levels) + "1" + close.repeat(levels)
+      for (const levels of [101, 100_000]) {
+        const metadata = `{"messages":[{"role":"user","content":"x"}],"metadata":${deep("{\"a\":", "}", levels)}}`
+        const tools =
+          `{"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f",` +
+          `"parameters":${deep("{\"items\":", "}", levels)}}}]}`
+        for (const body of [metadata, tools, deep("[", "]", levels), `{"prompt":${deep("[", "]", levels)}}`]) {
+          for (const path of [chat, "/v1/completions", "/v1/responses", "/rollouts", "/rollouts/a/reward"]) {
+            const answer = yield* send(running, path, body)
+            assert.strictEqual(answer.status, 400, `${path} ${levels}`)
+            assert.include(errorOf(answer).message, "nested more than 100 levels")
+          }
+        }
+      }
+      // brackets in a text are no levels
+      assert.strictEqual((yield* send(running, chat, ask(`${"[{\"\\".repeat(500)}"`))).status, 200)
+      const levels = `{"messages":[{"role":"user","content":"x"}],"metadata":${deep("{\"a\":", "}", 98)}}`
+      assert.strictEqual((yield* send(running, chat, levels)).status, 200)
     }).pipe(Effect.provide(Recorder.layer())))
 
   it.scopedLive("tool choice: required, named and none are kept to", () =>
@@ -219,7 +251,7 @@ describe("Gateway", () => {
       assert.deepStrictEqual(JSON.parse(flushed.text), { status: "flushed" })
       // the same limits for the key of one rollout, and none for no key
       const own = yield* running.rolloutKey("b")
-      assert.strictEqual((yield* get("/sessions/b/traces", own)).status, 200)
+      assert.strictEqual((yield* get("/sessions/b/traces", own)).status, 403)
       assert.strictEqual((yield* get(`/traces/${traces[1].trace_id}`, own)).status, 403)
       assert.strictEqual((yield* send(running, "/admin/flush", "", { headers: basic(own) })).status, 403)
       assert.strictEqual((yield* get("/sessions", Redacted.make("ag-wrong"))).status, 401)

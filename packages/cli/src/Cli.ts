@@ -209,7 +209,7 @@ export const runWith: (
     }
     case "Run": {
       const exit = yield* Effect.exit(
-        Effect.provideService(runLine(loaded, line.right), CommandLine.Words, argv.slice(2))
+        Effect.provideService(runLine(loaded, line.right), CommandLine.Words, line.right.recorded)
       )
       if (Exit.isSuccess(exit)) return 0
       if (Cause.isInterruptedOnly(exit.cause)) {

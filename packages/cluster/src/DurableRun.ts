@@ -292,7 +292,7 @@ const start = Effect.fnUntraced(function*<Detail, E, R, EV, RV>(options: Options
   const executionId = yield* workflow.executionId({ run: name })
   const patience = Duration.toMillis(options.patience ?? "1 minute")
   const logs = Effect.annotateLogs({ package: "@effect-tinker/cluster", module: "DurableRun", run: name })
-  yield* fs.makeDirectory(RunControl.folder(directory), { recursive: true })
+  yield* fs.makeDirectory(RunControl.folder(directory), { recursive: true, mode: 0o700 })
 
   const mailbox = yield* Mailbox.make<Trainer.StepReport<Detail>, Failure>({ capacity: 16 })
   const events = yield* Queue.unbounded<Event>()

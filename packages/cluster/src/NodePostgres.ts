@@ -9,11 +9,13 @@ import type * as CommandExecutor from "@effect/platform/CommandExecutor"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
+import * as Encoding from "effect/Encoding"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { freePort } from "./internal/node/freePort.js"
+import * as RunControl from "./RunControl.js"
 
 /**
  * Postgres is installed, and did not start.
@@ -47,9 +49,8 @@ const find = Effect.gen(function*() {
 })
 
 /** It refuses to run as root, and then runs as the user that its package has made. */
-const run = Effect.fnUntraced(function*(program: string, ...args: ReadonlyArray<string>) {
-  const isRoot = process.getuid?.() === 0
-  const command = isRoot
+const run = Effect.fnUntraced(function*(asItsUser: boolean, program: string, ...args: ReadonlyArray<string>) {
+  const command = asItsUser && process.getuid?.() === 0
     ? Command.make("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", program, ...args)
     : Command.make(program, ...args)
   const code = yield* Command.exitCode(command)
@@ -57,7 +58,8 @@ const run = Effect.fnUntraced(function*(program: string, ...args: ReadonlyArray<
 })
 
 /**
- * Starts it until the scope closes, reachable from this machine only; none where it is not installed.
+ * Starts it until the scope closes, reachable from this machine only, with a random password that the address has; none
+ * where it is not installed.
  *
  * @since 0.1.0
  * @category constructors
@@ -71,15 +73,32 @@ export const start: Effect.Effect<
   const bin = yield* find
   if (Option.isNone(bin)) return Option.none()
   const root = yield* fs.makeTempDirectoryScoped({ prefix: "tinker-postgres-" })
-  // Another user writes there.
-  yield* fs.chmod(root, 0o777)
+  const isRoot = process.getuid?.() === 0
+  // It is made for its user only. Postgres is another one.
+  if (isRoot) yield* run(false, "chown", "postgres:postgres", root)
+  const password = Encoding.encodeHex(yield* (yield* RunControl.Entropy).bytes(32))
+  const passwordFile = `${root}/password`
+  yield* fs.writeFileString(passwordFile, `${password}\n`, { mode: 0o600 })
+  if (isRoot) yield* run(false, "chown", "postgres:postgres", passwordFile)
   const data = `${root}/data`
   const port = yield* freePort
-  yield* run(`${bin.value}/initdb`, "-D", data, "-A", "trust", "-U", "tinker", "--no-sync")
+  yield* run(
+    true,
+    `${bin.value}/initdb`,
+    "-D",
+    data,
+    "-A",
+    "scram-sha-256",
+    `--pwfile=${passwordFile}`,
+    "-U",
+    "tinker",
+    "--no-sync"
+  )
+  yield* fs.remove(passwordFile)
   const settings = `-p ${port} -k ${root} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=200`
   yield* Effect.acquireRelease(
-    run(`${bin.value}/pg_ctl`, "-D", data, "-l", `${root}/log`, "-o", settings, "-w", "start"),
-    () => Effect.ignore(run(`${bin.value}/pg_ctl`, "-D", data, "-m", "immediate", "-w", "stop"))
+    run(true, `${bin.value}/pg_ctl`, "-D", data, "-l", `${root}/log`, "-o", settings, "-w", "start"),
+    () => Effect.ignore(run(true, `${bin.value}/pg_ctl`, "-D", data, "-m", "immediate", "-w", "stop"))
   )
-  return Option.some(Redacted.make(`postgres://tinker@127.0.0.1:${port}/postgres`))
+  return Option.some(Redacted.make(`postgres://tinker:${password}@127.0.0.1:${port}/postgres`))
 })

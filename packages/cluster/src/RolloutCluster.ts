@@ -22,6 +22,7 @@ import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import * as slotPool from "./internal/slotPool.js"
 import * as RolloutWorker from "./RolloutWorker.js"
+import * as RunAuthority from "./RunAuthority.js"
 import * as TrajectoryStore from "./TrajectoryStore.js"
 
 // =============================================================================
@@ -91,12 +92,14 @@ export const layer = (
   options: Options
 ): Layer.Layer<
   Rollout.Runner,
-  never,
-  Sharding.Sharding | MessageStorage.MessageStorage | TrajectoryStore.TrajectoryStore
+  TrajectoryStore.StoreFailed,
+  Sharding.Sharding | MessageStorage.MessageStorage | RunAuthority.RunAuthority | TrajectoryStore.TrajectoryStore
 > => Layer.scoped(Rollout.Runner, make(options))
 
 const make = Effect.fnUntraced(function*(options: Options) {
   const store = yield* TrajectoryStore.TrajectoryStore
+  const authority = yield* RunAuthority.RunAuthority
+  yield* authority.register(options.run)
   const client = yield* RolloutWorker.Slot.client
   const { episode: here } = Context.get(Context.empty(), Rollout.Runner)
   const label = options.label ?? "cpu"
@@ -124,7 +127,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const send = (request: RolloutWorker.RolloutRequest, tried: Set<string>) =>
     Effect.catchAll(
-      withSlot(tried, (slot) => client(slot).rollout({ request })),
+      Effect.flatMap(
+        authority.sign(options.run, RolloutWorker.signedText(request)),
+        (signature) => withSlot(tried, (slot) => client(slot).rollout({ request, signature }))
+      ),
       (error) =>
         error._tag === "RolloutFailed"
           ? Effect.fail(error)

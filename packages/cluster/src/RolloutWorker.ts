@@ -5,6 +5,7 @@
  * - Rollouts are delivered at least once. One whose trajectory is stored already is not run again.
  * - Workers come and go. What one of them had not finished is delivered to the others.
  * - Credentials for sampling come from the worker's own environment, never through the database.
+ * - A rollout is run only if a trainer of a run that the database knows has signed the request: see {@link RunAuthority}.
  *
  * @since 0.1.0
  */
@@ -30,6 +31,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as serverFailure from "./internal/serverFailure.js"
+import * as RunAuthority from "./RunAuthority.js"
 import * as TrajectoryStore from "./TrajectoryStore.js"
 
 // =============================================================================
@@ -91,6 +93,11 @@ export class RolloutRequest
   })
 {}
 
+const encodeRequest = Schema.encodeSync(RolloutRequest)
+
+/** The text of a request that is signed: the same in the process that sends it and in the one that reads it. @internal */
+export const signedText = (request: RolloutRequest): string => JSON.stringify(encodeRequest(request))
+
 /**
  * A worker could not run a rollout.
  *
@@ -135,7 +142,11 @@ export class Receipt extends Schema.Class<Receipt>("@effect-tinker/cluster/Rollo
  */
 export const Slot = Entity.make("RolloutSlot", [
   Rpc.make("rollout", {
-    payload: { request: RolloutRequest },
+    payload: {
+      request: RolloutRequest,
+      /** Of a trainer that has the secret of the cluster. Requests of before there were signatures have none. */
+      signature: Schema.optional(Schema.String)
+    },
     primaryKey: ({ request }) => request.key.text,
     success: Receipt,
     error: RolloutFailed
@@ -216,10 +227,12 @@ export const layer = <E, R, ED, RD>(options: Options<E, R, ED, RD>): Layer.Layer
   | Exclude<R | RD, Scope.Scope>
   | Sharding.Sharding
   | ServiceClient.ServiceClient
+  | RunAuthority.RunAuthority
   | TrajectoryStore.TrajectoryStore
 > =>
   Layer.unwrapScoped(Effect.gen(function*() {
     const store = yield* TrajectoryStore.TrajectoryStore
+    const authority = yield* RunAuthority.RunAuthority
     const runtime = yield* Effect.runtime<Exclude<R | RD, Scope.Scope> | ServiceClient.ServiceClient>()
     const concurrency = Math.max(1, options.concurrency ?? 8)
     const permits = yield* Effect.makeSemaphore(concurrency)
@@ -264,8 +277,9 @@ export const layer = <E, R, ED, RD>(options: Options<E, R, ED, RD>): Layer.Layer
       const receipt = new Receipt({ worker: `${host}:${port}`, concurrency })
       return Slot.of({
         worker: () => Effect.succeed(receipt),
-        rollout: ({ payload: { request } }) =>
+        rollout: ({ payload: { request, signature } }) =>
           Effect.gen(function*() {
+            yield* authority.check(request.key.run, signedText(request), signature ?? "")
             if (yield* store.has(request.key)) return receipt
             const trajectories = yield* closed(run(request))
             // Longer than a restart of the database takes: a rollout may have cost minutes.

@@ -38,11 +38,11 @@ export const id: (
   function*(directory) {
     const fs = yield* FileSystem.FileSystem
     const path = `${folder(directory)}/id`
-    yield* fs.makeDirectory(folder(directory), { recursive: true })
+    yield* fs.makeDirectory(folder(directory), { recursive: true, mode: 0o700 })
     const { bytes } = yield* Entropy
     const made = Encoding.encodeHex(yield* bytes(16))
     // The second caller finds the id of the first.
-    yield* Effect.ignore(fs.writeFileString(path, made, { flag: "wx" }))
+    yield* Effect.ignore(fs.writeFileString(path, made, { flag: "wx", mode: 0o600 }))
     return yield* fs.readFileString(path)
   }
 )
@@ -209,7 +209,7 @@ const writeJson = Effect.fnUntraced(function*<A, I>(schema: Schema.Schema<A, I>,
   const fs = yield* FileSystem.FileSystem
   const text = Schema.encodeSync(Schema.parseJson(schema))(value)
   const temporary = `${path}.new`
-  yield* fs.writeFileString(temporary, `${text}\n`)
+  yield* fs.writeFileString(temporary, `${text}\n`, { mode: 0o600 })
   yield* fs.rename(temporary, path)
 })
 
@@ -254,7 +254,7 @@ export const request: (
 ) => Effect.Effect<void, PlatformError.PlatformError, FileSystem.FileSystem> = Effect.fnUntraced(
   function*(directory, action) {
     const fs = yield* FileSystem.FileSystem
-    yield* fs.makeDirectory(folder(directory), { recursive: true })
+    yield* fs.makeDirectory(folder(directory), { recursive: true, mode: 0o700 })
     if (action === "resume") yield* fs.remove(requestPath(directory, "pause"), { force: true })
     const time = yield* Clock.currentTimeMillis
     yield* writeJson(Request, requestPath(directory, action), new Request({ action, time }))
@@ -301,7 +301,7 @@ export const ask: (
   function*(directory, question) {
     const fs = yield* FileSystem.FileSystem
     const path = `${folder(directory)}/questions`
-    yield* fs.makeDirectory(path, { recursive: true })
+    yield* fs.makeDirectory(path, { recursive: true, mode: 0o700 })
     // Asked by an earlier process too, it keeps its time.
     if (!(yield* fs.exists(`${path}/${question.key}.json`))) {
       yield* writeJson(Question, `${path}/${question.key}.json`, question)
@@ -327,7 +327,7 @@ export const answer: (
     const known = isKey(key) && (yield* fs.exists(`${folder(directory)}/questions/${key}.json`))
     if (!known) return yield* new NoSuchQuestion({ directory, key })
     const path = `${folder(directory)}/answers`
-    yield* fs.makeDirectory(path, { recursive: true })
+    yield* fs.makeDirectory(path, { recursive: true, mode: 0o700 })
     yield* writeJson(
       Answer,
       `${path}/${key}.json`,

@@ -80,7 +80,7 @@ const decoded = (text: string) => Either.mapLeft(codec.decode(text), (descriptio
 const safe = (text: string): string => encodeURIComponent(text).replace(/\*|\.{1,2}$/g, (dots) => `%${dots.length}`)
 
 /**
- * In a directory: local, or one that all machines mount.
+ * In a directory: local, or one that all machines mount, where workers and trainers are the same user.
  *
  * @since 0.1.0
  * @category layers
@@ -98,8 +98,9 @@ export const layerDirectory = (
       return TrajectoryStore.of({
         put: Effect.fnUntraced(function*(key, trajectories) {
           const path = pathOf(key)
-          yield* fs.makeDirectory(folderOf(key), { recursive: true })
+          yield* fs.makeDirectory(folderOf(key), { recursive: true, mode: 0o700 })
           const temporary = yield* fs.makeTempFile({ directory: folderOf(key), prefix: ".new-" })
+          yield* fs.chmod(temporary, 0o600)
           yield* fs.writeFileString(temporary, codec.encode(trajectories))
           // A link fails where the name is taken, on every file system that has links; a rename would replace it.
           const isNew = yield* fs.link(temporary, path).pipe(

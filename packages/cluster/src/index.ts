@@ -40,10 +40,23 @@ export * as RolloutCluster from "./RolloutCluster.js"
  * - Rollouts are delivered at least once. One whose trajectory is stored already is not run again.
  * - Workers come and go. What one of them had not finished is delivered to the others.
  * - Credentials for sampling come from the worker's own environment, never through the database.
+ * - A rollout is run only if a trainer of a run that the database knows has signed the request: see {@link RunAuthority}.
  *
  * @since 0.1.0
  */
 export * as RolloutWorker from "./RolloutWorker.js"
+
+/**
+ * Which rollouts a worker runs: those that the trainer of a run has signed, of a run that the database knows. A signature
+ * covers the whole request, so that nobody without the secret of the cluster can have another checkpoint sampled, another
+ * problem tried, or a trajectory stored for the keys of a run.
+ *
+ * The secret is a text that trainers and workers share: one that is given to all of them, or one that the first of them
+ * leaves in the database.
+ *
+ * @since 0.2.0
+ */
+export * as RunAuthority from "./RunAuthority.js"
 
 /**
  * How people and other programs talk to a durable run: by files in its directory. The process that trains is the only one

@@ -57,6 +57,22 @@ describe("TrajectoryStore", () => {
     }
   })
 
+  it.scoped("in a directory can be read by its user only", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const root = yield* fs.makeTempDirectoryScoped()
+      const store = yield* Effect.provide(
+        TrajectoryStore.TrajectoryStore,
+        TrajectoryStore.layerDirectory(`${root}/store`)
+      )
+      yield* store.put(key(1), example(1))
+      const names = yield* fs.readDirectory(`${root}/store`, { recursive: true })
+      for (const name of ["", ...names]) {
+        const { mode, type } = yield* fs.stat(`${root}/store/${name}`)
+        assert.strictEqual(mode & 0o777, type === "Directory" ? 0o700 : 0o600, name)
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   const stores: ReadonlyArray<readonly [name: string, store: Store]> = [["a directory", Directory], ["a database", Sql]]
   for (const [name, store] of stores) {
     it.scoped(`in ${name}, the first result of a rollout stays`, () =>

@@ -39,7 +39,7 @@ const join = Effect.fnUntraced(function*(options: {
     concurrency: options.concurrency,
     onRollout: ({ key }) => Effect.sync(() => void ran.push(key.text))
   })
-  const cluster = NodeCluster.layerWorker({ ...options, host: "127.0.0.1", listen: "127.0.0.1" })
+  const cluster = NodeCluster.layerWorker(options)
   yield* Layer.build(Layer.fresh(Layer.provide(worker, cluster)))
   return ran
 })

@@ -9,12 +9,13 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { ParseError } from "effect/ParseResult"
-import { TreeFormatter } from "effect/ParseResult"
+import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Dataset from "./Dataset.js"
 import * as Lines from "./internal/lines.js"
 import * as Parquet from "./internal/parquet.js"
+import * as JsonText from "./JsonText.js"
 
 /**
  * How files are read.
@@ -27,8 +28,6 @@ export interface Options {
   readonly maxRowBytes?: number | undefined
 }
 
-const decoder = new TextDecoder()
-
 const malformed = (detail: string) => ({ reason: "malformed" as const, detail })
 
 /** From what stands in a file to a row. */
@@ -36,13 +35,10 @@ const reader = <A, I>(schema: Schema.Schema<A, I>) => {
   const decode = Schema.decodeUnknownEither(schema)
   return (input: unknown, at: Pick<Dataset.Skipped, "origin" | "next">): Dataset.Row<A> =>
     Either.match(decode(input), {
-      onLeft: (error) => Dataset.skipped(malformed(TreeFormatter.formatErrorSync(error)), at),
+      onLeft: (error) => Dataset.skipped(malformed(ParseResult.TreeFormatter.formatErrorSync(error)), at),
       onRight: (value) => ({ _tag: "Kept", value, ...at })
     })
 }
-
-const parseJson = (text: string): Either.Either<unknown, string> =>
-  Either.try({ try: (): unknown => JSON.parse(text), catch: (error) => `not JSON: ${String(error)}` })
 
 /**
  * One JSON value a line, streamed. Blank lines are no rows.
@@ -60,10 +56,10 @@ export const jsonl = <A, I>(
   const toRow = (line: Lines.Line, row: number, next: Dataset.Position): Dataset.Row<A> => {
     const at = { origin: { source: path, row }, next }
     if (line.bytes === undefined) {
-      const detail = `${line.end - line.offset} bytes, of ${limit} allowed`
+      const detail = `the line has ${line.end - line.offset} bytes, of ${limit} allowed`
       return Dataset.skipped({ reason: "too_long", detail }, at)
     }
-    return Either.match(parseJson(decoder.decode(line.bytes)), {
+    return Either.match(Either.flatMap(JsonText.decode(line.bytes), (text) => JsonText.parse(text)), {
       onLeft: (detail) => Dataset.skipped(malformed(detail), at),
       onRight: (json) => read(json, at)
     })
@@ -85,6 +81,17 @@ export const jsonl = <A, I>(
   })
 }
 
+const ArrayFromBytes = Schema.transformOrFail(Schema.Uint8ArrayFromSelf, Schema.Array(Schema.Unknown), {
+  strict: true,
+  // A level more than rows may have: that of the array.
+  decode: (bytes, _, ast) =>
+    Either.flatMap(JsonText.decode(bytes), (text) => JsonText.parse(text, JsonText.maxNesting + 1)).pipe(
+      Either.mapLeft((detail) => new ParseResult.Type(ast, bytes, detail)),
+      Either.filterOrLeft(Array.isArray, () => new ParseResult.Type(ast, bytes, "not an array"))
+    ),
+  encode: (list) => ParseResult.succeed(new TextEncoder().encode(JSON.stringify(list)))
+})
+
 /**
  * A JSON file that holds one array. It is read whole.
  *
@@ -96,11 +103,11 @@ export const json = <A, I>(
   schema: Schema.Schema<A, I>
 ): Dataset.Dataset<A, PlatformError.PlatformError | ParseError, FileSystem.FileSystem> => {
   const read = reader(schema)
-  const items = Schema.decodeUnknown(Schema.parseJson(Schema.Array(Schema.Unknown)))
+  const items = Schema.decodeUnknown(ArrayFromBytes)
   return Dataset.fromIndexed(
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
-      const list = yield* items(yield* fs.readFileString(path))
+      const list = yield* items(yield* fs.readFile(path))
       return {
         size: list.length,
         read: (rows: ReadonlyArray<number>) =>

@@ -152,14 +152,22 @@ export const entries = (directory: string): Stream.Stream<RunEntry.RunEntry, Run
       Stream.mapConcatEffect((
         [{ bytes, end, offset }, line]
       ): Effect.Effect<ReadonlyArray<RunEntry.RunEntry>, MalformedEntry> =>
-        Either.match(decodeEntry(decoder.decode(bytes)), {
-          onLeft: ({ message }) =>
-            // Only the last line can be without a newline, and then it is torn.
-            end >= size && bytes !== undefined && end - offset === bytes.length
-              ? Effect.succeed([])
-              : Effect.fail(new MalformedEntry({ path, line: line + 1, description: message })),
-          onRight: (entry) => Effect.succeed([entry])
-        })
+        bytes === undefined
+          ? Effect.fail(
+            new MalformedEntry({
+              path,
+              line: line + 1,
+              description: `the line has ${end - offset} bytes, of ${maxLineBytes} allowed`
+            })
+          )
+          : Either.match(decodeEntry(decoder.decode(bytes)), {
+            onLeft: ({ message }) =>
+              // Only the last line can be without a newline, and then it is torn.
+              end >= size && end - offset === bytes.length
+                ? Effect.succeed([])
+                : Effect.fail(new MalformedEntry({ path, line: line + 1, description: message })),
+            onRight: (entry) => Effect.succeed([entry])
+          })
       )
     )
   }))
@@ -421,7 +429,8 @@ export const claim: (
 ) => Effect.Effect<void, RunInUse | PlatformError.PlatformError, FileSystem.FileSystem | Scope.Scope> = Effect
   .fnUntraced(function*(directory) {
     const fs = yield* FileSystem.FileSystem
-    yield* fs.makeDirectory(directory, { recursive: true })
+    // What was sampled may be private: as for the server's files, others of this machine cannot read it.
+    yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
     const owner = yield* Lock.acquire(fs, directory)
     if (Option.isSome(owner)) return yield* new RunInUse({ directory, pid: owner.value })
   })
@@ -469,7 +478,7 @@ export const open: (
     let finished = complete
     const attempt = Option.match(previous, { onNone: () => 0, onSome: ({ resumes }) => resumes + 1 })
     if (!complete) {
-      yield* fs.writeFileString(`${directory}/config.json`, `${RunConfig.print(config)}\n`)
+      yield* fs.writeFileString(`${directory}/config.json`, `${RunConfig.print(config)}\n`, { mode: 0o600 })
       const step = Option.match(checkpoint, { onNone: () => 0, onSome: (found) => found.step })
       last = step
       yield* record((time) =>

@@ -102,6 +102,15 @@ export * as Guard from "./Guard.js"
 export * as Hyperparameters from "./Hyperparameters.js"
 
 /**
+ * JSON that somebody else has written: files of data, bodies of requests. Bytes that are not UTF-8 are an error, where a
+ * decoder would put other characters in their place; and values may have so many levels only, since whatever reads a value
+ * (schemas, hashes, templates) calls itself for each of them, so that a line of brackets would end the stack.
+ *
+ * @since 0.2.0
+ */
+export * as JsonText from "./JsonText.js"
+
+/**
  * Answers judged by a model: compared in pairs and ranked by a tournament, or graded by a question about them.
  *
  * A judge is read from its probabilities, not from a sample: of a few answers it may give, how likely it finds each.

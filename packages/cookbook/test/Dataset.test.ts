@@ -103,8 +103,57 @@ describe("Dataset", () => {
       assert.deepStrictEqual(skipped, { malformed: 2, too_long: 1, empty: 1 })
       assert.deepStrictEqual(examples.map(({ origin }) => origin.row), [1, 2, 3, 4])
       assert.include(examples[0]?.detail ?? "", "Expected number")
+      assert.strictEqual(examples[2]?.detail, "the line has 207 bytes, of 100 allowed")
       const shuffled = yield* Dataset.inspect(Dataset.shuffle(dataset, { seed: 1 }))
       assert.deepStrictEqual(shuffled.skipped, skipped)
+    }).pipe(Effect.scoped, Effect.provide(NodeContext.layer)))
+
+  it.effect("a row that would end the stack is skipped: chats and whole files, where levels are in what nobody describes", () =>
+    Effect.gen(function*() {
+      const deep = (levels: number) => `${`{"a":`.repeat(levels)}1${"}".repeat(levels)}`
+      const chat = (more: string) =>
+        `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]${more}}`
+      const tools = (levels: number) =>
+        chat(`,"tools":[{"type":"function","function":{"name":"f","description":"","parameters":${deep(levels)}}}]`)
+      const call = `{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function",` +
+        `"function":{"name":"f","arguments":${deep(100_000)}}}]}]}`
+      const brackets = chat(`,"note":${JSON.stringify("[{\"".repeat(500))}`)
+      const rows = [chat(""), tools(96), tools(97), tools(100_000), call, "[".repeat(100_000), brackets]
+      const expected = ["Kept", "Kept", "Skipped", "Skipped", "Skipped", "Skipped", "Kept"]
+      const path = yield* file(rows.join("\n"))
+      const found = yield* collect(Dataset.rows(Example.chats(path)))
+      assert.deepStrictEqual(found.map(({ _tag }) => _tag), expected)
+      assert.deepStrictEqual(
+        found.flatMap((row) => row._tag === "Skipped" ? [row.reason, row.detail] : []),
+        ["malformed", "malformed", "malformed", "malformed"].flatMap((reason) => [
+          reason,
+          "nested more than 100 levels deep"
+        ])
+      )
+      const whole = yield* file(`[${[chat(""), tools(100_000)].join(",")}]`)
+      const error = yield* Effect.flip(collect(Dataset.rows(DataFile.json(whole, Schema.Unknown))))
+      assert.include(String(error), "nested more than 101 levels deep")
+    }).pipe(Effect.scoped, Effect.provide(NodeContext.layer)))
+
+  it.effect("a row that is not UTF-8 is skipped and counted, and not trained on with other characters in its place", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* file("")
+      const bytes = (...parts: ReadonlyArray<string | number>) =>
+        Uint8Array.from(
+          parts.flatMap((part) => typeof part === "number" ? [part] : Array.from(new TextEncoder().encode(part)))
+        )
+      const Text = Schema.Struct({ t: Schema.String })
+      yield* fs.writeFile(
+        path,
+        bytes("{\"t\":\"caf", 0xe9, "\"}\n{\"t\":\"café\"}\n{\"t\":\"", 0xed, 0xa0, 0x80, "\"}\n")
+      )
+      const { examples, kept, skipped } = yield* Dataset.inspect(DataFile.jsonl(path, Text))
+      assert.strictEqual(kept, 1)
+      assert.deepStrictEqual(skipped, { malformed: 2 })
+      for (const { detail } of examples) assert.include(detail, "not UTF-8")
+      yield* fs.writeFile(path, bytes("[{\"t\":\"caf", 0xe9, "\"}]"))
+      assert.include(String(yield* Effect.flip(Dataset.inspect(DataFile.json(path, Text)))), "not UTF-8")
     }).pipe(Effect.scoped, Effect.provide(NodeContext.layer)))
 
   it.effect("batches stay within an epoch; leftovers are reported", () =>

@@ -254,6 +254,22 @@ type Services = Effect.Effect.Context<ReturnType<typeof table[number]["handle"]>
 
 const routes: ReadonlyArray<Route<Services>> = table
 
+/** Every route with a path that it answers, and the credentials it asks for: a test asks each of them. @internal */
+export const accesses: ReadonlyArray<{
+  readonly name: string
+  readonly method: string
+  readonly path: string
+  readonly auth: Route<never>["auth"]
+}> = routes.map(({ auth, method, name, pattern }) => ({
+  name,
+  method,
+  path: pattern.source.replace(/^\^|\\\/\?\$$/g, "").replace(/\([^()]*(?:\([^()]*\)\?)?\)/g, "x").replaceAll(
+    "\\/",
+    "/"
+  ),
+  auth
+}))
+
 const layerState = (options: Options) => {
   const { defaults } = settings
   const duration = (input: Duration.DurationInput | undefined, or: Duration.Duration) =>

@@ -28,8 +28,29 @@ export type Question = typeof Talk.Question.Encoded
 export type Waiting = Grades.Waiting
 export type DataReport = DataCheck.Report
 
-const request = async <A>(path: string, init?: RequestInit): Promise<A> => {
-  const response = await fetch(path, init)
+const storedAs = "tinker-studio"
+
+/**
+ * The key, from the address that was opened. It stays in this tab: a cookie would be sent to every port of this machine, and
+ * storage is of this port only.
+ */
+const key = ((): string => {
+  const given = /^#token=([\w-]+)$/.exec(location.hash)?.[1]
+  if (given === undefined) return sessionStorage.getItem(storedAs) ?? ""
+  sessionStorage.setItem(storedAs, given)
+  history.replaceState(null, "", location.pathname)
+  return given
+})()
+
+/** Sends the key along. */
+const authorized = (path: string, init?: RequestInit): Promise<Response> =>
+  fetch(path, { ...init, headers: { ...init?.headers, authorization: `Bearer ${key}` } })
+
+const request = async <A>(
+  path: string,
+  init?: RequestInit & { readonly headers?: Record<string, string> }
+): Promise<A> => {
+  const response = await authorized(path, init)
   if (!response.ok) {
     const body: { readonly message?: string } | undefined = await response.json().catch(() => undefined)
     throw new Error(body?.message ?? `${response.status} ${response.statusText}`)
@@ -78,6 +99,47 @@ export const api = {
   grades: () => request<ReadonlyArray<Waiting>>("/api/grades"),
   grade: (grade: typeof Grades.Grade.Encoded) => post<unknown>("/api/grades", grade),
   checkData: (wanted: Optional<typeof DataCheck.Request.Encoded>) => post<DataReport>("/api/data", wanted)
+}
+
+interface Listener {
+  readonly onOpen: () => void
+  readonly onEvent: (name: string, data: string) => void
+  readonly onLost: () => void
+}
+
+/** Server-sent events, which `EventSource` cannot ask for with a key. Connects again until it is stopped. */
+const listen = (path: string, { onEvent, onLost, onOpen }: Listener): () => void => {
+  const stop = new AbortController()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const read = async () => {
+    const { body, ok } = await authorized(path, { signal: stop.signal })
+    if (!ok || body === null) return
+    onOpen()
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader()
+    let rest = ""
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      const blocks = (rest + value).split("\n\n")
+      rest = blocks.pop() ?? ""
+      for (const block of blocks) {
+        const [, name, data] = /^event: (.*)\ndata: (.*)$/.exec(block) ?? []
+        if (name !== undefined && data !== undefined) onEvent(name, data)
+      }
+    }
+  }
+  const connect = () => {
+    read().catch(() => undefined).finally(() => {
+      if (stop.signal.aborted) return
+      onLost()
+      timer = setTimeout(connect, 2_000)
+    })
+  }
+  connect()
+  return () => {
+    clearTimeout(timer)
+    stop.abort()
+  }
 }
 
 /** What is left out in JSON may be `undefined` here. */
@@ -148,31 +210,33 @@ export const useLive = (): Live => {
       pending.clear()
       setLive((last) => ({ ...last, runs: new Map([...last.runs, ...news]) }))
     }
-    const events = new EventSource("/api/events")
-    events.addEventListener("run", (event) => {
-      const summary: Summary = JSON.parse(event.data)
-      if (pending.size === 0) setTimeout(flush, 100)
-      pending.set(summary.id, summary)
-    })
-    events.addEventListener("grades", (event) => {
-      const grades: number = JSON.parse(event.data)
-      setLive((last) => ({ ...last, grades }))
-    })
     void load()
     let lost = false
-    events.addEventListener("open", () => {
-      setLive((last) => ({ ...last, connected: true }))
-      // Changes during the interruption were missed.
-      if (lost) void load()
-      lost = false
-    })
-    events.addEventListener("error", () => {
-      lost = true
-      setLive((last) => ({ ...last, connected: false }))
+    const close = listen("/api/events", {
+      onEvent: (name, data) => {
+        if (name === "grades") {
+          const grades: number = JSON.parse(data)
+          setLive((last) => ({ ...last, grades }))
+        } else if (name === "run") {
+          const summary: Summary = JSON.parse(data)
+          if (pending.size === 0) setTimeout(flush, 100)
+          pending.set(summary.id, summary)
+        }
+      },
+      onOpen: () => {
+        setLive((last) => ({ ...last, connected: true }))
+        // Changes during the interruption were missed.
+        if (lost) void load()
+        lost = false
+      },
+      onLost: () => {
+        lost = true
+        setLive((last) => ({ ...last, connected: false }))
+      }
     })
     return () => {
       clearTimeout(timer)
-      events.close()
+      close()
     }
   }, [])
   return live

@@ -63,7 +63,7 @@ export interface Options extends Omit<Studio.Options, "page" | "token"> {
 export interface Running {
   /** The address without the key. */
   readonly origin: string
-  /** The address to open, with the key in it. */
+  /** The address to open, with the key in its fragment, which browsers do not send. */
   readonly url: Redacted.Redacted
   readonly studio: Studio.Studio
 }
@@ -99,5 +99,5 @@ export const serve: (
   yield* server.serve(studio.app)
   const bound = server.address._tag === "TcpAddress" ? server.address.port : 0
   const origin = `http://127.0.0.1:${bound}`
-  return { origin, url: Redacted.make(`${origin}/?token=${token}`), studio }
+  return { origin, url: Redacted.make(`${origin}/#token=${token}`), studio }
 })

@@ -101,6 +101,18 @@ export interface DataFiles {
 }
 
 /**
+ * A route, and who may ask for it: the files of the page say nothing of the runs.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Access {
+  readonly method: "GET" | "POST"
+  readonly path: `/${string}`
+  readonly who: "anyone" | "token"
+}
+
+/**
  * A studio at work.
  *
  * @since 0.1.0
@@ -112,6 +124,8 @@ export interface Studio {
   readonly changes: Stream.Stream<RunDirectory.Summary>
   /** Looks at all files now. */
   readonly refresh: Effect.Effect<void>
+  /** What can be asked for, and by whom. */
+  readonly routes: ReadonlyArray<Access>
 }
 
 // =============================================================================
@@ -242,48 +256,44 @@ const sameText = (a: string, b: string): boolean => {
   return difference === 0
 }
 
-const cookieName = "tinker-studio"
-
 const wordsOf = (request: HttpServerRequest.HttpServerRequest): URLSearchParams => {
   const at = request.url.indexOf("?")
   return new URLSearchParams(at < 0 ? "" : request.url.slice(at + 1))
 }
 
-/** Host, Origin and token, before anything else is looked at. */
-const guard = (token: Redacted.Redacted) => {
+/** Host and Origin, before anything else is looked at. */
+const guard = (
+  app: HttpApp.Default<never, Scope.Scope>
+): HttpApp.Default<never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const host = request.headers["host"] ?? ""
+    const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?$/i.exec(host)
+    // A web page can make a name of its own resolve to this machine: only names nobody else controls are accepted.
+    if (!isLoopback((match?.[1] ?? match?.[2] ?? "").toLowerCase())) return refuse(403, "Unknown host name")
+    const origin = request.headers["origin"]
+    if (origin !== undefined && origin !== `http://${host}`) return refuse(403, "Other web pages may not ask")
+    const site = request.headers["sec-fetch-site"]
+    if (site !== undefined && site !== "same-origin" && site !== "none" && request.method !== "GET") {
+      return refuse(403, "Other web pages may not ask")
+    }
+    return yield* app
+  }).pipe(Effect.map(HttpServerResponse.setHeaders(headers)))
+
+const unknown = HttpServerResponse.unsafeJson({
+  message: "Open the address that `tinker studio` printed: it has the key in it."
+}, { status: 401 })
+
+/**
+ * What needs the token is answered to those who send it, in a header: a cookie would go to every port of this machine.
+ */
+const authorized = (token: Redacted.Redacted) => {
   const secret = Redacted.value(token)
-  return (
-    app: HttpApp.Default<never, Scope.Scope>
-  ): HttpApp.Default<never, Scope.Scope> =>
-    Effect.gen(function*() {
-      const request = yield* HttpServerRequest.HttpServerRequest
-      const host = request.headers["host"] ?? ""
-      const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::(\d{1,5}))?$/i.exec(host)
-      // A web page can make a name of its own resolve to this machine: only names nobody else controls are accepted.
-      if (!isLoopback((match?.[1] ?? match?.[2] ?? "").toLowerCase())) return refuse(403, "Unknown host name")
-      const origin = request.headers["origin"]
-      if (origin !== undefined && origin !== `http://${host}`) return refuse(403, "Other web pages may not ask")
-      const site = request.headers["sec-fetch-site"]
-      if (site !== undefined && site !== "same-origin" && site !== "none" && request.method !== "GET") {
-        return refuse(403, "Other web pages may not ask")
-      }
-      // Ports of one host share their cookies, so the name tells studios apart.
-      const cookie = `${cookieName}-${match?.[3] ?? "80"}`
-      const given = wordsOf(request).get("token")
-      if (given !== null && sameText(given, secret) && request.method === "GET") {
-        return HttpServerResponse.empty({ status: 303, headers: { location: "/" } }).pipe(
-          HttpServerResponse.unsafeSetCookie(cookie, secret, { httpOnly: true, sameSite: "strict", path: "/" })
-        )
-      }
-      const bearer = /^Bearer (.+)$/i.exec(request.headers["authorization"] ?? "")?.[1]
-      const presented = bearer ?? request.cookies[cookie]
-      if (presented === undefined || !sameText(presented, secret)) {
-        return HttpServerResponse.text("Open the address that `tinker studio` printed: it has the key in it.\n", {
-          status: 401
-        })
-      }
-      return yield* app
-    }).pipe(Effect.map(HttpServerResponse.setHeaders(headers)))
+  return <E, R>(handler: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+    Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+      const presented = /^Bearer (.+)$/i.exec(request.headers["authorization"] ?? "")?.[1]
+      return presented !== undefined && sameText(presented, secret) ? handler : Effect.succeed(unknown)
+    })
 }
 
 const axes: ReadonlyArray<Series.Axis> = ["step", "tokens", "time"]
@@ -298,6 +308,9 @@ const maxPoints = 4_000
 const maxMetrics = 64
 const maxQuestions = 1_000
 const maxBody = 1024 * 1024
+/** Pages that hear of changes at the same time. */
+const maxListeners = 64
+const encoder = new TextEncoder()
 
 const paramOf = (name: string) => Effect.map(HttpRouter.RouteContext, ({ params }) => params[name] ?? "")
 
@@ -399,24 +412,37 @@ export const make: (
       return json(yield* rollouts.search(text.slice(0, 200), 100))
     })
 
+    // Encoded once for all who listen, and kept once: one that does not read misses the oldest.
+    const lines = yield* PubSub.sliding<Uint8Array>(1024)
+    const tell = (line: string) => PubSub.publish(lines, encoder.encode(line))
+    yield* runs.changes.pipe(
+      Stream.runForEach((change) =>
+        tell(change._tag === "Run" ? eventLine("run", change.summary) : eventLine("grades", change.waiting))
+      ),
+      Effect.forkScoped
+    )
+    // Now and again, so that a connection that is gone is noticed.
+    yield* Effect.forkScoped(Effect.forever(Effect.delay(tell(": still here\n\n"), "15 seconds")))
+    const connected = encoder.encode(": connected\n\n")
+    let listeners = 0
+    const listening = Effect.acquireRelease(
+      Effect.sync(() => listeners++),
+      () => Effect.sync(() => listeners--)
+    )
     const events = Effect.sync(() =>
-      HttpServerResponse.stream(
-        runs.changes.pipe(
-          Stream.map((change) =>
-            change._tag === "Run" ? eventLine("run", change.summary) : eventLine("grades", change.waiting)
-          ),
-          // A line at once, because nothing is sent before the first one, and then now and again, so that a connection that
-          // is gone is noticed.
-          Stream.merge(
-            Stream.concat(
-              Stream.make(": connected\n\n"),
-              Stream.map(Stream.fromSchedule(Schedule.spaced("15 seconds")), () => ": still here\n\n")
+      listeners >= maxListeners
+        ? refuse(503, `${maxListeners} pages listen to this studio already: close one`)
+        : HttpServerResponse.stream(
+          // A line at once, because nothing is sent before the first one.
+          Stream.unwrapScoped(
+            Effect.zipRight(
+              listening,
+              Effect.map(PubSub.subscribe(lines), (queue) =>
+                Stream.concat(Stream.make(connected), Stream.fromQueue(queue)))
             )
           ),
-          Stream.encodeText
-        ),
-        { contentType: "text/event-stream" }
-      )
+          { contentType: "text/event-stream" }
+        )
     )
 
     /** Answers what was posted, where it is small enough and what it should be. */
@@ -476,23 +502,38 @@ export const make: (
 
     const file = (text: string, contentType: string) => Effect.succeed(HttpServerResponse.text(text, { contentType }))
 
-    const router = HttpRouter.empty.pipe(
-      HttpRouter.get("/", file(options.page.html, "text/html; charset=utf-8")),
-      HttpRouter.get("/studio.js", file(options.page.script, "text/javascript; charset=utf-8")),
-      HttpRouter.get("/studio.css", file(options.page.style, "text/css; charset=utf-8")),
-      HttpRouter.get("/api/runs", list),
-      HttpRouter.get("/api/events", events),
-      HttpRouter.get("/api/runs/:run", detail),
-      HttpRouter.get("/api/runs/:run/series", series),
-      HttpRouter.get("/api/runs/:run/rollouts", steps),
-      HttpRouter.get("/api/runs/:run/rollouts/:step", ofStep),
-      HttpRouter.get("/api/runs/:run/rollouts/:step/:index", rollout),
-      HttpRouter.get("/api/runs/:run/search", search),
-      HttpRouter.post("/api/chat", chat),
-      HttpRouter.get("/api/grades", ungraded),
-      HttpRouter.post("/api/grades", grade),
-      HttpRouter.post("/api/data", check)
-    )
+    const withToken = authorized(options.token)
+    const route = <E, R>(
+      who: Access["who"],
+      method: Access["method"],
+      path: Access["path"],
+      handler: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+    ) => ({
+      access: { who, method, path } satisfies Access,
+      handled: HttpRouter.makeRoute(
+        method,
+        path,
+        who === "token" ? withToken(handler) : Effect.zipRight(HttpServerRequest.HttpServerRequest, handler)
+      )
+    })
+    const routes = [
+      route("anyone", "GET", "/", file(options.page.html, "text/html; charset=utf-8")),
+      route("anyone", "GET", "/studio.js", file(options.page.script, "text/javascript; charset=utf-8")),
+      route("anyone", "GET", "/studio.css", file(options.page.style, "text/css; charset=utf-8")),
+      route("token", "GET", "/api/runs", list),
+      route("token", "GET", "/api/events", events),
+      route("token", "GET", "/api/runs/:run", detail),
+      route("token", "GET", "/api/runs/:run/series", series),
+      route("token", "GET", "/api/runs/:run/rollouts", steps),
+      route("token", "GET", "/api/runs/:run/rollouts/:step", ofStep),
+      route("token", "GET", "/api/runs/:run/rollouts/:step/:index", rollout),
+      route("token", "GET", "/api/runs/:run/search", search),
+      route("token", "POST", "/api/chat", chat),
+      route("token", "GET", "/api/grades", ungraded),
+      route("token", "POST", "/api/grades", grade),
+      route("token", "POST", "/api/data", check)
+    ]
+    const router = HttpRouter.fromIterable(routes.map(({ handled }) => handled))
 
     const changes = Stream.filterMap(
       runs.changes,
@@ -512,6 +553,11 @@ export const make: (
       }),
       withFiles
     )
-    return { app: Effect.interruptible(guard(options.token)(app)), changes, refresh: runs.refresh }
+    return {
+      app: Effect.interruptible(guard(app)),
+      changes,
+      refresh: runs.refresh,
+      routes: routes.map(({ access }) => access)
+    }
   }
 )

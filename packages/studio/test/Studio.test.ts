@@ -21,7 +21,7 @@ const start = Effect.gen(function*() {
       handle(
         new Request(`http://127.0.0.1:8123${path}`, {
           ...init,
-          headers: { host: "127.0.0.1:8123", cookie: `tinker-studio-8123=${token}`, ...init.headers }
+          headers: { host: "127.0.0.1:8123", authorization: `Bearer ${token}`, ...init.headers }
         })
       )
     )
@@ -130,9 +130,9 @@ describe("Studio", () => {
     Effect.gen(function*() {
       const { ask } = yield* start
       const refused = [
-        [401, { cookie: "" }],
-        [401, { cookie: "tinker-studio-8123=0123456789abcdee" }],
-        [401, { cookie: `tinker-studio-9999=${token}` }],
+        [401, { authorization: "" }],
+        [401, { authorization: "Bearer 0123456789abcdee" }],
+        [401, { authorization: "", cookie: `tinker-studio-8123=${token}; tinker-studio=${token}` }],
         [403, { host: "evil.example:8123" }],
         [403, { host: "127.0.0.1.evil.example" }],
         [403, { host: "" }],
@@ -140,21 +140,52 @@ describe("Studio", () => {
         [403, { origin: "null" }]
       ] as const
       for (const [status, headers] of refused) {
-        for (const path of ["/", "/api/runs", "/api/events", "/studio.js"]) {
+        for (const path of ["/api/runs", "/api/events"]) {
           assert.strictEqual((yield* ask(path, { headers })).status, status, `${path} ${JSON.stringify(headers)}`)
+        }
+        // The files of the page say nothing of the runs.
+        for (const path of ["/", "/studio.js", "/studio.css"]) {
+          assert.strictEqual((yield* ask(path, { headers })).status, status === 401 ? 200 : status, path)
         }
       }
       const cross = { "sec-fetch-site": "cross-site" }
       assert.strictEqual((yield* ask("/api/chat", { method: "POST", body: "{}", headers: cross })).status, 403)
-      const bearer = { cookie: "", authorization: `Bearer ${token}` }
-      assert.strictEqual((yield* ask("/api/runs", { headers: bearer })).status, 200)
-      const wrong = yield* ask("/?token=guess", { headers: { cookie: "" } })
-      assert.strictEqual(wrong.status, 401)
-      const entered = yield* ask(`/?token=${token}`, { headers: { cookie: "" } })
-      assert.deepStrictEqual([entered.status, entered.headers.get("location")], [303, "/"])
-      const cookie = entered.headers.get("set-cookie") ?? ""
-      assert.include(cookie, "HttpOnly")
-      assert.include(cookie, "SameSite=Strict")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("sets no cookie, which every port of this machine would be sent, and takes no token in an address", () =>
+    Effect.gen(function*() {
+      const { ask } = yield* start
+      for (const path of ["/", `/?token=${token}`, "/studio.js", "/api/runs"]) {
+        assert.isNull((yield* ask(path)).headers.get("set-cookie"), path)
+      }
+      const headers = { authorization: "" }
+      assert.strictEqual((yield* ask(`/api/runs?token=${token}`, { headers })).status, 401)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("so many pages may listen to changes, and a place is free when one is closed", () =>
+    Effect.gen(function*() {
+      const { ask } = yield* start
+      const open = yield* Effect.replicateEffect(
+        Effect.gen(function*() {
+          const { body, status } = yield* ask("/api/events")
+          assert.strictEqual(status, 200)
+          const reader = body?.getReader()
+          yield* Effect.promise(async () => reader?.read())
+          return reader
+        }),
+        64
+      )
+      const refused = yield* ask("/api/events")
+      assert.strictEqual(refused.status, 503)
+      assert.include(yield* Effect.promise(() => refused.text()), "64 pages listen")
+      yield* Effect.promise(async () => open[7]?.cancel())
+      let status = 503
+      while (status === 503) {
+        yield* Effect.yieldNow()
+        const again = yield* ask("/api/events")
+        status = again.status
+      }
+      assert.strictEqual(status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("its page may load nothing from elsewhere, and be framed by nobody", () =>

@@ -258,7 +258,7 @@ export const open: (path: string, options?: {
   function*(path, options) {
     const fs = yield* FileSystem.FileSystem
     yield* repairLastLine(fs, path)
-    const file = yield* fs.open(path, { flag: "a" })
+    const file = yield* fs.open(path, { flag: "a", mode: 0o600 })
     const one = yield* Effect.makeSemaphore(1)
     let last: number | undefined
     const write = (line: (now: number) => string) =>

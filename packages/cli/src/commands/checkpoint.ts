@@ -21,7 +21,7 @@ import * as Stream from "effect/Stream"
 import { CliFailure, report, usage } from "../internal/CliFailure.js"
 import { Connection } from "../internal/connection.js"
 import * as live from "../internal/connection.js"
-import { duration, offset, tinkerPath, yes } from "../internal/options.js"
+import { duration, offset, secretPlace, tinkerPath, yes } from "../internal/options.js"
 import * as listing from "../terminal/list.js"
 import { Output } from "../terminal/Output.js"
 import * as Progress from "../terminal/Progress.js"
@@ -349,7 +349,7 @@ const removeCommand = Command.make("delete", {
 const copyCommand = Command.make("copy", {
   ...path,
   ttl: duration("ttl", "Let the copy expire after this long, e.g. 7d."),
-  accessToken: Options.text("access-token").pipe(
+  accessToken: secretPlace("access-token").pipe(
     Options.withDescription("A key that may read the source, when yours may not: @FILE, - or prompt."),
     Options.optional
   )

@@ -9,8 +9,8 @@ import * as Options from "@effect/cli/Options"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type * as Option from "effect/Option"
-import type * as Redacted from "effect/Redacted"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
 import * as live from "../internal/connection.js"
 import * as userModule from "../internal/userModule.js"
 import { Output } from "../terminal/Output.js"
@@ -18,6 +18,14 @@ import * as text from "../terminal/text.js"
 import { rendering } from "../training/options.js"
 import * as setup from "../training/setup.js"
 import * as workerOptions from "../training/workerOptions.js"
+
+const isLoopback = (address: string): boolean => /^(localhost|127\.|::1$|\[::1\]$)/.test(address)
+
+const isElsewhere = (database: Redacted.Redacted): boolean => {
+  const url = Redacted.value(database)
+  const { hostname = "" } = URL.canParse(url) ? new URL(url) : {}
+  return hostname !== "" && !isLoopback(hostname)
+}
 
 const run = Effect.fnUntraced(function*(flags: {
   readonly module: string
@@ -28,6 +36,7 @@ const run = Effect.fnUntraced(function*(flags: {
   readonly concurrency: number
   readonly host: Option.Option<string>
   readonly port: Option.Option<number>
+  readonly listen: Option.Option<string>
   readonly renderer: Option.Option<string>
   readonly tokenizer: Option.Option<string>
 }) {
@@ -38,6 +47,12 @@ const run = Effect.fnUntraced(function*(flags: {
   yield* Effect.gen(function*() {
     const renderer = yield* setup.rendererFor(flags.model, flags)
     let done = 0
+    if (isElsewhere(flags.database) && !Option.exists(flags.listen, (address) => !isLoopback(address))) {
+      yield* output.note(
+        "This worker listens on 127.0.0.1 only, and the database is on another machine: if workers of other machines join, " +
+          "give each --listen, such as --listen 0.0.0.0, or they take each other for gone."
+      )
+    }
     yield* output.note(
       `Running up to ${flags.concurrency} rollouts at once with the labels ${labels.join(", ")}. Ctrl-C leaves.`
     )
@@ -74,7 +89,15 @@ export const command = Command.make("worker", {
     Options.withDescription("Rollouts at once. Default: 8.")
   ),
   host: Options.text("host").pipe(
-    Options.withDescription("The name by which trainers and other workers reach it. Default: this machine's."),
+    Options.withDescription(
+      "The name by which trainers and other workers reach it. Default: where it listens; this machine's with 0.0.0.0."
+    ),
+    Options.optional
+  ),
+  listen: Options.text("listen").pipe(
+    Options.withDescription(
+      "The address to listen on; 0.0.0.0 for all. Default: 127.0.0.1, for trainers and workers of this machine."
+    ),
     Options.optional
   ),
   port: Options.integer("port").pipe(Options.withDescription("Default: a free one."), Options.optional),

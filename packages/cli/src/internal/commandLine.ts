@@ -24,6 +24,8 @@ export type CommandLine =
     readonly command: CommandSpec
     /** The line as the parser takes it. */
     readonly words: ReadonlyArray<string>
+    /** The words as they were given, but for secrets: what may be kept of the line. */
+    readonly recorded: ReadonlyArray<string>
     readonly logLevel: LogLevel.LogLevel
   }
   | { readonly _tag: "Help"; readonly command: CommandSpec }
@@ -56,7 +58,7 @@ const shells = ["bash", "zsh", "fish"] as const
 const completions = builtIn("--completions", ["--completions"], "Print a completion script.", shells)
 
 /**
- * The words after the program's name, as they were given.
+ * The words after the program's name, as they were given, but for secrets.
  *
  * @internal
  */
@@ -100,6 +102,12 @@ const seeHelp = (command: CommandSpec): string => `See \`${nameOf(command)} --he
 
 const taken = ({ choices, takes }: OptionSpec): string =>
   choices.length > 0 ? oneOf(choices) : takes === "integer" ? "an integer" : takes === "float" ? "a number" : "a value"
+
+/** Whether the type of an option is a secret's: `Options.redacted`. */
+const isSecret = ({ takes }: OptionSpec): boolean => takes === "redacted"
+
+/** Where a secret is to be read, and so not the secret: `@FILE`, `-`, `prompt`. */
+const namesPlace = (value: string): boolean => value.startsWith("@") || value === "-" || value === "prompt"
 
 const isValid = ({ choices, takes }: OptionSpec, value: string): boolean => {
   if (choices.length > 0) return choices.includes(value)
@@ -162,6 +170,7 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
   const words = withoutHelp(given)
   const values = new Map<OptionSpec, ReadonlyArray<string>>()
   const positionals: Array<string> = []
+  const secrets = new Set<number>()
   let command = root
 
   const inScope = () => [...command.options, ...command.usual?.options ?? [], ...root.options, ...builtIns]
@@ -255,7 +264,9 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
     if (option.takes === undefined) return setSwitch(option, inline ?? "true") ?? at + 1
     const value = inline ?? words[at + 1]
     if (value === undefined) return usage(`${option.name} requires a value`, `It takes ${taken(option)}.`)
-    return set(option, value) ?? (inline === undefined ? at + 2 : at + 1)
+    const next = inline === undefined ? at + 2 : at + 1
+    if (isSecret(option) && !namesPlace(value)) { for (let i = at; i < next; i++) secrets.add(i) }
+    return set(option, value) ?? next
   }
 
   const missingOrExtra = (): CliFailure | undefined => {
@@ -297,6 +308,7 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
   return Either.right({
     _tag: "Run",
     command,
+    recorded: words.filter((_, i) => !secrets.has(i)),
     logLevel: Object.entries(logLevels).find(([name]) => name === level)?.[1] ?? LogLevel.Info,
     words: [
       ...written(root.options),

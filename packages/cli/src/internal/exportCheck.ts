@@ -21,6 +21,7 @@ import * as Option from "effect/Option"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
+import { Output } from "../terminal/Output.js"
 import { CliFailure } from "./CliFailure.js"
 import * as live from "./connection.js"
 
@@ -96,15 +97,25 @@ interface Llama {
   }>
 }
 
-/** The user's own node-llama-cpp, from where the command is run. */
-const loadLlama: Effect.Effect<Llama, CliFailure> = Effect.tryPromise({
-  try: async () => {
-    const entry = createRequire(join(process.cwd(), "_.js")).resolve("node-llama-cpp")
-    const module: Llama = await import(pathToFileURL(entry).href)
-    return module
-  },
-  catch: () =>
-    cannot("GGUF files are run by node-llama-cpp", "Install it in this directory (npm install node-llama-cpp).")
+/** The file of node-llama-cpp that the first of these modules would import. @internal */
+export const findLlama = (importers: ReadonlyArray<string>): Option.Option<string> =>
+  Option.firstSomeOf(
+    importers.map((importer) => Option.liftThrowable(() => createRequire(importer).resolve("node-llama-cpp"))())
+  )
+
+/** The node-llama-cpp that is installed beside this program, or else that of the current directory: which one is said. */
+const loadLlama: Effect.Effect<Llama, CliFailure, Output> = Effect.gen(function*() {
+  const { note } = yield* Output
+  const missing = cannot(
+    "GGUF files are run by node-llama-cpp",
+    "Install it in this directory (npm install node-llama-cpp)."
+  )
+  const file = yield* Effect.mapError(findLlama([import.meta.url, join(process.cwd(), "_.js")]), () => missing)
+  yield* note(`The export is run with ${file}`)
+  return yield* Effect.tryPromise({
+    try: (): Promise<Llama> => import(pathToFileURL(file).href),
+    catch: () => missing
+  })
 })
 
 const scoreGguf = (llama: Llama, options: {

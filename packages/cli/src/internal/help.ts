@@ -15,7 +15,9 @@ const longestName = 30
 type Entry = readonly [name: string, description: string]
 
 const optionEntry = ({ names, repeated, takes }: OptionSpec): string =>
-  `${names.join(", ")}${takes === undefined ? "" : ` ${takes.replaceAll(" | ", "|")}`}${repeated ? "..." : ""}`
+  `${names.join(", ")}${
+    takes === undefined ? "" : ` ${takes === "redacted" ? "@FILE" : takes.replaceAll(" | ", "|")}`
+  }${repeated ? "..." : ""}`
 
 const argumentEntry = ({ name, optional, repeated }: ArgumentSpec): string =>
   repeated ? `${name}...` : optional ? `[${name}]` : name

@@ -11,6 +11,7 @@ import * as ValidationError from "@effect/cli/ValidationError"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Redacted from "effect/Redacted"
 import { decodeRepeated } from "./commandLine.js"
 
 const timeout = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?$/
@@ -42,6 +43,15 @@ export const parseDuration = (value: string): Either.Either<Duration.Duration, s
 }
 
 /**
+ * Where a secret is to be read: `@FILE`, `-` or `prompt`, for `readSecret`. Options of this type are not recorded, and their
+ * values are refused where they are the secret itself.
+ *
+ * @internal
+ */
+export const secretPlace = (name: string): Options.Options<string> =>
+  Options.map(Options.redacted(name), Redacted.value)
+
+/**
  * The options of the root command. They are accepted anywhere on the line.
  *
  * @since 0.1.0
@@ -53,7 +63,7 @@ export const root = Command.make("tinker", {
     Options.withDefault("table" as const),
     Options.withDescription("How data is printed on stdout.")
   ),
-  apiKey: Options.text("api-key").pipe(
+  apiKey: secretPlace("api-key").pipe(
     Options.withDescription(
       "Where to read the API key: @FILE, - for stdin, or prompt. Default: TINKER_API_KEY, TINKER_CREDENTIAL_CMD, then the stored login."
     ),

@@ -74,9 +74,15 @@ export const detect: (
   .fnUntraced(
     function*(path) {
       yield* requireFile(path)
-      const found = yield* Dataset.values(rowsOf(path, Schema.Unknown)).pipe(
+      let skipped: Dataset.Skipped | undefined
+      const found = yield* Dataset.rows(rowsOf(path, Schema.Unknown)).pipe(
         Stream.take(looked),
-        Stream.filterMap(kindOf),
+        Stream.tap((row) =>
+          Effect.sync(() => {
+            if (row._tag === "Skipped") skipped ??= row
+          })
+        ),
+        Stream.filterMap((row) => row._tag === "Kept" ? kindOf(row.value) : Option.none()),
         Stream.runHead
       )
       return yield* Option.match(found, {
@@ -84,7 +90,9 @@ export const detect: (
         onNone: () =>
           new CliFailure({
             what: `${path} has no rows to train on`,
-            advice: "A row is a JSON object with messages, with prompt and completion, or with chosen and rejected."
+            advice: skipped === undefined
+              ? "A row is a JSON object with messages, with prompt and completion, or with chosen and rejected."
+              : `Row ${skipped.origin.row + 1} is ${skipped.reason.replace("_", " ")}: ${skipped.detail}.`
           })
       })
     }

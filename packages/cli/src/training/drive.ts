@@ -59,20 +59,18 @@ const isSpent = ({ budget, reserved, spent }: CostLedger.Totals, steps: number):
 const money = (totals: CostLedger.Totals, inTokens: boolean): string =>
   inTokens ? text.count(totals.spent, "token") : String(Number(totals.spent.toFixed(4)))
 
-/** Options whose values may hold a password. */
-const secret = /^--database(=|$)/
-
 /**
  * Leaves the command line in the directory of its run, so that the studio can say how to resume it. A run without it is
  * as good as any.
  */
 const recordCommand = Effect.fnUntraced(function*(directory: string) {
   const fs = yield* FileSystem.FileSystem
-  const given = yield* Words
-  const words = given.filter((word, i) => !secret.test(word) && given[i - 1] !== "--database")
+  const words = yield* Words
   if (words.length === 0) return
-  yield* fs.makeDirectory(directory, { recursive: true })
-  yield* fs.writeFileString(`${directory}/command.json`, `${JSON.stringify({ cwd: process.cwd(), words })}\n`)
+  yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
+  yield* fs.writeFileString(`${directory}/command.json`, `${JSON.stringify({ cwd: process.cwd(), words })}\n`, {
+    mode: 0o600
+  })
 }, Effect.ignore)
 
 interface Options<E, R> {

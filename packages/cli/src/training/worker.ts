@@ -18,6 +18,7 @@ export const layer = <E, R, ED, RD>(
     readonly labels: ReadonlyArray<RolloutWorker.Label>
     readonly host: Option.Option<string>
     readonly port: Option.Option<number>
+    readonly listen: Option.Option<string>
   }
 ) =>
   RolloutWorker.layer(options).pipe(
@@ -26,7 +27,8 @@ export const layer = <E, R, ED, RD>(
         labels: options.labels,
         concurrency: options.concurrency,
         host: Option.getOrUndefined(options.host),
-        port: Option.getOrUndefined(options.port)
+        port: Option.getOrUndefined(options.port),
+        listen: Option.getOrUndefined(options.listen)
       }),
       store(options.store)
     )),

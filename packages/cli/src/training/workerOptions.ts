@@ -3,7 +3,10 @@
  *
  * @since 0.1.0
  */
+import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
+import * as ValidationError from "@effect/cli/ValidationError"
+import * as FileSystem from "@effect/platform/FileSystem"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -27,12 +30,36 @@ export const parseLabels = (value: string): Effect.Effect<ReadonlyArray<Label>, 
     : Effect.succeed(given.filter(isLabel))
 }
 
-/** A password on the command line can be read by everybody on the machine, so the environment is the better place. */
+/** Whether somebody who reads the address can log in. */
+const hasPassword = (url: string): boolean =>
+  !URL.canParse(url) || new URL(url).password !== "" || /[?&](password|sslpassword)=/i.test(url)
+
+const wrong = (message: string) => Effect.fail(ValidationError.invalidValue(HelpDoc.p(message)))
+
+/**
+ * The address of a database. Everybody on the machine can read the command line of a process, so one with a password comes
+ * from a file or the environment.
+ */
 const databaseOption = (name: string, variable: string, description: string) =>
-  Options.text(name).pipe(
-    Options.map((url) => Redacted.make(url)),
+  Options.redacted(name).pipe(
+    Options.mapEffect((given) => {
+      const value = Redacted.value(given)
+      if (!value.startsWith("@")) {
+        return hasPassword(value)
+          ? wrong(
+            `--${name} is postgres://HOST/NAME or @FILE: a password on the command line would be visible to everyone on ` +
+              `this machine. Set ${variable}, or write --${name} @FILE`
+          )
+          : Effect.succeed(given)
+      }
+      const file = value.slice(1)
+      return Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(file)).pipe(
+        Effect.map((url) => Redacted.make(url.trim())),
+        Effect.catchAll(() => wrong(`--${name}: the file ${file} cannot be read`))
+      )
+    }),
     Options.withFallbackConfig(Config.redacted(variable)),
-    Options.withDescription(`postgres://USER:PASSWORD@HOST/NAME${description}`)
+    Options.withDescription(`postgres://HOST/NAME, or the file with an address that has a password${description}`)
   )
 
 /** @internal */

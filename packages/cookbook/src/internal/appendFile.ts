@@ -37,7 +37,7 @@ export interface AppendFile {
 }
 
 /**
- * Opens a file until the scope closes. Read it afterwards: what is torn is gone then.
+ * Opens a file until the scope closes; a new one can be read by its user only. Read it afterwards: what is torn is gone then.
  *
  * @internal
  */
@@ -51,7 +51,7 @@ export const open: (
 ) => Effect.Effect<AppendFile, PlatformError.PlatformError, Scope.Scope> = Effect.fnUntraced(
   function*(fs, path, options) {
     yield* removeTornLine(fs, path)
-    const file = yield* fs.open(path, { flag: "a" })
+    const file = yield* fs.open(path, { flag: "a", mode: 0o600 })
     const one = yield* Effect.makeSemaphore(1)
     return {
       append: (text) =>

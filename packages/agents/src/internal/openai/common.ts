@@ -1,6 +1,7 @@
 /**
  * What the endpoints of OpenAI's API share: refusals in its shape, tools and schemas in its words, server-sent events.
  */
+import * as JsonText from "@effect-tinker/cookbook/JsonText"
 import type * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -105,13 +106,15 @@ export const refuse = ({ code, message, param, retryAfter, status, type }: Refus
 export const decoder = <A, I>(schema: Schema.Schema<A, I>) => {
   const decode = ParseResult.decodeUnknown(Schema.parseJson(schema))
   return (text: string): Effect.Effect<A, Refused> =>
-    Effect.mapError(decode(text), (issue) => {
-      const [first] = ParseResult.ArrayFormatter.formatIssueSync(issue)
-      const param = first?.path.map(String).join(".") ?? ""
-      return param === ""
-        ? invalid(first?.message ?? "the body is not JSON of the expected shape")
-        : invalid(`${param}: ${first?.message ?? "unexpected"}`, { param })
-    })
+    JsonText.isTooDeep(text) ?
+      invalid(`the body is nested more than ${JsonText.maxNesting} levels deep`) :
+      Effect.mapError(decode(text), (issue) => {
+        const [first] = ParseResult.ArrayFormatter.formatIssueSync(issue)
+        const param = first?.path.map(String).join(".") ?? ""
+        return param === ""
+          ? invalid(first?.message ?? "the body is not JSON of the expected shape")
+          : invalid(`${param}: ${first?.message ?? "unexpected"}`, { param })
+      })
 }
 
 /** A field that may be absent or `null`. @internal */
