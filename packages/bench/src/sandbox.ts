@@ -41,6 +41,8 @@ const bare = (command: string, args: ReadonlyArray<string>, input: string) =>
     const child = execFile(
       command,
       args,
+      // Outside of any package, and without the environment of this process, as in a sandbox.
+      { cwd: "/", env: {} },
       (error, stdout) => resume(error ? Effect.fail(error) : Effect.succeed(stdout))
     )
     child.stdin?.end(input)
