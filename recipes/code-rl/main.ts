@@ -1,7 +1,7 @@
 /**
  * Programs that are tested: the model writes an expression, a sandbox runs it, and the tests that pass are its reward.
  */
-import { Dataset, Environment, Evaluator, Example, Loss, Reinforce, Supervised } from "@effect-tinker/cookbook"
+import { Dataset, Environment, Evaluator, Example, Loss, Reinforce, Sandbox, Supervised } from "@effect-tinker/cookbook"
 import * as NodeSandbox from "@effect-tinker/cookbook/NodeSandbox"
 import { Message } from "@effect-tinker/tokenizer"
 import { Array, Effect } from "effect"
@@ -13,10 +13,13 @@ const tasks = words.flatMap((word) => Array.range(2, 6).map((n) => ({ word, n })
 const question = ({ n, word }: typeof tasks[number]) => `Write code: x ${word} ${n}`
 const inputs = [[1], [5], [10]]
 
-/** The share of the tests an expression passes; one that does not run passes none. */
+/**
+ * The share of the tests an expression passes; one that does not run passes none. The expected values stay here: the program
+ * never sees them.
+ */
 const test = ({ n, word }: typeof tasks[number], expression: string) =>
   Effect.gen(function*() {
-    const sandbox = yield* NodeSandbox.NodeSandbox
+    const sandbox = yield* Sandbox.Sandbox
     const results = yield* sandbox.call(`(x) => (${expression})`, inputs)
     const wanted = inputs.map(([x = 0]) => word === "plus" ? x + n : word === "minus" ? x - n : x * n)
     return results.filter((result, i) => result === wanted[i]).length / wanted.length
@@ -61,5 +64,5 @@ export default define({
         evaluate: [Evaluator.rollouts(problems, { settings: { renderer }, maxTokens: 10, groupSize: 4, seed })],
         evaluateEvery: 1000
       }).pipe(measured("rollouts", "env/all/reward"))
-    }).pipe(Effect.provide(NodeSandbox.layer()))
+    }).pipe(Effect.provide(NodeSandbox.layerQuickJs()))
 })

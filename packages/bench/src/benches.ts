@@ -15,6 +15,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["tokenizer", () => import("./tokenizer.js")],
   ["rendering", () => import("./rendering.js")],
   ["sampling", () => import("./sampling.js")],
+  ["sandbox", () => import("./sandbox.js")],
   ["fairness", () => import("./fairness.js")],
   ["growth", () => import("./growth.js")],
   ["memory", () => import("./memory.js")],

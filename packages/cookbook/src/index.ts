@@ -213,6 +213,19 @@ export * as RunEntry from "./RunEntry.js"
 export * as RunLog from "./RunLog.js"
 
 /**
+ * Programs a model wrote, run where they can do no harm: files in, a command or a function, files out, within limits.
+ *
+ * This module is the interface. `NodeSandbox` has the layers: QuickJS in WebAssembly, bubblewrap on Linux, and any command
+ * that puts another one into a container. `make` adapts a sandbox of another kind, such as a hosted one.
+ *
+ * A program may claim anything as its own result. Whether a result is right is decided outside, by comparing it with values
+ * the program has never seen: tests that pass within the sandbox, or an exit code of 0, prove nothing.
+ *
+ * @since 0.2.0
+ */
+export * as Sandbox from "./Sandbox.js"
+
+/**
  * Scorers of the shape `({ input, output, expected }) => { score }` with a score of 0 to 1, such as those of `autoevals`:
  * untouched, as rewards to train on and as measures to evaluate by.
  *
