@@ -19,6 +19,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["fairness", () => import("./fairness.js")],
   ["growth", () => import("./growth.js")],
   ["memory", () => import("./memory.js")],
+  ["models", () => import("./models.js")],
   ["size", () => import("./size.js")],
   ["startup", () => import("./startup.js")],
   ["studio", () => import("./studio.js")],
