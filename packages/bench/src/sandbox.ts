@@ -7,10 +7,10 @@ import type * as Sandbox from "@effect-tinker/cookbook/Sandbox"
 import { Array, Duration, Effect, Either } from "effect"
 import { execFile } from "node:child_process"
 import type { Bench, Variant } from "./Bench.js"
-import { BenchFailed, interleaved, round } from "./Bench.js"
+import { BenchFailed, interleaved, round, sized } from "./Bench.js"
 
 /** Programs of a round, and how many of them at once. */
-const programs = 16
+const programs = sized(16, 2)
 const concurrency = 2
 
 const source = "(n) => { let sum = 0; for (let i = 0; i <= n; i++) sum += i; return sum }"

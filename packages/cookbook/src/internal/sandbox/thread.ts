@@ -61,7 +61,7 @@ const run = async ({ allowed, calls, source, time }) => {
   } catch (error) {
     if (answer === undefined && !expired) {
       const description = String(error && error.message || error).slice(0, 1000)
-      const full = /out of memory|out of bounds|memory access/i.test(description)
+      const full = /out of memory|out of bounds|memory access|call stack/i.test(description)
       answer = { reason: full ? "OutOfMemory" : "Crashed", description }
     }
   }
