@@ -123,7 +123,7 @@ const ask = (
   port: number,
   { method, path }: { readonly method: string; readonly path: string },
   headers: ReadonlyArray<string>
-) =>
+): Effect.Effect<number> =>
   Effect.async<number>((resume) => {
     let received = ""
     const socket = Net.connect(port, "127.0.0.1", () => {
@@ -159,9 +159,10 @@ for (const { anonymous, name, start } of [gateway, studio, backend]) {
           const open = served.routes.filter(({ who }) => who === "anyone").map(({ method, path }) =>
             `${method} ${path}`
           )
-          assert.sameMembers(open, anonymous)
+          assert.sameMembers(open, Array.from(anonymous))
           for (const route of served.routes.filter(({ who }) => who !== "anyone")) {
-            for (const key of [[], [served.header("")], [served.header("wrong")], [served.header(`${served.key}x`)]]) {
+            const wrong = ["", "wrong", `${served.key}x`].map((key) => [served.header(key)])
+            for (const key of [[], ...wrong]) {
               const body = route.method === "GET" ? [] : [announced]
               assert.strictEqual(
                 yield* ask(served.port, route, [...key, ...body]),
