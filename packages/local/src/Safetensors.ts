@@ -255,7 +255,19 @@ export const decodeHeader = (bytes: Uint8Array): Either.Either<Header, string> =
     }
     tensors.push({ name, dtype, shape, start: start + from, end: start + to })
   }
+  const shared = overlapping(tensors)
+  if (shared !== undefined) return Either.left(`${shared} overlaps another tensor`)
   return Either.right(metadata === undefined ? { tensors } : { tensors, metadata })
+}
+
+/** The name of a tensor with bytes of another one: a header could otherwise make gigabytes of a small file. */
+const overlapping = (tensors: ReadonlyArray<Entry>): string | undefined => {
+  let last = 0
+  for (const { end, name, start } of Array.from(tensors).sort((a, b) => a.start - b.start)) {
+    if (end > start && start < last) return name
+    last = Math.max(last, end)
+  }
+  return undefined
 }
 
 /**

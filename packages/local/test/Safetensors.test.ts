@@ -67,4 +67,23 @@ describe("Safetensors", () => {
     garbled[8] = 0x7b + 1
     assert.match(problem(garbled), /header/)
   })
+
+  it("refuses tensors that share bytes, with which a small file would become a large model", () => {
+    const file = (offsets: Readonly<Record<string, readonly [number, number]>>) => {
+      const entries = Object.entries(offsets).map(([name, at]) =>
+        [name, { dtype: "F32", shape: [(at[1] - at[0]) / 4], data_offsets: at }] as const
+      )
+      const header = new TextEncoder().encode(JSON.stringify(Object.fromEntries(entries)))
+      const bytes = new Uint8Array(8 + header.length + 32)
+      new DataView(bytes.buffer).setBigUint64(0, BigInt(header.length), true)
+      bytes.set(header, 8)
+      return bytes
+    }
+    for (
+      const offsets of [{ a: [0, 16], b: [0, 16] }, { a: [0, 32], b: [8, 16] }, { b: [12, 28], a: [0, 16] }] as const
+    ) {
+      assert.match(Either.getOrThrow(Either.flip(Safetensors.decode(file(offsets)))), /b overlaps another tensor/)
+    }
+    assert.isTrue(Either.isRight(Safetensors.decode(file({ b: [16, 32], a: [0, 16], none: [16, 16] }))))
+  })
 })

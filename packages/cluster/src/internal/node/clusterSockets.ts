@@ -63,7 +63,7 @@ export const layerServer = (options: {
         if (now - warnedAt < 60_000) return
         warnedAt = now
         yield* Effect.annotateLogs(
-          Effect.logWarning(`refused ${from}, which does not have the secret of this cluster (${code})`),
+          Effect.logWarning(`refused ${from}, which has not shown the secret of this cluster (${code})`),
           { package: "@effect-tinker/cluster", module: "NodeCluster" }
         )
       })
