@@ -455,6 +455,21 @@ export const claim: (
   })
 
 /**
+ * Who records a run, or recorded it and ended without a word: none where no process has left its claim. On the same machine
+ * that follows from the process, elsewhere from a heartbeat that is three minutes old.
+ *
+ * @since 0.2.0
+ * @category constructors
+ */
+export const writer: (
+  directory: string
+) => Effect.Effect<
+  Option.Option<{ readonly pid: number; readonly isRunning: boolean }>,
+  never,
+  FileSystem.FileSystem
+> = (directory) => Effect.flatMap(FileSystem.FileSystem, (fs) => Lock.look(fs, directory))
+
+/**
  * Opens the journal of a run until the scope closes, which is recorded as its end. Where the directory holds the run
  * already, it is resumed from its latest checkpoint.
  *
