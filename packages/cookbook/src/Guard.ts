@@ -1,7 +1,7 @@
 /**
  * Stops a run whose model breaks. A step that is worse than others is no divergence: what is judged is the median of the last
- * steps, against the best that the run had, or against its beginning. A single step counts only where a loss or a distance rises
- * twice as far as it may. All of it follows from the steps of the journal, so a run
+ * steps, against the best that the run had, or against its beginning. A single step counts only where a distance rises twice as
+ * far as it may. All of it follows from the steps of the journal, so a run
  * that is resumed is stopped where the uninterrupted one is.
  *
  * @since 0.2.0
@@ -117,12 +117,12 @@ export const watch = (guard: Guard): Watch => {
     }
   }
 
-  const rising = (metric: string, by: number) => {
+  const rising = (metric: string, by: number, room?: number) => {
     let lowest = Infinity
     return judge(metric, (_, value) => {
       lowest = Math.min(lowest, value)
       return lowest + by
-    }, by)
+    }, room)
   }
 
   const growing = (metric: string, times: number) =>
@@ -133,7 +133,8 @@ export const watch = (guard: Guard): Watch => {
 
   const judges = [
     rising("loss", guard.loss ?? 3),
-    ...distances.map((metric) => rising(metric, guard.kl ?? 3)),
+    // A loss may leap and come back, as in a batch of other texts; what two models are apart does not.
+    ...distances.map((metric) => rising(metric, guard.kl ?? 3, guard.kl ?? 3)),
     growing("grad_norm", guard.gradNorm ?? 100)
   ]
   return {

@@ -13,6 +13,7 @@
  */
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
+import * as Checkpoint from "effect-tinker/Checkpoint"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -78,6 +79,24 @@ export class CheckpointsExpired
   override get message(): string {
     return `the checkpoints of ${this.directory} have expired (${this.names.join(", ")}): ` +
       "remove the directory to begin again"
+  }
+}
+
+/**
+ * The run could not be resumed: its checkpoints would be gone with the process.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export class CheckpointsInMemory
+  extends Schema.TaggedError<CheckpointsInMemory>("@effect-tinker/cookbook/RunLog/CheckpointsInMemory")(
+    "CheckpointsInMemory",
+    { directory: Schema.String, keepWith: Schema.String }
+  )
+{
+  override get message(): string {
+    return `a run in ${this.directory} could not be resumed, since the backend keeps its checkpoints in the memory of this ` +
+      `process: keep them in a directory (${this.keepWith}), or leave out the log`
   }
 }
 
@@ -349,7 +368,7 @@ export interface Options {
  * @since 0.1.0
  * @category errors
  */
-export type OpenError = RunLogError | ConfigChanged | CheckpointsExpired | RunInUse
+export type OpenError = RunLogError | ConfigChanged | CheckpointsExpired | CheckpointsInMemory | RunInUse
 
 /**
  * Where a run is recorded.
@@ -436,6 +455,21 @@ export const claim: (
   })
 
 /**
+ * Who records a run, or recorded it and ended without a word: none where no process has left its claim. On the same machine
+ * that follows from the process, elsewhere from a heartbeat that is three minutes old.
+ *
+ * @since 0.2.0
+ * @category constructors
+ */
+export const writer: (
+  directory: string
+) => Effect.Effect<
+  Option.Option<{ readonly pid: number; readonly isRunning: boolean }>,
+  never,
+  FileSystem.FileSystem
+> = (directory) => Effect.flatMap(FileSystem.FileSystem, (fs) => Lock.look(fs, directory))
+
+/**
  * Opens the journal of a run until the scope closes, which is recorded as its end. Where the directory holds the run
  * already, it is resumed from its latest checkpoint.
  *
@@ -449,6 +483,10 @@ export const open: (
 ) => Effect.Effect<RunLog, OpenError, FileSystem.FileSystem | Scope.Scope> = Effect.fnUntraced(
   function*(directory, { config, trainer }, options) {
     const fs = yield* FileSystem.FileSystem
+    const lifetime = yield* Checkpoint.Lifetime
+    if (lifetime.of === "process") {
+      return yield* new CheckpointsInMemory({ directory, keepWith: lifetime.keepWith ?? "another backend" })
+    }
     yield* claim(directory)
     const openFile = (name: string) => AppendFile.open(fs, `${directory}/${name}`, options)
     const journal = yield* openFile(journalName)

@@ -85,8 +85,8 @@ export * as Game from "./Game.js"
 
 /**
  * Stops a run whose model breaks. A step that is worse than others is no divergence: what is judged is the median of the last
- * steps, against the best that the run had, or against its beginning. A single step counts only where a loss or a distance rises
- * twice as far as it may. All of it follows from the steps of the journal, so a run
+ * steps, against the best that the run had, or against its beginning. A single step counts only where a distance rises twice as
+ * far as it may. All of it follows from the steps of the journal, so a run
  * that is resumed is stopped where the uninterrupted one is.
  *
  * @since 0.2.0

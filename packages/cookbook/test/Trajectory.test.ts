@@ -84,10 +84,52 @@ describe("Trajectory.toRows", () => {
   })
 })
 
+describe("divergences", () => {
+  const rows: ReadonlyArray<Trajectory.Row> = [{
+    inputs: Int32Array.of(1, 2, 3, 4),
+    targets: Int32Array.of(2, 3, 4, 5),
+    logprobs: Float32Array.of(0, -1, -2, -3),
+    advantages: Float32Array.of(0, 0.5, 0.5, 0),
+    mask: Float32Array.of(0, 1, 1, 0)
+  }, {
+    inputs: Int32Array.of(1),
+    targets: Int32Array.of(2),
+    logprobs: Float32Array.of(-4),
+    advantages: Float32Array.of(0),
+    mask: Float32Array.of(1)
+  }]
+  // Differences of the three sampled tokens: 1, 0.5 and 1.5. What stands where nothing was sampled must not count.
+  const others = [[9, -2, -2.5, 7], [-5.5]]
+
+  it("of sampled tokens only: the mean, half the mean square, the entropy of the sampler", () => {
+    const { entropy, tokens, v1, v2 } = Trajectory.divergence(rows, others)
+    assert.deepStrictEqual([v1, tokens], [1, 3])
+    assert.closeTo(v2, 3.5 / 6, 1e-12)
+    assert.closeTo(entropy, 7 / 3, 1e-12)
+  })
+
+  it("a penalty is the coefficient times what a token is below the mean difference", () => {
+    const { kl, rows: penalized } = Trajectory.penalize(rows, others, { coefficient: 2 })
+    assert.strictEqual(kl, 1)
+    assert.deepStrictEqual(penalized.map(({ advantages }) => Array.from(advantages)), [[0, 0.5, 1.5, 0], [-1]])
+    const paid = Trajectory.penalize(rows, others, { coefficient: 2, center: false })
+    assert.deepStrictEqual(paid.rows.map(({ advantages }) => Array.from(advantages)), [[0, -1.5, -0.5, 0], [-3]])
+  })
+
+  it("with a discount, a token also answers for those after it", () => {
+    const { rows: [first] } = Trajectory.penalize(rows, others, { coefficient: 2, center: false, discount: 0.25 })
+    // 0.5 - 1, and 0.5 - 2 - 0.25 · 1
+    assert.deepStrictEqual(Array.from(first?.advantages.subarray(1, 3) ?? []), [-1.75, -0.5])
+  })
+})
+
 describe("advantages", () => {
   it("centred, standardised, leave one out", () => {
     assert.deepStrictEqual(Trajectory.center([1, 0, 0, 1]), [0.5, -0.5, -0.5, 0.5])
     assert.deepStrictEqual(Trajectory.standardize([3, 1]), [1, -1])
+    // mean 3, squares 4, 0, 4, 0: the deviation is the root of 2, and not 2
+    const standardized = Trajectory.standardize([1, 3, 5, 3])
+    ;[-Math.SQRT2, 0, Math.SQRT2, 0].forEach((value, i) => assert.closeTo(standardized[i] ?? NaN, value, 1e-12))
     assert.deepStrictEqual(Trajectory.standardize([2, 2]), [0, 0])
     assert.deepStrictEqual(Trajectory.leaveOneOut([1, 0, 0]), [1, -0.5, -0.5])
   })

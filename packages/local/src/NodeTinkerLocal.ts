@@ -14,6 +14,7 @@ import type * as HttpServerError from "@effect/platform/HttpServerError"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Path from "@effect/platform/Path"
+import * as Checkpoint from "effect-tinker/Checkpoint"
 import type * as TinkerError from "effect-tinker/TinkerError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -367,7 +368,8 @@ export const serve: (
 
 /**
  * The backend in this process with the models whose files are on this machine, `local/chat` among them, and its clients:
- * what `TinkerLocal.layer` is without files. The layer also sets the scheduler: fibers of the program that uses it let
+ * what `TinkerLocal.layer` is without files. Without a `directory` checkpoints are gone with the process, and a run that is to
+ * be resumed refuses to begin. The layer also sets the scheduler: fibers of the program that uses it let
  * the event loop turn every few milliseconds.
  *
  * @example
@@ -397,6 +399,15 @@ export const layerInProcess = (
         ? Storage.layerMemory
         : Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer)
     ]),
+    Layer.merge(
+      options.directory === undefined
+        ? Layer.succeed(Checkpoint.Lifetime, {
+          of: "process",
+          keepWith:
+            "NodeTinkerLocal.layerInProcess({ directory }), in plain async code connectLocal({ backend: { directory } })"
+        })
+        : Layer.empty
+    ),
     Layer.provideMerge(Layer.setScheduler(timeSlicedScheduler))
   )
 

@@ -11,6 +11,7 @@ import * as format from "./format.js"
 
 const words: Readonly<Record<Summary["status"], string>> = {
   running: "Running",
+  gone: "Process gone",
   silent: "Silent",
   complete: "Complete",
   interrupted: "Interrupted",
@@ -19,6 +20,7 @@ const words: Readonly<Record<Summary["status"], string>> = {
 
 const meanings: Readonly<Record<Summary["status"], string>> = {
   running: "It is being written",
+  gone: "Its process ended without a word: the same command again goes on from its latest checkpoint",
   silent: "It has not ended, and nothing was written for ten minutes or more",
   complete: "All steps are done",
   interrupted: "It was stopped, and can be resumed",

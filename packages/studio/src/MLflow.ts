@@ -127,6 +127,7 @@ const chunksOf = <A>(items: ReadonlyArray<A>, size: number): ReadonlyArray<Reado
 
 const statuses: Readonly<Record<RunDirectory.Status, string>> = {
   running: "RUNNING",
+  gone: "KILLED",
   silent: "KILLED",
   complete: "FINISHED",
   interrupted: "KILLED",

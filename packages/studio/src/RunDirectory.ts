@@ -8,6 +8,7 @@
  * @since 0.1.0
  */
 import * as RunEntry from "@effect-tinker/cookbook/RunEntry"
+import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import type * as CostLedger from "effect-tinker/CostLedger"
@@ -26,12 +27,13 @@ import * as Series from "./Series.js"
 // =============================================================================
 
 /**
- * Where a run stands. `silent` runs neither ended nor wrote anything for a long time: their process is probably gone.
+ * Where a run stands. The process of a `gone` run ended without a word, as one that is killed does. `silent` runs neither ended
+ * nor wrote anything for a long time: their process is probably gone too.
  *
  * @since 0.1.0
  * @category models
  */
-export type Status = "running" | "silent" | "complete" | "interrupted" | "failed"
+export type Status = "running" | "gone" | "silent" | "complete" | "interrupted" | "failed"
 
 /**
  * A saved state of the weights.
@@ -165,6 +167,8 @@ interface State {
   notes: Array<Note>
   resumes: number
   ended: { readonly status: Status; readonly message: string | null } | undefined
+  /** Its process ended without a word. */
+  isGone: boolean
   unreadable: number
   command: string | null
 }
@@ -180,6 +184,7 @@ const nothing = (): State => ({
   notes: [],
   resumes: 0,
   ended: undefined,
+  isGone: false,
   unreadable: 0,
   command: null
 })
@@ -476,8 +481,12 @@ export const open: (
           state.trainer = Json.textOf(Json.objectOf(config)["recipe_name"]) ?? "python cookbook"
         }
       }
-      if (changed) version++
-      return changed
+      const isGone = format === "journal" && state.ended === undefined &&
+        Option.exists(yield* RunLog.writer(path), ({ isRunning }) => !isRunning)
+      const moved = changed || isGone !== state.isGone
+      state.isGone = isGone
+      if (moved) version++
+      return moved
     })).pipe(
       // A file that cannot be read now (permissions, a network drive) may be readable at the next turn.
       Effect.catchAllCause((cause) =>
@@ -498,6 +507,7 @@ export const open: (
       const last = format === "python" && state.totalSteps !== null && step !== undefined &&
         step + 1 >= state.totalSteps
       if (format === "python" && (final || last)) return "complete"
+      if (state.isGone) return "gone"
       const written = Math.max(0, ...tails.map((tail) => tail.modified() ?? 0))
       return now - written > silentAfter ? "silent" : "running"
     }

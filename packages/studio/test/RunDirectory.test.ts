@@ -4,6 +4,7 @@ import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Option, Scope } from "effect"
+import { spawnSync } from "node:child_process"
 
 const directory = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
 
@@ -32,6 +33,43 @@ const live = <A, E>(effect: Effect.Effect<A, E, FileSystem.FileSystem | NodeCont
 const wholeRun = (entries: ReadonlyArray<object>) => entries.map((entry) => `${JSON.stringify(entry)}\n`).join("")
 
 describe("RunDirectory", () => {
+  it.scoped("a run whose process is gone without a word says so at once, and not that it runs", () =>
+    live(Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* directory
+      yield* fs.writeFileString(`${path}/journal.jsonl`, step(1, 3))
+      const run = yield* opened(path)
+      const now = yield* Effect.promise(() => Promise.resolve(Date.now()))
+      // Time stands still at zero in this test: a heartbeat is as old as it says.
+      const statusWith = Effect.fnUntraced(function*(name: string, content: string) {
+        yield* fs.writeFileString(`${path}/${name}`, content)
+        yield* run.refresh
+        yield* fs.remove(`${path}/${name}`)
+        return run.summary(now).status
+      })
+      const { pid } = spawnSync(process.execPath, ["-e", "0"])
+      yield* run.refresh
+      assert.strictEqual(run.summary(now).status, "running")
+      assert.strictEqual(yield* statusWith(`.lock-${pid}-1`, "0"), "gone")
+      assert.strictEqual(yield* statusWith(`.lock-${process.pid}-999`, "0"), "running")
+      // Elsewhere only the heartbeat tells.
+      assert.strictEqual(yield* statusWith(`.lock-${pid}-1`, "0 another-machine 7"), "running")
+      assert.strictEqual(yield* statusWith(`.lock-${pid}-1`, `${-180_001} another-machine 7`), "gone")
+      // This process has the claim of another run too, which says when it started and where it is.
+      yield* RunLog.claim(`${path}/other`)
+      const [own = ""] = yield* fs.readDirectory(`${path}/other`)
+      const claim = yield* fs.readFileString(`${path}/other/${own}`)
+      const [, place = "", started = ""] = claim.split(" ")
+      assert.strictEqual(yield* statusWith(`.lock-${process.pid}-999`, claim), "running")
+      if (started !== "") {
+        assert.strictEqual(yield* statusWith(`.lock-${process.pid}-999`, `0 ${place} ${Number(started) - 1}`), "gone")
+      }
+      // One that ended says how.
+      const ended = { _tag: "Ended", time: 1e12, step: 1, outcome: "interrupted", complete: false }
+      yield* fs.writeFileString(`${path}/journal.jsonl`, step(1, 3) + wholeRun([ended]))
+      assert.strictEqual(yield* statusWith(`.lock-${pid}-1`, "0"), "interrupted")
+    })))
+
   it.scoped("what a run cost: as it recorded it, or by its tokens and a price", () =>
     live(Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem

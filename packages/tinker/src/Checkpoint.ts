@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as Context from "effect/Context"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import type { Open } from "./internal/wire/json.js"
@@ -12,6 +13,22 @@ import { Cursor } from "./wire/Cursor.js"
 import { CheckpointId, ModelId } from "./wire/Id.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Checkpoint/${name}` as const
+
+/**
+ * Whether checkpoints outlive the process that saves them: they do, unless a backend in this process keeps them in its memory.
+ * What resumes by checkpoints asks first.
+ *
+ * @since 0.2.0
+ * @category services
+ */
+export class Lifetime extends Context.Reference<Lifetime>()("effect-tinker/Checkpoint/Lifetime", {
+  defaultValue: (): {
+    /** `process`: gone with it. */
+    readonly of: "server" | "process"
+    /** How to keep them, for people to read. */
+    readonly keepWith?: string | undefined
+  } => ({ of: "server" })
+}) {}
 
 /**
  * What a checkpoint is for. A newer service may know more kinds.

@@ -48,6 +48,18 @@ describe("16-bit floats", () => {
   })
 })
 
+describe("q8_0", () => {
+  it("rounds halves away from zero, as llama.cpp does", () => {
+    const given = [127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49, -0.49, 126.5]
+    const values = new Float32Array(32)
+    values.set(given)
+    const packed = new DataView(numbers.toQ8(values).buffer)
+    // The scale is 1, in half precision.
+    assert.strictEqual(packed.getUint16(0, true), 0x3c00)
+    assert.deepStrictEqual(given.map((_, i) => packed.getInt8(2 + i)), [127, 1, 2, 3, -1, -2, -3, 0, 0, 127])
+  })
+})
+
 describe("float8", () => {
   it("every code survives the way to its value and back", () => {
     float8.values.forEach((value, code) => {

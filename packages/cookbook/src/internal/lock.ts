@@ -43,6 +43,81 @@ const refreshEvery = Duration.seconds(20)
 const staleAfter = Duration.toMillis(Duration.minutes(3))
 const claimName = /^\.lock-(\d+)-\d+$/
 
+/** What a claim says: when its process was last there, where that is, and when it started, as far as the system tells. */
+interface Claim {
+  readonly seenAt: number
+  /** The boot of a machine and the numbering of its processes; empty where the system does not tell. */
+  readonly place: string
+  readonly started: string
+}
+
+const text = (fs: FileSystem.FileSystem, path: string) =>
+  Effect.orElseSucceed(Effect.map(fs.readFileString(path), (content) => content.trim()), () => "")
+
+/** Where process ids mean the same: containers of one machine number their processes each for itself. */
+const placeOf = (fs: FileSystem.FileSystem) =>
+  Effect.zipWith(
+    text(fs, "/proc/sys/kernel/random/boot_id"),
+    Effect.orElseSucceed(fs.readLink("/proc/self/ns/pid"), () => ""),
+    (boot, numbering) => `${boot}${numbering}`.replace(/\s/g, "")
+  )
+
+/** When a process started, in ticks since the boot: of two that have the same id one after the other only one has the same. */
+const startOf = (fs: FileSystem.FileSystem, pid: number) =>
+  Effect.map(
+    text(fs, `/proc/${pid}/stat`),
+    // The name of the program is in brackets and may have spaces.
+    (stat) => stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? ""
+  )
+
+/** What a claim says. One that is gone by now, or is being written, belongs to a process that is there. */
+const readClaim = (fs: FileSystem.FileSystem, file: string) =>
+  Effect.map(text(fs, file), (content): Claim => {
+    const [seenAt = "", place = "", started = ""] = content.split(" ")
+    return { seenAt: seenAt === "" ? NaN : Number(seenAt), place, started }
+  })
+
+/**
+ * Whether the process of a claim is there. On another machine, or in another container, only its heartbeat tells a reader; who wants
+ * to write goes by the process all the same, since a container that is started again need not wait for its own claim.
+ */
+const isThere = Effect.fnUntraced(function*(
+  fs: FileSystem.FileSystem,
+  file: string,
+  pid: number,
+  elsewhere: "heartbeat" | "process"
+) {
+  const { isRunning } = yield* Processes
+  const claim = yield* readClaim(fs, file)
+  if ((yield* Clock.currentTimeMillis) - claim.seenAt > staleAfter) return false
+  const isHere = claim.place === "" || claim.place === (yield* placeOf(fs))
+  if (!isHere && elsewhere === "heartbeat") return true
+  if (!isRunning(pid)) return false
+  const started = !isHere || claim.started === "" ? "" : yield* startOf(fs, pid)
+  return started === "" || started === claim.started
+})
+
+/**
+ * Who has a directory, or had it and left its claim: none where there is no claim.
+ *
+ * @internal
+ */
+export const look = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, directory: string) {
+  const { pid } = yield* Processes
+  let gone: number | undefined
+  for (const name of yield* Effect.orElseSucceed(fs.readDirectory(directory), () => [])) {
+    const owner = claimName.exec(name)?.[1]
+    if (owner === undefined) continue
+    const file = `${directory}/${name}`
+    const isOwn = Number(owner) === pid && own.held.has(file)
+    if (isOwn || (yield* isThere(fs, file, Number(owner), "heartbeat"))) {
+      return Option.some({ pid: Number(owner), isRunning: true })
+    }
+    gone = Number(owner)
+  }
+  return Option.map(Option.fromNullable(gone), (found) => ({ pid: found, isRunning: false }))
+})
+
 /**
  * Holds a directory until the scope closes, or gives the id of the process that has it.
  *
@@ -53,19 +128,20 @@ export const acquire: (
   directory: string
 ) => Effect.Effect<Option.Option<number>, PlatformError.PlatformError, Scope.Scope> = Effect.fnUntraced(
   function*(fs, directory) {
-    const { isRunning, pid } = yield* Processes
+    const { pid } = yield* Processes
     const name = `.lock-${pid}-${own.next++}`
     const file = `${directory}/${name}`
-    const refresh = Effect.flatMap(Clock.currentTimeMillis, (now) => fs.writeFileString(file, String(now)))
+    const place = yield* placeOf(fs)
+    const started = yield* startOf(fs, pid)
+    const refresh = Effect.flatMap(
+      Clock.currentTimeMillis,
+      (now) => fs.writeFileString(file, [now, place, started].join(" "))
+    )
 
-    const isLive = Effect.fnUntraced(function*(other: string, owner: number) {
-      if (owner === pid) return own.held.has(`${directory}/${other}`)
-      if (!isRunning(owner)) return false
-      const seen = yield* Effect.option(fs.readFileString(`${directory}/${other}`))
-      // A claim that is gone by now, or is being written, belongs to a process that is there.
-      const seenAt = Option.match(seen, { onNone: () => NaN, onSome: (text) => text === "" ? NaN : Number(text) })
-      return !((yield* Clock.currentTimeMillis) - seenAt > staleAfter)
-    })
+    const isLive = (other: string, owner: number) =>
+      owner === pid
+        ? Effect.succeed(own.held.has(`${directory}/${other}`))
+        : isThere(fs, `${directory}/${other}`, owner, "process")
 
     yield* Effect.acquireRelease(
       Effect.zipRight(refresh, Effect.sync(() => own.held.add(file))),

@@ -1,6 +1,6 @@
 import { HttpClient, HttpClientError } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, ScheduleDecision, ScheduleIntervals } from "effect"
+import { Effect, ScheduleDecision, ScheduleIntervals, TestClock } from "effect"
 import { RetryPolicy, TinkerConfig, TinkerError } from "effect-tinker"
 import { ApiClient } from "../../src/internal/transport/apiClient.js"
 import { endpointOf, live, over, script, status } from "../utils/transport.js"
@@ -150,6 +150,14 @@ describe("status and headers to decision and delay (G6, G7)", () => {
         new HttpClientError.RequestError({ request, reason: "Transport", cause: new Error("ECONNREFUSED") })
       )
     ))))))
+
+  it.effect("a date to wait until is counted from now", () =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("12 seconds")
+      const { attempt } = yield* ApiClient
+      const error = yield* Effect.flip(attempt(endpointOf("submit"), { n: 1 }))
+      assert.strictEqual(yield* firstDelay("submit", error), 18_000)
+    }).pipe(Effect.provide(live(script([status(503, { "retry-after": inThirty })]).client))))
 
   it.effect("so is no answer in time; an answer that breaks the promise is final", () =>
     Effect.gen(function*() {
