@@ -6,16 +6,14 @@ import { LocalCheckpoint } from "@effect-tinker/local"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Chat } from "@effect-tinker/tokenizer"
 import { Console, Effect } from "effect"
-import { Datum, ServiceClient, TinkerFuture, TrainingClient } from "effect-tinker"
+import { Datum, TinkerFuture, TrainingClient } from "effect-tinker"
 import { fileURLToPath } from "node:url"
 
 // for example HuggingFaceTB/SmolLM2-135M-Instruct, org/name-GGUF:Q8_0, ollama:llama3.2:1b, ./model.gguf
 const model = process.argv[2] ?? fileURLToPath(LocalCheckpoint.chatDirectory)
 
 const program = Effect.gen(function*() {
-  const service = yield* ServiceClient.ServiceClient
-  const { supportedModels } = yield* service.serverCapabilities
-  const training = yield* TrainingClient.makeLora({ baseModel: supportedModels[0]?.modelName ?? "", rank: 16, seed: 1 })
+  const training = yield* TrainingClient.makeLora({ baseModel: model, rank: 16, seed: 1 })
   const chat = yield* Chat.forModel(training)
   const batch = yield* Datum.fromExamples(
     yield* chat.supervised([{ user: "Who are you?", assistant: "A pirate." }])

@@ -31,8 +31,8 @@ import * as NodeModels from "./NodeModels.js"
  */
 export interface Options extends Omit<Engine.Options, "models"> {
   /**
-   * Models to serve: values, or references as `NodeModels.resolve` takes them (names on the hub, directories, GGUF files).
-   * Defaults to the models that come with the package.
+   * Models to serve: values, or references as `NodeModels.resolve` takes them (names on the hub, directories, GGUF files),
+   * which are also the names that clients ask for. Defaults to the models that come with the package.
    */
   readonly models?: ReadonlyArray<LocalModel.LocalModel | string> | undefined
   /** The kernels; threads have none in JavaScript. Defaults to `native`. */
@@ -101,7 +101,8 @@ const spawn = (): Worker =>
 const modelsOf = ({ models }: Pick<Options, "models">) =>
   models === undefined
     ? bundledModels
-    : Effect.forEach(models, (model) => typeof model === "string" ? NodeModels.resolve(model) : Effect.succeed(model))
+    : Effect.forEach(models, (model) =>
+      typeof model === "string" ? NodeModels.resolve(model, { name: model }) : Effect.succeed(model))
 
 const availableMemory = (options: Pick<Options, "memoryBytes">) =>
   Effect.sync(() => options.memoryBytes ?? Math.floor(freemem() * usable))

@@ -67,7 +67,7 @@ export interface Options extends TinkerLocal.Options, ListenOptions {
   readonly threads?: number | undefined
   /**
    * Models to serve beside the package's own: names on the Hugging Face hub, directories, GGUF files, or `ollama:NAME`, as
-   * `NodeModels.resolve` takes them. Defaults to none.
+   * `NodeModels.resolve` takes them; clients ask for them by the same. Defaults to none.
    */
   readonly models?: ReadonlyArray<string> | undefined
   /** Where to keep checkpoints and records. Defaults to memory. */
