@@ -434,7 +434,7 @@ const numberOf = (
     ? Effect.succeed(undefined)
     : Number(value) >= 0
     ? Effect.succeed(Number(value))
-    : invalid(`${name} is a number from 0 on`, { param: name })
+    : invalid(`${name} must be a non-negative number`, { param: name })
 
 const forbidden = (message: string): Refused => invalid(message, { status: 403, code: "forbidden_rollout" })
 

@@ -19,7 +19,7 @@ const make = (onSay: (said: Said, to: Option.Option<string>) => void) => {
     to: Options.text("to").pipe(Options.withDescription("Whom to address."), Options.optional)
   })
   const say = Command.make("say", {
-    stop: texts("stop", "End at this text"),
+    stop: texts("stop", "Stop at this text"),
     system: Options.text("system").pipe(Options.withDescription("Instructions."), Options.optional),
     count: Options.integer("count").pipe(Options.withAlias("n"), Options.withDefault(1)),
     loud: Options.boolean("loud").pipe(Options.withAlias("l"), Options.withDescription("Shout.")),

@@ -35,7 +35,7 @@ import * as Trainer from "./Trainer.js"
  */
 export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Preference/Config")({
   ...Trainer.dataFields,
-  /** How strongly the reference holds the model. Defaults to 0.1. */
+  /** DPO beta: strength of the KL constraint to the reference. Defaults to 0.1. */
   beta: Schema.optionalWith(Schema.Number, { default: () => 0.1 }),
   /** The reference: the `tinker://` path of a sampler, or the name of a model. Defaults to the model as it begins. */
   reference: Schema.optional(Schema.String)

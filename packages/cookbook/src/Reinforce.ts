@@ -120,7 +120,7 @@ export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Reinfo
   groupsPerBatch: Schema.optionalWith(Count, { default: () => 16 }),
   /** Times the problems are read. Defaults to 1. */
   epochs: Schema.optionalWith(Count, { default: () => 1 }),
-  /** Most steps to do. Defaults to all that the problems suffice for. */
+  /** Maximum number of steps. Defaults to as many as there are problems for. */
   steps: Schema.optional(Count),
   /** Most tokens of an answer. */
   maxTokens: Count,

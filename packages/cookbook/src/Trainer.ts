@@ -112,11 +112,11 @@ export const fields = {
  */
 export const dataFields = {
   ...fields,
-  /** Rows of one step. Defaults to 32. */
+  /** Examples per step. Defaults to 32. */
   batchSize: Schema.optionalWith(Count, { default: () => 32 }),
-  /** Times the data is read. Defaults to 1. */
+  /** Number of passes over the data. Defaults to 1. */
   epochs: Schema.optionalWith(Count, { default: () => 1 }),
-  /** Most steps to do. Defaults to all that the data has. */
+  /** Maximum number of steps. Defaults to all that the data has. */
   steps: Schema.optional(Count),
   /** What to do with fewer rows than a batch at the end of an epoch. Defaults to `drop`. */
   partial: Schema.optionalWith(Schema.Literal("drop", "keep"), { default: () => "drop" as const }),

@@ -191,7 +191,7 @@ const makeApp = (server: LocalServer.Service, options: ListenOptions): HttpApp.D
     const name = hostName(host)
     if (Option.isNone(name)) return refuse(400, "The Host header is missing or malformed")
     if (!isKnownHost(name.value)) {
-      return refuse(403, `This server does not go by the name ${name.value}; start it with that name among its hosts`)
+      return refuse(403, `Host ${name.value} is not allowed; start the server with that name among its hosts`)
     }
     const url = request.url.startsWith("/")
       ? Option.liftThrowable(() => new URL(`http://${host}${request.url}`))()

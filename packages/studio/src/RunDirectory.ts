@@ -54,7 +54,7 @@ export interface Checkpoint {
 }
 
 /**
- * Something the run had to say.
+ * Message that a run logged.
  *
  * @since 0.1.0
  * @category models

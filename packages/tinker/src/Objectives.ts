@@ -154,7 +154,7 @@ export interface DpoTerms {
 export const dpo = (options: {
   readonly chosen: Preference
   readonly rejected: Preference
-  /** How strongly the reference holds the policy. Defaults to 0.1. */
+  /** DPO beta: strength of the KL constraint to the reference. Defaults to 0.1. */
   readonly beta?: number | undefined
 }): DpoTerms => {
   const beta = options.beta ?? 0.1

@@ -32,7 +32,7 @@ const common = {
   module: Schema.String,
   /** Method of that module, e.g. `forwardBackward`. */
   method: Schema.String,
-  /** What the server (or we) had to say about it. */
+  /** Message from the server or the SDK. */
   description: Schema.optional(Schema.String),
   /** HTTP status, when a server responded. */
   status: Schema.optional(Schema.Number),

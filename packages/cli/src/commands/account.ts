@@ -240,10 +240,10 @@ export const whoami = Command.make("whoami", {}, showIdentity).pipe(
 export const audit = Command.make("audit", {
   type: Options.choice("type", ["all", "checkpoints", "projects", "teams", "organizations"]).pipe(
     Options.withDefault("all" as const),
-    Options.withDescription("Which events. Default: all.")
+    Options.withDescription("Type of events to show. Default: all.")
   ),
   day: Options.text("day").pipe(
-    Options.withDescription("The UTC day, as 2026-01-31. Default: today."),
+    Options.withDescription("Day to show, in UTC, such as 2026-01-31. Default: today."),
     Options.optional
   )
 }, showAudit).pipe(

@@ -298,10 +298,10 @@ const summary = Effect.fnUntraced(function*(options: { readonly days: number; re
 
 const usageCommand = Command.make("usage", {
   startingOn: Args.text({ name: "starting-on" }).pipe(
-    Args.withDescription("First UTC hour, e.g. 2026-07-13T00:00:00Z.")
+    Args.withDescription("First hour to show, in UTC, such as 2026-07-13T00:00:00Z.")
   ),
   endingBefore: Args.text({ name: "ending-before" }).pipe(
-    Args.withDescription("The hour after the last, at most 14 days later.")
+    Args.withDescription("Hour after the last one to show, in UTC, at most 14 days after the first.")
   ),
   csv: csv("csv", "the rows"),
   sessionsCsv: csv("sessions-csv", "the sessions and their metadata")
@@ -310,20 +310,20 @@ const usageCommand = Command.make("usage", {
 const checkpointStorageCommand = Command.make("checkpoint-storage", {
   csv: csv("csv", "the rows")
 }, checkpointStorage).pipe(
-  Command.withDescription("Show what stored checkpoints take and cost (--project for one project).")
+  Command.withDescription("Show the size and cost of stored checkpoints (--project for one project).")
 )
 
 const summaryCommand = Command.make("summary", {
   days: Options.integer("days").pipe(
     Options.withDefault(7),
-    Options.withDescription("The last days, 1 to 14. Default: 7.")
+    Options.withDescription("Number of days to look back, 1 to 14. Default: 7.")
   ),
   by: Options.choice("by", ["run", "session", "model", "project", "user", "day", "type"]).pipe(
     Options.withDefault("run" as const),
-    Options.withDescription("What to add up for. Default: run; runs of one session that has several are one line.")
+    Options.withDescription("Grouping of the totals. Default: run; several runs of one session share a line.")
   )
 }, summary).pipe(
-  Command.withDescription("Add up tokens and estimated costs, by run or otherwise.")
+  Command.withDescription("Show totals of tokens and estimated costs, by run or another grouping.")
 )
 
 /** @internal */

@@ -298,12 +298,15 @@ const remove = Effect.fnUntraced(function*(options: {
 }, Effect.provide(live.rest))
 const path = { path: tinkerPath }
 
-const runId = Options.text("run-id").pipe(Options.withDescription("Only those of this training run."), Options.optional)
+const runId = Options.text("run-id").pipe(
+  Options.withDescription("Show only checkpoints of this training run."),
+  Options.optional
+)
 
 const listCommand = Command.make("list", {
   runId,
   limit: Options.integer("limit").pipe(
-    Options.withDescription("How many to show at most; 0 for all. Default: 20, with --run-id all."),
+    Options.withDescription("Maximum number to show; 0 for all. Default: 20, or all with --run-id."),
     Options.optional
   ),
   offset
@@ -329,32 +332,35 @@ const setTtlCommand = Command.make("set-ttl", {
 
 const removeCommand = Command.make("delete", {
   paths: Args.repeated(tinkerPath),
-  runId: Options.text("run-id").pipe(Options.withDescription("All of this training run."), Options.optional),
+  runId: Options.text("run-id").pipe(
+    Options.withDescription("Delete all checkpoints of this training run."),
+    Options.optional
+  ),
   type: Options.choice("type", ["weights", "sampler_weights", "external_weights", "training", "sampler", "external"])
     .pipe(
-      Options.withDescription("With --run-id: only of this type."),
+      Options.withDescription("With --run-id: delete only checkpoints of this type."),
       Options.optional
     ),
   before: Options.text("before").pipe(
-    Options.withDescription("With --run-id: only created before this date (ISO 8601, UTC)."),
+    Options.withDescription("With --run-id: delete only checkpoints created before this date (ISO 8601, UTC)."),
     Options.optional
   ),
   after: Options.text("after").pipe(
-    Options.withDescription("With --run-id: only created after this date (ISO 8601, UTC)."),
+    Options.withDescription("With --run-id: delete only checkpoints created after this date (ISO 8601, UTC)."),
     Options.optional
   ),
   yes
-}, remove).pipe(Command.withDescription("Delete checkpoints for good."))
+}, remove).pipe(Command.withDescription("Delete checkpoints permanently."))
 
 const copyCommand = Command.make("copy", {
   ...path,
   ttl: duration("ttl", "Let the copy expire after this long, e.g. 7d."),
   accessToken: secretPlace("access-token").pipe(
-    Options.withDescription("A key that may read the source, when yours may not: @FILE, - or prompt."),
+    Options.withDescription("API key with access to the source, when yours has none: @FILE, - or prompt."),
     Options.optional
   )
 }, copy).pipe(
-  Command.withDescription("Copy a checkpoint into a project (--project), without duplicating its bytes.")
+  Command.withDescription("Copy a checkpoint into a project (--project) without duplicating its data.")
 )
 
 /** @internal */

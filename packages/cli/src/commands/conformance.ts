@@ -126,5 +126,7 @@ export const command = Command.make(
   { urls, model, markdown },
   conformance
 ).pipe(
-  Command.withDescription("Check whether a server is Tinker-compatible: it trains, saves, samples and lists there.")
+  Command.withDescription(
+    "Check whether a server is Tinker-compatible by training, saving, sampling and listing on it."
+  )
 )

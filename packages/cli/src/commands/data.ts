@@ -152,15 +152,17 @@ const checkCommand = Command.make("check", {
   price: options.price,
   show: Options.integer("show").pipe(
     Options.withDefault(1),
-    Options.withDescription("Rows to show, with what is trained on in green, or in «» without colours. Default: 1.")
+    Options.withDescription(
+      "Number of rows to show, with trained tokens in green, or in «» without colors. Default: 1."
+    )
   ),
   ...options.rendering
 }, check).pipe(
-  Command.withDescription("Show what would be trained on, what would be skipped and why, lengths, tokens and cost.")
+  Command.withDescription("Show trained and skipped rows, the reasons, lengths, token counts and cost.")
 )
 
 /** @internal */
 export const command = Command.make("data").pipe(
   Command.withSubcommands([checkCommand]),
-  Command.withDescription("Look at training data.")
+  Command.withDescription("Inspect training data.")
 )

@@ -171,5 +171,5 @@ const doctor = Effect.fnUntraced(function*() {
 /** @internal */
 export const command = Command.make("doctor", {}, doctor)
   .pipe(
-    Command.withDescription("Check version, configuration, key, server and clock, with advice.")
+    Command.withDescription("Check version, configuration, credentials, server and clock, and suggest fixes.")
   )

@@ -143,10 +143,12 @@ export const command = Command.make("download", {
   path: tinkerPath,
   output: Options.text("output").pipe(
     Options.withAlias("o"),
-    Options.withDescription("Directory to put the checkpoint's directory into. Default: here."),
+    Options.withDescription("Directory in which to create the checkpoint's directory. Default: the current directory."),
     Options.optional
   ),
-  force: Options.boolean("force").pipe(Options.withDescription("Replace what is there, once everything is fetched."))
+  force: Options.boolean("force").pipe(
+    Options.withDescription("Replace an existing directory once the download is complete.")
+  )
 }, download).pipe(
   Command.withDescription("Download a checkpoint; run it again to resume.")
 )

@@ -179,6 +179,6 @@ export const command = Command.make("eval", {
   ...options.rendering
 }, evaluate).pipe(
   Command.withDescription(
-    "Measure a model or a checkpoint: the likelihood of held-out data, a scorer's mean, or rewards in an environment."
+    "Evaluate a model or checkpoint: likelihood of held-out data, mean of a scorer, or rewards in an environment."
   )
 )

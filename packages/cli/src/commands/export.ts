@@ -260,11 +260,13 @@ const weights = Command.make("weights", {
     Args.withDescription("A checkpoint: a tinker:// path, a directory with an adapter, or an archive of one.")
   ),
   target: Options.choice("for", ServingKit.targets).pipe(
-    Options.withDescription("The server that will load it.")
+    Options.withDescription("Inference server that will load the export.")
   ),
   output: Options.text("output").pipe(
     Options.withAlias("o"),
-    Options.withDescription("Directory to write. Default: the checkpoint's name and the server's, here."),
+    Options.withDescription(
+      "Directory to write. Default: named after the checkpoint and the server, in the current directory."
+    ),
     Options.optional
   ),
   base: Options.text("base").pipe(
@@ -274,21 +276,21 @@ const weights = Command.make("weights", {
     Options.optional
   ),
   name: Options.text("name").pipe(
-    Options.withDescription("Name under which it is served. Default: the checkpoint's."),
+    Options.withDescription("Name to serve the model under. Default: the checkpoint's name."),
     Options.optional
   ),
   dtype: Options.choice("dtype", ["f32", "f16", "bf16", "q8_0"]).pipe(
-    Options.withDescription("Type of merged weights. Default: the base model's; f16 for llama.cpp and Ollama."),
+    Options.withDescription("Data type of merged weights. Default: the base model's; f16 for llama.cpp and Ollama."),
     Options.optional
   ),
   fp8Experts: Options.boolean("fp8-experts").pipe(
     Options.withDescription("Routed experts as float8 in blocks, for a merged model in vLLM.")
   ),
   merged: Options.boolean("merged").pipe(
-    Options.withDescription("One model with the adapter merged into it; the default for all but vllm and sglang.")
+    Options.withDescription("Export one model with the adapter merged in; the default for all but vllm and sglang.")
   ),
   adapter: Options.boolean("adapter").pipe(
-    Options.withDescription("The adapter alone, loaded beside its base model; the default for vllm and sglang.")
+    Options.withDescription("Export the adapter alone, loaded beside its base model; the default for vllm and sglang.")
   ),
   notes: texts("note", "A line NAME=TEXT for the model card, such as what it was trained on"),
   verify: Options.boolean("verify").pipe(

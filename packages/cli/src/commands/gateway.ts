@@ -117,19 +117,19 @@ export const command = Command.make("gateway", {
     Options.optional
   ),
   maxTokens: Options.integer("max-tokens").pipe(
-    Options.withDescription("Longest answer where a request does not say. Default: the service decides."),
+    Options.withDescription("Maximum tokens of an answer when a request sets none. Default: the service decides."),
     Options.optional
   ),
   temperature: Options.float("temperature").pipe(
-    Options.withDescription("Where a request does not say. Default: 1."),
+    Options.withDescription("Sampling temperature when a request sets none. Default: 1."),
     Options.optional
   ),
   maxConcurrent: Options.integer("max-concurrent").pipe(
     Options.withDefault(1024),
-    Options.withDescription("Calls at once; further ones get 429. Default: 1024.")
+    Options.withDescription("Maximum number of concurrent calls; more are answered with 429. Default: 1024.")
   ),
   renderer: Options.text("renderer").pipe(
-    Options.withDescription("How conversations are written. Default: as the model wants it."),
+    Options.withDescription("Renderer for conversations. Default: the model's own."),
     Options.optional
   ),
   tokenizer: Options.text("tokenizer").pipe(
@@ -138,7 +138,7 @@ export const command = Command.make("gateway", {
   ),
   allowHost: texts("allow-host", "A further name under which clients reach the gateway"),
   open: Options.boolean("open").pipe(
-    Options.withDescription("Ask for no key. Anyone who reaches the port can sample and read what was recorded.")
+    Options.withDescription("Require no key. Anyone who can reach the port can sample and read recordings.")
   )
 }, gateway).pipe(
   Command.withDescription(

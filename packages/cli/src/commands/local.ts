@@ -150,7 +150,7 @@ export const command = Command.make("local", {
     Options.withDescription("Address to listen on. Default: 127.0.0.1, which other machines cannot reach.")
   ),
   directory: Options.text("dir").pipe(
-    Options.withDescription("Where to keep checkpoints and records. Default: TINKER_LOCAL_DIR, then ~/.tinker/local."),
+    Options.withDescription("Directory for checkpoints and records. Default: TINKER_LOCAL_DIR, then ~/.tinker/local."),
     Options.optional
   ),
   models: texts(
@@ -158,21 +158,23 @@ export const command = Command.make("local", {
     "Model to serve too: a name on the Hugging Face hub (org/name), a directory, a GGUF file, or ollama:NAME"
   ),
   threads: Options.integer("threads").pipe(
-    Options.withDescription("Threads that train and sample. Default: one for each core."),
+    Options.withDescription("Number of threads for training and sampling. Default: one per core."),
     Options.optional
   ),
   memory: Options.boolean("memory").pipe(Options.withDescription("Keep everything in memory.")),
   jwt: Options.boolean("jwt").pipe(
     Options.withDescription("Have clients exchange their API key for a token, as the hosted service does.")
   ),
-  allowHost: texts("allow-host", "A further name under which clients reach the server"),
+  allowHost: texts("allow-host", "Additional host name under which clients reach the server"),
   allowOrigin: Options.text("allow-origin").pipe(
-    Options.withDescription("Web pages that may call: an origin such as https://example.org, or *. Default: none."),
+    Options.withDescription(
+      "Origins of web pages that may call the server, such as https://example.org, or *. Default: none."
+    ),
     Options.optional
   ),
   open: Options.boolean("open").pipe(
     Options.withDescription(
-      "Accept any key, any host name and any web page. Anyone who reaches the port can do everything."
+      "Accept any key, host name and web page. Anyone who can reach the port has full access."
     )
   )
 }, local).pipe(

@@ -130,7 +130,7 @@ const showSampler = Effect.fnUntraced(function*({ samplerId }: { readonly sample
 }, Effect.provide(live.rest))
 
 const substring = Args.text({ name: "substring" }).pipe(
-  Args.withDescription("Only models whose name contains this."),
+  Args.withDescription("Show only models whose name contains this text."),
   Args.optional
 )
 

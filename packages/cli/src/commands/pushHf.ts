@@ -221,23 +221,23 @@ export const command = Command.make("push-hf", {
   path: tinkerPath,
   repo: Options.text("repo").pipe(
     Options.withAlias("r"),
-    Options.withDescription("OWNER/NAME. Default: your account and a name from the run."),
+    Options.withDescription("Repository as OWNER/NAME. Default: your account and a name derived from the run."),
     Options.optional
   ),
   public: Options.boolean("public").pipe(Options.withDescription("Create a public repository. Default: private.")),
   revision: Options.text("revision").pipe(
     Options.withDescription(
-      "Branch to upload to; created unless it is there. Default: main, for a derived name the checkpoint's."
+      "Branch to upload to, created if missing. Default: main; for a derived repository name, the checkpoint's name."
     ),
     Options.optional
   ),
   commitMessage: Options.text("commit-message").pipe(
-    Options.withDescription("The first line of the commit. Default: names the checkpoint."),
+    Options.withDescription("Title of the commit. Default: names the checkpoint."),
     Options.optional
   ),
   createPr: Options.boolean("create-pr").pipe(Options.withDescription("Open a pull request instead of committing.")),
-  allowPattern: texts("allow-pattern", "Only files that match, e.g. *.safetensors"),
-  ignorePattern: texts("ignore-pattern", "No files that match"),
+  allowPattern: texts("allow-pattern", "Upload only files that match, such as *.safetensors"),
+  ignorePattern: texts("ignore-pattern", "Skip files that match"),
   noModelCard: Options.boolean("no-model-card").pipe(Options.withDescription("Do not write a README.md."))
 }, pushHf).pipe(
   Command.withDescription("Upload a checkpoint to the Hugging Face Hub as a PEFT adapter.")

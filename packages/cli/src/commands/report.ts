@@ -40,17 +40,17 @@ const report = Effect.fnUntraced(function*(options: {
 /** @internal */
 export const command = Command.make("report", {
   log: Args.text({ name: "log" }).pipe(
-    Args.withDescription("A run directory, or a metrics log: one JSON object a line, as MetricsLog writes it.")
+    Args.withDescription("Run directory, or a metrics log with one JSON object per line, as MetricsLog writes it.")
   ),
   output: Options.text("output").pipe(
     Options.withAlias("o"),
-    Options.withDescription("The page to write. Default: LOG.html."),
+    Options.withDescription("HTML file to write. Default: LOG.html."),
     Options.optional
   ),
   title: Options.text("title").pipe(
-    Options.withDescription("The heading of the page. Default: the name of the log."),
+    Options.withDescription("Title of the page. Default: the name of the log."),
     Options.optional
   )
 }, report).pipe(
-  Command.withDescription("Draw the curves of a run as one HTML file.")
+  Command.withDescription("Write a report of a run's curves as one HTML file.")
 )

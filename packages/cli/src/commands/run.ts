@@ -133,7 +133,7 @@ const listCommand = Command.make("list", {
   columns: Options.text("columns").pipe(
     Options.withAlias("c"),
     Options.withDescription(
-      "Columns, separated by commas: id, model, owner, lora, updated, status, checkpoint, checkpoint_time."
+      "Columns to show, comma-separated: id, model, owner, lora, updated, status, checkpoint, checkpoint_time."
     ),
     Options.optional
   )

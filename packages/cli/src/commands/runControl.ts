@@ -132,10 +132,10 @@ const grade = Command.make(
   {
     directory,
     key: Args.text({ name: "key" }).pipe(
-      Args.withDescription("Which answer. Default: ask for all of them at a terminal, and else list them."),
+      Args.withDescription("Answer to grade. Default: ask for all of them on a terminal, otherwise list them."),
       Args.optional
     ),
-    grade: Args.text({ name: "grade" }).pipe(Args.withDescription("A number."), Args.optional)
+    grade: Args.text({ name: "grade" }).pipe(Args.withDescription("Grade to give."), Args.optional)
   },
   Effect.fnUntraced(function*({ directory, grade, key }) {
     const { stderr } = yield* Stdio
@@ -155,7 +155,7 @@ const grade = Command.make(
     if (stderr.isTTY && process.stdin.isTTY && questions.length > 0) yield* interview(directory, questions)
     else yield* show(questions)
   })
-).pipe(Command.withDescription("List the answers a durable run waits to have graded, or grade them."))
+).pipe(Command.withDescription("List or grade the answers that a durable run is waiting for."))
 
 /** @internal */
 export const commands = [

@@ -216,7 +216,7 @@ export const command = Command.make("runs").pipe(
   Command.withSubcommands([
     Command.make("list", {
       directory: Args.text({ name: "directory" }).pipe(
-        Args.withDescription("Where to look. Default: runs."),
+        Args.withDescription("Directory to search. Default: runs."),
         Args.optional
       )
     }, list).pipe(Command.withDescription("List the runs recorded below a directory, with status, steps and metrics.")),
@@ -227,5 +227,5 @@ export const command = Command.make("runs").pipe(
     ),
     ...runControl.commands
   ]),
-  Command.withDescription("Runs recorded on this machine; alone it lists them.")
+  Command.withDescription("Runs recorded on this machine; without a subcommand, lists them.")
 )

@@ -386,19 +386,22 @@ const sampling = {
     Options.optional
   ),
   maxTokens: Options.integer("max-tokens").pipe(
-    Options.withDescription("Longest answer, in tokens."),
+    Options.withDescription("Maximum number of tokens to generate."),
     Options.optional
   ),
   temperature: Options.float("temperature").pipe(
-    Options.withDescription("0 always takes the likeliest token."),
+    Options.withDescription("Sampling temperature; 0 is greedy."),
     Options.optional
   ),
   topP: Options.float("top-p").pipe(
-    Options.withDescription("Only the likeliest tokens up to this share."),
+    Options.withDescription("Nucleus sampling: keep the most likely tokens up to this total probability."),
     Options.optional
   ),
-  seed: Options.integer("seed").pipe(Options.withDescription("The same seed gives the same sample."), Options.optional),
-  stop: texts("stop", "End at this text")
+  seed: Options.integer("seed").pipe(
+    Options.withDescription("Seed for sampling; the same seed gives the same sample."),
+    Options.optional
+  ),
+  stop: texts("stop", "Stop at this text")
 }
 
 /** @internal */
@@ -407,21 +410,21 @@ export const sample = Command.make("sample", {
   count: Options.integer("count").pipe(
     Options.withAlias("n"),
     Options.withDefault(1),
-    Options.withDescription("How many samples. Default: 1.")
+    Options.withDescription("Number of samples. Default: 1.")
   ),
   prompt: Args.text({ name: "prompt" }).pipe(
     Args.withDescription("The text to continue: itself, @FILE, or - for stdin."),
     Args.optional
   )
 }, runSample).pipe(
-  Command.withDescription("Let a model continue a text.")
+  Command.withDescription("Continue a prompt with a model.")
 )
 
 /** @internal */
 export const chat = Command.make("chat", {
   ...sampling,
-  system: Options.text("system").pipe(Options.withDescription("Instructions for the model."), Options.optional),
+  system: Options.text("system").pipe(Options.withDescription("System message for the model."), Options.optional),
   ...rendering
 }, runChat).pipe(
-  Command.withDescription("Talk with a model; a pipe gives one turn a line.")
+  Command.withDescription("Chat with a model; piped input is one user turn per line.")
 )

@@ -177,7 +177,7 @@ const listCommand = Command.make("list", {
   offset,
   scope,
   search: Options.text("search").pipe(
-    Options.withDescription("Only sessions whose name has these words; shows more of each."),
+    Options.withDescription("Show only sessions whose name contains these words, with more detail."),
     Options.optional
   )
 }, list).pipe(Command.withDescription("List sessions, newest first."))
@@ -188,7 +188,7 @@ const infoCommand = Command.make("info", { sessionId, scope }, info).pipe(
 
 const assignCommand = Command.make("assign", {
   sessionId,
-  projectId: Args.text({ name: "project-id" }).pipe(Args.withDescription("The project to move it into."))
+  projectId: Args.text({ name: "project-id" }).pipe(Args.withDescription("Project to move the session into."))
 }, assign).pipe(
   Command.withDescription("Move a session, its runs and its samplers into a project.")
 )
@@ -200,7 +200,7 @@ const exportTraceCommand = Command.make("export-trace", {
     Options.withDescription("File to write. Default: SESSION-ID.pftrace here."),
     Options.optional
   ),
-  urlOnly: Options.boolean("url-only").pipe(Options.withDescription("Print the signed address instead of downloading."))
+  urlOnly: Options.boolean("url-only").pipe(Options.withDescription("Print the signed URL instead of downloading."))
 }, exportTrace).pipe(
   Command.withDescription("Download a session's timeline as a Perfetto trace.")
 )

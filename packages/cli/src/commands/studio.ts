@@ -23,7 +23,7 @@ import * as setup from "../training/setup.js"
 const loaded = Effect.promise(() => import("../internal/studioServer.js"))
 
 const runsArgument = Args.directory({ name: "dir" }).pipe(
-  Args.withDescription("A run directory, or one that has some below it. Default: the current directory."),
+  Args.withDescription("Run directory, or a directory that contains runs. Default: the current directory."),
   Args.withDefault(".")
 )
 
@@ -102,7 +102,7 @@ export const command = Command.make("studio", {
     Options.withDescription("Port to listen on. Default: any free one.")
   ),
   chat: Options.boolean("chat").pipe(
-    Options.withDescription("Connect to the server, to talk to checkpoints. Without it nothing leaves this machine.")
+    Options.withDescription("Connect to the server to chat with checkpoints. Without it, nothing leaves this machine.")
   ),
   price: training.price,
   data: texts("data", "A file of training data, to look at before it is trained on"),
@@ -196,10 +196,10 @@ export const mlflowCommand = Command.make("mlflow", {
   url: training.optionalText("url", "The tracking server. Default: MLFLOW_TRACKING_URI."),
   experiment: Options.text("experiment").pipe(
     Options.withDefault("tinker"),
-    Options.withDescription("The experiment that the runs belong to, made where there is none. Default: tinker.")
+    Options.withDescription("Experiment for the runs, created if missing. Default: tinker.")
   )
 }, mlflow).pipe(
   Command.withDescription(
-    "Send the curves and configurations of runs to an MLflow tracking server; again, what is new."
+    "Send curves and configurations of runs to an MLflow tracking server; repeated, sends only what is new."
   )
 )

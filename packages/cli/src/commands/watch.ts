@@ -373,13 +373,13 @@ export const command = Command.make("watch", {
   log: Args.text({ name: "log" }).pipe(
     Args.withDescription("A metrics log: one JSON object a line, as MetricsLog writes it. It need not exist yet.")
   ),
-  once: Options.boolean("once").pipe(Options.withDescription("Print where the run stands, and exit.")),
+  once: Options.boolean("once").pipe(Options.withDescription("Print the current state of the run and exit.")),
   steps: Options.integer("steps").pipe(
-    Options.withDescription("How many steps the run has, where its log does not say."),
+    Options.withDescription("Total number of steps, if the log does not record it."),
     Options.optional
   ),
   metric: Options.text("metric").pipe(
-    Options.withDescription("The metric to draw. Default: the first that is a loss, or a reward."),
+    Options.withDescription("Metric to draw. Default: the first loss or reward."),
     Options.optional
   )
 }, watch).pipe(

@@ -72,21 +72,23 @@ const run = Effect.fnUntraced(function*(flags: {
 /** @internal */
 export const command = Command.make("worker", {
   module: Args.text({ name: "module" }).pipe(
-    Args.withDescription("The module whose default export is the environment, as the trainer has it.")
+    Args.withDescription("Module whose default export is the environment, the same as the trainer's.")
   ),
   model: Options.text("model").pipe(
     Options.withAlias("m"),
-    Options.withDescription("The base model that is trained: it decides how conversations are written.")
+    Options.withDescription("Base model in training; determines the renderer.")
   ),
   database: workerOptions.database,
   store: workerOptions.store,
   labels: Options.text("labels").pipe(
     Options.withDefault("cpu"),
-    Options.withDescription("What it can run, separated by commas: cpu, sandbox, browser, gpu. Default: cpu.")
+    Options.withDescription(
+      "Labels of rollouts this worker can run, comma-separated: cpu, sandbox, browser, gpu. Default: cpu."
+    )
   ),
   concurrency: Options.integer("concurrency").pipe(
     Options.withDefault(8),
-    Options.withDescription("Rollouts at once. Default: 8.")
+    Options.withDescription("Maximum number of concurrent rollouts. Default: 8.")
   ),
   host: Options.text("host").pipe(
     Options.withDescription(
@@ -102,4 +104,4 @@ export const command = Command.make("worker", {
   ),
   port: Options.integer("port").pipe(Options.withDescription("Default: a free one."), Options.optional),
   ...rendering
-}, run).pipe(Command.withDescription("Run rollouts for `tinker train rl --workers` until it is interrupted."))
+}, run).pipe(Command.withDescription("Run rollouts for `tinker train rl --workers` until interrupted."))

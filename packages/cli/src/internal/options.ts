@@ -61,7 +61,7 @@ export const root = Command.make("tinker", {
   format: Options.choice("format", ["table", "json", "ndjson"]).pipe(
     Options.withAlias("f"),
     Options.withDefault("table" as const),
-    Options.withDescription("How data is printed on stdout.")
+    Options.withDescription("Output format on stdout.")
   ),
   apiKey: secretPlace("api-key").pipe(
     Options.withDescription(
@@ -80,14 +80,14 @@ export const root = Command.make("tinker", {
   ),
   project: Options.text("project").pipe(
     Options.withAlias("project-id"),
-    Options.withDescription("The project to work in. Default: TINKER_PROJECT_ID."),
+    Options.withDescription("Project to use. Default: TINKER_PROJECT_ID."),
     Options.optional
   ),
   timeout: Options.text("timeout").pipe(
     Options.mapEffect((value) =>
       Either.mapLeft(parseDuration(value), (message) => ValidationError.invalidValue(HelpDoc.p(message)))
     ),
-    Options.withDescription("How long a request may take, retries included, e.g. 30s. Default: 30s."),
+    Options.withDescription("Time limit of a request including retries, such as 30s. Default: 30s."),
     Options.optional
   )
 })
@@ -109,13 +109,13 @@ export const limit = (fallback: number) =>
 export const offset = Options.integer("offset").pipe(
   Options.withDefault(0),
   Options.mapEffect(natural("offset")),
-  Options.withDescription("How many to skip. Default: 0.")
+  Options.withDescription("Number of entries to skip. Default: 0.")
 )
 
 /** @internal */
 export const scope = Options.choice("scope", ["owned", "accessible"]).pipe(
   Options.withDefault("owned" as const),
-  Options.withDescription("Your own, or all you may see. Default: owned.")
+  Options.withDescription("Show your own entries, or all you can access. Default: owned.")
 )
 
 /** @internal */

@@ -44,12 +44,12 @@ export const model = (description: string) =>
 
 /** How conversations are written. @internal */
 export const rendering = {
-  renderer: optionalText("renderer", "How conversations are written. Default: as the model wants it."),
+  renderer: optionalText("renderer", "Renderer for conversations. Default: the model's own."),
   tokenizer: optionalText("tokenizer", "A directory or a repository of the hub. Default: that of the model.")
 }
 
 /** @internal */
-export const epochs = integer("epochs", 1, "Times the data is read.")
+export const epochs = integer("epochs", 1, "Number of passes over the data.")
 
 /** @internal */
 export const seed = (description: string) => integer("seed", 0, description)
@@ -63,10 +63,10 @@ export const price = optionalText("price", "Prices of a million tokens: train=1.
 /** How answers are drawn. @internal */
 export const answers = (defaults: { readonly groupSize: number; readonly temperature: number }) => ({
   groupSize: integer("group-size", defaults.groupSize, "Answers to each problem.").pipe(Options.withAlias("group")),
-  maxTokens: integer("max-tokens", 256, "Longest answer, in tokens."),
+  maxTokens: integer("max-tokens", 256, "Maximum number of tokens to generate."),
   temperature: Options.float("temperature").pipe(
     Options.withDefault(defaults.temperature),
-    Options.withDescription(`Of the answers; 0 gives the likeliest tokens. Default: ${defaults.temperature}.`)
+    Options.withDescription(`Sampling temperature; 0 is greedy. Default: ${defaults.temperature}.`)
   )
 })
 
@@ -79,13 +79,13 @@ export const common = {
   from: optionalText("from", "Weights to begin with: tinker://RUN/weights/NAME."),
   learningRate: optionalFloat("learning-rate", "Default: what is advised for the model, where something is."),
   warmUp: integer("warm-up", 0, "Steps in which the learning rate rises to its peak."),
-  steps: optionalInteger("steps", "Most steps to do. Default: all that the data has."),
+  steps: optionalInteger("steps", "Maximum number of steps. Default: all that the data has."),
   epochs,
-  seed: seed("Of the adapter's first weights, the order of the data, and draws."),
+  seed: seed("Seed for adapter initialization, shuffling and sampling."),
   runDir: Options.text("run-dir").pipe(
     Options.withAlias("out"),
     Options.withDescription(
-      "Where the run is recorded, and resumed from. Default: below runs/, named after recipe, file and model."
+      "Run directory, used to record and resume. Default: under runs/, named after recipe, file and model."
     ),
     Options.optional
   ),
@@ -100,12 +100,12 @@ export const common = {
   tokenBudget: optionalInteger("token-budget", "Most tokens to train on and to sample in this invocation."),
   durable: Options.boolean("durable").pipe(
     Options.withDescription(
-      "Survive crashes, pauses and waiting: see `tinker runs pause`, `resume`, `cancel` and `grade`."
+      "Run as a durable workflow that survives crashes and pauses: see `tinker runs pause`, `resume`, `cancel` and `grade`."
     )
   ),
   durableDatabase: Options.optional(workerOptions.durableDatabase),
   overrides: Args.text({ name: "field=value" }).pipe(
-    Args.withDescription("Further fields of the configuration: adam.clip=1, learningRate.floor=0.1."),
+    Args.withDescription("Additional configuration fields, such as adam.clip=1 or learningRate.floor=0.1."),
     Args.repeated
   )
 }
@@ -114,11 +114,11 @@ export const common = {
 export type Common = Command.Command.ParseConfig<typeof common>
 
 /** @internal */
-export const batchSize = optionalInteger("batch-size", "Rows of one step. Default: 32, or all of a smaller file.")
+export const batchSize = optionalInteger("batch-size", "Examples per step. Default: 32, or all of a smaller file.")
 
 /** @internal */
 export const decay = (fallback: LearningRate.Decay) =>
   Options.choice("decay", ["constant", "linear", "cosine"]).pipe(
     Options.withDefault(fallback),
-    Options.withDescription(`How the learning rate goes down. Default: ${fallback}.`)
+    Options.withDescription(`Learning-rate schedule. Default: ${fallback}.`)
   )

@@ -77,12 +77,12 @@ export const durableDatabase = databaseOption(
 export const slots = Options.integer("slots").pipe(
   Options.withDefault(128),
   Options.withDescription(
-    "Most rollouts with workers at once; twice what all workers run at once keeps them busy. Default: 128."
+    "Maximum number of rollouts sent to workers at once; twice the workers' total concurrency keeps them busy. Default: 128."
   )
 )
 
 /** @internal */
 export const store = Options.text("store").pipe(
-  Options.withDescription("A directory that all machines see, for trajectories. Default: the database."),
+  Options.withDescription("Shared directory for trajectories. Default: the database."),
   Options.optional
 )

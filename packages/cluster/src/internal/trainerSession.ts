@@ -48,7 +48,7 @@ export interface TrainerSession<E, Context> {
   readonly record: (evaluation: Evaluation) => Effect.Effect<void, PlatformError.PlatformError>
   /** What activities have measured, to be recorded by the next session where the journal lacks it. */
   readonly measured: Array<Evaluation>
-  /** Lets the trainer save on its way out. */
+  /** Lets the trainer save a checkpoint on exit. */
   readonly close: Effect.Effect<void>
   /** Marks the journal as complete. */
   readonly complete: Effect.Effect<void>

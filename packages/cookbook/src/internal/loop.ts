@@ -400,7 +400,7 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
     }).pipe(
       Effect.interruptible,
       Effect.timeout(policy.exitTimeout),
-      Effect.catchAllCause((cause) => logs(Effect.logWarning("the run could not be saved on its way out", cause)))
+      Effect.catchAllCause((cause) => logs(Effect.logWarning("could not save a checkpoint on exit", cause)))
     )
   })
 

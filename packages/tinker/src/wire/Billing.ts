@@ -27,7 +27,7 @@ const id = <const Name extends string>(name: Name) => `effect-tinker/Billing/${n
 export class GetBillingUsageRequest extends Schema.Class<GetBillingUsageRequest>(id("GetBillingUsageRequest"))({
   /** First hour, on a UTC hour. */
   startingOn: required(Instant, "starting_on"),
-  /** The hour after the last, at most 14 days later. */
+  /** Hour after the last one to show, in UTC, at most 14 days after the first. */
   endingBefore: required(Instant, "ending_before")
 }, strict) {}
 

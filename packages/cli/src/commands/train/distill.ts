@@ -201,10 +201,12 @@ export const distill = Command.make("distill", {
   instruction: options.optionalText("instruction", "With --mode self: an instruction that only the teacher sees."),
   topK: Options.integer("top-k").pipe(
     Options.withDefault(20),
-    Options.withDescription("Off-policy and self: tokens of the teacher's distribution that are learned. Default: 20.")
+    Options.withDescription(
+      "Off-policy and self: number of the teacher's most likely tokens to learn at each position. Default: 20."
+    )
   ),
   batchSize: options.batchSize,
   maxLength: options.maxLength
 }, distillation).pipe(
-  Command.withDescription("Learn from a teacher: from its view of the model's answers, or of given ones.")
+  Command.withDescription("Distill a teacher into the model, on the model's own answers or on given ones.")
 )

@@ -69,9 +69,12 @@ export const dpo = Command.make("dpo", {
   maxLength: options.maxLength,
   beta: Options.float("beta").pipe(
     Options.withDefault(0.1),
-    Options.withDescription("How strongly the reference holds the model. Default: 0.1.")
+    Options.withDescription("DPO beta: strength of the KL constraint to the reference. Default: 0.1.")
   ),
-  reference: options.optionalText("reference", "A sampler checkpoint as reference. Default: the model as it begins.")
+  reference: options.optionalText(
+    "reference",
+    "Sampler checkpoint to use as the reference. Default: the model before training."
+  )
 }, preference).pipe(
-  Command.withDescription("Learn from preferences: of two answers, the chosen one becomes likelier.")
+  Command.withDescription("Train on preference pairs with DPO.")
 )

@@ -177,11 +177,11 @@ const rewarded = {
   ),
   kl: options.optionalFloat("kl", "What a nat of difference from the base model costs. Default: nothing."),
   workers: Options.boolean("workers").pipe(
-    Options.withDescription("Leave rollouts to the processes of `tinker worker` on the same --database.")
+    Options.withDescription("Run rollouts on `tinker worker` processes that share --database.")
   ),
   label: Options.choice("label", workerOptions.labels).pipe(
     Options.withDefault("cpu" as const),
-    Options.withDescription("Which workers can run the rollouts. Default: cpu.")
+    Options.withDescription("Labels a worker needs to run the rollouts. Default: cpu.")
   ),
   database: Options.optional(workerOptions.database),
   store: workerOptions.store,
@@ -199,7 +199,7 @@ export const rl = Command.make(
   { module: moduleArgument("environment"), ...rewarded },
   (flags) => reinforce("rl", flags)
 ).pipe(
-  Command.withDescription("Reinforcement learning in an environment that a module exports.")
+  Command.withDescription("Train with reinforcement learning in an environment that a module exports.")
 )
 
 /** @internal */
@@ -209,6 +209,6 @@ export const agent = Command.make(
   (flags) => reinforce("agent", flags)
 ).pipe(
   Command.withDescription(
-    "Train the model of an agent that a module exports: written with the AI SDK, or any other way."
+    "Train the model behind an agent that a module exports, whatever framework it uses."
   )
 )

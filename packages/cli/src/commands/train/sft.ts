@@ -84,7 +84,7 @@ export const sft = Command.make("sft", {
   maxLength: options.maxLength,
   evalSplit: Options.float("eval-split").pipe(
     Options.withDefault(0),
-    Options.withDescription("Share of the rows that is held out and evaluated on, e.g. 0.1. Default: 0.")
+    Options.withDescription("Fraction of rows held out for evaluation, such as 0.1. Default: 0.")
   ),
   trainOn: Options.choice("train-on", [
     "last_assistant_message",
@@ -93,7 +93,9 @@ export const sft = Command.make("sft", {
     "all_messages",
     "all_tokens"
   ]).pipe(
-    Options.withDescription("What of a conversation is learned. Default: messages marked trainable, else all answers."),
+    Options.withDescription(
+      "Which messages to train on. Default: messages marked trainable, else all assistant messages."
+    ),
     Options.optional
   )
 }, supervised).pipe(

@@ -152,7 +152,10 @@ export const layer: Layer.Layer<Checkpoints, StorageFailed, Storage> = Layer.eff
       if (record.expiresAt === undefined || record.expiresAt > (yield* Clock.currentTimeMillis)) {
         return Option.some(record)
       }
-      yield* Effect.catchAll(remove(record), (error) => Effect.logWarning("An expired checkpoint stays", error))
+      yield* Effect.catchAll(
+        remove(record),
+        (error) => Effect.logWarning("Could not delete an expired checkpoint", error)
+      )
       return Option.none()
     })
 
