@@ -13,6 +13,7 @@ import * as LogLevel from "effect/LogLevel"
 import type { CliFailure } from "./CliFailure.js"
 import { usage } from "./CliFailure.js"
 import type { CommandSpec, OptionSpec } from "./grammar.js"
+import { nearest } from "./nearest.js"
 
 /** @internal */
 export type Shell = "bash" | "zsh" | "fish"
@@ -72,24 +73,6 @@ export class Words extends Context.Reference<Words>()("@effect-tinker/cli/comman
  * @internal
  */
 export const builtIns: ReadonlyArray<OptionSpec> = [help, version, logLevel, completions]
-
-const distance = (left: string, right: string): number => {
-  let row = Array.from({ length: right.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= left.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= right.length; j++) {
-      const substitution = (row[j - 1] ?? 0) + (left[i - 1] === right[j - 1] ? 0 : 1)
-      next.push(Math.min(substitution, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row.at(-1) ?? 0
-}
-
-const closest = (word: string, names: ReadonlyArray<string>): string | undefined => {
-  const [best] = names.map((name) => ({ name, far: distance(word, name) })).sort((a, b) => a.far - b.far)
-  return best !== undefined && best.far <= 2 ? best.name : undefined
-}
 
 /** Names as a sentence has them: `a, b or c`. */
 const oneOf = (words: ReadonlyArray<string>): string =>
@@ -195,7 +178,7 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
 
   const unknownOption = (word: string): CliFailure => {
     const [name = ""] = word.split("=", 1)
-    const guess = name.startsWith("--") ? closest(name, inScope().flatMap(({ names }) => names)) : undefined
+    const guess = name.startsWith("--") ? nearest(name, inScope().flatMap(({ names }) => names)) : undefined
     return usage(
       `There is no option ${name}${command.path.length === 0 ? "" : ` of \`${nameOf(command)}\``}`,
       guess !== undefined
@@ -208,7 +191,7 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
 
   const unknownCommand = (word: string): CliFailure => {
     const names = Array.from(command.commands.keys())
-    const guess = closest(word, names)
+    const guess = nearest(word, names)
     const prefix = nameOf(command)
     return usage(
       `There is no command \`${prefix} ${word}\``,

@@ -75,11 +75,13 @@ export const detect: (
     function*(path) {
       yield* requireFile(path)
       let skipped: Dataset.Skipped | undefined
+      let columns: string | undefined
       const found = yield* Dataset.rows(rowsOf(path, Schema.Unknown)).pipe(
         Stream.take(looked),
         Stream.tap((row) =>
           Effect.sync(() => {
             if (row._tag === "Skipped") skipped ??= row
+            else if (Predicate.isRecord(row.value)) columns ??= Object.keys(row.value).slice(0, 20).join(", ")
           })
         ),
         Stream.filterMap((row) => row._tag === "Kept" ? kindOf(row.value) : Option.none()),
@@ -91,7 +93,9 @@ export const detect: (
           new CliFailure({
             what: `${path} has no rows to train on`,
             advice: skipped === undefined
-              ? "A row is a JSON object with messages, with prompt and completion, or with chosen and rejected."
+              ? `Expected rows with messages, with prompt and completion, or with chosen and rejected${
+                columns === undefined ? "" : `; these have ${columns}`
+              }.`
               : `Row ${skipped.origin.row + 1} is ${skipped.reason.replace("_", " ")}: ${skipped.detail}.`
           })
       })

@@ -9,6 +9,7 @@ import * as HuggingFaceHub from "@effect-tinker/tokenizer/HuggingFaceHub"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as Renderers from "@effect-tinker/tokenizer/Renderers"
 import type { ChatTemplateFailed, RenderFailed, TokenizerError } from "@effect-tinker/tokenizer/TokenizerError"
+import { TokenizerNotFound } from "@effect-tinker/tokenizer/TokenizerError"
 import * as TokenizerFiles from "@effect-tinker/tokenizer/TokenizerFiles"
 import * as Tokenizers from "@effect-tinker/tokenizer/Tokenizers"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
@@ -27,6 +28,7 @@ import type { CliFailure } from "../internal/CliFailure.js"
 import { usage } from "../internal/CliFailure.js"
 import { isLocal } from "../internal/connection.js"
 import * as LocalModels from "../internal/LocalModels.js"
+import { nearest } from "../internal/nearest.js"
 
 const built = <E, R>(layer: Layer.Layer<TokenizerFiles.TokenizerFiles, E, R>) =>
   Effect.map(Layer.build(layer), Context.get(TokenizerFiles.TokenizerFiles))
@@ -34,7 +36,21 @@ const built = <E, R>(layer: Layer.Layer<TokenizerFiles.TokenizerFiles, E, R>) =>
 /** Loaded on demand: it brings in the engine. */
 const localFiles = Effect.gen(function*() {
   const { tokenizerFiles } = yield* Effect.promise(() => import("../internal/localBackend.js"))
-  return yield* built(TokenizerFiles.layerMemory(yield* Effect.orDie(tokenizerFiles)))
+  const files = yield* Effect.orDie(tokenizerFiles)
+  const names = Object.keys(files)
+  const found = yield* built(TokenizerFiles.layerMemory(files))
+  return TokenizerFiles.TokenizerFiles.of({
+    get: (ref, file, options) => {
+      if (names.includes(ref.repo)) return found.get(ref, file, options)
+      const meant = nearest(ref.repo, names)
+      return new TokenizerNotFound({
+        repo: ref.repo,
+        description: `the embedded backend has no such model; ${
+          meant === undefined ? `it has ${names.join(", ")}` : `did you mean ${meant}?`
+        }`
+      })
+    }
+  })
 }).pipe(Effect.scoped)
 
 /** Whether the embedded backend has the model itself: those that come with it, and those it was given by name. */
