@@ -1,8 +1,7 @@
 /**
- * Stops a run whose model breaks. A step that is worse than others is no divergence: what is judged is the median of the last
- * steps, against the best that the run had, or against its beginning. A single step counts only where a distance rises twice as
- * far as it may. All of it follows from the steps of the journal, so a run
- * that is resumed is stopped where the uninterrupted one is.
+ * Stops a run whose model breaks. One bad step is no divergence: the median of the last steps is compared with the best the run
+ * had, or with its beginning. A single step counts only where a distance rises twice as far as it may. All of this follows from
+ * the steps of the journal, so a resumed run is stopped where the uninterrupted one is.
  *
  * @since 0.2.0
  */
