@@ -1,7 +1,7 @@
 import * as Tokenizers from "@effect-tinker/tokenizer/Tokenizers"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -18,10 +18,14 @@ describe("first mistakes", () => {
   it.scoped("a file without the columns of training data is told which it has", () =>
     Effect.gen(function*() {
       const file = join(yield* temporary, "questions.jsonl")
-      writeFileSync(file, "{\"question\":\"2+2?\",\"answer\":\"4\"}\n")
-      const failure = yield* Effect.flip(dataFile.detect(file))
-      assert.include(failure.message, "Expected rows with messages, with prompt and completion, or with chosen")
-      assert.include(failure.message, "these have question, answer")
+      writeFileSync(file, "{\"frage\":\"2+2?\",\"antwort\":\"4\"}\n")
+      const failure = yield* Effect.flip(dataFile.recognize(file))
+      assert.include(failure.message, "its columns are frage, antwort")
+      assert.include(failure.message, "Alpaca (instruction, output)")
+      const columns = yield* dataFile.parseColumns(Option.some("user=frage,assistant=antwort"))
+      assert.deepInclude(yield* dataFile.recognize(file, columns), { kind: "chats" })
+      const wrong = yield* Effect.flip(dataFile.parseColumns(Option.some("frage=user")))
+      assert.include(wrong.message, "expected ROLE=COLUMN")
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("a wrong name of a local model is told the right one", () =>

@@ -181,6 +181,15 @@ export * as Rollout from "./Rollout.js"
 export * as RolloutRecord from "./RolloutRecord.js"
 
 /**
+ * Shapes of training data as people have it, each read as one of three kinds: chats, prompts with completions, preferences.
+ *
+ * A shape is recognized by the columns of a row. Where columns have other names, a mapping says which is which.
+ *
+ * @since 0.2.0
+ */
+export * as RowShape from "./RowShape.js"
+
+/**
  * The configuration of a run: any Schema's value, printed, hashed, compared, and overridden from the command line with
  * `a.b=c`.
  *

@@ -50,6 +50,7 @@ const listed = 10
 const check = Effect.fnUntraced(
   function*(flags: {
     readonly file: string
+    readonly columns: Option.Option<string>
     readonly model: string
     readonly maxLength: Option.Option<number>
     readonly epochs: number
@@ -61,12 +62,13 @@ const check = Effect.fnUntraced(
     const output = yield* Output
     const { stdout } = yield* Stdio
     const price = Option.isNone(flags.price) ? undefined : yield* setup.parsePrice(flags.price.value)
-    const kind = yield* dataFile.detect(flags.file)
+    const columns = yield* dataFile.parseColumns(flags.columns)
+    const { kind, shape } = yield* dataFile.recognize(flags.file, columns)
     const renderer = yield* setup.rendererFor(flags.model, flags)
     const found = yield* Effect.scoped(Effect.gen(function*() {
       const progress = yield* Progress.make({ label: `Reading ${flags.file}` })
       const maxLength = Option.getOrUndefined(flags.maxLength)
-      return yield* DataCheck.measure(dataFile.data(flags.file, kind, { renderer, maxLength }), {
+      return yield* DataCheck.measure(dataFile.data(flags.file, kind, { renderer, maxLength }, columns), {
         show: flags.show,
         onRow: (rows) => progress.update(rows)
       })
@@ -81,6 +83,7 @@ const check = Effect.fnUntraced(
     const json = {
       file: flags.file,
       kind,
+      shape,
       model: flags.model,
       renderer: renderer.name,
       rows: found.rows,
@@ -108,6 +111,7 @@ const check = Effect.fnUntraced(
       yield* output.printRecord({
         json,
         properties: [
+          ["Shape", shape],
           ["Rows", `${json.rows.toLocaleString("en-US")} ${kind}, ${found.kept.toLocaleString("en-US")} of them used`],
           ["Skipped", describeSkipped(found)],
           [
@@ -147,6 +151,7 @@ const check = Effect.fnUntraced(
 const checkCommand = Command.make("check", {
   file: options.dataArgument("Chats, prompts with completions, or preferences"),
   model: options.model("The model whose tokenizer and format are used."),
+  columns: options.columns,
   maxLength: options.maxLength,
   epochs: options.epochs,
   price: options.price,

@@ -79,7 +79,7 @@ const measureBy = Effect.fnUntraced(function*(flags: Flags) {
         (renderer) => measure.scores(sampler, { file, renderer, limit, score, drawing })
       )
   }
-  const kind = yield* dataFile.detect(file)
+  const { kind } = yield* dataFile.recognize(file)
   return (sampler: SamplingClient.Service) =>
     Effect.flatMap(rendererOf(sampler), (renderer) =>
       kind === "preferences"

@@ -78,7 +78,7 @@ export const dataCheck = (files: ReadonlyArray<Check.File>, model: string) =>
           if (!files.some(({ path }) => path === file)) {
             return yield* new Check.CheckFailed({ file, description: `${file} was not given to the studio` })
           }
-          const kind = yield* dataFile.detect(file)
+          const { kind } = yield* dataFile.recognize(file)
           const renderer = yield* setup.rendererFor(model, { renderer: Option.none(), tokenizer: Option.none() })
           const found = yield* Check.measure(dataFile.data(file, kind, { renderer, maxLength }), { show, maxRows })
           const preferences = kind === "preferences"

@@ -7,6 +7,7 @@
 import * as DataFile from "@effect-tinker/cookbook/DataFile"
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Example from "@effect-tinker/cookbook/Example"
+import * as RowShape from "@effect-tinker/cookbook/RowShape"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -19,33 +20,38 @@ import * as ParseResult from "effect/ParseResult"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { CliFailure } from "../internal/CliFailure.js"
+import { CliFailure, usage } from "../internal/CliFailure.js"
 
 type File<A> = Dataset.Dataset<A, PlatformError | ParseResult.ParseError, FileSystem.FileSystem>
 
 /** @internal */
-export type Kind = "chats" | "completions" | "preferences"
+export type Kind = RowShape.Kind
 
 /** @internal */
 export const kinds: readonly [Kind, ...ReadonlyArray<Kind>] = ["chats", "completions", "preferences"]
 
-const rowsOf = <A, I>(path: string, schema: Schema.Schema<A, I>): File<A> =>
+/** The mapping of `--columns`. @internal */
+export const parseColumns = (
+  given: Option.Option<string>
+): Effect.Effect<RowShape.Columns | undefined, CliFailure> =>
+  Option.match(given, {
+    onNone: () => Effect.succeed(undefined),
+    onSome: (mapping) =>
+      Effect.mapError(
+        RowShape.parseColumns(mapping),
+        (problem) => usage(`--columns ${mapping}: ${problem}`, "For example: --columns user=question,assistant=answer")
+      )
+  })
+
+const rawRows = <A, I>(path: string, schema: Schema.Schema<A, I>): File<A> =>
   path.endsWith(".parquet")
     ? DataFile.parquet(path, schema)
     : path.endsWith(".json")
     ? DataFile.json(path, schema)
     : DataFile.jsonl(path, schema)
 
-const kindOf = (row: unknown): Option.Option<Kind> => {
-  const has = (name: string) => Predicate.hasProperty(row, name)
-  return has("messages") || has("conversations")
-    ? Option.some("chats")
-    : has("chosen") && has("rejected")
-    ? Option.some("preferences")
-    : has("prompt") && has("completion")
-    ? Option.some("completions")
-    : Option.none()
-}
+const rowsOf = <A, I>(path: string, schema: Schema.Schema<A, I>, columns?: RowShape.Columns): File<A> =>
+  rawRows(path, RowShape.reading(schema, columns))
 
 /** Rows that are looked at to see what a file has. */
 const looked = 100
@@ -64,64 +70,80 @@ export const requireFile = Effect.fnUntraced(function*(path: string) {
 })
 
 /**
- * The kind of a file's rows, by the first that has one.
+ * The shape of a file's rows, by the first row that has one.
  *
  * @internal
  */
-export const detect: (
-  path: string
-) => Effect.Effect<Kind, CliFailure | PlatformError | ParseResult.ParseError, FileSystem.FileSystem> = Effect
-  .fnUntraced(
-    function*(path) {
-      yield* requireFile(path)
-      let skipped: Dataset.Skipped | undefined
-      let columns: string | undefined
-      const found = yield* Dataset.rows(rowsOf(path, Schema.Unknown)).pipe(
-        Stream.take(looked),
-        Stream.tap((row) =>
-          Effect.sync(() => {
-            if (row._tag === "Skipped") skipped ??= row
-            else if (Predicate.isRecord(row.value)) columns ??= Object.keys(row.value).slice(0, 20).join(", ")
-          })
-        ),
-        Stream.filterMap((row) => row._tag === "Kept" ? kindOf(row.value) : Option.none()),
-        Stream.runHead
-      )
-      return yield* Option.match(found, {
-        onSome: Effect.succeed,
-        onNone: () =>
-          new CliFailure({
-            what: `${path} has no rows to train on`,
-            advice: skipped === undefined
-              ? `Expected rows with messages, with prompt and completion, or with chosen and rejected${
-                columns === undefined ? "" : `; these have ${columns}`
-              }.`
-              : `Row ${skipped.origin.row + 1} is ${skipped.reason.replace("_", " ")}: ${skipped.detail}.`
-          })
-      })
-    }
-  )
+export const recognize: (
+  path: string,
+  columns?: RowShape.Columns
+) => Effect.Effect<
+  Omit<RowShape.Recognized, "row">,
+  CliFailure | PlatformError | ParseResult.ParseError,
+  FileSystem.FileSystem
+> = Effect.fnUntraced(
+  function*(path, columns) {
+    yield* requireFile(path)
+    let skipped: Dataset.Skipped | undefined
+    let found: string | undefined
+    const shape = yield* Dataset.rows(rawRows(path, Schema.Unknown)).pipe(
+      Stream.take(looked),
+      Stream.tap((row) =>
+        Effect.sync(() => {
+          if (row._tag === "Skipped") skipped ??= row
+          else if (Predicate.isRecord(row.value)) found ??= Object.keys(row.value).slice(0, 20).join(", ")
+        })
+      ),
+      Stream.filterMap((row) => row._tag === "Kept" ? RowShape.recognize(row.value, columns) : Option.none()),
+      Stream.runHead
+    )
+    return yield* Option.match(shape, {
+      onSome: Effect.succeed,
+      onNone: () =>
+        new CliFailure({
+          what: `${path} has no rows to train on${found === undefined ? "" : `: its columns are ${found}`}`,
+          advice: skipped === undefined
+            ? `Expected ${
+              RowShape.known.join("; ")
+            }. Other names can be mapped: --columns user=question,assistant=answer`
+            : `Row ${skipped.origin.row + 1} is ${skipped.reason.replace("_", " ")}: ${skipped.detail}.`
+        })
+    })
+  }
+)
 
 /**
  * The examples of a file for supervised training.
  *
  * @internal
  */
-export const examples = (path: string, kind: "chats" | "completions"): File<Example.Example> =>
-  kind === "chats" ? rowsOf(path, Example.ConversationFromJson) : rowsOf(path, Example.CompletionFromJson)
+export const examples = (
+  path: string,
+  kind: "chats" | "completions",
+  columns?: RowShape.Columns
+): File<Example.Example> =>
+  kind === "chats"
+    ? rowsOf(path, Example.ConversationFromJson, columns)
+    : rowsOf(path, Example.CompletionFromJson, columns)
 
 /** @internal */
-export const preferences = (path: string): File<Example.Preference> => rowsOf(path, Example.PreferenceFromJson)
+export const preferences = (path: string, columns?: RowShape.Columns): File<Example.Preference> =>
+  rowsOf(path, Example.PreferenceFromJson, columns)
 
 /** The rows of a file as what would be trained on; a preference is two of them, the chosen answer first. @internal */
-export const data = (path: string, kind: Kind, options: Example.RenderOptions): File<ReadonlyArray<Datum.Datum>> =>
+export const data = (
+  path: string,
+  kind: Kind,
+  options: Example.RenderOptions,
+  columns?: RowShape.Columns
+): File<ReadonlyArray<Datum.Datum>> =>
   kind === "preferences"
     ? Dataset.mapEffect(
-      preferences(path),
+      preferences(path, columns),
       (pair) => Effect.map(Example.toPair(pair, options), ({ chosen, rejected }) => [chosen, rejected])
     )
     : Dataset.mapEffect(
-      examples(path, kind),
+      examples(path, kind, columns),
       (example) => Effect.map(Example.toDatum(example, options), (datum) => [datum])
     )
 
@@ -169,7 +191,7 @@ const PromptFromJson = Schema.transformOrFail(
  *
  * @internal
  */
-export const prompts = (path: string): File<Prompt> => rowsOf(path, PromptFromJson)
+export const prompts = (path: string): File<Prompt> => rawRows(path, PromptFromJson)
 
 /**
  * The batch size to use where none was asked for: that many, or as many rows as there are.

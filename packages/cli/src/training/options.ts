@@ -114,6 +114,12 @@ export const common = {
 export type Common = Command.Command.ParseConfig<typeof common>
 
 /** @internal */
+export const columns = optionalText(
+  "columns",
+  "Roles of the columns of a file whose shape is not recognized, such as user=question,assistant=answer."
+)
+
+/** @internal */
 export const batchSize = optionalInteger("batch-size", "Examples per step. Default: 32, or all of a smaller file.")
 
 /** @internal */

@@ -100,7 +100,7 @@ const offPolicy = (flags: Distilled, teacher: string) =>
     source: flags.file,
     flags,
     make: Effect.fnUntraced(function*(log) {
-      const kind = yield* dataFile.detect(flags.file)
+      const { kind } = yield* dataFile.recognize(flags.file)
       if (kind === "preferences") {
         return yield* usage(
           `${flags.file} has pairs of answers, not answers to learn from`,

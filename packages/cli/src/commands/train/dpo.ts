@@ -17,6 +17,7 @@ const preference = Effect.fnUntraced(function*(
   flags: options.Common & {
     readonly file: string
     readonly batchSize: Option.Option<number>
+    readonly columns: Option.Option<string>
     readonly decay: LearningRate.Decay
     readonly maxLength: Option.Option<number>
     readonly beta: number
@@ -29,14 +30,15 @@ const preference = Effect.fnUntraced(function*(
     source: flags.file,
     flags,
     make: Effect.fnUntraced(function*(log) {
-      const kind = yield* dataFile.detect(flags.file)
+      const columns = yield* dataFile.parseColumns(flags.columns)
+      const { kind } = yield* dataFile.recognize(flags.file, columns)
       if (kind !== "preferences") {
         return yield* usage(
           `${flags.file} has ${kind}, not preferences`,
           "A preference has chosen and rejected, and a prompt unless both begin with it."
         )
       }
-      const data = dataFile.preferences(flags.file)
+      const data = dataFile.preferences(flags.file, columns)
       const config = yield* overridden(
         Preference.Config,
         yield* Effect.map(dataFile.sizeFor(data, flags.batchSize, 32), (size) => () =>
@@ -65,6 +67,7 @@ export const dpo = Command.make("dpo", {
   file: options.dataArgument("Preferences (prompt, chosen, rejected)"),
   ...options.common,
   batchSize: options.batchSize,
+  columns: options.columns,
   decay: options.decay("linear"),
   maxLength: options.maxLength,
   beta: Options.float("beta").pipe(

@@ -25,6 +25,7 @@ const supervised = Effect.fnUntraced(function*(
   flags: options.Common & {
     readonly file: string
     readonly batchSize: Option.Option<number>
+    readonly columns: Option.Option<string>
     readonly decay: LearningRate.Decay
     readonly evalSplit: number
     readonly maxLength: Option.Option<number>
@@ -39,11 +40,12 @@ const supervised = Effect.fnUntraced(function*(
     flags,
     about: { eval_split: flags.evalSplit },
     make: Effect.fnUntraced(function*(log) {
-      const kind = yield* dataFile.detect(flags.file)
+      const columns = yield* dataFile.parseColumns(flags.columns)
+      const { kind } = yield* dataFile.recognize(flags.file, columns)
       if (kind === "preferences") {
         return yield* usage(`${flags.file} has pairs of answers`, "Use `tinker train dpo` to learn from preferences.")
       }
-      const all = dataFile.examples(flags.file, kind)
+      const all = dataFile.examples(flags.file, kind, columns)
       const [data, held] = Dataset.split(all, { share: flags.evalSplit, seed: flags.seed })
       const size = yield* dataFile.sizeFor(data, flags.batchSize, 32)
       const config = yield* overridden(
@@ -80,6 +82,7 @@ export const sft = Command.make("sft", {
   file: options.dataArgument("Chats (messages), or prompts with completions"),
   ...options.common,
   batchSize: options.batchSize,
+  columns: options.columns,
   decay: options.decay("linear"),
   maxLength: options.maxLength,
   evalSplit: Options.float("eval-split").pipe(
