@@ -127,33 +127,58 @@ const plain = (value: unknown): unknown => {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]))
 }
 
+/** Pages of rows that lie beside each other, however many were asked for at once. */
+const runsOf = (rows: ReadonlyArray<number>): ReadonlyArray<readonly [from: number, to: number]> => {
+  const runs: Array<readonly [number, number]> = []
+  for (const row of rows) {
+    const last = runs.at(-1)
+    if (last !== undefined && last[1] === row) runs[runs.length - 1] = [last[0], row + 1]
+    else runs.push([row, row + 1])
+  }
+  return runs
+}
+
 /**
- * Rows of a Parquet file as objects by column. Needs the package `hyparquet`.
+ * Rows of a Parquet file, or of several one after another, as objects by column. Needs the package `hyparquet`.
  *
  * @since 0.1.0
  * @category constructors
  */
 export const parquet = <A, I>(
-  path: string,
+  path: string | ReadonlyArray<string>,
   schema: Schema.Schema<A, I>
 ): Dataset.Dataset<A, PlatformError.PlatformError, FileSystem.FileSystem> => {
   const read = reader(schema)
+  const paths = typeof path === "string" ? [path] : path
   return Dataset.fromIndexed(
-    Effect.map(Parquet.open(path), (table) => ({
-      size: table.size,
-      read: (rows: ReadonlyArray<number>) => {
-        const first = rows[0] ?? 0
-        const run = rows.every((row, i) => row === first + i)
-        const pages = run ? [[first, first + rows.length] as const] : rows.map((row) => [row, row + 1] as const)
-        return Effect.map(
-          Effect.forEach(pages, ([from, to]) => table.rows(from, to)),
-          (parts) =>
-            parts.flat().map((value, i) =>
-              read(plain(value), { origin: { source: path, row: rows[i] ?? 0 }, next: Dataset.start() })
+    Effect.map(Effect.forEach(paths, Parquet.open), (tables) => {
+      const starts = [0]
+      for (const { size } of tables) starts.push((starts.at(-1) ?? 0) + size)
+      /** A run of rows may reach over several files. */
+      const ofRun = ([from, to]: readonly [number, number]) =>
+        Effect.map(
+          Effect.forEach(tables, (table, i) => {
+            const start = starts[i] ?? 0
+            const [first, end] = [Math.max(from, start), Math.min(to, start + table.size)]
+            return first >= end ? Effect.succeed([]) : Effect.map(
+              table.rows(first - start, end - start),
+              (values) => values.map((value, n) => ({ value, source: paths[i] ?? "", row: first - start + n }))
             )
+          }),
+          (parts) => parts.flat()
         )
+      return {
+        size: starts.at(-1) ?? 0,
+        read: (rows: ReadonlyArray<number>) =>
+          Effect.map(
+            Effect.forEach(runsOf(rows), ofRun),
+            (parts) =>
+              parts.flat().map(({ row, source, value }) =>
+                read(plain(value), { origin: { source, row }, next: Dataset.start() })
+              )
+          )
       }
-    })),
+    }),
     { page: 256 }
   )
 }

@@ -47,16 +47,23 @@ const onNode = { sliceMillis, pause: turn }
 /** Native kernels of all platforms, in the sources. @internal */
 export const nativeDirectory = fileURLToPath(new URL("../native/", import.meta.url))
 
+/**
+ * The file of the native kernels of this machine, or why there is none: then everything is computed in WebAssembly, which takes
+ * about twice the time.
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const nativeKernels: Effect.Effect<Either.Either<string, string>> = Effect.sync(() =>
+  Either.map(findNative(nativeDirectory), ({ path }) => path)
+)
+
 // Loaded when an engine is made: a client of another server needs none.
 const native = Layer.effect(
   NativeKernels,
   Effect.suspend(() =>
     Either.match(findNative(nativeDirectory), {
-      onLeft: (reason) =>
-        Effect.as(
-          Effect.logInfo(`Computing in WebAssembly, which takes about twice the time of native kernels: ${reason}`),
-          undefined
-        ),
+      onLeft: (reason) => Effect.as(Effect.logDebug(`Computing in WebAssembly: ${reason}`), undefined),
       onRight: (kernels) => Effect.succeed(kernels)
     })
   )

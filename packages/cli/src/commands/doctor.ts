@@ -114,6 +114,29 @@ const storedFile = Effect.fnUntraced(function*() {
   return check
 })
 
+/** Loaded on demand: it brings in the engine. */
+const engine = Effect.gen(function*() {
+  const backend = yield* Effect.promise(() => import("../internal/localBackend.js"))
+  const { freeMemory, kernels, threads } = yield* backend.machine
+  const checks: ReadonlyArray<Check> = [
+    Either.match(kernels, {
+      onLeft: (reason): Check => ({
+        check: "kernels",
+        status: "warning",
+        detail: `WebAssembly: ${reason}`,
+        advice: "Training and sampling take about twice the time of native kernels."
+      }),
+      onRight: (file): Check => ({ check: "kernels", status: "ok", detail: `native, ${file}` })
+    }),
+    {
+      check: "machine",
+      status: "ok",
+      detail: `${text.count(threads, "engine thread")}, ${text.size(freeMemory)} of memory free`
+    }
+  ]
+  return checks
+})
+
 const tones: Readonly<Record<string, Tone>> = { ok: "good", warning: "doubtful", failed: "bad", skipped: "idle" }
 
 const doctor = Effect.fnUntraced(function*() {
@@ -122,6 +145,7 @@ const doctor = Effect.fnUntraced(function*() {
     { check: "version", status: "ok", detail: `tinker ${version}, speaking the wire of ${TinkerConfig.wireVersion}` },
     node(),
     yield* storedFile(),
+    ...(yield* live.isLocal) ? yield* engine : [],
     ...(yield* live.misunderstoodSettings).map((detail): Check => ({ check: "settings", status: "warning", detail }))
   ]
   const config = yield* Effect.either(Effect.provide(TinkerConfig.TinkerConfig, live.config))

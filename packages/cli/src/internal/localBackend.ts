@@ -14,7 +14,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { availableParallelism } from "node:os"
+import { availableParallelism, freemem } from "node:os"
 import { CliFailure } from "./CliFailure.js"
 import * as LocalModels from "./LocalModels.js"
 
@@ -139,3 +139,10 @@ export const listed: Effect.Effect<ReadonlyArray<Listed>> = Effect.gen(function*
     ))
   return [...ofPackage, ...ofMachine]
 })
+
+/** Kernels, threads and memory of the embedded engine on this machine. @internal */
+export const machine = Effect.map(NodeEngine.nativeKernels, (kernels) => ({
+  kernels,
+  threads: hasThreads ? availableParallelism() : 1,
+  freeMemory: freemem()
+}))
