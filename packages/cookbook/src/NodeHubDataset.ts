@@ -53,7 +53,7 @@ export interface Reference {
  * @category constructors
  */
 export const parse = (reference: string): Option.Option<Reference> => {
-  const match = /^([\w.-]+(?:\/[\w.-]+)?)(?:@([\w./-]+))?(?::(?:([\w.-]+)\/)?([\w.-]+))?$/.exec(reference)
+  const match = /^(\w[\w.-]*(?:\/\w[\w.-]*)?)(?:@([\w./-]+))?(?::(?:([\w.-]+)\/)?([\w.-]+))?$/.exec(reference)
   return match === null
     ? Option.none()
     : Option.some({ repo: match[1] ?? "", revision: match[2], config: match[3], split: match[4] })

@@ -63,12 +63,13 @@ const check = Effect.fnUntraced(
     const { stdout } = yield* Stdio
     const price = Option.isNone(flags.price) ? undefined : yield* setup.parsePrice(flags.price.value)
     const columns = yield* dataFile.parseColumns(flags.columns)
-    const { kind, shape } = yield* dataFile.recognize(flags.file, columns)
+    const source = yield* dataFile.locate(flags.file)
+    const { kind, shape } = yield* dataFile.recognize(source, columns)
     const renderer = yield* setup.rendererFor(flags.model, flags)
     const found = yield* Effect.scoped(Effect.gen(function*() {
       const progress = yield* Progress.make({ label: `Reading ${flags.file}` })
       const maxLength = Option.getOrUndefined(flags.maxLength)
-      return yield* DataCheck.measure(dataFile.data(flags.file, kind, { renderer, maxLength }, columns), {
+      return yield* DataCheck.measure(dataFile.data(source, kind, { renderer, maxLength }, columns), {
         show: flags.show,
         onRow: (rows) => progress.update(rows)
       })

@@ -7,10 +7,13 @@
 import * as DataFile from "@effect-tinker/cookbook/DataFile"
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Example from "@effect-tinker/cookbook/Example"
+import * as NodeHubDataset from "@effect-tinker/cookbook/NodeHubDataset"
 import * as RowShape from "@effect-tinker/cookbook/RowShape"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type { PlatformError } from "@effect/platform/Error"
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
 import type * as Datum from "effect-tinker/Datum"
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -43,15 +46,58 @@ export const parseColumns = (
       )
   })
 
-const rawRows = <A, I>(path: string, schema: Schema.Schema<A, I>): File<A> =>
-  path.endsWith(".parquet")
-    ? DataFile.parquet(path, schema)
+/** A file, or the Parquet files of a dataset one after another. @internal */
+export type Source = string | ReadonlyArray<string>
+
+/** What a name that begins so is: a dataset of the Hugging Face hub. */
+const hubPrefix = "hub:"
+
+/** A log line every so many bytes. */
+const reportEvery = 50_000_000
+
+const logProgress = () => {
+  let last = 0
+  return ({ bytes, done, file }: { readonly bytes: number; readonly done: number; readonly file: string }) => {
+    if (done < last) last = 0
+    if (done - last < reportEvery) return Effect.void
+    last = done
+    return Effect.logInfo(`Downloading ${file}: ${Math.round(done / 1e6)} of ${Math.round(bytes / 1e6)} MB`)
+  }
+}
+
+/**
+ * The files that a name stands for: a path as it is, `hub:NAME[@REVISION][:[CONFIG/]SPLIT]` downloaded.
+ *
+ * @internal
+ */
+export const locate = Effect.fnUntraced(function*(name: string): Effect.fn.Return<
+  Source,
+  CliFailure,
+  FileSystem.FileSystem | Path.Path
+> {
+  if (!name.startsWith(hubPrefix)) return name
+  const reference = NodeHubDataset.parse(name.slice(hubPrefix.length))
+  const advice = "For example: hub:openai/gsm8k:main/train"
+  if (Option.isNone(reference)) return yield* usage(`${name} is not the name of a dataset on the hub`, advice)
+  return yield* NodeHubDataset.files(reference.value, { onProgress: logProgress() }).pipe(
+    Effect.provide(FetchHttpClient.layer),
+    Effect.mapError((cause) =>
+      new CliFailure({ what: "message" in cause ? cause.message : "the hub's settings are wrong", advice, cause })
+    )
+  )
+})
+
+const rawRows = <A, I>(source: Source, schema: Schema.Schema<A, I>): File<A> => {
+  const [path = ""] = typeof source === "string" ? [source] : source
+  return path.endsWith(".parquet")
+    ? DataFile.parquet(source, schema)
     : path.endsWith(".json")
     ? DataFile.json(path, schema)
     : DataFile.jsonl(path, schema)
+}
 
-const rowsOf = <A, I>(path: string, schema: Schema.Schema<A, I>, columns?: RowShape.Columns): File<A> =>
-  rawRows(path, RowShape.reading(schema, columns))
+const rowsOf = <A, I>(source: Source, schema: Schema.Schema<A, I>, columns?: RowShape.Columns): File<A> =>
+  rawRows(source, RowShape.reading(schema, columns))
 
 /** Rows that are looked at to see what a file has. */
 const looked = 100
@@ -75,18 +121,19 @@ export const requireFile = Effect.fnUntraced(function*(path: string) {
  * @internal
  */
 export const recognize: (
-  path: string,
+  source: Source,
   columns?: RowShape.Columns
 ) => Effect.Effect<
   Omit<RowShape.Recognized, "row">,
   CliFailure | PlatformError | ParseResult.ParseError,
   FileSystem.FileSystem
 > = Effect.fnUntraced(
-  function*(path, columns) {
-    yield* requireFile(path)
+  function*(source, columns) {
+    const path = typeof source === "string" ? source : source.join(", ")
+    if (typeof source === "string") yield* requireFile(source)
     let skipped: Dataset.Skipped | undefined
     let found: string | undefined
-    const shape = yield* Dataset.rows(rawRows(path, Schema.Unknown)).pipe(
+    const shape = yield* Dataset.rows(rawRows(source, Schema.Unknown)).pipe(
       Stream.take(looked),
       Stream.tap((row) =>
         Effect.sync(() => {
@@ -118,32 +165,32 @@ export const recognize: (
  * @internal
  */
 export const examples = (
-  path: string,
+  source: Source,
   kind: "chats" | "completions",
   columns?: RowShape.Columns
 ): File<Example.Example> =>
   kind === "chats"
-    ? rowsOf(path, Example.ConversationFromJson, columns)
-    : rowsOf(path, Example.CompletionFromJson, columns)
+    ? rowsOf(source, Example.ConversationFromJson, columns)
+    : rowsOf(source, Example.CompletionFromJson, columns)
 
 /** @internal */
-export const preferences = (path: string, columns?: RowShape.Columns): File<Example.Preference> =>
-  rowsOf(path, Example.PreferenceFromJson, columns)
+export const preferences = (source: Source, columns?: RowShape.Columns): File<Example.Preference> =>
+  rowsOf(source, Example.PreferenceFromJson, columns)
 
 /** The rows of a file as what would be trained on; a preference is two of them, the chosen answer first. @internal */
 export const data = (
-  path: string,
+  source: Source,
   kind: Kind,
   options: Example.RenderOptions,
   columns?: RowShape.Columns
 ): File<ReadonlyArray<Datum.Datum>> =>
   kind === "preferences"
     ? Dataset.mapEffect(
-      preferences(path, columns),
+      preferences(source, columns),
       (pair) => Effect.map(Example.toPair(pair, options), ({ chosen, rejected }) => [chosen, rejected])
     )
     : Dataset.mapEffect(
-      examples(path, kind, columns),
+      examples(source, kind, columns),
       (example) => Effect.map(Example.toDatum(example, options), (datum) => [datum])
     )
 

@@ -31,7 +31,9 @@ const integer = (name: string, fallback: number, description: string) =>
 
 /** @internal */
 export const dataArgument = (rows: string) =>
-  Args.text({ name: "file" }).pipe(Args.withDescription(`${rows}: JSON lines, a JSON array, or Parquet.`))
+  Args.text({ name: "file" }).pipe(
+    Args.withDescription(`${rows}: JSON lines, a JSON array, Parquet, or hub:NAME[@REVISION][:[CONFIG/]SPLIT].`)
+  )
 
 /** @internal */
 export const model = (description: string) =>

@@ -58,6 +58,8 @@ export const reinforce = <E, R>(
       problems: Dataset.fromIterable(problems),
       renderer: written,
       learningRate: 1e-2,
+      // the rate is high, so that every step changes many bits
+      guard: false,
       maxTokens: 4,
       groupSize: more?.groupSize ?? 4,
       groupsPerBatch: 2,

@@ -31,14 +31,15 @@ const preference = Effect.fnUntraced(function*(
     flags,
     make: Effect.fnUntraced(function*(log) {
       const columns = yield* dataFile.parseColumns(flags.columns)
-      const { kind } = yield* dataFile.recognize(flags.file, columns)
+      const source = yield* dataFile.locate(flags.file)
+      const { kind } = yield* dataFile.recognize(source, columns)
       if (kind !== "preferences") {
         return yield* usage(
           `${flags.file} has ${kind}, not preferences`,
           "A preference has chosen and rejected, and a prompt unless both begin with it."
         )
       }
-      const data = dataFile.preferences(flags.file, columns)
+      const data = dataFile.preferences(source, columns)
       const config = yield* overridden(
         Preference.Config,
         yield* Effect.map(dataFile.sizeFor(data, flags.batchSize, 32), (size) => () =>

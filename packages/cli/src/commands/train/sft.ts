@@ -41,11 +41,12 @@ const supervised = Effect.fnUntraced(function*(
     about: { eval_split: flags.evalSplit },
     make: Effect.fnUntraced(function*(log) {
       const columns = yield* dataFile.parseColumns(flags.columns)
-      const { kind } = yield* dataFile.recognize(flags.file, columns)
+      const source = yield* dataFile.locate(flags.file)
+      const { kind } = yield* dataFile.recognize(source, columns)
       if (kind === "preferences") {
         return yield* usage(`${flags.file} has pairs of answers`, "Use `tinker train dpo` to learn from preferences.")
       }
-      const all = dataFile.examples(flags.file, kind, columns)
+      const all = dataFile.examples(source, kind, columns)
       const [data, held] = Dataset.split(all, { share: flags.evalSplit, seed: flags.seed })
       const size = yield* dataFile.sizeFor(data, flags.batchSize, 32)
       const config = yield* overridden(
