@@ -242,6 +242,16 @@ export * as Sandbox from "./Sandbox.js"
 export * as Scorer from "./Scorer.js"
 
 /**
+ * The uncertainty of a score, and whether one model is better than another on the same examples.
+ *
+ * Values of one cluster, such as several answers to one problem, are drawn together: they do not count as independent. All
+ * draws follow from a seed.
+ *
+ * @since 0.2.0
+ */
+export * as Statistics from "./Statistics.js"
+
+/**
  * Supervised fine-tuning: from a dataset to a better model.
  *
  * @since 0.1.0

@@ -4,8 +4,10 @@
  * @since 0.1.0
  */
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
+import * as Statistics from "@effect-tinker/cookbook/Statistics"
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import type * as SamplingClient from "effect-tinker/SamplingClient"
 import * as Effect from "effect/Effect"
@@ -39,6 +41,8 @@ interface Flags {
   readonly on: Option.Option<string>
   readonly scorer: Option.Option<string>
   readonly env: Option.Option<string>
+  readonly noRegression: boolean
+  readonly minDelta: Option.Option<number>
   readonly limit: Option.Option<number>
   readonly groupSize: number
   readonly maxTokens: number
@@ -87,21 +91,42 @@ const measureBy = Effect.fnUntraced(function*(flags: Flags) {
         : measure.nll(sampler, { file, kind, renderer, limit }))
 })
 
-/** Of two models, how often each is the better one. Of likelihoods the smaller value is better, of all else the larger. */
-const compared = (first: measure.Measured, second: measure.Measured) => {
-  const sign = "nll" in first.metrics ? -1 : 1
-  const others = new Map(second.examples.map(({ row, value }) => [row, value]))
-  let [better, worse, same] = [0, 0, 0]
-  for (const { row, value } of first.examples) {
-    const other = others.get(row)
-    if (value === null || other === null || other === undefined) continue
-    const difference = sign * (value - other)
-    if (Math.abs(difference) <= 1e-9) same++
-    else if (difference > 0) better++
-    else worse++
+/** Negative log-likelihoods are better when they are lower, all else when it is higher. */
+const signOf = (measured: measure.Measured): 1 | -1 => "nll" in measured.metrics ? -1 : 1
+
+/** Values by example; several answers to one row are one cluster. */
+const samplesOf = (measured: measure.Measured): ReadonlyArray<Statistics.Sample> =>
+  measured.examples.flatMap(({ row, value }) => value === null ? [] : [{ value, cluster: row }])
+
+/** The target beside another one, example by example: a difference above zero is for the target. */
+const compared = (target: measure.Measured, other: measure.Measured) => {
+  const sign = signOf(target)
+  const others = new Map(other.examples.map(({ row, value }) => [row, value]))
+  const pairs = target.examples.flatMap(({ row, value }) => {
+    const beside = others.get(row)
+    return value === null || beside === null || beside === undefined
+      ? []
+      : [{ row, first: sign * beside, second: sign * value, cluster: row }]
+  })
+  const changed = pairs.filter(({ first, second }) => Math.abs(second - first) > 1e-9)
+  const better = changed.filter(({ first, second }) => second > first)
+  return {
+    ...Statistics.compare(pairs),
+    better: better.length,
+    worse: changed.length - better.length,
+    same: pairs.length - changed.length,
+    changed: changed.map(({ first, row, second }) => ({ row, difference: second - first }))
+      .sort((a, b) => a.difference - b.difference)
   }
-  return { better, worse, same }
 }
+
+const shownInterval = ({ high, level, low, mean }: Statistics.Interval): string =>
+  Number.isFinite(low)
+    ? `${figure(mean)}, ${Math.round(level * 100)} % between ${figure(low)} and ${figure(high)}`
+    : `${figure(mean)}, from too few examples to say how sure`
+
+/** Rows that changed most, shown below a comparison. */
+const listedChanges = 5
 
 const evaluate = Effect.fnUntraced(
   function*(flags: Flags) {
@@ -118,6 +143,7 @@ const evaluate = Effect.fnUntraced(
       yield* output.warn(`${count} skipped; the first is ${Dataset.describeSkipped(skipped)}`)
     }
     const versus = Option.map(second, (other) => compared(first, other))
+    const uncertainty = Statistics.interval(samplesOf(first))
     const names = Object.keys(first.metrics)
     yield* output.print({
       title: `${flags.target}${
@@ -141,19 +167,38 @@ const evaluate = Effect.fnUntraced(
       json: {
         target: flags.target,
         metrics: first.metrics,
+        interval: Number.isFinite(uncertainty.low) ? { ...uncertainty } : null,
         total: first.examples.length,
         skipped: first.skipped.length,
         ...(Option.isSome(second)
           ? {
             compare: Option.getOrNull(flags.compare),
             compare_metrics: second.value.metrics,
-            ...Option.getOrElse(versus, () => ({}))
+            ...Option.match(versus, {
+              onNone: () => ({}),
+              onSome: ({ difference, ...rest }) => ({ difference: { ...difference }, ...rest })
+            })
           }
           : {}),
         examples: first.examples
       },
       items: first.examples
     })
+    yield* output.note(`mean per example: ${shownInterval(uncertainty)}`)
+    if (Option.isNone(versus)) return
+    const { changed, difference, p } = versus.value
+    yield* output.note(
+      `difference for ${flags.target}: ${shownInterval(difference)}; p ${p < 0.001 ? "below 0.001" : figure(p)}`
+    )
+    for (const { difference, row } of changed.slice(0, listedChanges).filter((change) => change.difference < 0)) {
+      yield* output.note(`row ${row + 1} became worse by ${figure(-difference)}`)
+    }
+    const fails = flags.noRegression && difference.high < 0
+      ? `${flags.target} is worse than ${Option.getOrElse(flags.compare, () => "")}`
+      : Option.isSome(flags.minDelta) && difference.mean < flags.minDelta.value
+      ? `The difference is ${figure(difference.mean)}, and ${figure(flags.minDelta.value)} were asked for`
+      : undefined
+    if (fails !== undefined) return yield* new CliFailure({ what: fails, advice: "--format json has every example." })
   },
   Effect.provide(Layer.mergeAll(live.training, setup.tokenizers, FetchHttpClient.layer))
 )
@@ -173,7 +218,11 @@ export const command = Command.make("eval", {
   ),
   env: options.optionalText("env", "A module whose default export is an environment, as for `train rl`."),
   compare: options.optionalText("compare", "Another target, compared with example by example."),
-  limit: options.optionalInteger("limit", "Most rows to evaluate on."),
+  noRegression: Options.boolean("no-regression").pipe(
+    Options.withDescription("With --compare: fail when the target is worse, beyond the uncertainty of the difference.")
+  ),
+  minDelta: options.optionalFloat("min-delta", "With --compare: fail when the target is not better by this much."),
+  limit: options.optionalInteger("limit", "Maximum number of rows to evaluate on."),
   ...options.answers({ groupSize: 1, temperature: 0 }),
   seed: options.seed("The same seed gives the same answers."),
   ...options.rendering

@@ -1,0 +1,84 @@
+import { assert, describe, it } from "@effect/vitest"
+import { PCGRandom } from "effect/Utils"
+import * as Statistics from "../src/Statistics.js"
+
+const values = (...list: ReadonlyArray<number>): ReadonlyArray<Statistics.Sample> => list.map((value) => ({ value }))
+
+/** Share of intervals that hold the true mean. */
+const coverage = (
+  truth: number,
+  draw: (random: PCGRandom) => ReadonlyArray<Statistics.Sample>,
+  runs = 2000
+) => {
+  const random = new PCGRandom(7)
+  let held = 0
+  for (let run = 0; run < runs; run++) {
+    const { high, low } = Statistics.interval(draw(random), { draws: 250, seed: run + 1 })
+    if (low <= truth && truth <= high) held++
+  }
+  return held / runs
+}
+
+describe("Statistics", () => {
+  it("a 95 % interval holds the true mean in 93 to 97 % of draws: scores of right and wrong, and rewards", () => {
+    const right = (p: number, n: number) => (random: PCGRandom) =>
+      Array.from({ length: n }, () => ({ value: random.number() < p ? 1 : 0 }))
+    const rewards = (random: PCGRandom) => Array.from({ length: 60 }, () => ({ value: random.number() ** 2 }))
+    for (const share of [coverage(0.3, right(0.3, 60)), coverage(0.6, right(0.6, 150)), coverage(1 / 3, rewards)]) {
+      assert.isAtLeast(share, 0.93)
+      assert.isAtMost(share, 0.97)
+    }
+  })
+
+  it("several answers to a problem are one cluster: as independent values they would claim too much", () => {
+    const draw = (random: PCGRandom) =>
+      Array.from({ length: 60 }, (_, problem) => {
+        const value = random.number() < 0.5 ? 1 : 0
+        return Array.from({ length: 4 }, () => ({ value, cluster: problem }))
+      }).flat()
+    assert.isAtLeast(coverage(0.5, draw, 400), 0.92)
+    assert.isAtMost(coverage(0.5, (random) => draw(random).map(({ value }) => ({ value })), 400), 0.8)
+    const { clusters, mean } = Statistics.interval(draw(new PCGRandom(1)))
+    assert.strictEqual(clusters, 60)
+    assert.isTrue(mean > 0 && mean < 1)
+  })
+
+  it("one cluster says nothing, and equal values leave no doubt", () => {
+    assert.deepInclude(Statistics.interval(values(0.5)), { mean: 0.5, low: -Infinity, high: Infinity })
+    assert.deepInclude(Statistics.interval(values(2, 2, 2, 2)), { mean: 2, low: 2, high: 2, clusters: 4 })
+  })
+
+  it("the permutation test has the probabilities of all sign changes, counted by hand", () => {
+    const pairs = (...differences: ReadonlyArray<number>) => differences.map((second) => ({ first: 0, second }))
+    // + + + and - - - of eight
+    assert.strictEqual(Statistics.compare(pairs(1, 1, 1)).p, 2 / 8)
+    // |1 + 2 - 4| = 1: reached by all but none is smaller
+    assert.strictEqual(Statistics.compare(pairs(1, 2, -4)).p, 1)
+    // |3 + 2 + 1 - 4| = 2: of the 16 sums 10 8 6 4 4 2 2 0 and their opposites, only the two zeros are smaller
+    assert.strictEqual(Statistics.compare(pairs(3, 2, 1, -4)).p, 14 / 16)
+    assert.strictEqual(Statistics.compare(pairs(0, 0, 0)).p, 1)
+    // clusters change their signs together
+    assert.strictEqual(
+      Statistics.compare([1, 1, 1, 1].map((second, i) => ({ first: 0, second, cluster: i % 2 }))).p,
+      2 / 4
+    )
+  })
+
+  it("under no difference p is below 0.05 in about 5 % of draws, and a real difference is found", () => {
+    const random = new PCGRandom(3)
+    const draw = (better: number) =>
+      Array.from({ length: 60 }, () => ({
+        first: random.number() < 0.5 ? 1 : 0,
+        second: random.number() < 0.5 + better ? 1 : 0
+      }))
+    const found = (better: number, runs: number) => {
+      let count = 0
+      for (let run = 0; run < runs; run++) {
+        if (Statistics.compare(draw(better), { draws: 400, seed: run }).p < 0.05) count++
+      }
+      return count / runs
+    }
+    assert.isBelow(Math.abs(found(0, 600) - 0.045), 0.025)
+    assert.isAbove(found(0.4, 50), 0.9)
+  })
+})
