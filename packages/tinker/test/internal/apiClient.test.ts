@@ -248,7 +248,7 @@ describe("transport", () => {
         "/prefix/poll",
         "/prefix/tinker/v2/client/dynamic_config"
       ])
-      assert.strictEqual(seen[2]?.body, "{\"sdk_version\":\"0.36.0\"}")
+      assert.strictEqual(seen[2]?.body, "{\"sdk_version\":\"0.38.0\"}")
     }).pipe(Effect.provide(live(client, { apiPrefix: "/tinker/v2", paths: { retrieveFuture: "/poll" } })))
   })
 
