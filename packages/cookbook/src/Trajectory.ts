@@ -360,16 +360,13 @@ export const assemble = (groups: ReadonlyArray<Group>, options?: AssembleOptions
 export const toDatum = (
   row: Row,
   loss?: Pick<Loss.Loss, "name">
-): Either.Either<Datum.Datum, TinkerError.InvalidInput> =>
-  Datum.make({
-    modelInput: row.inputs,
-    lossFnInputs: {
-      target_tokens: row.targets,
-      logprobs: row.logprobs,
-      advantages: row.advantages,
-      ...(loss?.name === "gspo" ? { sequence_ratio_mask: row.mask } : {})
-    }
-  })
+): Either.Either<Datum.Datum, TinkerError.InvalidInput> => {
+  const { advantages, inputs: modelInput, logprobs, mask, targets } = row
+  const lossFnInputs = { target_tokens: targets, logprobs, advantages }
+  return loss?.name === "gspo"
+    ? Datum.make({ modelInput, lossFnInputs: { ...lossFnInputs, sequence_ratio_mask: mask } })
+    : Datum.make({ modelInput, lossFnInputs })
+}
 
 /**
  * The tokens of a row as one sequence, to have them scored.

@@ -329,7 +329,11 @@ describe("Engine", () => {
         const config = loss === "gspo" ? { clip_low_threshold: 0.5, clip_high_threshold: 2 } : undefined
         const { metrics, outputs } = yield* adapter.forwardBackward({ data, loss, config })
         const { metrics: { grad_norm: norm } } = yield* adapter.optimStep()
-        return { loss: metrics["loss:sum"] ?? NaN, norm: norm ?? NaN, logprobs: Array.from(outputs[0]?.["logprobs"]?.data ?? []) }
+        return {
+          loss: metrics["loss:sum"] ?? NaN,
+          norm: norm ?? NaN,
+          logprobs: Array.from(outputs[0]?.["logprobs"]?.data ?? [])
+        }
       })
       const { logprobs } = yield* norm("cross_entropy", { weights: floats(tokens.map(() => 1)) })
       const drift = [0.3, -0.1, 0.2, 0.4, -0.3, 0.1]

@@ -182,7 +182,8 @@ export const checkTask = (
     if (loss === "stable_reinforce") {
       return yield* Either.left(
         new Unsupported({
-          description: "the embedded backend has no loss \"stable_reinforce\": its documentation says how it is used, and " +
+          description:
+            "the embedded backend has no loss \"stable_reinforce\": its documentation says how it is used, and " +
             "its formula is not public; importance_sampling with a clipped ratio (cispo, ppo) is what it has off policy"
         })
       )
