@@ -33,6 +33,22 @@ describe("losses", () => {
     assert.approximately(evaluate("dro", -1, -3, 2, { beta: 0.5 }).value, 2 + 0.5 * 0.5 * 4, 1e-5)
   })
 
+  it("cispo without a lower bound is truncated importance sampling: as numpy has it", () => {
+    const logprobs = Float32Array.of(-0.5, -1, -2)
+    const inputs = {
+      weights: new Float32Array(0),
+      logprobs: Float32Array.of(-1.5, -0.9, -2.3),
+      advantages: Float32Array.of(1, -2, -0.5)
+    }
+    const config = new Map([["clip_low_threshold", 0], ["clip_high_threshold", 2]])
+    const elementwise = new Float32Array(3)
+    const derivative = new Float32Array(3)
+    const sum = evaluateLoss("cispo", config, logprobs, inputs, elementwise, derivative, 0, 3, 1)
+    assert.approximately(sum, -2.159533643647922, 1e-6)
+    const slopes = [-2, 1.8096748360719193, 0.6749294037880015]
+    slopes.forEach((value, i) => assert.approximately(derivative[i] ?? NaN, value, 1e-6))
+  })
+
   it("gspo: the mean ratio of the marked tokens, clipped for each, with the gradient of its own token: as numpy has it", () => {
     const logprobs = Float32Array.of(-0.1, -1, -3, -0.7)
     const inputs = {

@@ -73,7 +73,8 @@ export const known: ReadonlyArray<Known> = [
     area: "cookbook",
     what: "epochs of reinforcement learning with a permutation by size, seed and cycle",
     since: "cookbook 0.6.1",
-    here: "no"
+    here: "yes",
+    note: "`epochs` and `shuffle` of the trainers, problem by problem"
   },
   { area: "cookbook", what: "cost per step and in all", since: "cookbook 0.6.1", here: "no" },
   { area: "cookbook", what: "pacing of asynchronous training by started groups", since: "cookbook 0.6.1", here: "no" },
