@@ -106,7 +106,7 @@ describe("tinker local", { timeout: 120_000 }, () => {
     const server = await start("--memory", "--jwt", "--api-key", `@${keys}`)
     const who = async (key: string) => {
       const headers = { "x-api-key": key, "content-type": "application/json" }
-      const body = JSON.stringify({ sdk_version: "0.36.0" })
+      const body = JSON.stringify({ sdk_version: "0.38.0" })
       const config = await fetch(`${server.url}/api/v1/client/config`, { method: "POST", headers, body })
       const token = await fetch(`${server.url}/api/v1/auth/token`, { method: "POST", headers, body: "{}" })
       const [, claims = ""] = Object(await token.json()).jwt.split(".")

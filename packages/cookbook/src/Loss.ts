@@ -60,6 +60,18 @@ export const cispo = (options?: {
 }): Loss => clipped("cispo", options?.low ?? 0, options?.high ?? 4)
 
 /**
+ * Truncated importance sampling: the policy gradient of each token, weighted by its ratio up to a cap. Tokens that have
+ * become much likelier since they were sampled cannot outweigh the others, which keeps stale samples from doing harm.
+ *
+ * @since 0.2.0
+ * @category constructors
+ */
+export const truncated = (options?: {
+  /** The largest weight of a token. Defaults to 2. */
+  readonly cap?: number | undefined
+}): Loss => clipped("cispo", 0, options?.cap ?? 2)
+
+/**
  * DAPO's clipping: more room for tokens to become likelier than to become less so. Give it centred or standardised
  * advantages and leave constant groups out.
  *

@@ -470,7 +470,7 @@ const makeLearner = (options: {
     const groups = sampled.map(({ group }) => group)
     const used = config.keepConstant ? groups : Trajectory.withoutConstant(groups)
     const { kl, rows } = yield* penalized(Trajectory.assemble(used, { advantage, normalize: config.loss.normalize }))
-    const data = yield* Effect.forEach(rows, ({ row }) => Trajectory.toDatum(row))
+    const data = yield* Effect.forEach(rows, ({ row }) => Trajectory.toDatum(row, config.loss))
     const submitted: Part = {
       sampled,
       used,

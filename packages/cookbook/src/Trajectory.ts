@@ -8,6 +8,7 @@ import type * as Message from "@effect-tinker/tokenizer/Message"
 import * as Datum from "effect-tinker/Datum"
 import type * as TinkerError from "effect-tinker/TinkerError"
 import type * as Either from "effect/Either"
+import type * as Loss from "./Loss.js"
 
 // =============================================================================
 // models
@@ -350,16 +351,22 @@ export const assemble = (groups: ReadonlyArray<Group>, options?: AssembleOptions
   })
 
 /**
- * A row as a datum of the policy-gradient losses.
+ * A row as a datum of a policy-gradient loss. GSPO also reads which tokens its ratio is the mean of: those that were
+ * sampled.
  *
  * @since 0.1.0
  * @category combinators
  */
-export const toDatum = (row: Row): Either.Either<Datum.Datum, TinkerError.InvalidInput> =>
-  Datum.make({
-    modelInput: row.inputs,
-    lossFnInputs: { target_tokens: row.targets, logprobs: row.logprobs, advantages: row.advantages }
-  })
+export const toDatum = (
+  row: Row,
+  loss?: Pick<Loss.Loss, "name">
+): Either.Either<Datum.Datum, TinkerError.InvalidInput> => {
+  const { advantages, inputs: modelInput, logprobs, mask, targets } = row
+  const lossFnInputs = { target_tokens: targets, logprobs, advantages }
+  return loss?.name === "gspo"
+    ? Datum.make({ modelInput, lossFnInputs: { ...lossFnInputs, sequence_ratio_mask: mask } })
+    : Datum.make({ modelInput, lossFnInputs })
+}
 
 /**
  * The tokens of a row as one sequence, to have them scored.

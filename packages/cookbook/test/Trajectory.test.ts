@@ -1,4 +1,4 @@
-import { Trajectory } from "@effect-tinker/cookbook"
+import { Loss, Trajectory } from "@effect-tinker/cookbook"
 import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
 import { TensorData } from "effect-tinker"
@@ -161,5 +161,14 @@ describe("Trajectory.toDatum", () => {
     assert.deepStrictEqual(Object.keys(lossFnInputs).sort(), ["advantages", "logprobs", "target_tokens"])
     assert.deepStrictEqual(Object.values(lossFnInputs).map((tensor) => TensorData.toArray(tensor).length), [2, 2, 2])
     assert.deepStrictEqual(Array.from(Trajectory.tokensOf(row)), [1, 2, 3])
+  })
+
+  it("has the tokens that were sampled marked for GSPO", () => {
+    const [row] = Trajectory.toRows(trajectory([turn([1, 2], [3])]), 2)
+    assert.isDefined(row)
+    if (row === undefined) return
+    const { lossFnInputs: { sequence_ratio_mask: mask } } = Either.getOrThrow(Trajectory.toDatum(row, Loss.gspo()))
+    assert.isDefined(mask)
+    if (mask !== undefined) assert.deepStrictEqual(Array.from(TensorData.toArray(mask)), [0, 1])
   })
 })

@@ -16,7 +16,7 @@ import { createAdapter, restoreAdapter } from "./internal/engine/adapters.js"
 import type { Executor, LoadedModel } from "./internal/engine/executor.js"
 import { makeInProcess, makeThreads } from "./internal/engine/executor.js"
 import { NativeKernels } from "./internal/engine/native.js"
-import { makeSampler } from "./internal/engine/samplers.js"
+import { makeSampler, makeTarget } from "./internal/engine/samplers.js"
 import { makeSlices } from "./internal/engine/slices.js"
 import { defaultLayout } from "./internal/engine/space.js"
 import type * as LocalAdapter from "./LocalAdapter.js"
@@ -49,6 +49,10 @@ export interface Service {
   readonly sampler: (
     source: LocalAdapter.Snapshot | string
   ) => Effect.Effect<LocalSampler.Sampler, EngineError.EngineError>
+  /** Weights of a snapshot that later snapshots replace, also while they are sampled from. */
+  readonly target: (
+    snapshot: LocalAdapter.Snapshot
+  ) => Effect.Effect<LocalSampler.Target, EngineError.EngineError>
   /** Loads a model's weights now instead of with its first use. */
   readonly load: (name: string) => Effect.Effect<void, EngineError.EngineError>
   /** Prompt tokens of a model that did not have to be computed because an earlier sequence began with them. */
@@ -146,6 +150,8 @@ const fromExecutor = Effect.fnUntraced(function*(
         loaded(typeof source === "string" ? source : source.baseModel),
         (loaded) => makeSampler(executor, loaded, typeof source === "string" ? undefined : source)
       ),
+    target: (snapshot) =>
+      Effect.flatMap(loaded(snapshot.baseModel), (loaded) => makeTarget(executor, loaded, snapshot)),
     load: (name) => Effect.asVoid(loaded(name)),
     reusedTokens: (name) => Effect.flatMap(loaded(name), ({ reused }) => reused),
     yieldIfDue: executor.slices.yieldIfDue

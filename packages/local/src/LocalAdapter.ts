@@ -58,7 +58,7 @@ export interface Config {
  */
 export interface Datum {
   readonly tokens: Int32Array | ReadonlyArray<number>
-  /** `target_tokens` and, depending on the loss, `weights`, `logprobs`, `advantages`. */
+  /** `target_tokens` and, depending on the loss, `weights`, `logprobs`, `advantages`, `sequence_ratio_mask`. */
   readonly lossInputs: Readonly<Record<string, Tensor>>
 }
 
@@ -70,7 +70,7 @@ export interface Datum {
  */
 export interface PassRequest {
   readonly data: ReadonlyArray<Datum>
-  /** `cross_entropy`, `importance_sampling`, `ppo`, `cispo` or `dro`. */
+  /** `cross_entropy`, `importance_sampling`, `ppo`, `cispo`, `dro` or `gspo`. */
   readonly loss: string
   readonly config?: Readonly<Record<string, number | string>> | undefined
   /** Compute, but leave the gradient alone. Defaults to false. */

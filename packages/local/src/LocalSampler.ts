@@ -1,12 +1,12 @@
 /**
- * Sampling from frozen weights: what can be asked, and what comes back.
+ * Sampling from weights: requests, and what comes back.
  *
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
 import type * as EngineError from "./EngineError.js"
-import type { FloatTensor, Tensor } from "./LocalAdapter.js"
+import type { FloatTensor, Snapshot, Tensor } from "./LocalAdapter.js"
 
 /**
  * How tokens are drawn.
@@ -123,7 +123,7 @@ export interface Slice {
 }
 
 /**
- * Frozen weights to sample from.
+ * Weights to sample from.
  *
  * @since 0.1.0
  * @category models
@@ -138,4 +138,21 @@ export interface Sampler {
   readonly stream: (
     request: Request
   ) => Effect.Effect<Stream.Stream<Slice, EngineError.ThreadLost>, EngineError.EngineError>
+}
+
+/**
+ * Weights that change while they are sampled from, and the samplers that follow them.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Target {
+  readonly baseModel: string
+  /**
+   * Replaces the weights of all samplers of the target. Requests that run go on with the new ones from a token on, and keep
+   * the keys and values they have; the effect does not wait for them. Later requests run on these weights or newer ones.
+   */
+  readonly publish: (snapshot: Snapshot) => Effect.Effect<void, EngineError.EngineError>
+  /** A sampler that follows the weights. It reuses what its own requests have read, and nothing of other samplers. */
+  readonly sampler: Effect.Effect<Sampler>
 }

@@ -49,7 +49,7 @@ export * as LocalCheckpoint from "./LocalCheckpoint.js"
 export * as LocalModel from "./LocalModel.js"
 
 /**
- * Sampling from frozen weights: what can be asked, and what comes back.
+ * Sampling from weights: requests, and what comes back.
  *
  * @since 0.1.0
  */

@@ -298,7 +298,9 @@ describe("Engine", () => {
         [pass(inputs({ mask: { data: [1, 1], shape } })), "InvalidRequest", "not mask"],
         [pass({ lossInputs: {} }), "InvalidRequest", "target_tokens is missing"],
         [pass({ loss: "ppo" }), "InvalidRequest", "not weights"],
-        [pass({ loss: "gspo" }), "Unsupported", "gspo"],
+        [pass({ loss: "gspo" }), "InvalidRequest", "not weights"],
+        [pass({ loss: "grpo" }), "Unsupported", "no loss \"grpo\""],
+        [pass({ loss: "stable_reinforce" }), "Unsupported", "its formula is not public"],
         [pass({ config: { beta: 1 } }), "InvalidRequest", "no setting beta"],
         [adapter.forwardBackward({ data: [], loss: "cross_entropy" }), "InvalidRequest", "no data"],
         [adapter.optimStep({ learningRate: NaN }), "InvalidRequest", "learningRate is NaN"],
@@ -312,6 +314,47 @@ describe("Engine", () => {
           assert.include(answer.left.message, words)
         }
       }
+    }))
+
+  it.effect("gspo is importance sampling with the mean ratio of the marked tokens; a mask is needed", () =>
+    Effect.gen(function*() {
+      const engine = yield* makeMicro
+      const tokens = [1, 2, 3, 4, 5, 6]
+      const shape = [tokens.length]
+      const floats = (data: ReadonlyArray<number>) => ({ data, shape })
+      const target = { target_tokens: { data: [2, 3, 4, 5, 6, 7], shape } }
+      const norm = Effect.fnUntraced(function*(loss: string, inputs: LocalAdapter.Datum["lossInputs"]) {
+        const adapter = yield* engine.createAdapter({ baseModel: micro.name, rank: 4, seed: 1 })
+        const data = [{ tokens, lossInputs: { ...target, ...inputs } }]
+        const config = loss === "gspo" ? { clip_low_threshold: 0.5, clip_high_threshold: 2 } : undefined
+        const { metrics, outputs } = yield* adapter.forwardBackward({ data, loss, config })
+        const { metrics: { grad_norm: norm } } = yield* adapter.optimStep()
+        return {
+          loss: metrics["loss:sum"] ?? NaN,
+          norm: norm ?? NaN,
+          logprobs: Array.from(outputs[0]?.["logprobs"]?.data ?? [])
+        }
+      })
+      const { logprobs } = yield* norm("cross_entropy", { weights: floats(tokens.map(() => 1)) })
+      const drift = [0.3, -0.1, 0.2, 0.4, -0.3, 0.1]
+      const mask = [0, 0, 1, 1, 1, 1]
+      const advantages = floats([0, 0, 1, -2, 0.5, 1.5])
+      const sampled = floats(logprobs.map((value, i) => value - (drift[i] ?? 0)))
+      // the mean of 0.2, 0.4, -0.3 and 0.1
+      const mean = 0.1
+      const gspo = yield* norm("gspo", { logprobs: sampled, advantages, sequence_ratio_mask: floats(mask) })
+      const same = yield* norm("importance_sampling", {
+        logprobs: floats(logprobs.map((value) => value - mean)),
+        advantages
+      })
+      assert.approximately(gspo.loss, -Math.exp(mean) * 1, 1e-4)
+      assert.approximately(gspo.loss, same.loss, 1e-4)
+      assert.approximately(gspo.norm, same.norm, 1e-4 * same.norm)
+      const missing = yield* Effect.flip(norm("gspo", { logprobs: sampled, advantages }))
+      assert.include(missing.message, "gspo needs sequence_ratio_mask")
+      const empty = floats(mask.map(() => 0))
+      const nothing = yield* Effect.flip(norm("gspo", { logprobs: sampled, advantages, sequence_ratio_mask: empty }))
+      assert.include(nothing.message, "marks no token")
     }))
 
   it.effect("a ratio beyond all floats fails the pass and leaves the gradient alone", () =>

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Stream } from "effect"
+import { Effect, Fiber, Stream } from "effect"
 import * as Engine from "../src/Engine.js"
+import type * as LocalAdapter from "../src/LocalAdapter.js"
 import type * as LocalSampler from "../src/LocalSampler.js"
 import * as LocalTokenizer from "../src/LocalTokenizer.js"
 import { micro } from "./engine/support.js"
@@ -230,4 +231,105 @@ describe("LocalSampler", () => {
         [[0, "length"]]
       )
     }))
+
+  describe("weights that change", () => {
+    /** An adapter of the last layer alone: keys and values are the same under all its weights. */
+    const learner = (engine: Engine.Service, seed = 1) =>
+      engine.createAdapter({ baseModel: micro.name, rank: 4, seed, trainAttn: false, trainMlp: false })
+
+    const learn = Effect.fnUntraced(function*(adapter: LocalAdapter.Adapter, learningRate = 0.05) {
+      const data = [{
+        tokens: prompt.slice(0, -1),
+        lossInputs: { target_tokens: { data: prompt.slice(1), shape: [prompt.length - 1] } }
+      }]
+      yield* adapter.forwardBackward({ data, loss: "cross_entropy" })
+      yield* adapter.optimStep({ learningRate })
+      return yield* adapter.snapshot({ optimizer: false })
+    })
+
+    const params = { maxTokens: 40, seed: 5, stop: [] }
+
+    it.effect("a running request goes on with the weights that were published, from a token on", () =>
+      Effect.gen(function*() {
+        const engine = yield* Engine.make({ models: [micro] })
+        const adapter = yield* learner(engine)
+        const before = yield* learn(adapter)
+        const after = yield* learn(adapter)
+        const target = yield* engine.target(before)
+        const pull = yield* Stream.toPull(yield* (yield* target.sampler).stream({ prompt, params }))
+        const slices = [...yield* pull]
+        yield* target.publish(after)
+        const drained = yield* Stream.runCollect(Stream.fromPull(Effect.succeed(pull)))
+        slices.push(...drained)
+        const tokens = slices.flatMap((slice) => [...slice.tokens])
+        const logprobs = slices.flatMap((slice) => [...slice.logprobs])
+        assert.strictEqual(tokens.length, 40)
+        const old = yield* engine.sampler(before)
+        const [alone] = (yield* old.sample({ prompt, params })).sequences
+        const switched = logprobs.findIndex((value, i) => value !== alone?.logprobs[i])
+        assert.isAbove(switched, 0)
+        // what a sampler of the new weights says of the same tokens
+        const read = yield* (yield* engine.sampler(after)).sample({
+          prompt: [...prompt, ...tokens],
+          promptLogprobs: true,
+          params: { maxTokens: 0 }
+        })
+        const scored = Array.from(read.promptLogprobs ?? []).slice(prompt.length)
+        assert.deepStrictEqual(logprobs.slice(switched), scored.slice(switched))
+        assert.notStrictEqual(scored[switched - 1], logprobs[switched - 1])
+      }).pipe(Effect.scoped))
+
+    it.effect("every sampler reuses what its own requests have read, after a publication too, and nothing of others", () =>
+      Effect.gen(function*() {
+        const engine = yield* Engine.make({ models: [micro] })
+        const weights = yield* (yield* learner(engine)).snapshot()
+        const target = yield* engine.target(weights)
+        const reusedBy = (sampler: LocalSampler.Sampler) =>
+          Effect.gen(function*() {
+            const before = yield* engine.reusedTokens(micro.name)
+            yield* sampler.sample({ prompt, params: { maxTokens: 0 } })
+            return (yield* engine.reusedTokens(micro.name)) - before
+          })
+        const first = yield* target.sampler
+        assert.strictEqual(yield* reusedBy(first), 0)
+        assert.strictEqual(yield* reusedBy(first), prompt.length - 1)
+        // the same weights once more
+        yield* target.publish(weights)
+        const second = yield* target.sampler
+        assert.strictEqual(yield* reusedBy(second), 0)
+        assert.strictEqual(yield* reusedBy(first), prompt.length - 1)
+        assert.strictEqual(yield* reusedBy(second), prompt.length - 1)
+      }))
+
+    it.effect("weights of another model are refused, and the samplers keep theirs", () =>
+      Effect.gen(function*() {
+        const engine = yield* Engine.make({ models: [micro] })
+        const weights = yield* learn(yield* learner(engine))
+        const target = yield* engine.target(weights)
+        const sampler = yield* target.sampler
+        const before = yield* sampler.sample({ prompt, params })
+        const error = yield* Effect.flip(target.publish({ ...weights, baseModel: "local/other" }))
+        assert.strictEqual(error._tag, "InvalidRequest")
+        assert.deepStrictEqual(yield* sampler.sample({ prompt, params }), before)
+      }))
+
+    it.effect("weights without probabilities end what runs on them", () =>
+      Effect.gen(function*() {
+        const engine = yield* Engine.make({ models: [micro], sliceMillis: 0 })
+        const adapter = yield* learner(engine)
+        const weights = yield* learn(adapter)
+        const target = yield* engine.target(weights)
+        const sampler = yield* target.sampler
+        const broken = {
+          ...weights,
+          weights: weights.weights.map((tensor) => ({ ...tensor, data: tensor.data.map(() => Number.NaN) }))
+        }
+        const running = yield* Effect.fork(sampler.sample({ prompt, params: { maxTokens: 80, seed: 1, stop: [] } }))
+        // the request has begun when this one has had its turn
+        yield* sampler.sample({ prompt, params: { maxTokens: 1, seed: 1 } })
+        yield* target.publish(broken)
+        const error = yield* Effect.flip(Fiber.join(running))
+        assert.strictEqual(error._tag, "NotFinite")
+      }))
+  })
 })

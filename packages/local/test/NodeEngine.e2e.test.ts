@@ -136,4 +136,57 @@ describe("NodeEngine", () => {
       }).pipe(Effect.provide(Logger.remove(Logger.defaultLogger))),
     timeout
   )
+
+  it.scopedLive(
+    "weights that are published reach running samples on every thread; later samples run on them or newer ones",
+    () =>
+      Effect.gen(function*() {
+        const context = yield* Layer.build(NodeEngine.layer({ models: [LocalModel.tiny], threads: 2 }))
+        const engine = Context.get(context, Engine.Engine)
+        // the last layer alone: keys and values are the same under all its weights
+        const adapter = yield* engine.createAdapter({
+          baseModel: LocalModel.tiny.name,
+          rank: 8,
+          seed: 1,
+          trainAttn: false,
+          trainMlp: false
+        })
+        const before = yield* adapter.snapshot()
+        yield* train(engine, adapter)
+        const after = yield* adapter.snapshot()
+        const target = yield* engine.target(before)
+        const sampler = yield* target.sampler
+        const prompt = [97, 98, 99]
+        const request = { prompt, params: { maxTokens: 900, seed: 1, stop: [] } }
+        const running = yield* Effect.forEach([1, 2], () =>
+          Effect.gen(function*() {
+            const begun = yield* Deferred.make<void>()
+            const fiber = yield* Effect.fork(Stream.runCollect(
+              Stream.tap(yield* sampler.stream(request), () => Deferred.succeed(begun, undefined))
+            ))
+            yield* Deferred.await(begun)
+            return fiber
+          }))
+        yield* target.publish(after)
+        const frozen = yield* engine.sampler(after)
+        const again = { prompt: [100, 101], params: { maxTokens: 20, seed: 1, stop: [] } }
+        assert.deepStrictEqual(yield* sampler.sample(again), yield* frozen.sample(again))
+        const [expected] = (yield* (yield* engine.sampler(before)).sample(request)).sequences
+        for (const fiber of running) {
+          const slices = [...yield* Fiber.join(fiber)]
+          const tokens = slices.flatMap((slice) => [...slice.tokens])
+          const logprobs = slices.flatMap((slice) => [...slice.logprobs])
+          const switched = logprobs.findIndex((value, i) => value !== expected?.logprobs[i])
+          assert.isAbove(switched, 0)
+          const read = yield* frozen.sample({
+            prompt: [...prompt, ...tokens],
+            promptLogprobs: true,
+            params: { maxTokens: 0 }
+          })
+          const scored = Array.from(read.promptLogprobs ?? []).slice(prompt.length)
+          assert.deepStrictEqual(logprobs.slice(switched), scored.slice(switched))
+        }
+      }),
+    timeout
+  )
 })

@@ -42,11 +42,12 @@ if "jwt" in sys.argv[3:]:
     assert who.user_urn.startswith("tml:organization_user:") and who.email, who
     seen["whoami"] = who.user_urn
 
-models = [model.model_name for model in service.get_server_capabilities().supported_models]
+capabilities = tinker.RestClient(base_url=base_url, api_key=api_key).get_server_capabilities().result()
+models = [model.model_name for model in capabilities.supported_models]
 assert "local/tiny" in models, models
 
 # --- train: pipelined as the documentation recommends, results read later
-training = service.create_lora_training_client("local/tiny", rank=32, seed=1, user_metadata={"step": "one"})
+training = service.create_lora_training_client("local/tiny", rank=32, seed=1, user_metadata={"step": "one"}).result()
 info = training.get_info()
 assert info.model_id == training.model_id and info.is_lora and info.lora_rank == 32, info
 losses = []
@@ -110,6 +111,35 @@ assert bytes(again) == b" woof\n"
 many = [sampling.sample(prompt, 4, types.SamplingParams(max_tokens=6, seed=i)) for i in range(16)]
 assert all(len(future.result().sequences) == 4 for future in many)
 
+# --- weights in flight: one target, samplers that follow it, snapshots that do not
+learner = service.create_lora_training_client("local/tiny", rank=32, seed=2).result()
+first = learner.save_weights_and_get_sampling_client(kind="inflight").result()
+frozen = learner.save_weights_and_get_sampling_client(kind="snapshot").result()
+drawn = types.SamplingParams(max_tokens=24, seed=3, stop=[])
+
+
+def draws(client: tinker.SamplingClient) -> list[int]:
+    return client.sample(prompt, 1, drawn).result().sequences[0].tokens
+
+
+untrained = draws(frozen)
+assert draws(first) == untrained
+long = types.SamplingParams(max_tokens=900, seed=4, stop=[])
+running = [first.sample(types.ModelInput.from_ints([1, i]), 16, long) for i in range(4)]
+for _ in range(20):
+    learner.forward_backward(data, "cross_entropy")
+    learner.optim_step(types.AdamParams(learning_rate=5e-4)).result()
+second = learner.save_weights_and_get_sampling_client(kind="inflight").result()
+trained = learner.save_weights_and_get_sampling_client().result()
+assert draws(trained) != untrained and draws(frozen) == untrained
+assert draws(second) == draws(trained)
+# the prompt's keys and values of the first are those of the earlier weights, so its prompt is a new one
+elsewhere = types.ModelInput.from_ints(list(b"elsewhere:"))
+followed, saved = (client.sample(elsewhere, 1, greedy).result().sequences[0].tokens for client in (first, trained))
+assert followed == saved, (followed, saved)
+assert all(len(sequence.tokens) == 900 for future in running for sequence in future.result().sequences)
+seen["inflight"] = True
+
 # --- reinforcement learning losses
 policy = sampling.sample(prompt, 1, types.SamplingParams(max_tokens=6, seed=7)).result().sequences[0]
 full = list(b"dog:") + policy.tokens
@@ -127,7 +157,7 @@ for loss_fn in ("importance_sampling", "ppo", "cispo", "dro"):
 training.optim_step(types.AdamParams(learning_rate=0.0)).result()
 
 # --- load: weights only, with the optimizer, into a fresh client, and from another session
-from_state = service.create_training_client_from_state(state_path)
+from_state = service.create_training_client_from_state(state_path).result()
 reloaded = from_state.forward(data, "cross_entropy").result().metrics["loss:sum"]
 assert abs(reloaded - trained_loss) < 1e-2, (reloaded, trained_loss)
 resumed = service.create_training_client_from_state_with_optimizer(state_path)
@@ -148,8 +178,8 @@ def fails(expected: type[Exception], run) -> str:
 
 
 assert "not permitted with seq_id" in fails(tinker.BadRequestError, lambda: fresh.load_state(state_path).result())
-fails(tinker.BadRequestError, lambda: service.create_lora_training_client("no/such-model"))
-fails(tinker.BadRequestError, lambda: service.create_lora_training_client("local/tiny", rank=3))
+fails(tinker.BadRequestError, lambda: service.create_lora_training_client("no/such-model").result())
+fails(tinker.BadRequestError, lambda: service.create_lora_training_client("local/tiny", rank=3).result())
 message = fails(
     tinker.RequestFailedError,
     lambda: fresh.forward(

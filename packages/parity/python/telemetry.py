@@ -27,19 +27,19 @@ async def failing(name: str, awaitable) -> None:
 
 async def main() -> None:
     service = tinker.ServiceClient()
-    training = await service.create_lora_training_client_async(base_model="base", rank=8)
+    training = await service.create_lora_training_client(base_model="base", rank=8)
     for step in ["refused", "user", "server", "forbidden", "expired", "malformed", "busy"]:
-        await failing(step, training.optim_step_async(types.AdamParams()))
-    sampler = await service.create_sampling_client_async(base_model="base")
+        await failing(step, training.optim_step(types.AdamParams()))
+    sampler = await service.create_sampling_client(base_model="base")
     prompt = types.ModelInput.from_ints([1, 2, 3])
     for name in ["sample", "lost sample"]:
-        await failing(name, sampler.sample_async(prompt, 1, types.SamplingParams(max_tokens=1)))
+        await failing(name, sampler.sample(prompt, 1, types.SamplingParams(max_tokens=1)))
     await service.close("success")
 
 
 async def rest() -> None:
     client = tinker.ServiceClient().create_rest_client()
-    await failing("rest", client.get_training_run_async("missing"))
+    await failing("rest", client.get_training_run("missing"))
 
 
 if __name__ == "__main__":

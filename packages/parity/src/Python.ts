@@ -3,7 +3,7 @@
  */
 import { Command, FileSystem, Path } from "@effect/platform"
 import type { NodeContext } from "@effect/platform-node"
-import { Chunk, Config, Console, Effect, Option, Stream } from "effect"
+import { Array as Arr, Chunk, Config, Console, Effect, Option, Stream } from "effect"
 import { fileURLToPath } from "node:url"
 import { against, PythonFailed, PythonMissing } from "./Suite.js"
 
@@ -132,16 +132,23 @@ const pinned = Effect.fnUntraced(function*(
   requirements: string,
   venv: string,
   variable: string,
-  more: { readonly oldest?: number; readonly alone?: ReadonlyArray<string> } = {}
+  more: {
+    readonly oldest?: number
+    readonly alone?: ReadonlyArray<string>
+    /** Names of requirements to install without what they ask for. */
+    readonly apart?: ReadonlyArray<string>
+  } = {}
 ) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const wanted = yield* Effect.mapError(
-    fs.readFileString(path.join(root, directory, requirements)),
-    (error) => missing(error.message)
+  const { alone = [], apart = [], ...rest } = more
+  const lines = yield* fs.readFileString(path.join(root, directory, requirements)).pipe(
+    Effect.mapBoth({ onFailure: (error) => missing(error.message), onSuccess: (text) => text.trim().split("\n") })
   )
+  const [others, unaccompanied] = Arr.partition(lines, (line) => apart.includes(line.split("==")[0] ?? line))
   const given = yield* Config.string(variable).pipe(Config.option, Effect.orDie)
-  return yield* environment({ venv, wanted, given, ...more })
+  const wanted = `${others.join("\n")}\n`
+  return yield* environment({ venv, wanted, given, ...rest, alone: [...alone, ...unaccompanied] })
 })
 
 /** The pinned SDK. `TINKER_PYTHON` names an interpreter that has it already. */
@@ -152,22 +159,25 @@ export const make: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext>
 )
 
 /**
- * The SDK with everything the heavier suites are held against: the cookbook, torch, transformers, peft, the renderer
+ * The SDK with everything the heavier suites are held against: the cookbook (alone: it asks for a release of tml-renderers
+ * that the index does not have), torch, transformers, peft, the renderer
  * packages, gguf. `COOKBOOK_PYTHON` names an interpreter that has it already.
  */
 export const makeCookbook: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> = pinned(
   "requirements-cookbook.txt",
   ".venv-cookbook",
-  "COOKBOOK_PYTHON"
+  "COOKBOOK_PYTHON",
+  { apart: ["tinker-cookbook"] }
 )
 
 /**
- * The cookbook, TensorBoard and MLflow. `STUDIO_PYTHON` names an interpreter that has them already.
+ * The cookbook (alone, too), TensorBoard and MLflow. `STUDIO_PYTHON` names an interpreter that has them already.
  */
 export const makeStudio: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> = pinned(
   "requirements-studio.txt",
   ".venv-studio",
-  "STUDIO_PYTHON"
+  "STUDIO_PYTHON",
+  { apart: ["tinker-cookbook"] }
 )
 
 /**

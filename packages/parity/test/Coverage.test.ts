@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either, Schema } from "effect"
 import { Checkpoint, TensorData } from "effect-tinker"
-import { CustomLossGraph, ForwardBackward, Future, Sample, Session, TelemetryEvent } from "effect-tinker/wire"
+import { CustomLossGraph, ForwardBackward, Future, Sample, Session, TelemetryEvent, Weights } from "effect-tinker/wire"
 import * as corpus from "../src/vectors/corpus.js"
 import * as table from "../src/vectors/table.js"
 
@@ -31,6 +31,7 @@ const words: Readonly<Record<string, Schema.Schema.AnyNoContext>> = {
   EventType: TelemetryEvent.EventType,
   LossFnType: ForwardBackward.LossName,
   RequestErrorCategory: Future.ErrorCategory,
+  SamplingClientKind: Weights.SamplingClientKind,
   Severity: TelemetryEvent.Severity,
   StopReason: Sample.StopReason,
   TensorDtype: TensorData.Dtype

@@ -9,7 +9,7 @@ const suite = (name: string, run: ReturnType<Suite.Suite["run"]>): Suite.Suite =
   run: () => run
 })
 
-const same = suite("same", Suite.against("tinker 0.36.0", "torch 2.9", "tinker 0.36.0"))
+const same = suite("same", Suite.against("tinker 0.38.0", "torch 2.9", "tinker 0.38.0"))
 const alone = suite("alone", Effect.void)
 const differs = suite("differs", new Suite.Differs({ suite: "differs", differences: ["a: 1", "b: 2"] }))
 const missing = suite("missing", new Suite.PythonMissing({ reason: "no Python" }))
@@ -24,7 +24,7 @@ describe("Suite", () => {
         Suite.summarize(all).split("\n").map((line) => line.split(/ {2,}/)),
         [
           ["suite", "result", "against", "what was compared"],
-          ["same", "same", "tinker 0.36.0, torch 2.9", "what same compares"],
+          ["same", "same", "tinker 0.38.0, torch 2.9", "what same compares"],
           ["alone", "same", "ours alone", "what alone compares"],
           ["differs", "2 different", "ours alone", "what differs compares"],
           ["missing", "not compared", "ours alone", "what missing compares"]

@@ -49,7 +49,7 @@ export interface Losses {
   readonly ppo: { readonly inputs: PolicyInput; readonly config: ClipConfig }
   readonly cispo: { readonly inputs: PolicyInput; readonly config: ClipConfig }
   readonly dro: { readonly inputs: PolicyInput; readonly config: { readonly beta?: number } }
-  readonly gspo: { readonly inputs: PolicyInput; readonly config: ClipConfig }
+  readonly gspo: { readonly inputs: PolicyInput | "sequence_ratio_mask"; readonly config: ClipConfig }
   readonly stable_reinforce: { readonly inputs: PolicyInput; readonly config: ForwardBackward.LossConfig }
   /** A loss uploaded with `UploadedLoss.make`, which names its own inputs. */
   readonly custom: { readonly inputs: never; readonly config: { readonly loss_id: string } }

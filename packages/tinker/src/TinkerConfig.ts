@@ -143,7 +143,7 @@ export const defaultBaseUrl = "https://tinker.thinkingmachines.dev/services/tink
  * @since 0.1.0
  * @category configuration
  */
-export const wireVersion = "0.36.0"
+export const wireVersion = "0.38.0"
 
 /**
  * The version of this package.

@@ -82,7 +82,7 @@ describe("RestClient", () => {
       assert.strictEqual(run.loraRank, 8)
       assert.deepStrictEqual(seen.map((call) => call.path.split("/").at(-1)), ["config", "s:train:1", "s:train:1"])
       assert.strictEqual(seen[1]?.query["access_scope"], "owned")
-      assert.strictEqual(seen[1]?.headers["x-sdk-method"], "get_training_run")
+      assert.strictEqual(seen[1]?.headers["x-sdk-method"], "RestClient.get_training_run")
     }).pipe(Effect.provide(layer))
   })
 

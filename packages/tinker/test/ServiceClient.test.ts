@@ -48,7 +48,7 @@ describe("ServiceClient", () => {
       assert.deepStrictEqual(server.of("create_session")[0]?.json, {
         tags: ["a", "b"],
         user_metadata: { who: "me" },
-        sdk_version: "0.36.0",
+        sdk_version: "0.38.0",
         project_id: "p-1",
         display_name: "run 7",
         type: "create_session"

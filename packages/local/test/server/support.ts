@@ -88,7 +88,7 @@ export const resultOf = (future: { readonly requestId: string }) =>
   Effect.map(poll(future.requestId), (answer) => answer.json())
 
 export const openSession = Effect.map(
-  call(Api.createSession, new CreateSessionRequest({ tags: [], sdkVersion: "0.36.0" })),
+  call(Api.createSession, new CreateSessionRequest({ tags: [], sdkVersion: "0.38.0" })),
   ({ sessionId }) => sessionId
 )
 

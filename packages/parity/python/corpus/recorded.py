@@ -141,7 +141,7 @@ def calls(url: str) -> list[tuple[str, Callable[[], Any]]]:
     path = "tinker://run:train:0/weights/0001"
 
     def keep(name: str, value: Any) -> Any:
-        kept[name] = value
+        kept[name] = value.result()
         return None
 
     datum = types.Datum(
@@ -182,7 +182,6 @@ def calls(url: str) -> list[tuple[str, Callable[[], Any]]]:
         ("TrainingClient.forward_backward", lambda: kept["training"].forward_backward([datum], "cross_entropy")),
         ("TrainingClient.forward", lambda: kept["training"].forward([datum], "ppo", {"clip_low_threshold": 0.8})),
         ("TrainingClient.optim_step", lambda: kept["training"].optim_step(types.AdamParams(learning_rate=1e-5))),
-        ("TrainingClient.get_info", lambda: kept["training"].get_info() and None),
         ("TrainingClient.save_state", lambda: kept["training"].save_state("x", ttl_seconds=3600)),
         ("TrainingClient.save_weights_for_sampler", lambda: kept["training"].save_weights_for_sampler("x")),
         ("TrainingClient.save_weights_and_get_sampling_client", lambda: keep(

@@ -50,23 +50,23 @@ def save_external_every_option(c: Connection) -> None:
 @scenario
 def sample_ephemeral(c: Connection) -> None:
     training = c.training()
-    training.save_weights_and_get_sampling_client().sample(prompt(), 1, FEW).result()
+    training.save_weights_and_get_sampling_client().result().sample(prompt(), 1, FEW).result()
     training.optim_step(types.AdamParams(learning_rate=1e-4)).result()
-    training.save_weights_and_get_sampling_client(record_stability_info=True).sample(prompt(), 1, FEW).result()
+    training.save_weights_and_get_sampling_client(record_stability_info=True).result().sample(prompt(), 1, FEW).result()
 
 
 @scenario
 def sample_checkpoint(c: Connection) -> None:
     training = c.training()
     path = training.save_weights_for_sampler("one").result().path
-    c.service.create_sampling_client(model_path=path).sample(prompt(), 1, FEW).result()
-    training.create_sampling_client(path).sample(prompt(), 1, FEW).result()
+    c.service.create_sampling_client(model_path=path).result().sample(prompt(), 1, FEW).result()
+    training.create_sampling_client(path).result().sample(prompt(), 1, FEW).result()
 
 
 @scenario
 def sample_checkpoint_with_base(c: Connection) -> None:
     path = c.training().save_weights_for_sampler("one").result().path
-    c.service.create_sampling_client(model_path=path, base_model=MODEL)
+    c.service.create_sampling_client(model_path=path, base_model=MODEL).result()
 
 
 @scenario
@@ -90,19 +90,19 @@ def load_state_late(c: Connection) -> None:
 
 def resume(c: Connection) -> None:
     path = c.training().save_state("one").result().path
-    c.service.create_training_client_from_state(path)
+    c.service.create_training_client_from_state(path).result()
 
 
 def resume_with_optimizer(c: Connection) -> None:
     path = c.training().save_state("one").result().path
-    c.service.create_training_client_from_state_with_optimizer(path)
+    c.service.create_training_client_from_state_with_optimizer(path).result()
 
 
 def resume_every_option(c: Connection) -> None:
     path = c.training().save_state("one").result().path
     c.service.create_training_client_from_state(
         path, base_model=MODEL, user_metadata={"from": "one"}, weights_access_token="tml-reader"
-    )
+    ).result()
 
 
 for name in ("resume", "resume_in_one_request"):

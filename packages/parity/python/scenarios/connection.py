@@ -34,10 +34,10 @@ class Connection:
         return tinker.AdminClient(**self.options)
 
     def training(self, rank: int = 8) -> tinker.TrainingClient:
-        return self.service.create_lora_training_client(MODEL, rank=rank, seed=1)
+        return self.service.create_lora_training_client(MODEL, rank=rank, seed=1).result()
 
     def sampling(self, **options: Any) -> tinker.SamplingClient:
-        return self.service.create_sampling_client(base_model=MODEL, **options)
+        return self.service.create_sampling_client(base_model=MODEL, **options).result()
 
 
 def datum(text: str) -> types.Datum:

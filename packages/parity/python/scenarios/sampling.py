@@ -82,12 +82,12 @@ def sample_image(c: Connection) -> None:
 
 @scenario
 def sample_nothing_to_sample_from(c: Connection) -> None:
-    c.service.create_sampling_client()
+    c.service.create_sampling_client().result()
 
 
 @scenario
 def sample_unknown_model(c: Connection) -> None:
-    c.service.create_sampling_client(base_model="no/such-model").sample(prompt(), 1, FEW).result()
+    c.service.create_sampling_client(base_model="no/such-model").result().sample(prompt(), 1, FEW).result()
 
 
 @scenario

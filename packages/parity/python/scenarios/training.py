@@ -13,14 +13,14 @@ ADAM = types.AdamParams(learning_rate=1e-4)
 
 @scenario
 def lora_defaults(c: Connection) -> None:
-    c.service.create_lora_training_client(MODEL)
+    c.service.create_lora_training_client(MODEL).result()
 
 
 @scenario
 def lora_every_option(c: Connection) -> None:
     c.service.create_lora_training_client(
         MODEL, rank=4, seed=7, train_mlp=False, train_attn=True, train_unembed=False, user_metadata={"run": "1"}
-    )
+    ).result()
 
 
 @scenario
@@ -31,12 +31,12 @@ def lora_two_models(c: Connection) -> None:
 
 @scenario
 def lora_unknown_model(c: Connection) -> None:
-    c.service.create_lora_training_client("no/such-model")
+    c.service.create_lora_training_client("no/such-model").result()
 
 
 @scenario
 def lora_dimuon(c: Connection) -> None:
-    c.service.create_lora_training_client(MODEL, rank=8, optimizer=types.DimuonOptimizerConfig())
+    c.service.create_lora_training_client(MODEL, rank=8, optimizer=types.DimuonOptimizerConfig()).result()
 
 
 @scenario

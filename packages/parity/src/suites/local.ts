@@ -1,19 +1,20 @@
 /**
  * `--local`: the official SDK and its command line, unmodified, against the embedded backend over HTTP. The newest one
- * does everything, once as clients behave by default and once with everything a server can ask of them; then every version
- * in use does what it has in common with the others, while the server holds its polls only for a moment. A version after
+ * does everything, once as clients behave by default and once with everything a server can ask of them; then the newest on
+ * the index and every older version in use do what they have in common, while the server holds its polls only for a moment. A version after
  * the flag runs that one alone.
  */
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
+import { Command } from "@effect/platform"
 import { Console, Effect, Redacted } from "effect"
 import * as Python from "../Python.js"
 import type { Suite } from "../Suite.js"
-import { Differs } from "../Suite.js"
+import { Differs, PythonMissing } from "../Suite.js"
 
 const name = "local"
 
-/** The newest, the one before the last changes of the wire, and the one that SkyRL pins. */
-const versions = ["0.36.0", "0.35.0", "0.24.1"]
+/** The pinned one, the one before the last changes of the wire, and the one that SkyRL pins. */
+const versions = ["0.38.0", "0.36.0", "0.24.1"]
 
 const runs: ReadonlyArray<{
   readonly title: string
@@ -22,15 +23,14 @@ const runs: ReadonlyArray<{
 }> = [
   { title: "defaults", args: [], config: {} },
   {
-    title: "tokens, zstd, small chunks, one poll per sampler, models from checkpoints in one request",
+    title: "tokens, zstd, small chunks, one poll per sampler",
     args: ["jwt"],
     config: {
       pjwtAuthEnabled: true,
       protoCompressFwdbwd: true,
       fwdbwdMaxChunkLen: 2,
       sampleUseRetrieveFutures: true,
-      sampleJoinSamplingSession: true,
-      createModelViaLoadWeights: true
+      sampleJoinSamplingSession: true
     }
   }
 ]
@@ -49,6 +49,15 @@ const everything = Effect.gen(function*() {
     }))
     yield* Console.log(`${title}: ${report.trim()}`)
   }
+})
+
+/** The newest on the index: what `pip install tinker` brings today. */
+const newest = Effect.gen(function*() {
+  const interpreter = yield* Python.findInterpreter(11)
+  const args = ["-m", "pip", "index", "--disable-pip-version-check", "versions", "tinker"]
+  const said = yield* Python.output(Command.make(interpreter, ...args))
+  const version = /^tinker \((\S+)\)/m.exec(said)?.[1]
+  return version ?? (yield* new PythonMissing({ reason: `the index has no version of tinker: ${said}` }))
 })
 
 const withVersion = Effect.fnUntraced(function*(version: string) {
@@ -100,9 +109,10 @@ export const local: Suite = {
   name,
   summary: "the official client trains, samples, saves, loads, lists and deletes on the embedded backend",
   run: (args) => {
-    const chosen = versions.filter((version) => args.includes(version))
-    return chosen.length === 0
-      ? Effect.zipRight(everything, Effect.forEach(versions, withVersion, { discard: true }))
-      : Effect.forEach(chosen, withVersion, { discard: true })
+    const chosen = args.filter((arg) => /^\d+\.\d+\.\d+$/.test(arg))
+    const each = (versions: Iterable<string>) => Effect.forEach(new Set(versions), withVersion, { discard: true })
+    return chosen.length > 0
+      ? each(chosen)
+      : Effect.zipRight(everything, Effect.flatMap(newest, (version) => each([version, ...versions])))
   }
 }

@@ -42,6 +42,10 @@ const answer = (path: string, body: Json, asked: Map<string, number>): Answer =>
   if (path === "/api/v1/create_model") return { body: { request_id: "create" } }
   if (path === "/api/v1/create_sampling_session") return { body: { sampling_session_id: "sampler-1" } }
   if (path === "/api/v1/asample") return samples[count(asked, path)] ?? { status: 404, body: {} }
+  if (path === "/api/v1/get_info") {
+    return { body: { model_id: "session-1:train:0", model_data: { tokenizer_id: "base", model_name: "base" } } }
+  }
+  if (path.startsWith("/api/v1/samplers/")) return { body: { sampler_id: "sampler-1", base_model: "base" } }
   if (path.startsWith("/api/v1/training_runs/")) return { status: 404, body: { detail: "no such run" } }
   const refusal = results[0]
   if (path === "/api/v1/optim_step") {

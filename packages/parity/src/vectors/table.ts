@@ -93,7 +93,7 @@ export const requests: Readonly<Record<string, Row>> = {
   SamplingParams: row(SamplingParams.SamplingParams),
   SamplingSessionFuturesTarget: row(Future.SamplingSessionTarget),
   SaveWeightsExternalRequest: row(Weights.SaveWeightsExternalRequest),
-  SaveWeightsForSamplerRequest: row(Weights.SaveWeightsForSamplerRequest),
+  SaveWeightsForSamplerRequest: row(Weights.SaveWeightsForSamplerRequest, { onlyWhenSet: ["kind"] }),
   SaveWeightsRequest: row(Weights.SaveWeightsRequest),
   SessionHeartbeatRequest: row(Session.SessionHeartbeatRequest),
   SessionSearchRequest: row(SessionSearch.SessionSearchRequest),

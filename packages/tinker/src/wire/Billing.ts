@@ -13,7 +13,8 @@ import {
   strict,
   StringRecord,
   tag,
-  taggedJson
+  taggedJson,
+  withDefault
 } from "../internal/wire/json.js"
 
 const id = <const Name extends string>(name: Name) => `effect-tinker/Billing/${name}` as const
@@ -89,6 +90,8 @@ export class CheckpointBillingEvent extends Schema.Class<CheckpointBillingEvent>
  */
 export class StorageBillingEvent extends Schema.Class<StorageBillingEvent>(id("StorageBillingEvent"))({
   type: tag("storage"),
+  /** Whether nothing is charged for it. Defaults to `false`. */
+  free: withDefault(Schema.Boolean, "free", () => false),
   gigabyteHours: required(Schema.JsonNumber, "gigabyte_hours")
 }, lenient) {}
 

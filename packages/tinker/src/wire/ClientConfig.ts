@@ -58,8 +58,8 @@ export class ClientConfig extends Schema.Class<ClientConfig>("effect-tinker/Clie
   sampleMaxConcurrentRequests: int("sample_max_concurrent_requests", 2000),
   /** A transport of the Python SDK; without meaning here. Defaults to `true`. */
   usePyqwestTransport: flag("use_pyqwest_transport", true),
-  /** Create models from checkpoints with one request. Defaults to `false`. */
-  createModelViaLoadWeights: flag("create_model_via_load_weights", false),
+  /** Create models from checkpoints with one request: a choice of servers before 0.38. */
+  createModelViaLoadWeights: optional(Schema.Boolean, "create_model_via_load_weights"),
   /** Wait for samples with one poll per sampler. Defaults to `false`. */
   sampleUseRetrieveFutures: flag("sample_use_retrieve_futures", false),
   /** The server runs traced custom losses itself. Defaults to `false`. */

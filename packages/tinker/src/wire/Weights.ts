@@ -54,6 +54,14 @@ export class SaveWeightsResponse extends Schema.Class<SaveWeightsResponse>(id("S
 }, lenient) {}
 
 /**
+ * Which weights a sampler uses: those of its save, or those of the latest save.
+ *
+ * @since 0.2.0
+ * @category schemas
+ */
+export const SamplingClientKind: Schema.Literal<["snapshot", "inflight"]> = Schema.Literal("snapshot", "inflight")
+
+/**
  * Save a model's weights for sampling: under a name (`path`), or for one sampler only (`samplingSessionSeqId`).
  *
  * @since 0.1.0
@@ -69,7 +77,7 @@ export class SaveWeightsForSamplerRequest
      * later save of this kind replaces, also while a sample is generated. Defaults to `snapshot`; left out for servers that
      * do not know it.
      */
-    kind: optional(Schema.Literal("snapshot", "inflight"), "kind"),
+    kind: optional(SamplingClientKind, "kind"),
     seqId: optional(Count, "seq_id"),
     /** Seconds until the checkpoint expires. It never does when absent. */
     ttlSeconds: optional(Schema.Int, "ttl_seconds"),

@@ -42,7 +42,7 @@ describe("transport", () => {
       assert.strictEqual(seen[0]?.url, "http://localhost:1/prefix/api/v1/things/a:b/c%20d")
       assert.strictEqual(seen[0]?.method, "POST")
       assert.strictEqual(seen[0]?.headers["x-api-key"], "tml-key")
-      assert.match(seen[0]?.headers["user-agent"] ?? "", /^effect-tinker\/\d.*tinker 0\.36\.0/)
+      assert.match(seen[0]?.headers["user-agent"] ?? "", /^effect-tinker\/\d.*tinker 0\.38\.0/)
       assert.match(seen[0]?.headers["x-idempotency-key"] ?? "", /^effect-tinker-[0-9a-f]{32}-1$/)
     }).pipe(Effect.provide(live(client)))
   })
@@ -248,7 +248,7 @@ describe("transport", () => {
         "/prefix/poll",
         "/prefix/tinker/v2/client/dynamic_config"
       ])
-      assert.strictEqual(seen[2]?.body, "{\"sdk_version\":\"0.36.0\"}")
+      assert.strictEqual(seen[2]?.body, "{\"sdk_version\":\"0.38.0\"}")
     }).pipe(Effect.provide(live(client, { apiPrefix: "/tinker/v2", paths: { retrieveFuture: "/poll" } })))
   })
 

@@ -15,8 +15,8 @@ export interface Region {
 
 /** A sequence whose keys and values are there. */
 interface Entry {
-  /** Which weights made them. */
-  readonly weights: number
+  /** Whose they are: only requests of the same namespace take them over. */
+  readonly namespace: number
   readonly region: Region
   tokens: Int32Array
   /** How many of the tokens are there. */
@@ -31,9 +31,9 @@ export interface Cache {
   readonly allocate: (tokens: number) => Region | undefined
   readonly free: (region: Region) => void
   /** Takes over what an earlier sequence shares with this prompt, at most `most` tokens; says how many. */
-  readonly reuse: (weights: number, prompt: Int32Array, region: Region, most: number) => number
+  readonly reuse: (namespace: number, prompt: Int32Array, region: Region, most: number) => number
   /** Lets others take over the first `length` tokens of a region in use; `tokens` names them. */
-  readonly share: (weights: number, region: Region, tokens: Int32Array, length: number) => void
+  readonly share: (namespace: number, region: Region, tokens: Int32Array, length: number) => void
   /** Gives a shared region back; it stays until its room is needed. */
   readonly release: (region: Region) => void
   /** Tokens taken over so far. */
@@ -124,11 +124,11 @@ export const makeCache = (space: Space): Cache => {
       }
     },
     free,
-    reuse: (weights, prompt, region, most) => {
+    reuse: (namespace, prompt, region, most) => {
       let best: Entry | undefined
       let longest = 0
       for (const entry of entries) {
-        if (entry.weights !== weights || entry.region === region) continue
+        if (entry.namespace !== namespace || entry.region === region) continue
         const common = commonPrefix(entry.tokens, prompt, Math.min(entry.length, prompt.length, most))
         if (common > longest) [best, longest] = [entry, common]
       }
@@ -138,12 +138,12 @@ export const makeCache = (space: Space): Cache => {
       reused += longest
       return longest
     },
-    share: (weights, region, tokens, length) => {
+    share: (namespace, region, tokens, length) => {
       const known = entries.find((entry) => entry.region === region)
       if (known !== undefined) {
         known.tokens = tokens
         known.length = length
-      } else entries.push({ weights, region, tokens, length, busy: true, used: ++clock })
+      } else entries.push({ namespace, region, tokens, length, busy: true, used: ++clock })
     },
     release: (region) => {
       for (const entry of entries) if (entry.region === region) entry.busy = false

@@ -26,7 +26,7 @@ import type { TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
 import type { Layout, LayoutOptions } from "./space.js"
 import { makeLayout, makeSpace } from "./space.js"
-import type { ModelThread, PassJob, SampleJob } from "./thread.js"
+import type { AdapterJob, ModelThread, PassJob, SampleJob } from "./thread.js"
 import { makeModelThread } from "./thread.js"
 import { tokenBytesOf, writeWeights } from "./weights.js"
 
@@ -193,6 +193,7 @@ export type Message =
   | { readonly _tag: "Pass"; readonly model: string; readonly job: PassJob }
   | { readonly _tag: "Sample"; readonly model: string; readonly job: SampleJob }
   | { readonly _tag: "Stream"; readonly model: string; readonly job: SampleJob }
+  | { readonly _tag: "Publish"; readonly model: string; readonly target: number; readonly adapter: AdapterJob }
   | { readonly _tag: "Reused"; readonly model: string }
 
 /** What a worker thread answers: one of these, but to a stream any number of slices. @internal */
@@ -203,6 +204,7 @@ export type Answer =
   | { readonly _tag: "Passed" }
   | { readonly _tag: "Sampled"; readonly result: Effect.Effect.Success<ReturnType<ModelThread["sample"]>> }
   | { readonly _tag: "Drawn"; readonly slice: Slice }
+  | { readonly _tag: "Published" }
   | { readonly _tag: "Reused"; readonly tokens: number }
 
 /** The worker's side of it. @internal */
@@ -251,6 +253,11 @@ export const makeWorkerHandler = (
           ? Stream.succeed(unprepared)
           : Stream.map(model.stream(message.job), (slice) => ({ _tag: "Drawn", slice }))
       }
+      case "Publish":
+        return on(
+          message.model,
+          (model) => Effect.as(model.publish(message.target, message.adapter), { _tag: "Published" })
+        )
       case "Reused":
         return on(message.model, (model) => Effect.map(model.reused, (tokens) => ({ _tag: "Reused", tokens })))
     }
@@ -431,6 +438,17 @@ export const makeThreads: (
             Effect.acquireRelease(takeSampler, giveSampler),
             (thread) => follow(thread, { _tag: "Stream", model: model.name, job })
           )),
+        // A thread reads it between two slices of its work. One that is new has no samples that could follow.
+        publish: (target, adapter) =>
+          Effect.forEach(
+            workers,
+            (thread) =>
+              send(thread, { _tag: "Publish", model: model.name, target, adapter }).pipe(
+                Effect.ignore,
+                Effect.forkIn(scope)
+              ),
+            { discard: true }
+          ),
         reused: Effect.map(
           Effect.forEach(workers, (thread) =>
             ask(

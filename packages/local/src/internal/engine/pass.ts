@@ -5,7 +5,7 @@
 import type { Adapted, Installer } from "./factors.js"
 import { makeFactorGradients, project, projectBack } from "./factors.js"
 import type { LossInputs } from "./losses.js"
-import { evaluateLoss } from "./losses.js"
+import { evaluateLoss, sequenceRatio } from "./losses.js"
 import { add, at, intAt } from "./numbers.js"
 import type { Part, SharedBatch } from "./parts.js"
 import type { Task } from "./requests.js"
@@ -40,6 +40,8 @@ interface Slot {
   readonly logprobs: Float32Array
   readonly elementwise: Float32Array
   readonly derivative: Float32Array
+  /** Of the whole sequence, where the loss needs it. */
+  ratio: number
   loss: number
 }
 
@@ -60,6 +62,7 @@ const slotAt = (batch: SharedBatch, index: number): Slot => {
     logprobs: logprobs.subarray(from, to),
     elementwise: elementwise.subarray(from, to),
     derivative: new Float32Array(to - from),
+    ratio: 1,
     loss: 0
   }
 }
@@ -98,6 +101,31 @@ export function* pass(
   kernels.normalize(last, normed, layout.weights + architecture.finalNorm, width, count, normEpsilon)
   yield
 
+  /** Writes the logprobs of a row whose logits are ready; says what its logits are shifted by. */
+  const score = ({ logprobs, targets, width }: Slot, position: number, line: number): number => {
+    const shift = normalizer(space, line)
+    for (let j = position * width; j < (position + 1) * width; j++) {
+      // Rounding must not make anything more than certain.
+      logprobs[j] = Math.min(0, at(memory, line + intAt(targets, j)) - shift)
+    }
+    return shift
+  }
+  // a derivative needs the ratio of its whole sequence: all are scored before
+  if (task.loss === "gspo") {
+    const rowOwners = slots.flatMap((slot) => Array.from(slot.tokens, (_, position) => ({ slot, position })))
+    for (let from = 0; from < count; from += layout.logitRows) {
+      const rows = Math.min(layout.logitRows, count - from)
+      yield* project(space, installed, unembed, normed + from * width, logits, rows, 0)
+      finishLogits(space, logits, batch.tokens, from, rows)
+      yield
+      for (const [row, { position, slot }] of rowOwners.slice(from, from + rows).entries()) {
+        score(slot, position, logits + row * wide)
+      }
+      yield
+    }
+    for (const slot of slots) slot.ratio = sequenceRatio(slot.logprobs, slot.inputs)
+  }
+
   const gradients = task.forwardOnly
     ? undefined
     : makeFactorGradients(space, installed, adapted, unembed, gradient)
@@ -112,13 +140,9 @@ export function* pass(
     for (let row = 0; row < rows; row++) {
       const slot = slots[example]
       if (slot === undefined) return false
-      const { inputs, logprobs, targets, tokens, width: cells } = slot
+      const { inputs, logprobs, tokens, width: cells } = slot
       const line = logits + row * wide
-      const shift = normalizer(space, line)
-      for (let j = position * cells; j < (position + 1) * cells; j++) {
-        // Rounding must not make anything more than certain.
-        logprobs[j] = Math.min(0, at(memory, line + intAt(targets, j)) - shift)
-      }
+      const shift = score(slot, position, line)
       slot.loss += evaluateLoss(
         task.loss,
         task.config,
@@ -127,7 +151,8 @@ export function* pass(
         slot.elementwise,
         slot.derivative,
         position * cells,
-        (position + 1) * cells
+        (position + 1) * cells,
+        slot.ratio
       )
       if (!task.forwardOnly) logitGradient(space, line, shift, slot, position)
       position++

@@ -82,8 +82,13 @@ export interface Task {
 const isLossName = (name: string): name is LossName => lossNames.some((known) => known === name)
 
 const policyInputs: ReadonlyArray<string> = ["target_tokens", "logprobs", "advantages"]
+const ratioMask = "sequence_ratio_mask"
 const knownInputs = (loss: LossName): ReadonlyArray<string> =>
-  loss === "cross_entropy" ? ["target_tokens", "weights"] : policyInputs
+  loss === "cross_entropy"
+    ? ["target_tokens", "weights"]
+    : loss === "gspo"
+    ? [...policyInputs, ratioMask]
+    : policyInputs
 
 const checkConfig = (loss: LossName, given: PassRequest["config"]): Checked<ReadonlyMap<string, number>> => {
   const defaults = lossDefaults[loss]
@@ -150,13 +155,17 @@ const checkExample = (model: LocalModel, loss: LossName, datum: Datum, index: nu
         }
         return yield* checkFloats(tensor.data, `${where}: ${key}`)
       })
+    const weights = yield* floats(loss === "gspo" ? ratioMask : "weights")
+    if (loss === "gspo" && !weights.some((value) => value !== 0)) {
+      return yield* invalid(`${where}: ${ratioMask} marks no token`)
+    }
     return {
       tokens,
       targets,
       width: deep ? shape[1] ?? 0 : 1,
       shape,
       inputs: {
-        weights: yield* floats("weights"),
+        weights,
         logprobs: yield* floats("logprobs"),
         advantages: yield* floats("advantages")
       }
@@ -170,6 +179,15 @@ export const checkTask = (
 ): Either.Either<Task, InvalidRequest | Unsupported> =>
   Either.gen(function*() {
     const { loss } = request
+    if (loss === "stable_reinforce") {
+      return yield* Either.left(
+        new Unsupported({
+          description:
+            "the embedded backend has no loss \"stable_reinforce\": its documentation says how it is used, and " +
+            "its formula is not public; importance_sampling with a clipped ratio (cispo, ppo) is what it has off policy"
+        })
+      )
+    }
     if (!isLossName(loss)) {
       return yield* Either.left(
         new Unsupported({

@@ -353,16 +353,22 @@ export interface SampleRun {
   readonly release: () => void
 }
 
+/** Weights of a run, which may be replaced while it goes on. @internal */
+export interface RunWeights {
+  /** The weights to draw the next token with; absent: the frozen ones. */
+  readonly current: () => Adapted | undefined
+  /** Runs with this number share the keys and values of what they read. */
+  readonly namespace: number
+}
+
 /** A request in progress. @internal */
 export const makeSampleRun = (
   thread: SamplingThread,
-  adapted: Adapted | undefined,
+  { current, namespace }: RunWeights,
   query: Query,
   seed: number
 ): SampleRun => {
   const { cache, installer, space } = thread
-  // the frozen weights have the number 0
-  const key = adapted?.key ?? 0
   const { prompt, samples } = query
   const { length } = prompt
   const scores = makeScores(query, seed)
@@ -428,12 +434,12 @@ export const makeSampleRun = (
     *turn(tokens) {
       region ??= cache.allocate(single ? length + query.maxTokens : length)
       if (region === undefined) return "no room"
-      const installed = yield* installer.install(adapted)
       if (next === undefined) {
-        if (read === 0) read = cache.reuse(key, prompt, region, Math.min(scores.first, length - 1))
+        const installed = yield* installer.install(current())
+        if (read === 0) read = cache.reuse(namespace, prompt, region, Math.min(scores.first, length - 1))
         yield* readPiece(installed, region)
         if (next === undefined) return "more"
-        cache.share(key, region, prompt, length)
+        cache.share(namespace, region, prompt, length)
         healthy = !Number.isNaN(at(next, 0))
         if (!healthy || query.maxTokens === 0) {
           waiting = []
@@ -445,12 +451,15 @@ export const makeSampleRun = (
       }
       if (active.length === 0 && !begin(region, next)) return "no room"
       for (let step = 0; step < tokens && active.length > 0; step++) {
+        // weights that were replaced take over between two tokens
+        const installed = yield* installer.install(current())
         const going: Array<typeof active[number]> = []
         const rows = active
         const read = yield* readNext(space, installed, rows.map(({ continuation }) => continuation))
         yield* eachDistribution(space, installed, read, 0, rows.length, (logprobs, row) => {
           const one = rows[row]
           if (one === undefined) return
+          healthy &&= !Number.isNaN(at(logprobs, 0))
           if (one.completion.advance(logprobs)) {
             one.continuation.token = one.completion.last()
             going.push(one)
@@ -473,7 +482,7 @@ export const makeSampleRun = (
         const [only] = completions
         if (single && only !== undefined && only.tokens.length > 1) {
           const seen = Int32Array.from([...prompt, ...only.tokens.slice(0, -1)])
-          cache.share(key, region, seen, seen.length)
+          cache.share(namespace, region, seen, seen.length)
         }
         cache.release(region)
       }

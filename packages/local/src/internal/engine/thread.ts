@@ -19,7 +19,7 @@ import type { SharedPass } from "./parts.js"
 import { pass } from "./pass.js"
 import type { Query, Task } from "./requests.js"
 import { makeSampleRun, makeSamplingThread } from "./sampling.js"
-import type { SampleRun, TokenBytes } from "./sampling.js"
+import type { RunWeights, SampleRun, TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
 import { makeTurns } from "./slices.js"
 import type { Space, Work } from "./space.js"
@@ -39,10 +39,20 @@ export interface PassJob {
   readonly shared: SharedPass
 }
 
+/** Weights that samples follow. @internal */
+export interface Live {
+  /** Which weights: publishing replaces those of all running samples with the same number. */
+  readonly target: number
+  /** Samples with the same number share the keys and values of what they read, whatever weights made them. */
+  readonly namespace: number
+}
+
 /** @internal */
 export interface SampleJob {
   /** Absent: the frozen weights. */
   readonly adapter: AdapterJob | undefined
+  /** Set when the weights may be replaced while the sample runs. */
+  readonly live?: Live | undefined
   readonly query: Query
   readonly seed: number
 }
@@ -55,6 +65,8 @@ export interface ModelThread<out E = never> {
   readonly sample: (job: SampleJob) => Effect.Effect<Result | undefined, E>
   /** The same tokens while they are drawn. */
   readonly stream: (job: SampleJob) => Stream.Stream<Slice, E>
+  /** Replaces the weights of a target from the next token on; running samples go on, and nothing waits for them. */
+  readonly publish: (target: number, adapter: AdapterJob) => Effect.Effect<void>
   /** Prompt tokens that did not have to be read again. */
   readonly reused: Effect.Effect<number, E>
 }
@@ -93,8 +105,42 @@ export const makeModelThread = (
     lora: makeLora(architecture, lora),
     values
   })
-  const acquire = ({ adapter, query, seed }: SampleJob) =>
-    Effect.sync(() => makeSampleRun(samples, adapter === undefined ? undefined : adaptedOf(adapter), query, seed))
+  /** Targets that samples follow now. Later samples bring their weights with them. */
+  const targets = new Map<number, { adapted: Adapted; followers: number }>()
+  const publish = (target: number, adapter: AdapterJob): void => {
+    const known = targets.get(target)
+    // keys grow: what arrives late replaces nothing
+    if (known !== undefined && known.adapted.key < adapter.key) known.adapted = adaptedOf(adapter)
+  }
+  const follow = ({ namespace, target }: Live, adapter: AdapterJob): RunWeights => {
+    const known = targets.get(target) ?? { adapted: adaptedOf(adapter), followers: 0 }
+    targets.set(target, known)
+    known.followers++
+    publish(target, adapter)
+    return { namespace, current: () => known.adapted }
+  }
+  const leave = ({ target }: Live): void => {
+    const known = targets.get(target)
+    if (known !== undefined && --known.followers === 0) targets.delete(target)
+  }
+  const weightsOf = ({ adapter, live }: SampleJob): RunWeights => {
+    if (adapter !== undefined && live !== undefined) return follow(live, adapter)
+    const adapted = adapter === undefined ? undefined : adaptedOf(adapter)
+    // the frozen weights have the number 0
+    return { namespace: adapted?.key ?? 0, current: () => adapted }
+  }
+  const acquire = (job: SampleJob) =>
+    Effect.sync((): SampleRun => {
+      const run = makeSampleRun(samples, weightsOf(job), job.query, job.seed)
+      const { live } = job
+      return live === undefined ? run : {
+        ...run,
+        release: () => {
+          leave(live)
+          run.release()
+        }
+      }
+    })
   const release = (run: SampleRun) => Effect.zipRight(Effect.sync(run.release), released)
   /** Advances by so many tokens, once there is room to. */
   const advance = (run: SampleRun, tokens: number): Effect.Effect<"more" | "done"> =>
@@ -151,6 +197,7 @@ export const makeModelThread = (
               state === "done" ? Option.none() : Option.some(undefined)
             ]))
       )),
+    publish: (target, adapter) => Effect.sync(() => publish(target, adapter)),
     reused: Effect.sync(samples.cache.reused)
   }
 }

@@ -11,7 +11,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { Engine } from "../../Engine.js"
 import type { Snapshot } from "../../LocalAdapter.js"
-import type { Sampler } from "../../LocalSampler.js"
+import type { Sampler, Target } from "../../LocalSampler.js"
 import type { StorageFailed } from "../../Storage.js"
 import { Storage } from "../../Storage.js"
 import type { CheckpointRecord } from "./checkpoints.js"
@@ -34,13 +34,15 @@ const SamplerRecord = Schema.Struct({
   modelPath: Schema.optional(Schema.String),
   /** Its weights have no path and are gone with the process. */
   ephemeral: Schema.Boolean,
+  /** The training model whose published weights it follows. */
+  follows: Schema.optional(Schema.String),
   createdAt: Schema.Number
 })
 
 /** @internal */
 export type SamplerRecord = typeof SamplerRecord.Type
 
-type Source = Pick<SamplerRecord, "id" | "baseModel" | "modelPath" | "ephemeral" | "owner">
+type Source = Pick<SamplerRecord, "id" | "baseModel" | "modelPath" | "ephemeral" | "owner" | "follows">
 
 /** @internal */
 export interface Completion {
@@ -52,9 +54,14 @@ export interface Completion {
 /** @internal */
 export interface SamplersShape {
   readonly create: (
-    options: Omit<SamplerRecord, "createdAt" | "ephemeral">,
+    options: Omit<SamplerRecord, "createdAt" | "ephemeral" | "follows">,
     weights?: Snapshot | undefined
   ) => Effect.Effect<SamplerRecord, StorageFailed>
+  /** Moves all samplers that follow a training model to these weights, and adds one that does. */
+  readonly publish: (
+    options: Omit<SamplerRecord, "createdAt" | "ephemeral" | "follows"> & { readonly follows: string },
+    weights: Snapshot
+  ) => Effect.Effect<SamplerRecord, OperationError | StorageFailed>
   readonly get: (id: string) => SamplerRecord | undefined
   readonly require: (id: string, owner: string) => Effect.Effect<SamplerRecord, HttpFailure>
   readonly ofSession: (sessionId: string) => ReadonlyArray<SamplerRecord>
@@ -80,6 +87,15 @@ interface Log {
   entries: Array<{ readonly cursor: number; readonly completion: Completion }>
   last: number
   more: Deferred.Deferred<void>
+}
+
+/** The weights that the samplers of a training model follow. */
+interface Followed {
+  readonly sessionId: string
+  readonly target: Target
+  readonly bytes: number
+  /** Each with a prefix cache of its own. */
+  readonly samplers: Map<string, Sampler>
 }
 
 const directory = "samplers"
@@ -120,6 +136,7 @@ export const layer: Layer.Layer<
     const codec = makeCodec(storage, SamplerRecord)
     const samplers = new Map<string, SamplerRecord>()
     const snapshots = new Map<string, Snapshot>()
+    const targets = new Map<string, Followed>()
     const clients = new Map<string, number>()
     const logs = new Map<string, Log>()
     const loaded = new Map<string, Effect.Effect<Sampler, OperationError>>()
@@ -136,6 +153,7 @@ export const layer: Layer.Layer<
           snapshots.delete(id)
           loaded.delete(id)
         }
+        for (const [model, { sessionId }] of targets) if (sessionId === session.id) targets.delete(model)
       })
     )
 
@@ -147,6 +165,23 @@ export const layer: Layer.Layer<
       }
       if (record === undefined) return yield* engine.sampler(source.baseModel)
       return yield* engine.sampler(yield* checkpoints.load(record))
+    })
+
+    /** The sampler with its prefix cache; none when the weights it follows are no longer kept. */
+    const following = Effect.fnUntraced(function*(id: string, model: string) {
+      const followed = targets.get(model)
+      if (followed === undefined) return yield* gone(`The weights of sampler ${id} are no longer kept`)
+      const known = followed.samplers.get(id)
+      if (known !== undefined) return known
+      const sampler = yield* followed.target.sampler
+      followed.samplers.set(id, sampler)
+      return sampler
+    })
+
+    const keep = Effect.fnUntraced(function*(record: SamplerRecord) {
+      yield* codec.write(`${directory}/${fileName(record.id)}.json`, record)
+      samplers.set(record.id, record)
+      return record
     })
 
     const logOf = Effect.fnUntraced(function*(id: string, client: number) {
@@ -169,9 +204,23 @@ export const layer: Layer.Layer<
           snapshots.set(record.id, weights)
           trim(snapshots, maxEphemeralBytes, bytesOf)
         }
-        yield* codec.write(`${directory}/${fileName(record.id)}.json`, record)
-        samplers.set(record.id, record)
-        return record
+        return yield* keep(record)
+      }),
+      publish: Effect.fnUntraced(function*(options, weights) {
+        const { follows, sessionId } = options
+        const known = targets.get(follows)
+        if (known !== undefined) yield* known.target.publish(weights)
+        const followed = known ?? {
+          sessionId,
+          target: yield* engine.target(weights),
+          bytes: bytesOf(weights),
+          samplers: new Map<string, Sampler>()
+        }
+        // at the end: the most recently published
+        targets.delete(follows)
+        targets.set(follows, followed)
+        trim(targets, maxEphemeralBytes, ({ bytes }) => bytes)
+        return yield* keep({ ...options, ephemeral: true, createdAt: yield* Clock.currentTimeMillis })
       }),
       get: (id) => samplers.get(id),
       require: (id, owner) => {
@@ -187,6 +236,7 @@ export const layer: Layer.Layer<
         return client
       },
       open: Effect.fnUntraced(function*(source) {
+        if (source.follows !== undefined) return yield* following(source.id, source.follows)
         // The weights are shared by all who may read them, so who may is decided every time.
         const record = source.ephemeral || source.modelPath === undefined
           ? undefined

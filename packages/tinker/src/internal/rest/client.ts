@@ -353,7 +353,7 @@ export const make = (via: ApiClient.Service): Service => {
         checkPath("getTrainingRunByPath", tinkerPath),
         ({ trainingRunId }) =>
           getTrainingRun("getTrainingRunByPath", trainingRunId, options, {
-            headers: { "x-sdk-method": "get_training_run_by_tinker_path" }
+            headers: { "x-sdk-method": "RestClient.get_training_run_by_tinker_path" }
           })
       ),
     listTrainingRuns,

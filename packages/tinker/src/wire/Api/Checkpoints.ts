@@ -77,7 +77,7 @@ export const weightsInfo: Endpoint.Endpoint<Weights.WeightsInfoRequest, Weights.
   "POST",
   "/api/v1/weights_info",
   {
-    ...read("get_weights_info_by_tinker_path"),
+    ...read("RestClient.get_weights_info_by_tinker_path"),
     request: Weights.WeightsInfoRequest,
     response: Endpoint.json(Weights.WeightsInfoResponse)
   }
@@ -94,7 +94,7 @@ export const copyWeights: Endpoint.Endpoint<Weights.CopyWeightsRequest, Weights.
   "POST",
   "/api/v1/copy_weights",
   {
-    ...write("copy_weights"),
+    ...write("RestClient.copy_weights"),
     request: Weights.CopyWeightsRequest,
     response: Endpoint.json(Weights.CopyWeightsResponse)
   }
@@ -108,7 +108,7 @@ export const copyWeights: Endpoint.Endpoint<Weights.CopyWeightsRequest, Weights.
  */
 export const externalWeightsUrls: Endpoint.Endpoint<CheckpointRequest, Weights.ExternalWeightsUrlsResponse> = Endpoint
   .make("externalWeightsUrls", "GET", `${checkpointPath}/external_weights_urls`, {
-    ...read("get_external_weights_urls"),
+    ...read("RestClient.get_external_weights_urls"),
     request: CheckpointParams,
     response: Endpoint.json(Weights.ExternalWeightsUrlsResponse)
   })
@@ -123,7 +123,7 @@ export const listTrainingRuns: Endpoint.Endpoint<
   PageRequest & ScopedRequest & { readonly projectId?: string | undefined },
   TrainingRunsResponse
 > = Endpoint.make("listTrainingRuns", "GET", "/api/v1/training_runs", {
-  ...read("list_training_runs"),
+  ...read("RestClient.list_training_runs"),
   request: Schema.Struct({ ...Page, accessScope: Scope, projectId: optional(Schema.String, "project_id") }),
   response: Endpoint.json(TrainingRunsResponse)
 })
@@ -139,7 +139,7 @@ export const getTrainingRun: Endpoint.Endpoint<RunRequest & ScopedRequest, Train
   "GET",
   "/api/v1/training_runs/{training_run_id}",
   {
-    ...read("get_training_run"),
+    ...read("RestClient.get_training_run"),
     request: Schema.Struct({ ...RunParam.fields, accessScope: Scope }),
     response: Endpoint.json(TrainingRun)
   }
@@ -155,7 +155,11 @@ export const listCheckpoints: Endpoint.Endpoint<RunRequest, Checkpoint.Checkpoin
   "listCheckpoints",
   "GET",
   "/api/v1/training_runs/{training_run_id}/checkpoints",
-  { ...read("list_checkpoints"), request: RunParam, response: Endpoint.json(Checkpoint.CheckpointsListResponse) }
+  {
+    ...read("RestClient.list_checkpoints"),
+    request: RunParam,
+    response: Endpoint.json(Checkpoint.CheckpointsListResponse)
+  }
 )
 
 /**
@@ -169,7 +173,7 @@ export const listUserCheckpoints: Endpoint.Endpoint<PageRequest, Checkpoint.Chec
   "GET",
   "/api/v1/checkpoints",
   {
-    ...read("list_user_checkpoints"),
+    ...read("RestClient.list_user_checkpoints"),
     request: Schema.Struct(Page),
     response: Endpoint.json(Checkpoint.CheckpointsListResponse)
   }
@@ -185,7 +189,7 @@ export const deleteCheckpoint: Endpoint.Endpoint<CheckpointRequest, void> = Endp
   "deleteCheckpoint",
   "DELETE",
   checkpointPath,
-  { ...write("delete_checkpoint_from_tinker_path"), request: CheckpointParams, response: Endpoint.none }
+  { ...write("RestClient.delete_checkpoint_from_tinker_path"), request: CheckpointParams, response: Endpoint.none }
 )
 
 /**
@@ -196,7 +200,7 @@ export const deleteCheckpoint: Endpoint.Endpoint<CheckpointRequest, void> = Endp
  */
 export const checkpointArchive: Endpoint.Endpoint<CheckpointRequest, Checkpoint.CheckpointArchiveUrlResponse> = Endpoint
   .make("checkpointArchive", "GET", `${checkpointPath}/archive`, {
-    ...read("get_checkpoint_archive_url"),
+    ...read("RestClient.get_checkpoint_archive_url"),
     retry: "archive",
     redirects: "return",
     request: CheckpointParams,
@@ -213,7 +217,12 @@ export const publishCheckpoint: Endpoint.Endpoint<CheckpointRequest, void> = End
   "publishCheckpoint",
   "POST",
   `${checkpointPath}/publish`,
-  { ...write("publish_checkpoint_from_tinker_path"), body: false, request: CheckpointParams, response: Endpoint.none }
+  {
+    ...write("RestClient.publish_checkpoint_from_tinker_path"),
+    body: false,
+    request: CheckpointParams,
+    response: Endpoint.none
+  }
 )
 
 /**
@@ -226,7 +235,7 @@ export const unpublishCheckpoint: Endpoint.Endpoint<CheckpointRequest, void> = E
   "unpublishCheckpoint",
   "DELETE",
   `${checkpointPath}/publish`,
-  { ...write("unpublish_checkpoint_from_tinker_path"), request: CheckpointParams, response: Endpoint.none }
+  { ...write("RestClient.unpublish_checkpoint_from_tinker_path"), request: CheckpointParams, response: Endpoint.none }
 )
 
 /**
@@ -237,7 +246,7 @@ export const unpublishCheckpoint: Endpoint.Endpoint<CheckpointRequest, void> = E
  */
 export const setCheckpointTtl: Endpoint.Endpoint<CheckpointRequest & { readonly ttlSeconds: number | null }, void> =
   Endpoint.make("setCheckpointTtl", "PUT", `${checkpointPath}/ttl`, {
-    ...write("set_checkpoint_ttl_from_tinker_path"),
+    ...write("RestClient.set_checkpoint_ttl_from_tinker_path"),
     request: Schema.Struct({ ...CheckpointFields, ...Checkpoint.SetTtlRequest.fields }),
     response: Endpoint.none
   })

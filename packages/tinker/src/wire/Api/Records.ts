@@ -29,7 +29,7 @@ const BillingUsageQuery = Schema.Struct({
  */
 export const getSampler: Endpoint.Endpoint<{ readonly samplerId: SamplingSessionId }, Sampler.GetSamplerResponse> =
   Endpoint.make("getSampler", "GET", "/api/v1/samplers/{sampler_id}", {
-    ...read("get_sampler"),
+    ...read("RestClient.get_sampler"),
     request: Schema.Struct({ samplerId: required(SamplingSessionId, "sampler_id") }),
     response: Endpoint.json(Sampler.GetSamplerResponse)
   })
@@ -45,7 +45,7 @@ export const listSessions: Endpoint.Endpoint<PageRequest & ScopedRequest, Sessio
   "GET",
   "/api/v1/sessions",
   {
-    ...read("list_sessions"),
+    ...read("RestClient.list_sessions"),
     request: Schema.Struct({ ...Page, accessScope: Scope }),
     response: Endpoint.json(Session.ListSessionsResponse)
   }
@@ -61,7 +61,7 @@ export const getSession: Endpoint.Endpoint<
   ScopedRequest & { readonly sessionId: SessionId },
   Session.GetSessionResponse
 > = Endpoint.make("getSession", "GET", "/api/v1/sessions/{session_id}", {
-  ...read("get_session"),
+  ...read("RestClient.get_session"),
   request: Schema.Struct({ sessionId: required(SessionId, "session_id"), accessScope: Scope }),
   response: Endpoint.json(Session.GetSessionResponse)
 })
@@ -76,7 +76,11 @@ export const searchSessions: Endpoint.Endpoint<SessionSearchRequest, SessionSear
   "searchSessions",
   "POST",
   "/api/v1/sessions/search",
-  { ...read("search_sessions"), request: SessionSearchRequest, response: Endpoint.json(SessionSearchResponse) }
+  {
+    ...read("RestClient.search_sessions"),
+    request: SessionSearchRequest,
+    response: Endpoint.json(SessionSearchResponse)
+  }
 )
 
 /**
@@ -87,7 +91,7 @@ export const searchSessions: Endpoint.Endpoint<SessionSearchRequest, SessionSear
  */
 export const assignProject: Endpoint.Endpoint<Session.AssignProjectRequest & { readonly sessionId: SessionId }, void> =
   Endpoint.make("assignProject", "PUT", "/api/v1/sessions/{session_id}/project", {
-    ...write("assign_session_project"),
+    ...write("RestClient.assign_session_project"),
     request: Schema.Struct({ sessionId: required(SessionId, "session_id"), ...Session.AssignProjectRequest.fields }),
     response: Endpoint.none
   })
@@ -100,7 +104,7 @@ export const assignProject: Endpoint.Endpoint<Session.AssignProjectRequest & { r
  */
 export const traceExport: Endpoint.Endpoint<{ readonly sessionId: SessionId }, Session.TraceExportResponse> = Endpoint
   .make("traceExport", "GET", "/api/v1/sessions/{session_id}/trace_export", {
-    ...read("export_session_trace"),
+    ...read("RestClient.export_session_trace"),
     request: Schema.Struct({ sessionId: required(SessionId, "session_id") }),
     response: Endpoint.json(Session.TraceExportResponse)
   })
@@ -115,7 +119,7 @@ export const audit: Endpoint.Endpoint<
   { readonly eventType: AuditEventType; readonly day?: string | undefined },
   AuditLogResponse
 > = Endpoint.make("audit", "GET", "/api/v1/audit", {
-  ...read("get_audit_log"),
+  ...read("AdminClient.get_audit_log"),
   redirects: "follow",
   request: Schema.Struct({ eventType: required(AuditEventType, "event_type"), day: optional(Schema.String, "day") }),
   response: Endpoint.json(AuditLogResponse)
@@ -129,7 +133,7 @@ export const audit: Endpoint.Endpoint<
  */
 export const billingUsage: Endpoint.Endpoint<typeof BillingUsageQuery.Type, Billing.BillingUsageResponse> = Endpoint
   .make("billingUsage", "GET", "/api/v1/billing/usage/events", {
-    ...read("get_billing_usage"),
+    ...read("AdminClient.get_billing_usage"),
     request: BillingUsageQuery,
     response: Endpoint.json(Billing.BillingUsageResponse)
   })
@@ -144,7 +148,7 @@ export const checkpointStorage: Endpoint.Endpoint<
   { readonly projectId?: string | undefined },
   Billing.CurrentCheckpointStorageUsageResponse
 > = Endpoint.make("checkpointStorage", "GET", "/api/v1/billing/usage/checkpoints/current", {
-  ...read("get_current_checkpoint_storage_usage"),
+  ...read("AdminClient.get_current_checkpoint_storage_usage"),
   request: Schema.Struct({ projectId: optional(Schema.String, "project_id") }),
   response: Endpoint.json(Billing.CurrentCheckpointStorageUsageResponse)
 })

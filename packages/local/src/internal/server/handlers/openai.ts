@@ -7,6 +7,7 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { Engine } from "../../../Engine.js"
+import type { LocalModel } from "../../../LocalModel.js"
 import { randomId } from "../../entropy.js"
 import type { Caller } from "../accounts.js"
 import { Checkpoints } from "../checkpoints.js"
@@ -149,8 +150,23 @@ const completion = Effect.fnUntraced(function*(call: Call) {
   return yield* respond({ ...request, max_tokens: request.max_tokens ?? 16 }, openai.completion, promptOf, call)
 })
 
+/** The bundled model that was trained on chats. */
+const chatModel = "local/chat"
+
+/**
+ * A model of random weights has nothing to say in a chat. Where one is named and the chat model is served, the chat model
+ * answers, and says so in `model`; checkpoints and completions are of the model they name.
+ */
+const chatting = (name: string, models: ReadonlyArray<LocalModel>): string => {
+  const named = models.find((model) => model.name === name)
+  const isRandom = named !== undefined && named.weights === undefined
+  return isRandom && models.some((model) => model.name === chatModel) ? chatModel : name
+}
+
 const chat = Effect.fnUntraced(function*(call: Call) {
-  const request = yield* decodeChat(call)
+  const asked = yield* decodeChat(call)
+  const { models } = yield* Engine
+  const request = { ...asked, model: chatting(asked.model, models) }
   return yield* respond(request, openai.chat, (codec) => codec.render(request.messages), call)
 })
 

@@ -121,7 +121,10 @@ const saveWeightsForSampler = (request: Weights.SaveWeightsForSamplerRequest, ca
     request,
     Effect.fnUntraced(function*(target) {
       const { samplingSessionSeqId } = request
-      if (request.kind === "inflight") return yield* badRequest("Samplers of kind inflight are not supported")
+      const inflight = request.kind === "inflight"
+      if (inflight && (request.path !== undefined || samplingSessionSeqId === undefined)) {
+        return yield* badRequest("Weights of kind inflight have no path; send sampling_session_seq_id instead")
+      }
       const answer = (fields: ConstructorParameters<typeof Weights.SaveWeightsForSamplerResult>[0]) =>
         result(Weights.SaveWeightsForSamplerResult, new Weights.SaveWeightsForSamplerResult(fields))
       if (request.path === undefined && samplingSessionSeqId !== undefined) {
@@ -131,10 +134,10 @@ const saveWeightsForSampler = (request: Weights.SaveWeightsForSamplerRequest, ca
         return Effect.fnUntraced(function*(adapter) {
           const weights = yield* adapter.snapshot({ optimizer: false })
           yield* checkWeights(weights)
-          yield* samplers.create(
-            { id, sessionId: target.sessionId, owner: call.caller.urn, baseModel: weights.baseModel },
-            weights
-          )
+          const sampler = { id, sessionId: target.sessionId, owner: call.caller.urn, baseModel: weights.baseModel }
+          yield* inflight
+            ? samplers.publish({ ...sampler, follows: target.id }, weights)
+            : samplers.create(sampler, weights)
           return answer({ samplingSessionId: SamplingSessionId.make(id) })
         })
       }

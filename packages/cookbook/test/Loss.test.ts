@@ -1,0 +1,18 @@
+import { Loss } from "@effect-tinker/cookbook"
+import { assert, describe, it } from "@effect/vitest"
+
+describe("Loss", () => {
+  it("truncated importance sampling caps the weight of a token, and bounds it by nothing else", () => {
+    assert.deepInclude(Loss.truncated(), {
+      name: "cispo",
+      config: { clip_low_threshold: 0, clip_high_threshold: 2 },
+      normalize: "none"
+    })
+    assert.strictEqual(Loss.truncated({ cap: 1.5 }).config["clip_high_threshold"], 1.5)
+  })
+
+  it("counts every rollout the same, whatever the loss", () => {
+    const loss = Loss.perRollout(Loss.truncated())
+    assert.deepInclude(loss, { name: "cispo", normalize: "rollout" })
+  })
+})
