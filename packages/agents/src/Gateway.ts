@@ -277,7 +277,10 @@ export const makeWithRoutes: (
       const call = yield* named
       const request = yield* responses.decode(yield* bodyText)
       const rollout = yield* rolloutOf(call, request.metadata, () => responses.openingOf(request))
-      const asked = yield* responses.toRequest(request, rollout)
+      const { calls } = responses.hasReferences(request)
+        ? yield* Effect.mapError(recorder.rollout(rollout), fromModelError)
+        : { calls: [] }
+      const asked = yield* responses.toRequest(request, rollout, calls)
       const reply = yield* Effect.mapError(model.generate(asked), fromModelError)
       const id = yield* head("resp", request.model, reply)
       return tagged(

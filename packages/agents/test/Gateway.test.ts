@@ -138,6 +138,89 @@ describe("Gateway", () => {
       assert.include(errorOf(unknown).message, "/v1/embeddings")
     }).pipe(Effect.provide(Recorder.layer())))
 
+  it.scopedLive("names the offending part of a union, and never repeats the whole value", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway([])
+      const refusal = (path: string, body: unknown) =>
+        Effect.map(send(running, path, body), (answer) => ({ status: answer.status, ...errorOf(answer) }))
+      const long = "x".repeat(5000)
+      const said = (content: unknown) => ({ messages: [{ role: "user", content }] })
+      const parts = yield* refusal(chat, said([{ type: "text", text: long }, { type: "image_url", image_url: long }]))
+      assert.deepInclude(parts, { status: 400, param: "messages.0.content.1.type" })
+      assert.include(parts.message, "got \"image_url\"")
+      const number = yield* refusal(chat, said([{ type: "text", text: { long } }]))
+      assert.deepInclude(number, { param: "messages.0.content.0.text" })
+      assert.include(number.message, "got an object with long")
+      const item = yield* refusal("/v1/responses", { input: [{ type: "computer_call", id: long }] })
+      assert.deepInclude(item, { param: "input.0.type" })
+      const call = { type: "function_call", call_id: "1", name: "add", arguments: { a: long } }
+      assert.deepInclude(yield* refusal("/v1/responses", { input: [call] }), { param: "input.0.arguments" })
+      assert.deepInclude(yield* refusal(chat, said(7)), { param: "messages.0.content" })
+      for (const { message } of [parts, number, item]) assert.isBelow(message.length, 400)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("takes a history as @openai/agents sends it to chat completions", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway([`${callOf("{\"a\": 1}")}`, "Three.", "Again."])
+      const answer = (messages: ReadonlyArray<unknown>) =>
+        Effect.map(send(running, chat, { model: "m", messages, tools: [addTool], stream: false }), ({ text }) =>
+          JSON.parse(text).choices[0].message)
+      const asked = [{ content: "Be brief.", role: "system" }, { role: "user", content: "one" }]
+      const { tool_calls } = yield* answer(asked)
+      const called = [...asked, { role: "assistant", content: null, tool_calls }, {
+        role: "tool",
+        tool_call_id: tool_calls[0].id,
+        content: "3"
+      }]
+      yield* answer(called)
+      const said = { type: "text", text: "Three.", role: "assistant", refusal: null }
+      const last = yield* answer([...called, { role: "assistant", content: [said] }, { role: "user", content: "two" }])
+      assert.strictEqual(last.content, "Again.")
+      const [rollout = ""] = yield* (yield* Recorder.Recorder).rollouts
+      const { calls } = yield* (yield* Recorder.Recorder).rollout(rollout)
+      assert.deepInclude(Recorder.summarize(calls), { calls: 3, roots: 1, spliced: 2, forked: {} })
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("finds the items that the AI SDK's Responses model refers to in the recording", () =>
+    Effect.gen(function*() {
+      const think = "<think>\nhm\n</think>\n\n"
+      const running = yield* gateway([
+        `${think}Let me see.\n${callOf("{\"a\": 1}")}\n${callOf("{\"a\": 2}")}`,
+        `${think}Three.`,
+        `${think}Again.`
+      ])
+      const { function: { name, parameters }, type } = addTool
+      const tools = [{ type, name, parameters, strict: false }]
+      const respond = (input: ReadonlyArray<unknown>, path = "/v1/responses") =>
+        Effect.map(
+          send(running, path, { model: "m", input, tools, tool_choice: "auto" }),
+          ({ text }) => JSON.parse(text)
+        )
+      const refer = ({ id }: { readonly id: string }) => ({ type: "item_reference", id })
+      const one = { role: "user", content: [{ type: "input_text", text: "one" }] }
+      const first = yield* respond([one])
+      const [reasoning, text, add, again] = first.output
+      // ai 6 and 7 refer to reasoning and text, and write calls themselves, serialized once more; older ones refer to all
+      const called = [one, refer(reasoning), refer(text), {
+        type: "function_call",
+        call_id: add.call_id,
+        name: "add",
+        arguments: "{\"a\":1}"
+      }, refer(again)]
+      const results = [add, again].map(({ call_id }) => ({ type: "function_call_output", call_id, output: "3" }))
+      const second = yield* respond([...called, ...results])
+      const two = { role: "user", content: [{ type: "input_text", text: "two" }] }
+      const third = yield* respond([...called, ...results, ...second.output.map(refer), two])
+      assert.strictEqual(third.output[1].content[0].text, "Again.")
+      const [rollout = ""] = yield* (yield* Recorder.Recorder).rollouts
+      const { calls } = yield* (yield* Recorder.Recorder).rollout(rollout)
+      assert.deepInclude(Recorder.summarize(calls), { calls: 3, roots: 1, spliced: 2, forked: {} })
+      // no other rollout has them
+      const { error } = yield* respond([one, refer(reasoning), two], "/rollouts/other/v1/responses")
+      assert.deepInclude(error, { code: "item_not_found", param: "input.1" })
+      assert.include(error.message, "providerOptions.openai.store")
+    }).pipe(Effect.provide(Recorder.layer())))
+
   it.scopedLive("JSON that is nested too deeply is a bad request, and not the end of the stack", () =>
     Effect.gen(function*() {
       const running = yield* gateway(["ok", "ok"])
