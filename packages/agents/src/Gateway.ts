@@ -1,12 +1,13 @@
 /**
- * An HTTP gateway that records: agents speak OpenAI's API to it, whole or streamed, and every token they sample becomes
- * training data. Chat completions, completions, responses (without server-side state) and models.
+ * An HTTP gateway that records: agents speak OpenAI's API or Anthropic's to it, whole or streamed, and every token they
+ * sample becomes training data. Chat completions, completions, responses, messages with their tokens counted, and models.
  *
  * A rollout is named by the path (`/rollouts/ID/v1/…`), the header `x-rollout-id`, or `metadata.rollout_id`. Requests that
  * name none belong to the rollout of their opening messages, so that a conversation is continued anyhow.
  *
  * The gateway's key is the trainer's and opens everything. The key of a rollout, given out when the rollout is created, is
- * the agent's: it samples for that rollout and nothing else. Rewards and records need the gateway's. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
+ * the agent's: it samples for that rollout and nothing else. Rewards and records need the gateway's. `/sessions` are the
+ * same rollouts under the addresses, and in the records, of rLLM's gateway client.
  *
  * @since 0.1.0
  */
@@ -25,6 +26,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as AgentModel from "./AgentModel.js"
+import * as anthropic from "./internal/anthropic/messages.js"
 import * as entropy from "./internal/entropy.js"
 import * as chat from "./internal/openai/chat.js"
 import type { Refused } from "./internal/openai/common.js"
@@ -46,7 +48,7 @@ import * as Recorder from "./Recorder.js"
 export interface Options {
   /** The name of the model in listings. Requests may name any model: agents keep the one they were written with. */
   readonly model: string
-  /** What callers must send as a bearer token. `undefined` lets everybody in who reaches the port. */
+  /** What callers must send as a bearer token, or as `x-api-key`. `undefined` lets everybody in who reaches the port. */
   readonly apiKey: Redacted.Redacted | undefined
   /** Largest request body; larger ones are refused with 413. Defaults to 8 MiB. */
   readonly maxBodyBytes?: number | undefined
@@ -147,8 +149,10 @@ const route = (
     HttpServerResponse.HttpServerResponse,
     Refused,
     HttpServerRequest.HttpServerRequest | HttpServerRequest.ParsedSearchParams | HttpRouter.RouteContext
-  >
-) => ({ who, method, path, handler })
+  >,
+  /** A refusal as the clients of the route read it. */
+  refusal: (refused: Refused) => HttpServerResponse.HttpServerResponse = refuse
+) => ({ who, method, path, handler, refusal })
 
 /** The gateway, and its routes: a test asks each of them as each caller. @internal */
 export const makeWithRoutes: (
@@ -168,7 +172,9 @@ export const makeWithRoutes: (
     const caller = Effect.gen(function*() {
       if (apiKey === undefined) return undefined
       const { headers } = yield* HttpServerRequest.HttpServerRequest
-      const token = tokenOf(headers["authorization"] ?? "")
+      const token = headers["authorization"] === undefined
+        ? headers["x-api-key"] ?? ""
+        : tokenOf(headers["authorization"])
       if (sameSecret(token, Redacted.value(apiKey))) return undefined
       const rollout = /^rk-(\S+)\.[0-9a-f]{64}$/.exec(token)?.[1]
       if (rollout !== undefined && sameSecret(token, Redacted.value(yield* rolloutKey(apiKey, rollout)))) return rollout
@@ -291,9 +297,43 @@ export const makeWithRoutes: (
       )
     })
 
+    const messageRequest = Effect.gen(function*() {
+      const call = yield* named
+      const request = yield* anthropic.decode(yield* bodyText)
+      const rollout = yield* rolloutOf(call, request.metadata, () => anthropic.openingOf(request))
+      return { request, asked: yield* anthropic.toRequest(request, rollout) }
+    })
+
+    const createMessage = Effect.gen(function*() {
+      const { asked, request } = yield* messageRequest
+      const reply = yield* Effect.mapError(model.generate(asked), fromModelError)
+      const id = { ...yield* head("msg", request.model, reply), id: `msg_${reply.callId}` }
+      return tagged(
+        reply,
+        request.stream === true
+          ? sse(anthropic.events(id, reply))
+          : HttpServerResponse.unsafeJson(anthropic.whole(id, reply))
+      )
+    })
+
+    const countTokens = Effect.gen(function*() {
+      const { asked } = yield* messageRequest
+      const input_tokens = yield* Effect.mapError(model.countTokens(asked), fromModelError)
+      return HttpServerResponse.unsafeJson({ input_tokens })
+    })
+
+    // Both APIs list models under this address: each client reads the fields it knows.
     const models = Effect.gen(function*() {
-      const self = { id: options.model, object: "model", created: 0, owned_by: "effect-tinker" }
-      return HttpServerResponse.unsafeJson({ object: "list", data: [self] })
+      const { model: id } = options
+      const self = { id, object: "model", created: 0, owned_by: "effect-tinker" }
+      const anthropics = { type: "model", display_name: id, created_at: "1970-01-01T00:00:00Z" }
+      return HttpServerResponse.unsafeJson({
+        object: "list",
+        data: [{ ...self, ...anthropics }],
+        has_more: false,
+        first_id: id,
+        last_id: id
+      })
     })
 
     // -------------------------------------------------------------------------
@@ -367,6 +407,8 @@ export const makeWithRoutes: (
       route("agent", "POST", path(prefix, "/v1/chat/completions"), limited(chatCompletions)),
       route("agent", "POST", path(prefix, "/v1/completions"), limited(textCompletions)),
       route("agent", "POST", path(prefix, "/v1/responses"), limited(createResponse)),
+      route("agent", "POST", path(prefix, "/v1/messages"), limited(createMessage), anthropic.refuse),
+      route("agent", "POST", path(prefix, "/v1/messages/count_tokens"), limited(countTokens), anthropic.refuse),
       route("agent", "GET", path(prefix, "/v1/models"), models)
     ])
     const records = ["/rollouts", "/sessions"].flatMap((prefix) => [
@@ -391,14 +433,19 @@ export const makeWithRoutes: (
     }
     // Who may call a route is looked at before its handler, so no handler reads a body of somebody else.
     const router = HttpRouter.fromIterable(
-      routes.map(({ handler, method, path, who }) =>
-        HttpRouter.makeRoute(method, path, Effect.flatMap(checks[who], () => handler))
+      routes.map(({ handler, method, path, refusal, who }) =>
+        HttpRouter.makeRoute(
+          method,
+          path,
+          Effect.flatMap(checks[who], () => handler).pipe(
+            Effect.catchTags({ Refused: (refused) => Effect.succeed(refusal(refused)) })
+          )
+        )
       )
     )
 
     const app = router.pipe(
       Effect.catchTags({
-        Refused: (refused) => Effect.succeed(refuse(refused)),
         RouteNotFound: ({ request }) =>
           Effect.succeed(refuse(invalid(`there is no ${request.method} ${request.url}`, { status: 404 })))
       }),

@@ -35,7 +35,7 @@ export interface Options extends Omit<Gateway.Options, "apiKey"> {
   readonly host?: string | undefined
   /** Host names under which the gateway may be addressed besides loopback names and IP addresses. Defaults to none. */
   readonly allowHosts?: ReadonlyArray<string> | undefined
-  /** What callers must send as a bearer token. Defaults to a random key. */
+  /** What callers must send as a bearer token, or as `x-api-key`. Defaults to a random key. */
   readonly apiKey?: Redacted.Redacted | undefined
   /** Accepts requests without a key, from anyone who can reach the port. Defaults to false. */
   readonly open?: boolean | undefined
@@ -48,13 +48,15 @@ export interface Options extends Omit<Gateway.Options, "apiKey"> {
  * @category models
  */
 export interface Running {
-  /** The address, without a path. OpenAI clients take `${url}/v1`. */
+  /** The address, without a path. OpenAI clients take `${url}/v1`, Anthropic's client takes it as it is. */
   readonly url: string
   readonly port: number
   /** What to send as a bearer token; with `open`, anything. */
   readonly apiKey: Redacted.Redacted
   /** The base URL that OpenAI clients take for one rollout. */
   readonly rolloutUrl: (rollout: string) => string
+  /** The base URL that Anthropic's client takes for one rollout: it adds `/v1` itself. */
+  readonly anthropicUrl: (rollout: string) => string
   /** The key for an agent: it samples for one rollout, and does nothing else. */
   readonly rolloutKey: (rollout: string) => Effect.Effect<Redacted.Redacted>
 }
@@ -115,6 +117,7 @@ export const serve: (
         port,
         apiKey,
         rolloutUrl: (rollout) => `${url}/rollouts/${rollout}/v1`,
+        anthropicUrl: (rollout) => `${url}/rollouts/${rollout}`,
         rolloutKey: (rollout) => Gateway.rolloutKey(apiKey, rollout)
       }
     })
@@ -137,15 +140,17 @@ export const layer = (
  * @category models
  */
 export interface RunContext {
-  /** The address for its client. */
+  /** The address for clients of OpenAI's API, and for the AI SDK's of any API. */
   readonly baseURL: string
+  /** The address for Anthropic's own client, which adds `/v1` itself. */
+  readonly anthropicBaseURL: string
   readonly apiKey: string
   /** Aborted when the run is over before the agent is. */
   readonly signal: AbortSignal
 }
 
 /**
- * An agent that calls its model by OpenAI's API, to be trained: only the URL and the key of its client change. Each run has
+ * An agent that calls its model by OpenAI's API or Anthropic's, to be trained: only the URL and the key of its client change. Each run has
  * its own gateway on loopback for as long as it lasts.
  *
  * @example
@@ -184,7 +189,8 @@ export const agent = <Task, Result, E = never, R = never, ED = never, RD = never
         )
         const apiKey = yield* rolloutKey("run")
         return yield* Effect.tryPromise({
-          try: () => options.run(task, { baseURL: `${url}/v1`, apiKey: Redacted.value(apiKey), signal }),
+          try: () =>
+            options.run(task, { baseURL: `${url}/v1`, anthropicBaseURL: url, apiKey: Redacted.value(apiKey), signal }),
           catch: Agent.failed("run")
         })
       }).pipe(Effect.scoped)

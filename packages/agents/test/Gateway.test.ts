@@ -4,41 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Redacted } from "effect"
 import { TinkerError } from "effect-tinker"
 import { callOf, chatRenderer, scripted } from "./support/chat.js"
-
-interface Answer {
-  readonly status: number
-  readonly headers: Headers
-  readonly text: string
-}
-
-const gatewayOver = (sampler: Sampler.Sampler, options?: Partial<NodeGateway.Options>) =>
-  Effect.gen(function*() {
-    const model = yield* AgentModel.make({ renderer: yield* chatRenderer, sampler })
-    return yield* NodeGateway.serve({ model: "m", ...options }).pipe(
-      Effect.provideService(AgentModel.AgentModel, model)
-    )
-  })
-
-const gateway = (texts: ReadonlyArray<string>, options?: Partial<NodeGateway.Options>) =>
-  Effect.gen(function*() {
-    return yield* gatewayOver(yield* scripted(yield* chatRenderer, texts), options)
-  })
-
-const send = (
-  { apiKey, url }: Pick<NodeGateway.Running, "apiKey" | "url">,
-  path: string,
-  body?: unknown,
-  init?: { readonly method?: string; readonly headers?: Record<string, string>; readonly key?: Redacted.Redacted }
-): Effect.Effect<Answer> =>
-  Effect.promise(async (signal) => {
-    const response = await fetch(`${url}${path}`, {
-      method: init?.method ?? (body === undefined ? "GET" : "POST"),
-      headers: { authorization: `Bearer ${Redacted.value(init?.key ?? apiKey)}`, ...init?.headers },
-      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-      signal
-    })
-    return { status: response.status, headers: response.headers, text: await response.text() }
-  })
+import { type Answer, gateway, gatewayOver, send } from "./support/gateway.js"
 
 const errorOf = ({ text }: Answer) => JSON.parse(text).error
 
