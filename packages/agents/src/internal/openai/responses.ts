@@ -45,7 +45,8 @@ const Tool = Schema.Struct({
   type: Schema.Literal("function"),
   name: Schema.String,
   description: maybe(Schema.String),
-  parameters: maybe(Json)
+  parameters: maybe(Json),
+  strict: maybe(Schema.Boolean)
 })
 
 const Format = Schema.Union(
@@ -272,7 +273,13 @@ const envelope = (head: Head, request: ResponsesRequest) => ({
   store: false,
   text: { format: request.text?.format ?? { type: "text" } },
   tool_choice: request.tool_choice ?? "auto",
-  tools: request.tools ?? []
+  // `@effect/ai-openai` does not read a tool that leaves these out
+  tools: (request.tools ?? []).map((tool) => ({
+    ...tool,
+    description: tool.description ?? null,
+    parameters: tool.parameters ?? null,
+    strict: tool.strict ?? false
+  }))
 })
 
 /** @internal */
