@@ -18,6 +18,7 @@ import * as HttpIncomingMessage from "@effect/platform/HttpIncomingMessage"
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import type * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -33,6 +34,7 @@ import type { Refused } from "./internal/openai/common.js"
 import { broken, busy, decoder, fromModelError, invalid, refuse, sse, unsupported } from "./internal/openai/common.js"
 import * as completions from "./internal/openai/completions.js"
 import * as responses from "./internal/openai/responses.js"
+import * as tally from "./internal/tally.js"
 import * as Recorder from "./Recorder.js"
 
 // =============================================================================
@@ -54,6 +56,42 @@ export interface Options {
   readonly maxBodyBytes?: number | undefined
   /** Calls at once; further ones are refused with 429. Defaults to 1024. */
   readonly maxConcurrent?: number | undefined
+  /**
+   * Is given the report of a rollout when the rollout is rewarded or released; those that never were are given at the end
+   * of a gateway that `NodeGateway` serves. Defaults to a line of the log.
+   */
+  readonly onRollout?: ((report: Report) => Effect.Effect<void>) | undefined
+}
+
+/**
+ * How the calls of a rollout came about: those that neither continue nor fork start a conversation.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Report {
+  readonly rollout: string
+  /** Calls that were answered since the last report of the rollout. */
+  readonly calls: number
+  /** Calls whose prompt begins with the exact ids of an earlier one. */
+  readonly continued: number
+  /** Calls that start a new row although they have a history, by reason, with what the first one of each says. */
+  readonly forked: ReadonlyArray<{ readonly reason: string; readonly count: number; readonly first: string }>
+}
+
+const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`
+
+/**
+ * A report as a line.
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const reportLine = ({ calls, continued, forked, rollout }: Report): string => {
+  const forks = forked.reduce((sum, { count }) => sum + count, 0)
+  const why = forked.map(({ count, first, reason }) => `${count} ${reason}: ${first}`).join("; ")
+  return `rollout ${rollout}: ${counted(calls, "call")}, ${continued} continued, ${forks} forked` +
+    (forks === 0 ? "" : ` (${why})`)
 }
 
 const encoder = new TextEncoder()
@@ -158,7 +196,12 @@ const route = (
 export const makeWithRoutes: (
   options: Options
 ) => Effect.Effect<
-  { readonly app: HttpApp.Default; readonly routes: ReadonlyArray<Access> },
+  {
+    readonly app: HttpApp.Default
+    readonly routes: ReadonlyArray<Access>
+    /** Reports the rollouts that were neither rewarded nor released. */
+    readonly reportRest: Effect.Effect<void>
+  },
   never,
   AgentModel.AgentModel | Recorder.Recorder
 > = Effect.fnUntraced(
@@ -166,7 +209,11 @@ export const makeWithRoutes: (
     const model = yield* AgentModel.AgentModel
     const recorder = yield* Recorder.Recorder
     const { apiKey, maxBodyBytes = 8 * 1024 * 1024, maxConcurrent = 1024 } = options
+    const onRollout = options.onRollout ?? ((report: Report) => Effect.logInfo(reportLine(report)))
+    const counts = tally.make()
     let inFlight = 0
+
+    const report = (found: Report | undefined) => found === undefined ? Effect.void : onRollout(found)
 
     /** The one rollout the caller's key opens; `undefined` for all. */
     const caller = Effect.gen(function*() {
@@ -240,12 +287,20 @@ export const makeWithRoutes: (
         model: requested ?? options.model
       }))
 
-    const tagged = (reply: AgentModel.Reply, response: HttpServerResponse.HttpServerResponse) =>
-      HttpServerResponse.setHeaders(response, {
-        "x-rollout-id": reply.rollout,
-        "x-call-id": reply.callId,
-        "x-policy-version": String(reply.policyVersion)
-      })
+    const tagged = (
+      replies: Arr.NonEmptyReadonlyArray<AgentModel.Reply>,
+      response: HttpServerResponse.HttpServerResponse
+    ) => {
+      const [reply] = replies
+      return Effect.as(
+        Effect.forEach(replies, (one) => Effect.suspend(() => report(counts.add(one))), { discard: true }),
+        HttpServerResponse.setHeaders(response, {
+          "x-rollout-id": reply.rollout,
+          "x-call-id": reply.callId,
+          "x-policy-version": String(reply.policyVersion)
+        })
+      )
+    }
 
     const chatCompletions = Effect.gen(function*() {
       const call = yield* named
@@ -255,8 +310,8 @@ export const makeWithRoutes: (
       const replies = yield* Effect.mapError(model.generateMany(asked, request.n ?? 1), fromModelError)
       const [first] = replies
       const id = yield* head("chatcmpl", request.model, first)
-      return tagged(
-        first,
+      return yield* tagged(
+        replies,
         request.stream === true
           ? sse(chat.chunks(id, request, model.renderer, replies))
           : HttpServerResponse.unsafeJson(chat.whole(id, request, model.renderer, replies))
@@ -271,8 +326,8 @@ export const makeWithRoutes: (
       const replies = yield* Effect.mapError(model.complete(asked, request.n ?? 1), fromModelError)
       const [first] = replies
       const id = yield* head("cmpl", request.model, first)
-      return tagged(
-        first,
+      return yield* tagged(
+        replies,
         request.stream === true
           ? sse(completions.chunks(id, request, model.renderer, replies))
           : HttpServerResponse.unsafeJson(completions.whole(id, request, model.renderer, replies))
@@ -289,8 +344,8 @@ export const makeWithRoutes: (
       const asked = yield* responses.toRequest(request, rollout, calls)
       const reply = yield* Effect.mapError(model.generate(asked), fromModelError)
       const id = yield* head("resp", request.model, reply)
-      return tagged(
-        reply,
+      return yield* tagged(
+        [reply],
         request.stream === true
           ? sse(responses.events(id, request, reply))
           : HttpServerResponse.unsafeJson(responses.whole(id, request, reply))
@@ -308,8 +363,8 @@ export const makeWithRoutes: (
       const { asked, request } = yield* messageRequest
       const reply = yield* Effect.mapError(model.generate(asked), fromModelError)
       const id = { ...yield* head("msg", request.model, reply), id: `msg_${reply.callId}` }
-      return tagged(
-        reply,
+      return yield* tagged(
+        [reply],
         request.stream === true
           ? sse(anthropic.events(id, reply))
           : HttpServerResponse.unsafeJson(anthropic.whole(id, reply))
@@ -391,6 +446,7 @@ export const makeWithRoutes: (
     const releaseRollout = Effect.gen(function*() {
       const rollout = yield* addressed
       const { calls } = yield* Effect.mapError(recorder.release(rollout), fromModelError)
+      yield* report(counts.take(rollout))
       return HttpServerResponse.unsafeJson({ deleted: calls.length })
     })
 
@@ -398,6 +454,7 @@ export const makeWithRoutes: (
       const rollout = yield* addressed
       const { metrics, reward } = yield* decodeReward(yield* bodyText)
       yield* Effect.mapError(recorder.score(rollout, reward, metrics), fromModelError)
+      yield* report(counts.take(rollout))
       return HttpServerResponse.unsafeJson({ session_id: rollout, reward })
     })
 
@@ -455,7 +512,11 @@ export const makeWithRoutes: (
       // The platform runs handlers uninterruptibly. Interruptible, a client that disconnects interrupts its sample.
       Effect.interruptible
     )
-    return { app, routes: routes.map(({ method, path, who }): Access => ({ method, path, who })) }
+    return {
+      app,
+      routes: routes.map(({ method, path, who }): Access => ({ method, path, who })),
+      reportRest: Effect.suspend(() => Effect.forEach(counts.rest(), onRollout, { discard: true }))
+    }
   }
 )
 

@@ -102,7 +102,11 @@ export const serve: (
   Effect
     .fnUntraced(function*(options) {
       const apiKey = options.apiKey ?? Redacted.make(`ag-${yield* entropy.hex(32)}`)
-      const app = yield* Gateway.make({ ...options, apiKey: options.open === true ? undefined : apiKey })
+      const { app, reportRest } = yield* Gateway.makeWithRoutes({
+        ...options,
+        apiKey: options.open === true ? undefined : apiKey
+      })
+      yield* Effect.addFinalizer(() => reportRest)
       const host = options.host ?? "127.0.0.1"
       // Connections are closed late: by then, no client is about to send a request on one that is idle (a tool may take its
       // time), and none has sent a request that waits to be read (hundreds may arrive at once on a busy machine).
@@ -182,7 +186,9 @@ export const agent = <Task, Result, E = never, R = never, ED = never, RD = never
     ...options,
     run: (task, { model, signal }) =>
       Effect.gen(function*() {
-        const { rolloutKey, url } = yield* serve({ model: model.renderer.name }).pipe(
+        // what a trainer says of its runs is in its metrics
+        const onRollout = (report: Gateway.Report) => Effect.logDebug(Gateway.reportLine(report))
+        const { rolloutKey, url } = yield* serve({ model: model.renderer.name, onRollout }).pipe(
           Effect.provideService(AgentModel.AgentModel, model),
           Effect.provideServiceEffect(Recorder.Recorder, Recorder.make()),
           Effect.mapError(Agent.failed("run"))

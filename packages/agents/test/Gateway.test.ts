@@ -3,6 +3,7 @@ import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Redacted } from "effect"
 import { TinkerError } from "effect-tinker"
+import * as tally from "../src/internal/tally.js"
 import { callOf, chatRenderer, scripted } from "./support/chat.js"
 import { type Answer, gateway, gatewayOver, send } from "./support/gateway.js"
 
@@ -281,6 +282,48 @@ describe("Gateway", () => {
       assert.deepStrictEqual(yield* recorder.rollouts, [])
     }).pipe(Effect.provide(Recorder.layer())))
 
+  it.scopedLive("says of every rollout how its calls came about, once: with its reward, its release or the gateway's end", () =>
+    Effect.gen(function*() {
+      const lines: Array<string> = []
+      const onRollout = (report: Gateway.Report) => Effect.sync(() => void lines.push(Gateway.reportLine(report)))
+      yield* Effect.gen(function*() {
+        const running = yield* gateway(["One.", "Two.", "Three.", "Four.", "Five.", "Six."], { onRollout })
+        const said = (...answers: ReadonlyArray<string>) => ({
+          messages: [
+            ...ask("x").messages,
+            ...answers.flatMap((content) => [
+              { role: "assistant", content },
+              { role: "user", content: "and?" }
+            ])
+          ]
+        })
+        yield* send(running, `/rollouts/a${chat}`, said())
+        yield* send(running, `/rollouts/a${chat}`, said("One."))
+        yield* send(running, `/rollouts/a${chat}`, said("Uno.", "Two."))
+        assert.deepStrictEqual(lines, [])
+        yield* send(running, "/rollouts/a/reward", { reward: 1 })
+        yield* send(running, "/rollouts/a", undefined, { method: "DELETE" })
+        yield* send(running, `/rollouts/b${chat}`, ask("x", { n: 2 }))
+        yield* send(running, "/rollouts/b", undefined, { method: "DELETE" })
+        assert.deepStrictEqual(lines, [
+          "rollout a: 3 calls, 1 continued, 1 forked (1 MessageEdited: content: \"One.\" became \"Uno.\")",
+          "rollout b: 2 calls, 0 continued, 0 forked"
+        ])
+        yield* send(running, `/rollouts/c${chat}`, ask("x"))
+      }).pipe(Effect.scoped)
+      assert.deepStrictEqual(lines.slice(2), ["rollout c: 1 call, 0 continued, 0 forked"])
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it("a gateway that runs for months holds the counts of a limited number of rollouts", () => {
+    const counts = tally.make(2)
+    const reply = (rollout: string) => ({ rollout, origin: { _tag: "Root" as const } })
+    assert.isUndefined(counts.add(reply("a")))
+    assert.isUndefined(counts.add(reply("b")))
+    assert.deepStrictEqual(counts.add(reply("c")), { rollout: "a", calls: 1, continued: 0, forked: [] })
+    assert.deepStrictEqual(counts.rest().map(({ rollout }) => rollout), ["b", "c"])
+    assert.deepStrictEqual(counts.rest(), [])
+  })
+
   it.scopedLive("answers rLLM's gateway client, which knows no bearer tokens", () =>
     Effect.gen(function*() {
       const running = yield* gateway(["One.", "Two.", "Three."])
@@ -347,7 +390,7 @@ describe("Gateway", () => {
     Effect.gen(function*() {
       const renderer = yield* chatRenderer
       const sampler = yield* scripted(renderer, ["Hi."])
-      const Live = NodeGateway.layer({ model: "m", open: true }).pipe(
+      const Live = NodeGateway.layer({ model: "m", open: true, onRollout: () => Effect.void }).pipe(
         Layer.provide(AgentModel.layer({ renderer, sampler })),
         Layer.provide(Recorder.layer())
       )

@@ -14,7 +14,7 @@ export interface Answer {
 export const gatewayOver = (sampler: Sampler.Sampler, options?: Partial<NodeGateway.Options>) =>
   Effect.gen(function*() {
     const model = yield* AgentModel.make({ renderer: yield* chatRenderer, sampler })
-    return yield* NodeGateway.serve({ model: "m", ...options }).pipe(
+    return yield* NodeGateway.serve({ model: "m", onRollout: () => Effect.void, ...options }).pipe(
       Effect.provideService(AgentModel.AgentModel, model)
     )
   })
