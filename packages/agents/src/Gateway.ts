@@ -70,7 +70,10 @@ export interface Options {
  * @category models
  */
 export interface Report {
-  readonly rollout: string
+  /** `undefined` for the sum of several rollouts: at the end, those beyond the first 20. */
+  readonly rollout: string | undefined
+  /** Rollouts it is about. */
+  readonly rollouts: number
   /** Calls that were answered since the last report of the rollout. */
   readonly calls: number
   /** Calls whose prompt begins with the exact ids of an earlier one. */
@@ -87,10 +90,11 @@ const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 
  * @since 0.2.0
  * @category combinators
  */
-export const reportLine = ({ calls, continued, forked, rollout }: Report): string => {
+export const reportLine = ({ calls, continued, forked, rollout, rollouts }: Report): string => {
   const forks = forked.reduce((sum, { count }) => sum + count, 0)
   const why = forked.map(({ count, first, reason }) => `${count} ${reason}: ${first}`).join("; ")
-  return `rollout ${rollout}: ${counted(calls, "call")}, ${continued} continued, ${forks} forked` +
+  const name = rollout === undefined ? counted(rollouts, "further rollout") : `rollout ${rollout}`
+  return `${name}: ${counted(calls, "call")}, ${continued} continued, ${forks} forked` +
     (forks === 0 ? "" : ` (${why})`)
 }
 

@@ -319,9 +319,27 @@ describe("Gateway", () => {
     const reply = (rollout: string) => ({ rollout, origin: { _tag: "Root" as const } })
     assert.isUndefined(counts.add(reply("a")))
     assert.isUndefined(counts.add(reply("b")))
-    assert.deepStrictEqual(counts.add(reply("c")), { rollout: "a", calls: 1, continued: 0, forked: [] })
+    assert.deepStrictEqual(counts.add(reply("c")), {
+      rollout: "a",
+      rollouts: 1,
+      calls: 1,
+      continued: 0,
+      forked: []
+    })
     assert.deepStrictEqual(counts.rest().map(({ rollout }) => rollout), ["b", "c"])
     assert.deepStrictEqual(counts.rest(), [])
+  })
+
+  it("at its end a gateway names the rollouts that forked most, and sums the others up", () => {
+    const counts = tally.make()
+    for (let n = 1; n <= 25; n++) counts.add({ rollout: `r${n}`, origin: { _tag: "Root" } })
+    const fork = { reason: "MessageEdited", description: "content" }
+    for (const rollout of ["r7", "r7", "r9"]) counts.add({ rollout, origin: { _tag: "Forked", fork } })
+    const lines = counts.rest().map(Gateway.reportLine)
+    assert.strictEqual(lines.length, 21)
+    assert.strictEqual(lines[0], "rollout r7: 3 calls, 0 continued, 2 forked (2 MessageEdited: content)")
+    assert.strictEqual(lines[1], "rollout r9: 2 calls, 0 continued, 1 forked (1 MessageEdited: content)")
+    assert.strictEqual(lines.at(-1), "5 further rollouts: 5 calls, 0 continued, 0 forked")
   })
 
   it.scopedLive("answers rLLM's gateway client, which knows no bearer tokens", () =>

@@ -7,6 +7,9 @@ import type * as Gateway from "../Gateway.js"
 /** Rollouts that are counted at once; a further one ends the report of the oldest. */
 const maxRollouts = 10_000
 
+/** Rollouts that are reported one by one at the end; the others are one report. */
+const maxRest = 20
+
 interface Count {
   calls: number
   continued: number
@@ -15,10 +18,27 @@ interface Count {
 
 const reportOf = (rollout: string, { calls, continued, forked }: Count): Gateway.Report => ({
   rollout,
+  rollouts: 1,
   calls,
   continued,
   forked: Array.from(forked, ([reason, { count, first }]) => ({ reason, count, first }))
 })
+
+const forksOf = ({ forked }: Gateway.Report) => forked.reduce((sum, { count }) => sum + count, 0)
+
+const sumOf = (reports: ReadonlyArray<Gateway.Report>): Gateway.Report => {
+  const sum: Count = { calls: 0, continued: 0, forked: new Map() }
+  for (const { calls, continued, forked } of reports) {
+    sum.calls += calls
+    sum.continued += continued
+    for (const { count, first, reason } of forked) {
+      const known = sum.forked.get(reason)
+      if (known === undefined) sum.forked.set(reason, { count, first })
+      else known.count += count
+    }
+  }
+  return { ...reportOf("", sum), rollout: undefined, rollouts: reports.length }
+}
 
 /** @internal */
 export const make = (limit = maxRollouts) => {
@@ -47,6 +67,12 @@ export const make = (limit = maxRollouts) => {
     },
     /** The report of a rollout that has ended, if it was not given out. */
     take,
-    rest: (): ReadonlyArray<Gateway.Report> => Array.from(counts.keys()).flatMap((rollout) => take(rollout) ?? [])
+    /** What was not given out: those that forked most first, and what is too many for one by one as a sum. */
+    rest: (): ReadonlyArray<Gateway.Report> => {
+      const reports = Array.from(counts.keys()).flatMap((rollout) => take(rollout) ?? [])
+      if (reports.length <= maxRest) return reports
+      const sorted = reports.sort((left, right) => forksOf(right) - forksOf(left))
+      return [...sorted.slice(0, maxRest), sumOf(sorted.slice(maxRest))]
+    }
   }
 }
