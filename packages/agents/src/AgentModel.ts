@@ -292,9 +292,6 @@ export interface Options {
   readonly continuation?: Renderer.ContinueOptions | undefined
 }
 
-/** Sets of tools whose hashes are kept. */
-const maxHashes = 64
-
 /**
  * A model over a sampler, recorded by the recorder in the context.
  *
@@ -376,19 +373,6 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
         : yield* new ReplyRejected({ reason, attempts: draws, text })
     })
 
-    // An agent declares the same tools with every call: hashing them takes a thread of its own each time.
-    const hashes = new Map<string, string>()
-    const hashOf = (tools: ReadonlyArray<Message.ToolSpec>) =>
-      Effect.suspend(() => {
-        const json = JSON.stringify(tools)
-        const known = hashes.get(json)
-        if (known !== undefined) return Effect.succeed(known)
-        return Effect.tap(RunConfig.hash(tools), (hash) => {
-          if (hashes.size >= maxHashes) hashes.clear()
-          hashes.set(json, hash)
-        })
-      })
-
     const promptFor = (request: Request, rollout: string) =>
       Effect.flatMap(
         conversationOf(renderer, request, options.jsonInstruction ?? askForJson),
@@ -399,7 +383,7 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
       const rollout = request.rollout ?? ownRollout
       const startedAt = yield* Clock.currentTimeMillis
       const tools = request.tools ?? []
-      const toolsHash = tools.length === 0 ? "" : yield* hashOf(tools)
+      const toolsHash = tools.length === 0 ? "" : yield* RunConfig.hash(tools)
       const prompt = yield* promptFor(request, rollout)
       const [first] = renderer.stop
       return yield* draw(request, count, {

@@ -1,11 +1,14 @@
-import { Recorder } from "@effect-tinker/agents"
+import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
+import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { Trajectory } from "@effect-tinker/cookbook"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import { SamplingClient } from "effect-tinker"
 import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { install } from "../../../.ci/install.mjs"
 import type { Converse } from "./frameworks/agents/city.js"
+import { chatRenderer, Local } from "./support/chat.js"
 import { gateway } from "./support/gateway.js"
 
 const directory = fileURLToPath(new URL("./frameworks", import.meta.url))
@@ -94,6 +97,31 @@ describe.skipIf(missing !== undefined)("agents written as the documentation of t
         )
       }), 120_000)
   }
+
+  it.scopedLive(
+    "`local/chat` itself: every call of an agent on Anthropic's SDK continues the one before",
+    () =>
+      Effect.gen(function*() {
+        const converse = yield* load("anthropic", "converse")
+        const client = yield* SamplingClient.make({ baseModel: "local/chat" })
+        const defaults = { temperature: 0, seed: 1 }
+        const sampler = Sampler.fromClient(client)
+        const model = yield* AgentModel.make({ renderer: yield* chatRenderer, sampler, contextWindow: 1024, defaults })
+        const { anthropicUrl, rolloutKey } = yield* NodeGateway.serve({ model: "m", onRollout: () => Effect.void })
+          .pipe(
+            Effect.provideService(AgentModel.AgentModel, model)
+          )
+        const apiKey = Redacted.value(yield* rolloutKey("local"))
+        const anthropicBaseURL = anthropicUrl("local")
+        const said = yield* Effect.promise(() => converse({ baseURL: "", anthropicBaseURL, apiKey, stream: true }))
+        assert.strictEqual(said.length, 3)
+        const { calls } = yield* (yield* Recorder.Recorder).rollout("local")
+        assert.isAtLeast(calls.length, 3)
+        const { forked, roots, spliced } = Recorder.summarize(calls)
+        assert.deepStrictEqual({ forked, roots, spliced }, { forked: {}, roots: 1, spliced: calls.length - 1 })
+      }).pipe(Effect.provide([Recorder.layer(), Local])),
+    120_000
+  )
 
   it("the table of the guide is that of this run", () => {
     const guide = readFileSync(new URL("../../../docs/agents.md", import.meta.url), "utf8")
