@@ -313,6 +313,7 @@ const inOwnRollout = (model: AgentModel.Service): AgentModel.Service => {
     generate: (request) => model.generate({ ...request, rollout }),
     generateMany: (request, count) => model.generateMany({ ...request, rollout }, count),
     complete: (request, count) => model.complete({ ...request, rollout }, count),
+    countTokens: (request) => model.countTokens({ ...request, rollout }),
     stream: (request) => model.stream({ ...request, rollout })
   }
 }

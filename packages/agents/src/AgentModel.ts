@@ -130,6 +130,8 @@ export interface Reply {
   readonly reasoning: string
   readonly toolCalls: ReadonlyArray<ToolCall>
   readonly finishReason: FinishReason
+  /** The text of `stop` that ended the answer, when one did. */
+  readonly stopText: string | undefined
   readonly usage: {
     readonly promptTokens: number
     readonly completionTokens: number
@@ -247,6 +249,8 @@ export interface Service {
     request: CompletionRequest,
     count: number
   ) => Effect.Effect<Arr.NonEmptyReadonlyArray<Reply>, AgentModelError>
+  /** Tokens of the prompt that a request would be answered after; nothing is sampled or recorded. */
+  readonly countTokens: (request: Request) => Effect.Effect<number, AgentModelError>
   /** One answer in pieces; the last part is the reply. */
   readonly stream: (request: Request) => Stream.Stream<Part, AgentModelError>
 }
@@ -369,13 +373,18 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
         : yield* new ReplyRejected({ reason, attempts: draws, text })
     })
 
+    const promptFor = (request: Request, rollout: string) =>
+      Effect.flatMap(
+        conversationOf(renderer, request, options.jsonInstruction ?? askForJson),
+        (conversation) => recorder.prompt(rollout, renderer, conversation, options.continuation)
+      )
+
     const generateMany = Effect.fnUntraced(function*(request: Request, count: number) {
       const rollout = request.rollout ?? ownRollout
       const startedAt = yield* Clock.currentTimeMillis
       const tools = request.tools ?? []
       const toolsHash = tools.length === 0 ? "" : yield* RunConfig.hash(tools)
-      const conversation = yield* conversationOf(renderer, request, options.jsonInstruction ?? askForJson)
-      const prompt = yield* recorder.prompt(rollout, renderer, conversation, options.continuation)
+      const prompt = yield* promptFor(request, rollout)
       const [first] = renderer.stop
       return yield* draw(request, count, {
         rollout,
@@ -416,6 +425,7 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
       generate,
       generateMany,
       complete,
+      countTokens: (request) => Effect.map(promptFor(request, request.rollout ?? ownRollout), ({ ids }) => ids.length),
       stream: (request) => Stream.unwrap(Effect.map(generate(request), (reply) => Stream.fromIterable(partsOf(reply))))
     }
   }
@@ -500,12 +510,15 @@ const decodeDeltas = ({ tokenizer }: Renderer.Renderer, ids: Int32Array): Readon
   )
 }
 
-/** The first stop in a text. */
-const stopAt = (text: string, stops: ReadonlyArray<string>): number => {
-  let first = -1
+/** The first stop in a text, and where it is. */
+const stopIn = (
+  text: string,
+  stops: ReadonlyArray<string>
+): { readonly at: number; readonly stop: string } | undefined => {
+  let first: { readonly at: number; readonly stop: string } | undefined
   for (const stop of stops) {
     const at = stop === "" ? -1 : text.indexOf(stop)
-    if (at >= 0 && (first < 0 || at < first)) first = at
+    if (at >= 0 && (first === undefined || at < first.at)) first = { at, stop }
   }
   return first
 }
@@ -534,17 +547,17 @@ const read = (
   const stops = request.stop ?? []
   let length = sample.tokens.length
   let deltas = deltasOf(sample.tokens)
-  const at = stopAt(textOf(deltas, "Text"), stops)
-  if (at >= 0) {
+  const found = stopIn(textOf(deltas, "Text"), stops)
+  if (found !== undefined) {
     // The sampler takes ids or texts to stop at, not both: what it drew after the text is dropped, id by id.
     let [low, high] = [1, length]
     while (low < high) {
       const middle = (low + high) >> 1
-      if (stopAt(textOf(deltasOf(sample.tokens.subarray(0, middle)), "Text"), stops) >= 0) high = middle
+      if (stopIn(textOf(deltasOf(sample.tokens.subarray(0, middle)), "Text"), stops) !== undefined) high = middle
       else low = middle + 1
     }
     length = low
-    deltas = cutText(deltasOf(sample.tokens.subarray(0, length)), at)
+    deltas = cutText(deltasOf(sample.tokens.subarray(0, length)), found.at)
   }
   const text = textOf(deltas, "Text")
   const reasoning = textOf(deltas, "Reasoning")
@@ -560,7 +573,12 @@ const read = (
     text,
     reasoning,
     toolCalls,
-    finishReason: toolCalls.length > 0 ? "tool_calls" : at < 0 && sample.stopReason === "length" ? "length" : "stop",
+    finishReason: toolCalls.length > 0
+      ? "tool_calls"
+      : found === undefined && sample.stopReason === "length"
+      ? "length"
+      : "stop",
+    stopText: found?.stop,
     usage: {
       promptTokens: prompt.ids.length,
       completionTokens: length,

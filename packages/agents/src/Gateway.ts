@@ -1,12 +1,13 @@
 /**
- * An HTTP gateway that records: agents speak OpenAI's API to it, whole or streamed, and every token they sample becomes
- * training data. Chat completions, completions, responses (without server-side state) and models.
+ * An HTTP gateway that records: agents speak OpenAI's API or Anthropic's to it, whole or streamed, and every token they
+ * sample becomes training data. Chat completions, completions, responses, messages with their tokens counted, and models.
  *
  * A rollout is named by the path (`/rollouts/ID/v1/…`), the header `x-rollout-id`, or `metadata.rollout_id`. Requests that
  * name none belong to the rollout of their opening messages, so that a conversation is continued anyhow.
  *
  * The gateway's key is the trainer's and opens everything. The key of a rollout, given out when the rollout is created, is
- * the agent's: it samples for that rollout and nothing else. Rewards and records need the gateway's. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
+ * the agent's: it samples for that rollout and nothing else. Rewards and records need the gateway's. `/sessions` are the
+ * same rollouts under the addresses, and in the records, of rLLM's gateway client.
  *
  * @since 0.1.0
  */
@@ -17,6 +18,7 @@ import * as HttpIncomingMessage from "@effect/platform/HttpIncomingMessage"
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import type * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -25,12 +27,14 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as AgentModel from "./AgentModel.js"
+import * as anthropic from "./internal/anthropic/messages.js"
 import * as entropy from "./internal/entropy.js"
 import * as chat from "./internal/openai/chat.js"
 import type { Refused } from "./internal/openai/common.js"
 import { broken, busy, decoder, fromModelError, invalid, refuse, sse, unsupported } from "./internal/openai/common.js"
 import * as completions from "./internal/openai/completions.js"
 import * as responses from "./internal/openai/responses.js"
+import * as tally from "./internal/tally.js"
 import * as Recorder from "./Recorder.js"
 
 // =============================================================================
@@ -46,12 +50,52 @@ import * as Recorder from "./Recorder.js"
 export interface Options {
   /** The name of the model in listings. Requests may name any model: agents keep the one they were written with. */
   readonly model: string
-  /** What callers must send as a bearer token. `undefined` lets everybody in who reaches the port. */
+  /** What callers must send as a bearer token, or as `x-api-key`. `undefined` lets everybody in who reaches the port. */
   readonly apiKey: Redacted.Redacted | undefined
   /** Largest request body; larger ones are refused with 413. Defaults to 8 MiB. */
   readonly maxBodyBytes?: number | undefined
   /** Calls at once; further ones are refused with 429. Defaults to 1024. */
   readonly maxConcurrent?: number | undefined
+  /**
+   * Is given the report of a rollout when the rollout is rewarded or released; those that never were are given at the end
+   * of a gateway that `NodeGateway` serves. Defaults to a line of the log.
+   */
+  readonly onRollout?: ((report: Report) => Effect.Effect<void>) | undefined
+}
+
+/**
+ * How the calls of a rollout came about: those that neither continue nor fork start a conversation.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Report {
+  /** `undefined` for the sum of several rollouts: at the end, those beyond the first 20. */
+  readonly rollout: string | undefined
+  /** Rollouts it is about. */
+  readonly rollouts: number
+  /** Calls that were answered since the last report of the rollout. */
+  readonly calls: number
+  /** Calls whose prompt begins with the exact ids of an earlier one. */
+  readonly continued: number
+  /** Calls that start a new row although they have a history, by reason, with what the first one of each says. */
+  readonly forked: ReadonlyArray<{ readonly reason: string; readonly count: number; readonly first: string }>
+}
+
+const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`
+
+/**
+ * A report as a line.
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const reportLine = ({ calls, continued, forked, rollout, rollouts }: Report): string => {
+  const forks = forked.reduce((sum, { count }) => sum + count, 0)
+  const why = forked.map(({ count, first, reason }) => `${count} ${reason}: ${first}`).join("; ")
+  const name = rollout === undefined ? counted(rollouts, "further rollout") : `rollout ${rollout}`
+  return `${name}: ${counted(calls, "call")}, ${continued} continued, ${forks} forked` +
+    (forks === 0 ? "" : ` (${why})`)
 }
 
 const encoder = new TextEncoder()
@@ -147,14 +191,21 @@ const route = (
     HttpServerResponse.HttpServerResponse,
     Refused,
     HttpServerRequest.HttpServerRequest | HttpServerRequest.ParsedSearchParams | HttpRouter.RouteContext
-  >
-) => ({ who, method, path, handler })
+  >,
+  /** A refusal as the clients of the route read it. */
+  refusal: (refused: Refused) => HttpServerResponse.HttpServerResponse = refuse
+) => ({ who, method, path, handler, refusal })
 
 /** The gateway, and its routes: a test asks each of them as each caller. @internal */
 export const makeWithRoutes: (
   options: Options
 ) => Effect.Effect<
-  { readonly app: HttpApp.Default; readonly routes: ReadonlyArray<Access> },
+  {
+    readonly app: HttpApp.Default
+    readonly routes: ReadonlyArray<Access>
+    /** Reports the rollouts that were neither rewarded nor released. */
+    readonly reportRest: Effect.Effect<void>
+  },
   never,
   AgentModel.AgentModel | Recorder.Recorder
 > = Effect.fnUntraced(
@@ -162,13 +213,19 @@ export const makeWithRoutes: (
     const model = yield* AgentModel.AgentModel
     const recorder = yield* Recorder.Recorder
     const { apiKey, maxBodyBytes = 8 * 1024 * 1024, maxConcurrent = 1024 } = options
+    const onRollout = options.onRollout ?? ((report: Report) => Effect.logInfo(reportLine(report)))
+    const counts = tally.make()
     let inFlight = 0
+
+    const report = (found: Report | undefined) => found === undefined ? Effect.void : onRollout(found)
 
     /** The one rollout the caller's key opens; `undefined` for all. */
     const caller = Effect.gen(function*() {
       if (apiKey === undefined) return undefined
       const { headers } = yield* HttpServerRequest.HttpServerRequest
-      const token = tokenOf(headers["authorization"] ?? "")
+      const token = headers["authorization"] === undefined
+        ? headers["x-api-key"] ?? ""
+        : tokenOf(headers["authorization"])
       if (sameSecret(token, Redacted.value(apiKey))) return undefined
       const rollout = /^rk-(\S+)\.[0-9a-f]{64}$/.exec(token)?.[1]
       if (rollout !== undefined && sameSecret(token, Redacted.value(yield* rolloutKey(apiKey, rollout)))) return rollout
@@ -234,12 +291,20 @@ export const makeWithRoutes: (
         model: requested ?? options.model
       }))
 
-    const tagged = (reply: AgentModel.Reply, response: HttpServerResponse.HttpServerResponse) =>
-      HttpServerResponse.setHeaders(response, {
-        "x-rollout-id": reply.rollout,
-        "x-call-id": reply.callId,
-        "x-policy-version": String(reply.policyVersion)
-      })
+    const tagged = (
+      replies: Arr.NonEmptyReadonlyArray<AgentModel.Reply>,
+      response: HttpServerResponse.HttpServerResponse
+    ) => {
+      const [reply] = replies
+      return Effect.as(
+        Effect.forEach(replies, (one) => Effect.suspend(() => report(counts.add(one))), { discard: true }),
+        HttpServerResponse.setHeaders(response, {
+          "x-rollout-id": reply.rollout,
+          "x-call-id": reply.callId,
+          "x-policy-version": String(reply.policyVersion)
+        })
+      )
+    }
 
     const chatCompletions = Effect.gen(function*() {
       const call = yield* named
@@ -249,8 +314,8 @@ export const makeWithRoutes: (
       const replies = yield* Effect.mapError(model.generateMany(asked, request.n ?? 1), fromModelError)
       const [first] = replies
       const id = yield* head("chatcmpl", request.model, first)
-      return tagged(
-        first,
+      return yield* tagged(
+        replies,
         request.stream === true
           ? sse(chat.chunks(id, request, model.renderer, replies))
           : HttpServerResponse.unsafeJson(chat.whole(id, request, model.renderer, replies))
@@ -265,8 +330,8 @@ export const makeWithRoutes: (
       const replies = yield* Effect.mapError(model.complete(asked, request.n ?? 1), fromModelError)
       const [first] = replies
       const id = yield* head("cmpl", request.model, first)
-      return tagged(
-        first,
+      return yield* tagged(
+        replies,
         request.stream === true
           ? sse(completions.chunks(id, request, model.renderer, replies))
           : HttpServerResponse.unsafeJson(completions.whole(id, request, model.renderer, replies))
@@ -277,20 +342,57 @@ export const makeWithRoutes: (
       const call = yield* named
       const request = yield* responses.decode(yield* bodyText)
       const rollout = yield* rolloutOf(call, request.metadata, () => responses.openingOf(request))
-      const asked = yield* responses.toRequest(request, rollout)
+      const { calls } = responses.hasReferences(request)
+        ? yield* Effect.mapError(recorder.rollout(rollout), fromModelError)
+        : { calls: [] }
+      const asked = yield* responses.toRequest(request, rollout, calls)
       const reply = yield* Effect.mapError(model.generate(asked), fromModelError)
       const id = yield* head("resp", request.model, reply)
-      return tagged(
-        reply,
+      return yield* tagged(
+        [reply],
         request.stream === true
           ? sse(responses.events(id, request, reply))
           : HttpServerResponse.unsafeJson(responses.whole(id, request, reply))
       )
     })
 
+    const messageRequest = Effect.gen(function*() {
+      const call = yield* named
+      const request = yield* anthropic.decode(yield* bodyText)
+      const rollout = yield* rolloutOf(call, request.metadata, () => anthropic.openingOf(request))
+      return { request, asked: yield* anthropic.toRequest(request, rollout) }
+    })
+
+    const createMessage = Effect.gen(function*() {
+      const { asked, request } = yield* messageRequest
+      const reply = yield* Effect.mapError(model.generate(asked), fromModelError)
+      const id = { ...yield* head("msg", request.model, reply), id: `msg_${reply.callId}` }
+      return yield* tagged(
+        [reply],
+        request.stream === true
+          ? sse(anthropic.events(id, reply))
+          : HttpServerResponse.unsafeJson(anthropic.whole(id, reply))
+      )
+    })
+
+    const countTokens = Effect.gen(function*() {
+      const { asked } = yield* messageRequest
+      const input_tokens = yield* Effect.mapError(model.countTokens(asked), fromModelError)
+      return HttpServerResponse.unsafeJson({ input_tokens })
+    })
+
+    // Both APIs list models under this address: each client reads the fields it knows.
     const models = Effect.gen(function*() {
-      const self = { id: options.model, object: "model", created: 0, owned_by: "effect-tinker" }
-      return HttpServerResponse.unsafeJson({ object: "list", data: [self] })
+      const { model: id } = options
+      const self = { id, object: "model", created: 0, owned_by: "effect-tinker" }
+      const anthropics = { type: "model", display_name: id, created_at: "1970-01-01T00:00:00Z" }
+      return HttpServerResponse.unsafeJson({
+        object: "list",
+        data: [{ ...self, ...anthropics }],
+        has_more: false,
+        first_id: id,
+        last_id: id
+      })
     })
 
     // -------------------------------------------------------------------------
@@ -348,6 +450,7 @@ export const makeWithRoutes: (
     const releaseRollout = Effect.gen(function*() {
       const rollout = yield* addressed
       const { calls } = yield* Effect.mapError(recorder.release(rollout), fromModelError)
+      yield* report(counts.take(rollout))
       return HttpServerResponse.unsafeJson({ deleted: calls.length })
     })
 
@@ -355,6 +458,7 @@ export const makeWithRoutes: (
       const rollout = yield* addressed
       const { metrics, reward } = yield* decodeReward(yield* bodyText)
       yield* Effect.mapError(recorder.score(rollout, reward, metrics), fromModelError)
+      yield* report(counts.take(rollout))
       return HttpServerResponse.unsafeJson({ session_id: rollout, reward })
     })
 
@@ -364,6 +468,8 @@ export const makeWithRoutes: (
       route("agent", "POST", path(prefix, "/v1/chat/completions"), limited(chatCompletions)),
       route("agent", "POST", path(prefix, "/v1/completions"), limited(textCompletions)),
       route("agent", "POST", path(prefix, "/v1/responses"), limited(createResponse)),
+      route("agent", "POST", path(prefix, "/v1/messages"), limited(createMessage), anthropic.refuse),
+      route("agent", "POST", path(prefix, "/v1/messages/count_tokens"), limited(countTokens), anthropic.refuse),
       route("agent", "GET", path(prefix, "/v1/models"), models)
     ])
     const records = ["/rollouts", "/sessions"].flatMap((prefix) => [
@@ -388,14 +494,19 @@ export const makeWithRoutes: (
     }
     // Who may call a route is looked at before its handler, so no handler reads a body of somebody else.
     const router = HttpRouter.fromIterable(
-      routes.map(({ handler, method, path, who }) =>
-        HttpRouter.makeRoute(method, path, Effect.flatMap(checks[who], () => handler))
+      routes.map(({ handler, method, path, refusal, who }) =>
+        HttpRouter.makeRoute(
+          method,
+          path,
+          Effect.flatMap(checks[who], () => handler).pipe(
+            Effect.catchTags({ Refused: (refused) => Effect.succeed(refusal(refused)) })
+          )
+        )
       )
     )
 
     const app = router.pipe(
       Effect.catchTags({
-        Refused: (refused) => Effect.succeed(refuse(refused)),
         RouteNotFound: ({ request }) =>
           Effect.succeed(refuse(invalid(`there is no ${request.method} ${request.url}`, { status: 404 })))
       }),
@@ -405,7 +516,11 @@ export const makeWithRoutes: (
       // The platform runs handlers uninterruptibly. Interruptible, a client that disconnects interrupts its sample.
       Effect.interruptible
     )
-    return { app, routes: routes.map(({ method, path, who }): Access => ({ method, path, who })) }
+    return {
+      app,
+      routes: routes.map(({ method, path, who }): Access => ({ method, path, who })),
+      reportRest: Effect.suspend(() => Effect.forEach(counts.rest(), onRollout, { discard: true }))
+    }
   }
 )
 

@@ -35,7 +35,7 @@ export interface Options extends Omit<Gateway.Options, "apiKey"> {
   readonly host?: string | undefined
   /** Host names under which the gateway may be addressed besides loopback names and IP addresses. Defaults to none. */
   readonly allowHosts?: ReadonlyArray<string> | undefined
-  /** What callers must send as a bearer token. Defaults to a random key. */
+  /** What callers must send as a bearer token, or as `x-api-key`. Defaults to a random key. */
   readonly apiKey?: Redacted.Redacted | undefined
   /** Accepts requests without a key, from anyone who can reach the port. Defaults to false. */
   readonly open?: boolean | undefined
@@ -48,13 +48,15 @@ export interface Options extends Omit<Gateway.Options, "apiKey"> {
  * @category models
  */
 export interface Running {
-  /** The address, without a path. OpenAI clients take `${url}/v1`. */
+  /** The address, without a path. OpenAI clients take `${url}/v1`, Anthropic's client takes it as it is. */
   readonly url: string
   readonly port: number
   /** What to send as a bearer token; with `open`, anything. */
   readonly apiKey: Redacted.Redacted
   /** The base URL that OpenAI clients take for one rollout. */
   readonly rolloutUrl: (rollout: string) => string
+  /** The base URL that Anthropic's client takes for one rollout: it adds `/v1` itself. */
+  readonly anthropicUrl: (rollout: string) => string
   /** The key for an agent: it samples for one rollout, and does nothing else. */
   readonly rolloutKey: (rollout: string) => Effect.Effect<Redacted.Redacted>
 }
@@ -100,7 +102,11 @@ export const serve: (
   Effect
     .fnUntraced(function*(options) {
       const apiKey = options.apiKey ?? Redacted.make(`ag-${yield* entropy.hex(32)}`)
-      const app = yield* Gateway.make({ ...options, apiKey: options.open === true ? undefined : apiKey })
+      const { app, reportRest } = yield* Gateway.makeWithRoutes({
+        ...options,
+        apiKey: options.open === true ? undefined : apiKey
+      })
+      yield* Effect.addFinalizer(() => reportRest)
       const host = options.host ?? "127.0.0.1"
       // Connections are closed late: by then, no client is about to send a request on one that is idle (a tool may take its
       // time), and none has sent a request that waits to be read (hundreds may arrive at once on a busy machine).
@@ -115,6 +121,7 @@ export const serve: (
         port,
         apiKey,
         rolloutUrl: (rollout) => `${url}/rollouts/${rollout}/v1`,
+        anthropicUrl: (rollout) => `${url}/rollouts/${rollout}`,
         rolloutKey: (rollout) => Gateway.rolloutKey(apiKey, rollout)
       }
     })
@@ -137,15 +144,17 @@ export const layer = (
  * @category models
  */
 export interface RunContext {
-  /** The address for its client. */
+  /** The address for clients of OpenAI's API, and for the AI SDK's of any API. */
   readonly baseURL: string
+  /** The address for Anthropic's own client, which adds `/v1` itself. */
+  readonly anthropicBaseURL: string
   readonly apiKey: string
   /** Aborted when the run is over before the agent is. */
   readonly signal: AbortSignal
 }
 
 /**
- * An agent that calls its model by OpenAI's API, to be trained: only the URL and the key of its client change. Each run has
+ * An agent that calls its model by OpenAI's API or Anthropic's, to be trained: only the URL and the key of its client change. Each run has
  * its own gateway on loopback for as long as it lasts.
  *
  * @example
@@ -177,14 +186,17 @@ export const agent = <Task, Result, E = never, R = never, ED = never, RD = never
     ...options,
     run: (task, { model, signal }) =>
       Effect.gen(function*() {
-        const { rolloutKey, url } = yield* serve({ model: model.renderer.name }).pipe(
+        // what a trainer says of its runs is in its metrics
+        const onRollout = (report: Gateway.Report) => Effect.logDebug(Gateway.reportLine(report))
+        const { rolloutKey, url } = yield* serve({ model: model.renderer.name, onRollout }).pipe(
           Effect.provideService(AgentModel.AgentModel, model),
           Effect.provideServiceEffect(Recorder.Recorder, Recorder.make()),
           Effect.mapError(Agent.failed("run"))
         )
         const apiKey = yield* rolloutKey("run")
         return yield* Effect.tryPromise({
-          try: () => options.run(task, { baseURL: `${url}/v1`, apiKey: Redacted.value(apiKey), signal }),
+          try: () =>
+            options.run(task, { baseURL: `${url}/v1`, anthropicBaseURL: url, apiKey: Redacted.value(apiKey), signal }),
           catch: Agent.failed("run")
         })
       }).pipe(Effect.scoped)

@@ -44,14 +44,15 @@ export * as AgentModel from "./AgentModel.js"
 export * as CallStore from "./CallStore.js"
 
 /**
- * An HTTP gateway that records: agents speak OpenAI's API to it, whole or streamed, and every token they sample becomes
- * training data. Chat completions, completions, responses (without server-side state) and models.
+ * An HTTP gateway that records: agents speak OpenAI's API or Anthropic's to it, whole or streamed, and every token they
+ * sample becomes training data. Chat completions, completions, responses, messages with their tokens counted, and models.
  *
  * A rollout is named by the path (`/rollouts/ID/v1/…`), the header `x-rollout-id`, or `metadata.rollout_id`. Requests that
  * name none belong to the rollout of their opening messages, so that a conversation is continued anyhow.
  *
  * The gateway's key is the trainer's and opens everything. The key of a rollout, given out when the rollout is created, is
- * the agent's: it samples for that rollout and nothing else. Rewards and records need the gateway's. `/sessions` are the same rollouts under the addresses, and in the records, of rLLM's gateway client.
+ * the agent's: it samples for that rollout and nothing else. Rewards and records need the gateway's. `/sessions` are the
+ * same rollouts under the addresses, and in the records, of rLLM's gateway client.
  *
  * @since 0.1.0
  */

@@ -3,42 +3,9 @@ import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Redacted } from "effect"
 import { TinkerError } from "effect-tinker"
+import * as tally from "../src/internal/tally.js"
 import { callOf, chatRenderer, scripted } from "./support/chat.js"
-
-interface Answer {
-  readonly status: number
-  readonly headers: Headers
-  readonly text: string
-}
-
-const gatewayOver = (sampler: Sampler.Sampler, options?: Partial<NodeGateway.Options>) =>
-  Effect.gen(function*() {
-    const model = yield* AgentModel.make({ renderer: yield* chatRenderer, sampler })
-    return yield* NodeGateway.serve({ model: "m", ...options }).pipe(
-      Effect.provideService(AgentModel.AgentModel, model)
-    )
-  })
-
-const gateway = (texts: ReadonlyArray<string>, options?: Partial<NodeGateway.Options>) =>
-  Effect.gen(function*() {
-    return yield* gatewayOver(yield* scripted(yield* chatRenderer, texts), options)
-  })
-
-const send = (
-  { apiKey, url }: Pick<NodeGateway.Running, "apiKey" | "url">,
-  path: string,
-  body?: unknown,
-  init?: { readonly method?: string; readonly headers?: Record<string, string>; readonly key?: Redacted.Redacted }
-): Effect.Effect<Answer> =>
-  Effect.promise(async (signal) => {
-    const response = await fetch(`${url}${path}`, {
-      method: init?.method ?? (body === undefined ? "GET" : "POST"),
-      headers: { authorization: `Bearer ${Redacted.value(init?.key ?? apiKey)}`, ...init?.headers },
-      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-      signal
-    })
-    return { status: response.status, headers: response.headers, text: await response.text() }
-  })
+import { type Answer, gateway, gatewayOver, send } from "./support/gateway.js"
 
 const errorOf = ({ text }: Answer) => JSON.parse(text).error
 
@@ -138,6 +105,89 @@ describe("Gateway", () => {
       assert.include(errorOf(unknown).message, "/v1/embeddings")
     }).pipe(Effect.provide(Recorder.layer())))
 
+  it.scopedLive("names the offending part of a union, and never repeats the whole value", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway([])
+      const refusal = (path: string, body: unknown) =>
+        Effect.map(send(running, path, body), (answer) => ({ status: answer.status, ...errorOf(answer) }))
+      const long = "x".repeat(5000)
+      const said = (content: unknown) => ({ messages: [{ role: "user", content }] })
+      const parts = yield* refusal(chat, said([{ type: "text", text: long }, { type: "image_url", image_url: long }]))
+      assert.deepInclude(parts, { status: 400, param: "messages.0.content.1.type" })
+      assert.include(parts.message, "got \"image_url\"")
+      const number = yield* refusal(chat, said([{ type: "text", text: { long } }]))
+      assert.deepInclude(number, { param: "messages.0.content.0.text" })
+      assert.include(number.message, "got an object with long")
+      const item = yield* refusal("/v1/responses", { input: [{ type: "computer_call", id: long }] })
+      assert.deepInclude(item, { param: "input.0.type" })
+      const call = { type: "function_call", call_id: "1", name: "add", arguments: { a: long } }
+      assert.deepInclude(yield* refusal("/v1/responses", { input: [call] }), { param: "input.0.arguments" })
+      assert.deepInclude(yield* refusal(chat, said(7)), { param: "messages.0.content" })
+      for (const { message } of [parts, number, item]) assert.isBelow(message.length, 400)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("takes a history as @openai/agents sends it to chat completions", () =>
+    Effect.gen(function*() {
+      const running = yield* gateway([`${callOf("{\"a\": 1}")}`, "Three.", "Again."])
+      const answer = (messages: ReadonlyArray<unknown>) =>
+        Effect.map(send(running, chat, { model: "m", messages, tools: [addTool], stream: false }), ({ text }) =>
+          JSON.parse(text).choices[0].message)
+      const asked = [{ content: "Be brief.", role: "system" }, { role: "user", content: "one" }]
+      const { tool_calls } = yield* answer(asked)
+      const called = [...asked, { role: "assistant", content: null, tool_calls }, {
+        role: "tool",
+        tool_call_id: tool_calls[0].id,
+        content: "3"
+      }]
+      yield* answer(called)
+      const said = { type: "text", text: "Three.", role: "assistant", refusal: null }
+      const last = yield* answer([...called, { role: "assistant", content: [said] }, { role: "user", content: "two" }])
+      assert.strictEqual(last.content, "Again.")
+      const [rollout = ""] = yield* (yield* Recorder.Recorder).rollouts
+      const { calls } = yield* (yield* Recorder.Recorder).rollout(rollout)
+      assert.deepInclude(Recorder.summarize(calls), { calls: 3, roots: 1, spliced: 2, forked: {} })
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.scopedLive("finds the items that the AI SDK's Responses model refers to in the recording", () =>
+    Effect.gen(function*() {
+      const think = "<think>\nhm\n</think>\n\n"
+      const running = yield* gateway([
+        `${think}Let me see.\n${callOf("{\"a\": 1}")}\n${callOf("{\"a\": 2}")}`,
+        `${think}Three.`,
+        `${think}Again.`
+      ])
+      const { function: { name, parameters }, type } = addTool
+      const tools = [{ type, name, parameters, strict: false }]
+      const respond = (input: ReadonlyArray<unknown>, path = "/v1/responses") =>
+        Effect.map(
+          send(running, path, { model: "m", input, tools, tool_choice: "auto" }),
+          ({ text }) => JSON.parse(text)
+        )
+      const refer = ({ id }: { readonly id: string }) => ({ type: "item_reference", id })
+      const one = { role: "user", content: [{ type: "input_text", text: "one" }] }
+      const first = yield* respond([one])
+      const [reasoning, text, add, again] = first.output
+      // ai 6 and 7 refer to reasoning and text, and write calls themselves, serialized once more; older ones refer to all
+      const called = [one, refer(reasoning), refer(text), {
+        type: "function_call",
+        call_id: add.call_id,
+        name: "add",
+        arguments: "{\"a\":1}"
+      }, refer(again)]
+      const results = [add, again].map(({ call_id }) => ({ type: "function_call_output", call_id, output: "3" }))
+      const second = yield* respond([...called, ...results])
+      const two = { role: "user", content: [{ type: "input_text", text: "two" }] }
+      const third = yield* respond([...called, ...results, ...second.output.map(refer), two])
+      assert.strictEqual(third.output[1].content[0].text, "Again.")
+      const [rollout = ""] = yield* (yield* Recorder.Recorder).rollouts
+      const { calls } = yield* (yield* Recorder.Recorder).rollout(rollout)
+      assert.deepInclude(Recorder.summarize(calls), { calls: 3, roots: 1, spliced: 2, forked: {} })
+      // no other rollout has them
+      const { error } = yield* respond([one, refer(reasoning), two], "/rollouts/other/v1/responses")
+      assert.deepInclude(error, { code: "item_not_found", param: "input.1" })
+      assert.include(error.message, "providerOptions.openai.store")
+    }).pipe(Effect.provide(Recorder.layer())))
+
   it.scopedLive("JSON that is nested too deeply is a bad request, and not the end of the stack", () =>
     Effect.gen(function*() {
       const running = yield* gateway(["ok", "ok"])
@@ -232,6 +282,66 @@ describe("Gateway", () => {
       assert.deepStrictEqual(yield* recorder.rollouts, [])
     }).pipe(Effect.provide(Recorder.layer())))
 
+  it.scopedLive("says of every rollout how its calls came about, once: with its reward, its release or the gateway's end", () =>
+    Effect.gen(function*() {
+      const lines: Array<string> = []
+      const onRollout = (report: Gateway.Report) => Effect.sync(() => void lines.push(Gateway.reportLine(report)))
+      yield* Effect.gen(function*() {
+        const running = yield* gateway(["One.", "Two.", "Three.", "Four.", "Five.", "Six."], { onRollout })
+        const said = (...answers: ReadonlyArray<string>) => ({
+          messages: [
+            ...ask("x").messages,
+            ...answers.flatMap((content) => [
+              { role: "assistant", content },
+              { role: "user", content: "and?" }
+            ])
+          ]
+        })
+        yield* send(running, `/rollouts/a${chat}`, said())
+        yield* send(running, `/rollouts/a${chat}`, said("One."))
+        yield* send(running, `/rollouts/a${chat}`, said("Uno.", "Two."))
+        assert.deepStrictEqual(lines, [])
+        yield* send(running, "/rollouts/a/reward", { reward: 1 })
+        yield* send(running, "/rollouts/a", undefined, { method: "DELETE" })
+        yield* send(running, `/rollouts/b${chat}`, ask("x", { n: 2 }))
+        yield* send(running, "/rollouts/b", undefined, { method: "DELETE" })
+        assert.deepStrictEqual(lines, [
+          "rollout a: 3 calls, 1 continued, 1 forked (1 MessageEdited: content: \"One.\" became \"Uno.\")",
+          "rollout b: 2 calls, 0 continued, 0 forked"
+        ])
+        yield* send(running, `/rollouts/c${chat}`, ask("x"))
+      }).pipe(Effect.scoped)
+      assert.deepStrictEqual(lines.slice(2), ["rollout c: 1 call, 0 continued, 0 forked"])
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it("a gateway that runs for months holds the counts of a limited number of rollouts", () => {
+    const counts = tally.make(2)
+    const reply = (rollout: string) => ({ rollout, origin: { _tag: "Root" as const } })
+    assert.isUndefined(counts.add(reply("a")))
+    assert.isUndefined(counts.add(reply("b")))
+    assert.deepStrictEqual(counts.add(reply("c")), {
+      rollout: "a",
+      rollouts: 1,
+      calls: 1,
+      continued: 0,
+      forked: []
+    })
+    assert.deepStrictEqual(counts.rest().map(({ rollout }) => rollout), ["b", "c"])
+    assert.deepStrictEqual(counts.rest(), [])
+  })
+
+  it("at its end a gateway names the rollouts that forked most, and sums the others up", () => {
+    const counts = tally.make()
+    for (let n = 1; n <= 25; n++) counts.add({ rollout: `r${n}`, origin: { _tag: "Root" } })
+    const fork = { reason: "MessageEdited", description: "content" }
+    for (const rollout of ["r7", "r7", "r9"]) counts.add({ rollout, origin: { _tag: "Forked", fork } })
+    const lines = counts.rest().map(Gateway.reportLine)
+    assert.strictEqual(lines.length, 21)
+    assert.strictEqual(lines[0], "rollout r7: 3 calls, 0 continued, 2 forked (2 MessageEdited: content)")
+    assert.strictEqual(lines[1], "rollout r9: 2 calls, 0 continued, 1 forked (1 MessageEdited: content)")
+    assert.strictEqual(lines.at(-1), "5 further rollouts: 5 calls, 0 continued, 0 forked")
+  })
+
   it.scopedLive("answers rLLM's gateway client, which knows no bearer tokens", () =>
     Effect.gen(function*() {
       const running = yield* gateway(["One.", "Two.", "Three."])
@@ -298,7 +408,7 @@ describe("Gateway", () => {
     Effect.gen(function*() {
       const renderer = yield* chatRenderer
       const sampler = yield* scripted(renderer, ["Hi."])
-      const Live = NodeGateway.layer({ model: "m", open: true }).pipe(
+      const Live = NodeGateway.layer({ model: "m", open: true, onRollout: () => Effect.void }).pipe(
         Layer.provide(AgentModel.layer({ renderer, sampler })),
         Layer.provide(Recorder.layer())
       )

@@ -1,5 +1,5 @@
 /**
- * `tinker gateway`: a model behind OpenAI's API, with every call recorded token for token.
+ * `tinker gateway`: a model behind OpenAI's API and Anthropic's, with every call recorded token for token.
  *
  * @since 0.1.0
  */
@@ -34,8 +34,9 @@ const gateway = Effect.fnUntraced(
   }) {
     const output = yield* Output
     // loaded on demand: no other command listens
-    const { AgentModel, NodeGateway, Recorder, Sampler } = yield* Effect.promise(async () => ({
+    const { AgentModel, Gateway, NodeGateway, Recorder, Sampler } = yield* Effect.promise(async () => ({
       AgentModel: await import("@effect-tinker/agents/AgentModel"),
+      Gateway: await import("@effect-tinker/agents/Gateway"),
       NodeGateway: await import("@effect-tinker/agents/NodeGateway"),
       Recorder: await import("@effect-tinker/agents/Recorder"),
       Sampler: await import("@effect-tinker/agents/Sampler")
@@ -65,7 +66,8 @@ const gateway = Effect.fnUntraced(
       host: options.host,
       allowHosts: options.allowHost,
       maxConcurrent: options.maxConcurrent,
-      open: options.open
+      open: options.open,
+      onRollout: (report) => output.note(Gateway.reportLine(report))
     }).pipe(
       Effect.provideService(Recorder.Recorder, recorder),
       Effect.provideService(AgentModel.AgentModel, model),
@@ -88,6 +90,7 @@ const gateway = Effect.fnUntraced(
       ]
     })
     yield* output.note(`export OPENAI_BASE_URL=${running.url}/v1 OPENAI_API_KEY=${key}`)
+    yield* output.note(`export ANTHROPIC_BASE_URL=${running.url} ANTHROPIC_API_KEY=${key}`)
     yield* output.note(`A rollout of its own: ${running.url}/rollouts/ID/v1`)
     if (options.open) {
       yield* output.note("Warning: with --open, anyone who reaches this port can sample and read records")
@@ -142,8 +145,8 @@ export const command = Command.make("gateway", {
   )
 }, gateway).pipe(
   Command.withDescription(
-    "Serve a model to agents: OpenAI's chat completions, completions and responses, streamed and whole, with tools. " +
-      "Every call is recorded with the exact tokens that were sampled, by rollout: in the path (/rollouts/ID/v1), the " +
+    "Serve a model to agents: OpenAI's chat completions, completions and responses, and Anthropic's messages, streamed " +
+      "and whole, with tools. Every call is recorded with the exact tokens that were sampled, by rollout: in the path (/rollouts/ID/v1), the " +
       "header x-rollout-id, or metadata.rollout_id."
   )
 )

@@ -10,6 +10,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as AgentModel from "../../AgentModel.js"
@@ -98,6 +99,62 @@ export const refuse = ({ code, message, param, retryAfter, status, type }: Refus
 // requests
 // =============================================================================
 
+interface Fault {
+  readonly path: ReadonlyArray<string>
+  readonly message: string
+  /** What a union goes by: a member that fails elsewhere is more likely to be the one that was meant. */
+  readonly tag: boolean
+}
+
+const tags = new Set(["type", "role"])
+
+/** A value in a few words: bodies may be megabytes long, and hold what nobody wants in a log. */
+const brief = (value: unknown): string => {
+  if (typeof value === "string") {
+    return value.length > 40 ? `a string of ${value.length} characters` : JSON.stringify(value)
+  }
+  if (Array.isArray(value)) return `an array of ${value.length}`
+  if (!Predicate.isRecord(value)) return String(value)
+  return `an object with ${Object.keys(value).slice(0, 5).join(", ") || "no keys"}`
+}
+
+/** The first field that is wrong; in a union, that of the member which the value comes closest to. */
+const faultOf = (issue: ParseResult.ParseIssue, path: ReadonlyArray<string>): Fault => {
+  const at = (message: string): Fault => ({ path, message, tag: tags.has(path.at(-1) ?? "") })
+  switch (issue._tag) {
+    case "Pointer": {
+      const keys: ReadonlyArray<PropertyKey> = typeof issue.path === "object" ? issue.path : [issue.path]
+      return faultOf(issue.issue, [...path, ...keys.map(String)])
+    }
+    case "Composite": {
+      const issues: ReadonlyArray<ParseResult.ParseIssue> = "_tag" in issue.issues ? [issue.issues] : issue.issues
+      const faults = issues.map((inner) => faultOf(inner, path))
+      if (issue.ast._tag !== "Union") return faults[0] ?? at("unexpected")
+      const deepest = Math.max(...faults.map((fault) => fault.path.length))
+      const closest = faults.filter((fault) => fault.path.length === deepest)
+      // every member refuses the value as a whole
+      if (deepest === path.length) return at(`expected ${String(issue.ast)}, got ${brief(issue.actual)}`)
+      return closest.find(({ tag }) => !tag) ?? closest[0] ?? at("unexpected")
+    }
+    case "Refinement":
+      return issue.kind === "From"
+        ? faultOf(issue.issue, path)
+        : at(`expected ${String(issue.ast)}, got ${brief(issue.actual)}`)
+    case "Transformation":
+      return issue.kind === "Transformation" && issue.issue._tag === "Type"
+        ? at(issue.issue.message ?? "unexpected")
+        : faultOf(issue.issue, path)
+    case "Missing":
+      return at("is missing")
+    case "Unexpected":
+      return at("is unexpected")
+    case "Forbidden":
+      return at(issue.message ?? "is forbidden")
+    case "Type":
+      return at(`expected ${String(issue.ast)}, got ${brief(issue.actual)}`)
+  }
+}
+
 /**
  * Reads JSON, and names the first field that is wrong.
  *
@@ -109,11 +166,9 @@ export const decoder = <A, I>(schema: Schema.Schema<A, I>) => {
     JsonText.isTooDeep(text) ?
       invalid(`the body is nested more than ${JsonText.maxNesting} levels deep`) :
       Effect.mapError(decode(text), (issue) => {
-        const [first] = ParseResult.ArrayFormatter.formatIssueSync(issue)
-        const param = first?.path.map(String).join(".") ?? ""
-        return param === ""
-          ? invalid(first?.message ?? "the body is not JSON of the expected shape")
-          : invalid(`${param}: ${first?.message ?? "unexpected"}`, { param })
+        const { message, path } = faultOf(issue, [])
+        const param = path.join(".")
+        return param === "" ? invalid(message) : invalid(`${param}: ${message}`, { param })
       })
 }
 
@@ -136,8 +191,8 @@ export const sampling = {
 /** @internal */
 export const TextPart = Schema.Struct({
   type: Schema.Literal("text", "input_text", "output_text", "refusal"),
-  text: Schema.optional(Schema.String),
-  refusal: Schema.optional(Schema.String)
+  text: maybe(Schema.String),
+  refusal: maybe(Schema.String)
 })
 
 /** Content as clients write it: text, parts of text, or nothing. @internal */

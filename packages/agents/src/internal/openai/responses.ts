@@ -1,11 +1,12 @@
 /**
- * The Responses API without server-side state: the whole conversation is in `input`, as agents that set `store: false` or
- * keep their own history send it.
+ * The Responses API: the whole conversation is in `input`. Items of earlier answers may be references, which are looked up
+ * in the recording of the rollout; there is no other state on the server.
  */
-import type * as Message from "@effect-tinker/tokenizer/Message"
+import * as Message from "@effect-tinker/tokenizer/Message"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as AgentModel from "../../AgentModel.js"
+import type * as Recorder from "../../Recorder.js"
 import type { Head } from "./chat.js"
 import type { Refused } from "./common.js"
 import { Content, decoder, invalid, Json, maybe, roleOf, sampling, textOf, toolSpec, unsupported } from "./common.js"
@@ -35,11 +36,17 @@ const ReasoningItem = Schema.Struct({
   summary: maybe(Schema.Array(Schema.Struct({ text: Schema.String })))
 })
 
+/** An item of an earlier answer, by its id: clients that leave the history to the server send these. */
+const ReferenceItem = Schema.Struct({ type: Schema.Literal("item_reference"), id: Schema.String })
+
+const InputItem = Schema.Union(CallItem, OutputItem, ReasoningItem, ReferenceItem, MessageItem)
+
 const Tool = Schema.Struct({
   type: Schema.Literal("function"),
   name: Schema.String,
   description: maybe(Schema.String),
-  parameters: maybe(Json)
+  parameters: maybe(Json),
+  strict: maybe(Schema.Boolean)
 })
 
 const Format = Schema.Union(
@@ -51,7 +58,7 @@ const ResponsesRequest = Schema.Struct({
   ...sampling,
   input: Schema.Union(
     Schema.String,
-    Schema.NonEmptyArray(Schema.Union(CallItem, OutputItem, ReasoningItem, MessageItem))
+    Schema.NonEmptyArray(InputItem)
   ),
   instructions: maybe(Schema.String),
   max_output_tokens: maybe(Schema.Positive),
@@ -73,8 +80,58 @@ export type ResponsesRequest = typeof ResponsesRequest.Type
 /** @internal */
 export const decode = decoder(ResponsesRequest)
 
+type Reference = typeof ReferenceItem.Type
+type KnownItem = Exclude<typeof InputItem.Type, Reference>
+
+/** Whether the request refers to items of earlier answers, which only their recording has. @internal */
+export const hasReferences = ({ input }: ResponsesRequest): boolean =>
+  typeof input !== "string" && input.some(({ type }) => type === "item_reference")
+
+/** The ids that items are given out with, and what they name: an answer, and which of its calls. */
+const itemId = {
+  reasoning: (callId: string) => `rs_${callId}`,
+  text: (callId: string) => `msg_${callId}`,
+  call: (callId: string, index: number) => `fc_${callId}_${index}`
+}
+
+const referred = ({ id }: Reference, calls: ReadonlyMap<string, Recorder.Call>): KnownItem | undefined => {
+  const [, kind, callId = "", index = ""] = /^(rs|msg|fc)_(call-[0-9a-f]+)(?:_(\d+))?$/.exec(id) ?? []
+  const message = calls.get(callId)?.message
+  if (message === undefined) return undefined
+  if (kind === "msg") return { type: "message", role: "assistant", content: Message.text(message) }
+  if (kind === "rs") return { type: "reasoning", content: [{ text: Message.thinking(message) }] }
+  const call = message.toolCalls?.[Number(index)]
+  return call === undefined
+    ? undefined
+    : { type: "function_call", call_id: call.id ?? "", name: call.name, arguments: call.arguments }
+}
+
+/** The request with the recorded items in the place of references to them. */
+const resolved = (
+  request: ResponsesRequest,
+  recorded: ReadonlyArray<Recorder.Call>
+): Effect.Effect<string | ReadonlyArray<KnownItem>, Refused> => {
+  const { input } = request
+  if (typeof input === "string") return Effect.succeed(input)
+  const calls = new Map(recorded.map((call) => [call.id, call]))
+  return Effect.forEach(input, (item, index): Effect.Effect<KnownItem, Refused> => {
+    if (item.type !== "item_reference") return Effect.succeed(item)
+    const found = referred(item, calls)
+    return found === undefined
+      ? invalid(
+        `input.${index}: the item ${JSON.stringify(item.id)} was not recorded in this rollout: send the item itself ` +
+          "(the AI SDK does with providerOptions.openai.store set to false), or name the rollout that has it",
+        { code: "item_not_found", param: `input.${index}` }
+      )
+      : Effect.succeed(found)
+  })
+}
+
 /** Items as messages: reasoning, text and calls of one answer are separate items here. */
-const messagesOf = ({ input, instructions }: ResponsesRequest): ReadonlyArray<Message.Message> => {
+const messagesOf = (
+  { instructions }: ResponsesRequest,
+  input: string | ReadonlyArray<KnownItem>
+): ReadonlyArray<Message.Message> => {
   const messages: Array<Message.Message> = []
   if (instructions !== undefined && instructions !== null) messages.push({ role: "system", content: instructions })
   if (typeof input === "string") return [...messages, { role: "user", content: input }]
@@ -121,7 +178,14 @@ const messagesOf = ({ input, instructions }: ResponsesRequest): ReadonlyArray<Me
 
 /** What comes before the first answer: it stays the same while a conversation goes on. @internal */
 export const openingOf = (request: ResponsesRequest): unknown => {
-  const messages = messagesOf(request)
+  const { input } = request
+  if (typeof input === "string") return messagesOf(request, input)
+  const items: Array<KnownItem> = []
+  for (const item of input) {
+    if (item.type === "item_reference") break
+    items.push(item)
+  }
+  const messages = messagesOf(request, items)
   const end = messages.findIndex(({ role }) => role === "assistant")
   return end < 0 ? messages : messages.slice(0, end)
 }
@@ -129,7 +193,8 @@ export const openingOf = (request: ResponsesRequest): unknown => {
 /** @internal */
 export const toRequest = (
   request: ResponsesRequest,
-  rollout: string
+  rollout: string,
+  recorded: ReadonlyArray<Recorder.Call>
 ): Effect.Effect<AgentModel.Request, Refused> => {
   const param = (["previous_response_id", "conversation", "background"] as const).find((name) => {
     const value = request[name]
@@ -144,9 +209,9 @@ export const toRequest = (
     return invalid(`there is no tool ${choice.name}`, { param: "tool_choice" })
   }
   const format = request.text?.format ?? undefined
-  return Effect.succeed({
+  return Effect.map(resolved(request, recorded), (input) => ({
     rollout,
-    messages: messagesOf(request),
+    messages: messagesOf(request, input),
     tools: tools.map(toolSpec),
     toolChoice: typeof choice === "object" ? { name: choice.name } : choice,
     parallelToolCalls: request.parallel_tool_calls ?? undefined,
@@ -157,7 +222,7 @@ export const toRequest = (
     temperature: request.temperature ?? undefined,
     topK: request.top_k ?? undefined,
     topP: request.top_p ?? undefined
-  })
+  }))
 }
 
 // =============================================================================
@@ -171,20 +236,20 @@ const textPart = (text: string) => ({ type: "output_text", text, annotations: []
 const itemsOf = ({ callId, reasoning, text, toolCalls }: AgentModel.Reply): ReadonlyArray<Item> => [
   ...(reasoning === "" ? [] : [{
     type: "reasoning",
-    id: `rs_${callId}`,
+    id: itemId.reasoning(callId),
     summary: [],
     content: [{ type: "reasoning_text", text: reasoning }]
   }]),
   ...(text === "" && toolCalls.length > 0 ? [] : [{
     type: "message",
-    id: `msg_${callId}`,
+    id: itemId.text(callId),
     role: "assistant",
     status: "completed",
     content: [textPart(text)]
   }]),
-  ...toolCalls.map((call) => ({
+  ...toolCalls.map((call, index) => ({
     type: "function_call",
-    id: `fc_${call.id}`,
+    id: itemId.call(callId, index),
     call_id: call.id,
     name: call.name,
     arguments: call.arguments,
@@ -208,7 +273,13 @@ const envelope = (head: Head, request: ResponsesRequest) => ({
   store: false,
   text: { format: request.text?.format ?? { type: "text" } },
   tool_choice: request.tool_choice ?? "auto",
-  tools: request.tools ?? []
+  // `@effect/ai-openai` does not read a tool that leaves these out
+  tools: (request.tools ?? []).map((tool) => ({
+    ...tool,
+    description: tool.description ?? null,
+    parameters: tool.parameters ?? null,
+    strict: tool.strict ?? false
+  }))
 })
 
 /** @internal */
