@@ -113,7 +113,8 @@ type Requirements = TinkerConfig.TinkerConfig | Credentials.Credentials | Tinker
 
 const tenantOf = Effect.fnUntraced(function*(config: TinkerConfig.Service, credentials: Credentials.Service) {
   const provided = yield* Effect.serviceOption(TinkerTransport.Tenants)
-  const tenants = Option.isSome(provided) ? provided.value : yield* Tenants.make
+  const shared = Option.getOrUndefined(provided)
+  const tenants = shared instanceof Tenants.Tenants ? shared : yield* Tenants.make
   return yield* tenants.acquire(new Tenants.TenantKey(config.baseUrl, credentials.identity, config))
 })
 
