@@ -40,6 +40,17 @@ import * as Traits from "./traits.js"
 /** @internal */
 export type CallOptions = ApiRequest.CallOptions
 
+/**
+ * The end of a call.
+ *
+ * @internal
+ */
+export interface Outcome<A> {
+  readonly result: Either.Either<A, TinkerError.TinkerError>
+  /** The error of every attempt that failed, retried or not, the final one included. */
+  readonly failures: ReadonlyArray<TinkerError.TinkerError>
+}
+
 interface Flags {
   /** Bound of the billing pause. */
   readonly billingPause?: Duration.DurationInput | undefined
@@ -59,6 +70,12 @@ export interface Service {
     request: Request,
     options?: ApiRequest.CallOptions
   ) => Effect.Effect<Response, TinkerError.TinkerError>
+  /** The same with the history of its attempts. */
+  readonly outcome: <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options?: ApiRequest.CallOptions
+  ) => Effect.Effect<Outcome<Response>>
   /** The raw 2xx response (or a redirect where the endpoint returns them), retried in the same way. */
   readonly response: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
@@ -193,16 +210,6 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
       : Effect.succeed(call)
   }
 
-  const attemptOnce = (
-    call: ApiRequest.Call,
-    attempt: number
-  ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
-    const onFailed = call.options?.onFailed
-    return onFailed === undefined
-      ? once(call, attempt)
-      : Effect.tapError(once(call, attempt), (error) => Effect.sync(() => onFailed(error)))
-  }
-
   const retried = <A>(
     { endpoint: { endpoint }, options }: ApiRequest.Call,
     run: (attempt: number) => Effect.Effect<A, TinkerError.TinkerError>
@@ -219,7 +226,14 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
           : (attempt) => Effect.zipRight(options.beforeRetry ?? Effect.void, run(attempt))
       }))
 
-  const retrying = (call: ApiRequest.Call) => retried(call, (attempt) => attemptOnce(call, attempt))
+  /** The failures of its attempts are added to `history`. */
+  const retrying = (call: ApiRequest.Call, history?: Array<TinkerError.TinkerError>) =>
+    retried(
+      call,
+      history === undefined
+        ? (attempt) => once(call, attempt)
+        : (attempt) => Effect.tapError(once(call, attempt), (error) => Effect.sync(() => history.push(error)))
+    )
 
   const decode = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
@@ -251,21 +265,37 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
 
   const send = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
-    encoded: Either.Either<ApiRequest.Call, TinkerError.InvalidInput>
+    encoded: Either.Either<ApiRequest.Call, TinkerError.InvalidInput>,
+    history?: Array<TinkerError.TinkerError>
   ): Effect.Effect<Response, TinkerError.TinkerError> => {
     if (Either.isLeft(encoded)) return Effect.fail(encoded.left)
     const plain = encoded.right
-    if (!endpoint.compress) return Effect.flatMap(retrying(plain), (response) => decode(endpoint, plain, response))
+    if (!endpoint.compress) {
+      return Effect.flatMap(retrying(plain, history), (response) => decode(endpoint, plain, response))
+    }
     return Effect.flatMap(
       compressed(plain),
-      (packed) => Effect.flatMap(retrying(packed), (response) => decode(endpoint, packed, response))
+      (packed) => Effect.flatMap(retrying(packed, history), (response) => decode(endpoint, packed, response))
     )
   }
 
-  const call: Service["call"] = (endpoint, request, options) =>
+  const run = <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options: ApiRequest.CallOptions | undefined,
+    history?: Array<TinkerError.TinkerError>
+  ): Effect.Effect<Response, TinkerError.TinkerError> =>
     tracing.spans
-      ? Effect.flatMap(encoded(endpoint, request, options), (result) => send(endpoint, result))
-      : Effect.suspend(() => send(endpoint, encode(endpoint, request, options)))
+      ? Effect.flatMap(encoded(endpoint, request, options), (result) => send(endpoint, result, history))
+      : Effect.suspend(() => send(endpoint, encode(endpoint, request, options), history))
+
+  const call: Service["call"] = (endpoint, request, options) => run(endpoint, request, options)
+
+  const outcome: Service["outcome"] = (endpoint, request, options) =>
+    Effect.suspend(() => {
+      const failures: Array<TinkerError.TinkerError> = []
+      return Effect.map(Effect.either(run(endpoint, request, options, failures)), (result) => ({ failures, result }))
+    })
 
   const response: Service["response"] = (endpoint, request, options) =>
     Effect.suspend(() => {
@@ -326,6 +356,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
     config,
     credentials,
     call,
+    outcome,
     response,
     attempt,
     stream,

@@ -212,8 +212,6 @@ export interface CallOptions {
   readonly onDecision?: ((decision: Retry.Decision) => Effect.Effect<void>) | undefined
   /** Runs before each attempt but the first: admission. */
   readonly beforeRetry?: Effect.Effect<void, TinkerError.TinkerError> | undefined
-  /** Called with the error of every failed attempt, retried or not. */
-  readonly onFailed?: ((error: TinkerError.TinkerError) => void) | undefined
   /** Presented instead of the tenant's own. */
   readonly credential?: Redacted.Redacted | undefined
   /**
