@@ -51,6 +51,20 @@ export interface Outcome<A> {
   readonly failures: ReadonlyArray<TinkerError.TinkerError>
 }
 
+/**
+ * An encoded request, for a caller that decides about its attempts.
+ *
+ * @internal
+ */
+export interface Prepared<Response> {
+  readonly name: string
+  /** Class of its retries. */
+  readonly retry: RetryPolicy.Class
+  /** Sends it once; `attempt` counts from 0. */
+  readonly send: (attempt: number) => Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError>
+  readonly decode: (response: TinkerTransport.Response) => Effect.Effect<Response, TinkerError.TinkerError>
+}
+
 interface Flags {
   /** Bound of the billing pause. */
   readonly billingPause?: Duration.DurationInput | undefined
@@ -76,6 +90,12 @@ export interface Service {
     request: Request,
     options?: ApiRequest.CallOptions
   ) => Effect.Effect<Outcome<Response>>
+  /** Encodes the request now, and attempts nothing. */
+  readonly prepare: <Request, Response>(
+    endpoint: Endpoint.Endpoint<Request, Response>,
+    request: Request,
+    options?: ApiRequest.CallOptions
+  ) => Effect.Effect<Prepared<Response>, TinkerError.TinkerError>
   /** The raw 2xx response (or a redirect where the endpoint returns them), retried in the same way. */
   readonly response: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
@@ -220,10 +240,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
         class: endpoint.retry,
         error,
         policy: options?.retry,
-        onDecision: options?.onDecision,
-        run: options?.beforeRetry === undefined
-          ? run
-          : (attempt) => Effect.zipRight(options.beforeRetry ?? Effect.void, run(attempt))
+        run
       }))
 
   /** The failures of its attempts are added to `history`. */
@@ -263,21 +280,29 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
       ...(Either.isRight(result) ? { "tinker.bytes": result.right.encoded.body?.length ?? 0 } : {})
     }))
 
-  const send = <Request, Response>(
+  /** Encodes a request and goes on with it; without another Effect where it need be neither shown nor compressed. */
+  const withEncoded = <Request, Response, A>(
     endpoint: Endpoint.Endpoint<Request, Response>,
-    encoded: Either.Either<ApiRequest.Call, TinkerError.InvalidInput>,
-    history?: Array<TinkerError.TinkerError>
-  ): Effect.Effect<Response, TinkerError.TinkerError> => {
-    if (Either.isLeft(encoded)) return Effect.fail(encoded.left)
-    const plain = encoded.right
-    if (!endpoint.compress) {
-      return Effect.flatMap(retrying(plain, history), (response) => decode(endpoint, plain, response))
-    }
-    return Effect.flatMap(
-      compressed(plain),
-      (packed) => Effect.flatMap(retrying(packed, history), (response) => decode(endpoint, packed, response))
-    )
+    request: Request,
+    options: ApiRequest.CallOptions | undefined,
+    use: (call: ApiRequest.Call) => Effect.Effect<A, TinkerError.TinkerError>
+  ): Effect.Effect<A, TinkerError.TinkerError> => {
+    const plain = tracing.spans
+      ? Effect.flatten(encoded(endpoint, request, options))
+      : encode(endpoint, request, options)
+    if (endpoint.compress) return Effect.flatMap(Effect.flatMap(plain, compressed), use)
+    if (!Either.isEither(plain)) return Effect.flatMap(plain, use)
+    return Either.isLeft(plain) ? Effect.fail(plain.left) : use(plain.right)
   }
+
+  const prepared: Service["prepare"] = (endpoint, request, options) =>
+    withEncoded(endpoint, request, options, (call) =>
+      Effect.succeed({
+        name: endpoint.name,
+        retry: endpoint.retry,
+        send: (attempt: number) => once(call, attempt),
+        decode: (response: TinkerTransport.Response) => decode(endpoint, call, response)
+      }))
 
   const run = <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
@@ -285,9 +310,14 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
     options: ApiRequest.CallOptions | undefined,
     history?: Array<TinkerError.TinkerError>
   ): Effect.Effect<Response, TinkerError.TinkerError> =>
-    tracing.spans
-      ? Effect.flatMap(encoded(endpoint, request, options), (result) => send(endpoint, result, history))
-      : Effect.suspend(() => send(endpoint, encode(endpoint, request, options), history))
+    Effect.suspend(() =>
+      withEncoded(
+        endpoint,
+        request,
+        options,
+        (call) => Effect.flatMap(retrying(call, history), (response) => decode(endpoint, call, response))
+      )
+    )
 
   const call: Service["call"] = (endpoint, request, options) => run(endpoint, request, options)
 
@@ -357,6 +387,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
     credentials,
     call,
     outcome,
+    prepare: prepared,
     response,
     attempt,
     stream,

@@ -397,7 +397,7 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
       const observed = observers.active()
       ApiRequest.notifySent(request.pool, fiber)
       if (observed) sent(call, attempt, request)
-      const slot = call.options?.slot
+      const cancellation = call.options?.cancellation
       let holdsPermit = true
       const release = () => {
         if (!holdsPermit) return
@@ -406,7 +406,7 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
       }
       const inFlight = unsafeSend(request, (result) => {
         release()
-        if (slot !== undefined) slot.inFlight = undefined
+        cancellation?.end()
         const settled = result instanceof TinkerTransport.TransportError
           ? Effect.fail(Errors.fromTransport(call.origin, result))
           : responses.settle(call, attempt, request, result, secret)
@@ -416,9 +416,9 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
         inFlight.cancel()
         release()
       }
-      if (slot === undefined) return Effect.sync(cancel)
+      if (cancellation === undefined) return Effect.sync(cancel)
       // It may be over already: some failures are known before `unsafeSend` returns.
-      if (holdsPermit) slot.inFlight = { cancel }
+      if (holdsPermit) cancellation.begin({ cancel })
       return undefined
     })
 
