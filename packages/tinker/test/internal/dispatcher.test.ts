@@ -39,7 +39,7 @@ const submit = <A>(
         giveUp,
         spans: false,
         again: retry.again,
-        id: "sample",
+        id: ["sampler", 1],
         onEvent: () => Effect.void,
         call: () =>
           Effect.succeed({

@@ -61,7 +61,7 @@ export interface Submission<A> {
   /** The reason to stop trying, if there is one. Consulted before every attempt. */
   readonly giveUp: (now: number) => TinkerError.TinkerError | undefined
   /** Identifies the request in events. */
-  readonly id: string
+  readonly id: readonly [samplingSessionId: string, seqId: number]
   readonly onEvent: (event: QueueState.Event) => Effect.Effect<void>
 }
 
@@ -149,7 +149,7 @@ export const make = (bytes: number): Dispatcher => {
     if (delay === undefined || (decider !== "rateLimit" && decider !== "billing")) return Effect.void
     const now = clock.unsafeCurrentTimeMillis()
     const pause = Duration.millis(close(now, bytes, delay, error))
-    const event = { requestId: id, requestType: "Sample", error, elapsed: Duration.millis(now - started) }
+    const event = { requestId: id.join(":"), requestType: "Sample", error, elapsed: Duration.millis(now - started) }
     return onEvent(
       decider === "billing"
         ? { ...event, _tag: "BillingPaused" }

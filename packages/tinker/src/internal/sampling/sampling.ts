@@ -263,7 +263,7 @@ export const make: (
         spans: api.tracing.spans,
         again: api.again,
         giveUp: progress.giveUp,
-        id: `${samplingSessionId}:${request.seqId ?? 0}`,
+        id: [samplingSessionId, request.seqId ?? 0],
         onEvent
       }, place)
     }
