@@ -18,6 +18,7 @@ import type * as Stream from "effect/Stream"
 import type * as Credentials from "./Credentials.js"
 import { pieces } from "./internal/sampling/completionStream.js"
 import * as ApiClient from "./internal/transport/apiClient.js"
+import type * as Calls from "./internal/transport/calls.js"
 import * as TinkerConfig from "./TinkerConfig.js"
 import type * as TinkerError from "./TinkerError.js"
 import type * as TinkerTransport from "./TinkerTransport.js"
@@ -226,7 +227,7 @@ const from = (method: string) => ({ module: "OpenAiCompat", method })
 const eventStream = { accept: "text/event-stream" }
 
 /** @internal */
-export const fromApi = ({ call, stream }: ApiClient.Service): Service => ({
+export const fromApi = ({ call, stream }: Calls.Calls): Service => ({
   models: call(modelsEndpoint, {}, { from: from("models") }),
   chat: (request) => call(chatEndpoint, request, { from: from("chat") }),
   complete: (request) => call(completionsEndpoint, request, { from: from("complete") }),

@@ -17,10 +17,12 @@ import type * as HttpClientResponse from "@effect/platform/HttpClientResponse"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { concat } from "./internal/transport/bytes.js"
 import * as Internal from "./internal/transport/tenants.js"
+import * as UnsafeSends from "./internal/transport/unsafeSends.js"
 import type { Method, Pool } from "./wire/Endpoint.js"
 
 /**
@@ -79,20 +81,23 @@ export interface StreamingResponse extends ResponseHead {
 }
 
 /**
- * Why there is no response. `cause` never holds the request, which contains the key.
+ * The reason for which there is no response. `cause` never holds the request, which contains the key.
  *
  * @since 0.1.0
  * @category errors
  */
-export class TransportError {
-  /** @since 0.1.0 */
-  readonly _tag = "TransportError"
-  constructor(
+export class TransportError extends Schema.TaggedError<TransportError>("effect-tinker/TinkerTransport/TransportError")(
+  "TransportError",
+  {
     /** `setup`: it can never work as configured, so it is not retried. */
-    readonly reason: "timeout" | "connection" | "setup" | "tooLarge" | "closed",
-    readonly description: string,
-    readonly cause?: unknown
-  ) {}
+    reason: Schema.Literal("timeout", "connection", "setup", "tooLarge", "closed"),
+    description: Schema.String,
+    cause: Schema.optional(Schema.Defect)
+  }
+) {
+  override get message(): string {
+    return this.description
+  }
 
   /**
    * No response within the request's timeout.
@@ -100,7 +105,7 @@ export class TransportError {
    * @since 0.1.0
    */
   static timeout(millis: number): TransportError {
-    return new TransportError("timeout", `no response within ${millis / 1000} s`)
+    return new TransportError({ reason: "timeout", description: `no response within ${millis / 1000} s` })
   }
 
   /**
@@ -109,7 +114,7 @@ export class TransportError {
    * @since 0.1.0
    */
   static tooLarge(limit: number): TransportError {
-    return new TransportError("tooLarge", `the response is larger than ${limit} bytes`)
+    return new TransportError({ reason: "tooLarge", description: `the response is larger than ${limit} bytes` })
   }
 }
 
@@ -147,11 +152,27 @@ export interface Service {
   readonly reset?: ((pool: Pool) => Effect.Effect<void>) | undefined
   /** zstd, where the runtime has it. */
   readonly compress?: ((body: Uint8Array) => Effect.Effect<Uint8Array>) | undefined
-  /**
-   * The fast path for thousands of requests a second; used instead of `send` where it exists, so a wrapper of `send`
-   * must wrap or remove it too ({@link mapSend} does).
-   */
-  readonly unsafeSend?: UnsafeSend | undefined
+}
+
+/**
+ * The `send` of a transport that sends through a callback. Clients whose transport has this very `send` call
+ * `unsafeSend` without an Effect for each request, which thousands of requests a second are worth; any other `send`,
+ * one that wraps it included, is run for every request.
+ *
+ * @since 0.2.0
+ * @category constructors
+ */
+export const fromUnsafeSend = (unsafeSend: UnsafeSend): Service["send"] => {
+  const send: Service["send"] = (request) =>
+    Effect.async((resume) => {
+      const inFlight = unsafeSend(
+        request,
+        (result) => resume(result instanceof TransportError ? Effect.fail(result) : Effect.succeed(result))
+      )
+      return Effect.sync(() => inFlight.cancel())
+    })
+  UnsafeSends.remember(send, unsafeSend)
+  return send
 }
 
 /**
@@ -163,17 +184,43 @@ export interface Service {
 export class TinkerTransport extends Context.Tag("effect-tinker/TinkerTransport")<TinkerTransport, Service>() {}
 
 /**
- * What the clients of one tenant (a base URL and a credential) share while any of them lives: request limits, back-off,
- * exchanged tokens. The transport layers provide it, so clients built apart over one transport share it as well; a
- * client over a transport without it has its own.
+ * State that the clients of one tenant (a base URL and a credential) share: request limits, back-off, exchanged tokens.
+ * Opaque; {@link layerTenants} makes it.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface TenantStates {
+  readonly [TenantsTypeId]: TenantsTypeId
+}
+
+/**
+ * Unique identifier of the state of tenants.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export const TenantsTypeId: Internal.TypeId = Internal.TypeId
+
+/**
+ * Unique identifier of the state of tenants.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export type TenantsTypeId = Internal.TypeId
+
+/**
+ * The state of the tenants of a transport, kept while a client of the tenant lives. The transport layers provide it, so
+ * clients built apart over one transport share it; a client over a transport without it has its own.
  *
  * @since 0.1.0
  * @category services
  */
-export class Tenants extends Context.Tag("effect-tinker/TinkerTransport/Tenants")<Tenants, Internal.Tenants>() {}
+export class Tenants extends Context.Tag("effect-tinker/TinkerTransport/Tenants")<Tenants, TenantStates>() {}
 
 /**
- * No tenant yet.
+ * The state of no tenant yet.
  *
  * @since 0.1.0
  * @category layers
@@ -181,7 +228,7 @@ export class Tenants extends Context.Tag("effect-tinker/TinkerTransport/Tenants"
 export const layerTenants: Layer.Layer<Tenants> = Layer.scoped(Tenants, Internal.make)
 
 /**
- * Changes or observes every request of a transport, whichever way it is sent.
+ * Changes or observes every request of a transport. The result has another `send` and is otherwise the same.
  *
  * @example
  * ```ts
@@ -204,7 +251,6 @@ export const layerTenants: Layer.Layer<Tenants> = Layer.scoped(Tenants, Internal
  */
 export const mapSend = (f: (send: Service["send"]) => Service["send"]) => (self: Service): Service => ({
   ...self,
-  unsafeSend: undefined,
   send: f(self.send)
 })
 
@@ -225,11 +271,11 @@ export interface Options {
 }
 
 const fromClientError = (error: HttpClientError.HttpClientError): TransportError =>
-  new TransportError(
-    "connection",
-    error._tag === "RequestError" ? "the request could not be sent" : "the response was cut off",
-    error.cause ?? error.description
-  )
+  new TransportError({
+    reason: "connection",
+    description: error._tag === "RequestError" ? "the request could not be sent" : "the response was cut off",
+    cause: error.cause ?? error.description
+  })
 
 const readBody = (
   response: HttpClientResponse.HttpClientResponse,

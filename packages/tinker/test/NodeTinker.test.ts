@@ -401,6 +401,31 @@ describe("NodeTinker", () => {
         assert.deepStrictEqual(seen, ["research"])
       }))
 
+    it.scopedLive("a transport with another `send` sends through it, however it was made", () =>
+      Effect.gen(function*() {
+        const seen: Array<unknown> = []
+        const { port } = yield* listen(http.createServer((request, response) => {
+          seen.push(request.headers["x-team"])
+          request.resume()
+          response.end("{\"ok\":true}")
+        }))
+        const replaced = (transport: TinkerTransport.Service): TinkerTransport.Service => ({
+          ...transport,
+          send: (request) => transport.send({ ...request, headers: { ...request.headers, "x-team": "research" } })
+        })
+        const ways = [replaced, tagged, (transport: TinkerTransport.Service) => replaced(tagged(transport))]
+        for (const way of ways) {
+          const transport = Layer.effect(
+            TinkerTransport.TinkerTransport,
+            Effect.map(TinkerTransport.TinkerTransport, way)
+          )
+          yield* Effect.flatMap(ApiClient.ApiClient, ({ attempt }) => attempt(endpoint, { n: 1 })).pipe(
+            Effect.provide(live(Layer.provide(transport, NodeTinker.layer()), port))
+          )
+        }
+        assert.deepStrictEqual(seen, ["research", "research", "research"])
+      }))
+
     it.scopedLive("a dead proxy and a missing CA file fail it: nothing connects past them", () =>
       Effect.gen(function*() {
         const { port } = yield* listen(raw(say(good)))

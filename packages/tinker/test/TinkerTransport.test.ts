@@ -1,6 +1,6 @@
-import { HttpClient, HttpClientRequest, HttpClientResponse } from "@effect/platform"
+import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Stream } from "effect"
+import { Effect, Layer, Schema, Stream } from "effect"
 import {
   OpenAiCompat,
   RestClient,
@@ -62,6 +62,30 @@ describe("TinkerTransport", () => {
         assert.strictEqual(spans.some(({ name }) => name.startsWith("http.client")), httpTracing === true)
         assert.strictEqual(seen.some(({ headers }) => "traceparent" in headers), httpTracing === true)
       }
+    }))
+
+  it.effect("without a response it fails with a tagged error that says why", () =>
+    Effect.gen(function*() {
+      const refused = HttpClient.make((request) =>
+        Effect.fail(new HttpClientError.RequestError({ request, reason: "Transport", cause: new Error("refused") }))
+      )
+      const { send } = TinkerTransport.fromHttpClient(refused)
+      const error = yield* Effect.flip(send({
+        method: "GET",
+        origin: "https://a.test",
+        path: "/",
+        headers: { "x-api-key": "tml-key" },
+        body: undefined,
+        pool: "rest",
+        timeout: 1000,
+        maxBytes: 1000
+      }))
+      assert.instanceOf(error, TinkerTransport.TransportError)
+      assert.instanceOf(error, Error)
+      assert.deepInclude(error, { _tag: "TransportError", reason: "connection" })
+      assert.strictEqual(error.message, "the request could not be sent")
+      assert.notInclude(JSON.stringify(error), "tml-key")
+      assert.isTrue(Schema.is(TinkerTransport.TransportError)(TinkerTransport.TransportError.timeout(1500)))
     }))
 
   it.effect("a transport can be provided with Layer.succeed and nothing else", () =>

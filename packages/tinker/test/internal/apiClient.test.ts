@@ -1,7 +1,7 @@
 import { HttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import type { Clock } from "effect"
-import { Chunk, Effect, Fiber, Layer, Logger, Schedule, Schema, Stream, TestClock } from "effect"
+import { Chunk, Effect, Either, Fiber, Layer, Logger, Schedule, Schema, Stream, TestClock } from "effect"
 import { Credentials, RetryPolicy, TinkerConfig, TinkerTransport } from "effect-tinker"
 import { Api, ClientConfig, Endpoint } from "effect-tinker/wire"
 import * as ApiClient from "../../src/internal/transport/apiClient.js"
@@ -163,12 +163,30 @@ describe("transport", () => {
     }).pipe(Effect.provide(live(client)))
   })
 
+  it.effect("the outcome of a call has the error of every attempt, however it ended", () => {
+    const { client, seen } = script([status(503), status(429), json({ ok: true }), status(503), status(400)])
+    return Effect.gen(function*() {
+      const { outcome } = yield* ApiClient.ApiClient
+      const tags = ({ failures }: ApiClient.Outcome<unknown>) => failures.map(({ _tag }) => _tag)
+      const first = yield* Effect.fork(outcome(submit, request))
+      yield* TestClock.adjust("10 minutes")
+      const succeeded = yield* Fiber.join(first)
+      assert.isTrue(Either.isRight(succeeded.result))
+      assert.deepStrictEqual(tags(succeeded), ["Unavailable", "RateLimited"])
+      const second = yield* Effect.fork(outcome(submit, request))
+      yield* TestClock.adjust("10 minutes")
+      const failed = yield* Fiber.join(second)
+      assert.deepStrictEqual(tags(failed), ["Unavailable", "BadRequest"])
+      assert.isTrue(Either.isLeft(failed.result) && failed.result.left === failed.failures[1])
+      assert.strictEqual(seen.length, 5)
+    }).pipe(Effect.provide(live(client)))
+  })
+
   it.effect("a request cancelled on the fast path gives its place in the pool back", () => {
     let cancelled = 0
     const silent = Layer.succeed(TinkerTransport.TinkerTransport, {
-      send: () => Effect.dieMessage("there is a fast path"),
-      stream: () => Effect.dieMessage("nothing is streamed"),
-      unsafeSend: () => ({ cancel: () => cancelled++ })
+      send: TinkerTransport.fromUnsafeSend(() => ({ cancel: () => cancelled++ })),
+      stream: () => Effect.dieMessage("nothing is streamed")
     })
     return Effect.gen(function*() {
       const { call, tenant } = yield* ApiClient.ApiClient

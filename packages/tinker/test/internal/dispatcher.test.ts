@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber, TestClock } from "effect"
+import { Duration, Effect, Fiber, TestClock } from "effect"
 import { RetryPolicy } from "effect-tinker"
+import type { TinkerTransport } from "effect-tinker"
 import * as Observer from "../../src/internal/observability/observer.js"
 import * as Dispatcher from "../../src/internal/sampling/dispatcher.js"
 import * as Retry from "../../src/internal/transport/retry.js"
@@ -19,41 +20,44 @@ const retry = Retry.make({
   policies: RetryPolicy.defaults
 })
 
-/**
- * As the sampling client does it: the policy says how long, the dispatcher holds everyone back, and what a submission
- * holds is given back when it ends.
- */
+const empty: TinkerTransport.Response = { status: 200, headers: {}, body: new Uint8Array(0) }
+
+/** As the sampling client does it: a place is taken where there is one, and given back when the submission ends. */
 const submit = <A>(
   dispatch: Dispatcher.Dispatcher,
   bytes: number,
   send: Effect.Effect<A, TinkerError.TinkerError>,
   giveUp: Dispatcher.Submission<A>["giveUp"] = never
-) =>
+): Effect.Effect<A, TinkerError.TinkerError> =>
   Effect.clockWith((clock) => {
-    const slot: Dispatcher.DispatchSlot = { release: undefined }
+    const place = dispatch.enter(bytes, clock.unsafeCurrentTimeMillis())
+    let answer: Effect.Effect<A, TinkerError.TinkerError> = Effect.dieMessage("nothing was sent")
     return Effect.ensuring(
       dispatch.submit({
         bytes,
         clock,
-        slot,
         giveUp,
-        send: Effect.catchAll(send, (error) =>
-          retry.again({
+        spans: false,
+        again: retry.again,
+        id: ["sampler", 1],
+        onEvent: () => Effect.void,
+        call: () =>
+          Effect.succeed({
             name: "asample",
-            class: "sample",
-            error,
-            run: () => Effect.zipRight(dispatch.opened(giveUp), send),
-            onDecision: ({ class: decider, delay, error }) =>
-              decider !== "rateLimit" || delay === undefined
-                ? Effect.void
-                : Effect.map(Clock.currentTimeMillis, (now) => void dispatch.close(now, bytes, delay, error))
-          }))
-      }),
-      Effect.sync(() => slot.release?.())
+            retry: "sample",
+            send: () =>
+              Effect.map(send, (value) => {
+                answer = Effect.succeed(value)
+                return empty
+              }),
+            decode: () => answer
+          })
+      }, place),
+      Effect.sync(() => place?.leave())
     )
   })
 
-/** A send that counts how many are under way, and ends when told. */
+/** A send that counts how many are in progress, and ends when told. */
 const makeDoor = () => {
   let inside = 0
   let most = 0

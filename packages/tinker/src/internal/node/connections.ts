@@ -39,11 +39,18 @@ const code = (error: unknown): string =>
 const message = (error: unknown): string => error instanceof Error ? error.message : "unknown"
 
 /** @internal */
-export const closed = new TinkerTransport.TransportError("closed", "the connections are closed", undefined)
+export const closed = new TinkerTransport.TransportError({
+  reason: "closed",
+  description: "the connections are closed"
+})
 
 /** @internal */
 export const notAccepted = (cause: unknown) =>
-  new TinkerTransport.TransportError("timeout", "the host did not accept the connection in time", cause)
+  new TinkerTransport.TransportError({
+    reason: "timeout",
+    description: "the host did not accept the connection in time",
+    cause
+  })
 
 /** @internal */
 export const from = (error: unknown, timeout: number): TinkerTransport.TransportError => {
@@ -61,28 +68,35 @@ export const from = (error: unknown, timeout: number): TinkerTransport.Transport
     case "ERR_INVALID_URL":
     case "ERR_HTTP2_INVALID_CONNECTION_HEADERS":
       // Its cause may contain the rejected value, such as a proxy's password.
-      return new TinkerTransport.TransportError("setup", message(error), undefined)
+      return new TinkerTransport.TransportError({ reason: "setup", description: message(error) })
     case "ERR_TLS_CERT_ALTNAME_INVALID":
-      return new TinkerTransport.TransportError(
-        "setup",
-        `the certificate belongs to another host: ${message(error)}`,
-        error
-      )
+      return new TinkerTransport.TransportError({
+        reason: "setup",
+        description: `the certificate belongs to another host: ${message(error)}`,
+        cause: error
+      })
     case "CERT_HAS_EXPIRED":
-      return new TinkerTransport.TransportError("setup", "the server's certificate has expired", error)
+      return new TinkerTransport.TransportError({
+        reason: "setup",
+        description: "the server's certificate has expired",
+        cause: error
+      })
   }
   if (message(error).startsWith("Proxy response (407)")) {
-    return new TinkerTransport.TransportError("setup", "the proxy requires credentials: put them in its URL", undefined)
+    return new TinkerTransport.TransportError({
+      reason: "setup",
+      description: "the proxy requires credentials: put them in its URL"
+    })
   }
   if (untrusted.has(name)) {
     const what = `the server's certificate is not trusted (${message(error)})`
-    return new TinkerTransport.TransportError(
-      "setup",
-      `${what}: name its authority with caFile or SSL_CERT_FILE`,
-      error
-    )
+    return new TinkerTransport.TransportError({
+      reason: "setup",
+      description: `${what}: name its authority with caFile or SSL_CERT_FILE`,
+      cause: error
+    })
   }
-  return new TinkerTransport.TransportError("connection", message(error), error)
+  return new TinkerTransport.TransportError({ reason: "connection", description: message(error), cause: error })
 }
 
 // -----------------------------------------------------------------------------
@@ -120,10 +134,17 @@ export const makeAuthorities = (caFile: string | undefined): Authorities => {
     try {
       found = read(path)
     } catch (error) {
-      throw new TinkerTransport.TransportError("setup", `the authorities in ${path} cannot be read`, error)
+      throw new TinkerTransport.TransportError({
+        reason: "setup",
+        description: `the authorities in ${path} cannot be read`,
+        cause: error
+      })
     }
     if (found.length === 0) {
-      throw new TinkerTransport.TransportError("setup", `${path} contains no certificate (PEM)`, undefined)
+      throw new TinkerTransport.TransportError({
+        reason: "setup",
+        description: `${path} contains no certificate (PEM)`
+      })
     }
     return { secureContext: createSecureContext({ ca: [...rootCertificates, ...found] }) }
   }

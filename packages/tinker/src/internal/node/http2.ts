@@ -322,7 +322,10 @@ class Http2Request implements Pending, TinkerTransport.InFlight {
       this.sessions.left(session)
       // Ended without an error, but before the response was complete.
       this.fail(
-        new TinkerTransport.TransportError("connection", "the connection ended before the response did", undefined)
+        new TinkerTransport.TransportError({
+          reason: "connection",
+          description: "the connection ended before the response did"
+        })
       )
     })
     if (body !== undefined) stream.end(body)

@@ -241,16 +241,6 @@ export const make = (settings: Settings): Effect.Effect<TinkerTransport.Service,
       ? http1
       : (request, done) => http2.send(request, done) ?? http1(request, done)
 
-    const send: TinkerTransport.Service["send"] = (request) =>
-      Effect.async((resume) => {
-        const inFlight = unsafeSend(
-          request,
-          (result) =>
-            resume(result instanceof TinkerTransport.TransportError ? Effect.fail(result) : Effect.succeed(result))
-        )
-        return Effect.sync(() => inFlight.cancel())
-      })
-
     const stream: TinkerTransport.Service["stream"] = (request) => {
       let opened: StreamedResponse | undefined
       const head = Effect.async<TinkerTransport.ResponseHead, TinkerTransport.TransportError>((resume) => {
@@ -268,8 +258,7 @@ export const make = (settings: Settings): Effect.Effect<TinkerTransport.Service,
     }
 
     return {
-      send,
-      unsafeSend,
+      send: TinkerTransport.fromUnsafeSend(unsafeSend),
       stream,
       reset: (pool) =>
         Effect.sync(() => {

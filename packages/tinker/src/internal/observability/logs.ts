@@ -87,8 +87,6 @@ const logged = <A, E>(
 /** @internal */
 export const logging = (transport: Service, level: "debug" | "info"): Service => ({
   ...transport,
-  // Everything goes through `send`, which logs.
-  unsafeSend: undefined,
   send: (request) =>
     logged(
       request,

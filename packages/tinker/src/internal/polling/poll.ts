@@ -20,7 +20,7 @@ import { saidLines } from "../observability/logs.js"
 import * as Tracing from "../observability/tracing.js"
 import type * as Admission from "../transport/admission.js"
 import type * as ApiClient from "../transport/apiClient.js"
-import type { RequestSlot } from "../transport/apiRequest.js"
+import type { Cancellation } from "../transport/cancellation.js"
 import type * as Retry from "../transport/retry.js"
 
 // -----------------------------------------------------------------------------
@@ -110,7 +110,7 @@ export interface Options<A> {
   readonly giveUp?: ((now: number) => TinkerError.TinkerError | undefined) | undefined
   readonly onEvent: (event: QueueState.Event) => Effect.Effect<void>
   /** See `CallOptions`. */
-  readonly slot?: RequestSlot | undefined
+  readonly cancellation?: Cancellation | undefined
 }
 
 type Headers = Readonly<Record<string, string>>
@@ -134,7 +134,7 @@ const firstOf = (type: string, accept: string): Headers => {
 }
 
 const ask = <A>(
-  { api, decoder, from, polls, requestId, requestType, roundtrip, slot }: Options<A>,
+  { api, decoder, from, polls, requestId, requestType, roundtrip, cancellation }: Options<A>,
   iteration: number,
   allowMetadataOnly: boolean
 ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
@@ -142,7 +142,7 @@ const ask = <A>(
   const accept = decoder.protobuf === undefined ? "application/json" : "application/x-protobuf, application/json"
   return api.attempt(Api.retrieveFuture, { requestId, allowMetadataOnly }, {
     from,
-    slot,
+    cancellation,
     requestId,
     timeout: api.traits.pollTimeout(),
     headers: iteration === 0 && roundtrip === 0

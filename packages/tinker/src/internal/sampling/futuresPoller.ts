@@ -22,7 +22,8 @@ import type { SamplingSessionTarget } from "../../wire/Future.js"
 import { FutureCompletion, FuturesRetrieveRequest } from "../../wire/Future.js"
 import type { RequestId } from "../../wire/Id.js"
 import { forkQuietly } from "../transport/admission.js"
-import type * as ApiClient from "../transport/apiClient.js"
+import type * as Calls from "../transport/calls.js"
+import type * as Retry from "../transport/retry.js"
 
 /** @internal */
 export interface FuturesPoller {
@@ -33,7 +34,7 @@ export interface FuturesPoller {
 }
 
 interface Options {
-  readonly api: ApiClient.Service
+  readonly api: Calls.Calls & Retry.Retry
   readonly target: SamplingSessionTarget
   readonly scope: Scope.Scope
   /** Those of the client: the poll serves all samples, whatever policies a single one runs under. */

@@ -40,13 +40,14 @@ export const fromSession: (
 ) => Effect.Effect<Service, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(
   function*(service, samplingSessionId, sessionId, numbering, settings = {}, model) {
     const { api } = service
-    const { events, run } = yield* Sampling.make(service, samplingSessionId, numbering, settings, model)
+    const { events, operation } = yield* Sampling.make(service, samplingSessionId, numbering, settings, model)
+    const score = operation("computeLogprobs")
     return {
       samplingSessionId,
-      sample: (options) => run("sample", options),
+      sample: operation("sample"),
       computeLogprobs: (prompt, options) =>
         Effect.flatMap(
-          run("computeLogprobs", {
+          score({
             prompt,
             numSamples: 1,
             maxTokens: 1,
@@ -61,7 +62,7 @@ export const fromSession: (
               })
               : Effect.succeed(promptLogprobs)
         ),
-      sampleMany: sampleMany((request) => run("sampleMany", request)),
+      sampleMany: sampleMany(operation("sampleMany")),
       baseModel: Effect.map(
         Errors.toRequestError(api.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") })),
         (sampler) => sampler.baseModel

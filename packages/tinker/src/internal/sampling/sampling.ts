@@ -4,7 +4,6 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import type * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -31,11 +30,10 @@ import type { ServiceContext } from "../session/session.js"
 import { promptBytes } from "../training/batches.js"
 import * as Admission from "../transport/admission.js"
 import type * as ApiClient from "../transport/apiClient.js"
-import type { RequestSlot } from "../transport/apiRequest.js"
 import * as Errors from "../transport/errors.js"
-import type * as Retry from "../transport/retry.js"
 import * as Dispatcher from "./dispatcher.js"
 import * as FuturesPoller from "./futuresPoller.js"
+import { SampleAttempt } from "./sampleAttempt.js"
 import * as SampleRequest from "./sampleRequest.js"
 
 // -----------------------------------------------------------------------------
@@ -145,22 +143,11 @@ const decoder: Poll.Decoder<Sample.SampleResponse> = {
  */
 export type Numbering = "original" | "copy"
 
-/** A sample in progress: what must be given back or cancelled when it ends. */
-interface InProgress extends RequestSlot, Dispatcher.DispatchSlot {
-  readonly clock: Clock.Clock
-  readonly from: { readonly module: string; readonly method: string }
-  /** Accepted by the server, its result not there yet. */
-  accepted: RequestId | undefined
-  /** How often it has been submitted. */
-  attempts: number
-  started: number
-}
-
 interface Sampling {
-  readonly run: (
-    method: string,
-    options: SampleOptions
-  ) => Effect.Effect<Sample.SampleResponse, TinkerError.SamplingError>
+  /** The operation of the client with this name. */
+  readonly operation: (
+    method: string
+  ) => (options: SampleOptions) => Effect.Effect<Sample.SampleResponse, TinkerError.SamplingError>
   readonly events: Stream.Stream<QueueState.Event>
 }
 
@@ -238,14 +225,14 @@ export const make: (
         target: new SamplingSessionTarget({ samplingSessionId, clonedSamplerId })
       })
 
-    const fetch = (receipt: UntypedFuture, sample: InProgress, ready: number | undefined) =>
+    const fetch = (receipt: UntypedFuture, sample: SampleAttempt, ready: number | undefined) =>
       Poll.poll({
         api,
         inflight,
         requestId: receipt.requestId,
         requestType: "Sample",
         from: sample.from,
-        slot: sample,
+        cancellation: sample.cancellation,
         decoder,
         roundtrip: 0,
         ready,
@@ -253,7 +240,7 @@ export const make: (
         onEvent
       })
 
-    const result = (receipt: UntypedFuture, sample: InProgress, number: number) => {
+    const result = (receipt: UntypedFuture, sample: SampleAttempt, number: number) => {
       if (!sharedPoll) return fetch(receipt, sample, undefined)
       const shared = pollerOf(number)
       return Effect.flatMap(shared.waitFor(receipt.requestId), (completion) => {
@@ -265,60 +252,29 @@ export const make: (
       })
     }
 
-    const reopened = dispatch.opened(progress.giveUp)
-
-    const dispatched = (submission: Dispatcher.Submission<UntypedFuture>) =>
-      api.tracing.spans
-        ? Tracing.queued("dispatch", (send) => dispatch.submit({ ...submission, send }), submission.send)
-        : dispatch.submit(submission)
-
-    const rateLimited = (
-      request: Sample.SampleRequest,
-      bytes: number,
-      now: number,
-      started: number,
-      { class: decider, delay, error, failures }: Retry.Decision
-    ): Effect.Effect<void> => {
-      if (delay === undefined || (decider !== "rateLimit" && decider !== "billing")) return Effect.void
-      const pause = Duration.millis(dispatch.close(now, bytes, delay, error))
-      const event = {
-        requestId: `${samplingSessionId}:${request.seqId ?? 0}`,
-        requestType: "Sample",
-        error,
-        elapsed: Duration.millis(now - started)
-      }
-      return onEvent(
-        decider === "billing"
-          ? { ...event, _tag: "BillingPaused" }
-          : { ...event, _tag: "Retrying", attempt: failures, delay: pause }
-      )
-    }
-
-    const submit = (request: Sample.SampleRequest, sample: InProgress, bytes: number) => {
-      const { clock } = sample
-      const started = clock.unsafeCurrentTimeMillis()
-      return dispatched({
+    const submit = (request: Sample.SampleRequest, sample: SampleAttempt, bytes: number) => {
+      const { cancellation, clock, from } = sample
+      const place = dispatch.enter(bytes, sample.now)
+      sample.submit(place)
+      return dispatch.submit({
+        call: () => api.prepare(Api.asample, request, { from, cancellation }),
         bytes,
         clock,
-        slot: sample,
+        spans: api.tracing.spans,
+        again: api.again,
         giveUp: progress.giveUp,
-        onAdmitted: (now) => Observer.waited("dispatch", now - started),
-        send: api.call(Api.asample, request, {
-          from: sample.from,
-          slot: sample,
-          beforeRetry: reopened,
-          onDecision: (decision) => rateLimited(request, bytes, clock.unsafeCurrentTimeMillis(), started, decision)
-        })
-      })
+        id: [samplingSessionId, request.seqId ?? 0],
+        onEvent
+      }, place)
     }
 
     const checked = (
       request: Sample.SampleRequest,
       response: Sample.SampleResponse,
       receipt: UntypedFuture,
-      sample: InProgress
+      sample: SampleAttempt
     ) => {
-      sample.accepted = undefined
+      sample.forget()
       const moved = SampleRequest.aligned(request, response)
       const missing = SampleRequest.unanswered(request, moved ?? response)
       let tokens = 0
@@ -339,10 +295,9 @@ export const make: (
     }
 
     /** One request, numbered, to its result. */
-    const numbered = (request: Sample.SampleRequest, sample: InProgress, bytes: number, number: number) =>
+    const numbered = (request: Sample.SampleRequest, sample: SampleAttempt, bytes: number, number: number) =>
       Effect.flatMap(submit(request, sample, bytes), (receipt) => {
-        sample.release?.()
-        sample.accepted = receipt.requestId
+        sample.accept(receipt.requestId)
         const answered = Effect.flatMap(
           result(receipt, sample, number),
           (response) => checked(request, response, receipt, sample)
@@ -356,54 +311,50 @@ export const make: (
       })
 
     /** Takes a new number each time it runs. */
-    const once = (draft: SampleRequest.Draft, sample: InProgress, bytes: number) => {
-      const send = (number: number) => {
-        sample.attempts++
-        return numbered(draft(number * clientRange + count++), sample, bytes, number)
-      }
+    const once = (draft: SampleRequest.Draft, sample: SampleAttempt, bytes: number) => {
+      const send = (number: number) => numbered(draft(number * clientRange + count++), sample, bytes, number)
       return Effect.suspend(() => client === undefined ? Effect.flatMap(clientNumber, send) : send(client))
     }
 
-    const emitFailed = (sample: InProgress, error: TinkerError.TinkerError, retrying: boolean, now: number): void => {
+    const emitFailed = (
+      sample: SampleAttempt,
+      error: TinkerError.TinkerError,
+      retrying: boolean,
+      now: number
+    ): void => {
       if (config.sampleNoRetries) return
       api.emit({
         _tag: "SampleFailed",
         error,
         retrying,
-        attempt: sample.attempts,
+        attempt: sample.submissions,
         elapsed: now - sample.started
       })
     }
 
-    const emitFinal = (sample: InProgress, cause: Cause.Cause<TinkerError.TinkerError>, now: number): void => {
+    const emitFinal = (sample: SampleAttempt, cause: Cause.Cause<TinkerError.TinkerError>, now: number): void => {
       if (cause._tag !== "Fail") return
       emitFailed(sample, cause.error, false, now)
       api.emit({ _tag: "OperationFailed", error: cause.error })
     }
 
-    const end = (answered: boolean, now: number) => {
-      progress.end(answered, now)
-      if (!sharedPoll) permits.leave(1)
-    }
-
-    const tracked = <A>(sample: InProgress, self: Effect.Effect<A, TinkerError.TinkerError>) => {
-      const { clock } = sample
-      sample.started = clock.unsafeCurrentTimeMillis()
+    const tracked = <A>(sample: SampleAttempt, self: Effect.Effect<A, TinkerError.TinkerError>) => {
+      sample.started = sample.now
       progress.begin(sample.started)
       return Effect.matchCauseEffect(self, {
         onFailure: (cause) => {
-          const now = clock.unsafeCurrentTimeMillis()
-          end(false, now)
+          const { now, unanswered } = sample
+          progress.end(false, now)
           emitFinal(sample, cause, now)
-          sample.release?.()
-          sample.inFlight?.cancel()
-          return sample.accepted !== undefined && Cause.isInterrupted(cause)
-            ? Effect.zipRight(cancel(sample.accepted), Effect.failCause(Errors.toSamplingCause(cause)))
+          sample.end()
+          return unanswered !== undefined && Cause.isInterrupted(cause)
+            ? Effect.zipRight(cancel(unanswered), Effect.failCause(Errors.toSamplingCause(cause)))
             : Effect.failCause(Errors.toSamplingCause(cause))
         },
         onSuccess: (value) => {
-          const now = clock.unsafeCurrentTimeMillis()
-          end(true, now)
+          const { now } = sample
+          progress.end(true, now)
+          sample.end()
           Observer.finished("Sample", now - sample.started)
           return Effect.succeed(value)
         }
@@ -412,7 +363,7 @@ export const make: (
 
     /** Counted as in progress and, unless the poll is shared, under a permit: one uninterruptible region for both. */
     const inProgress = <A>(
-      sample: InProgress,
+      sample: SampleAttempt,
       self: Effect.Effect<A, TinkerError.TinkerError>
     ): Effect.Effect<A, TinkerError.SamplingError> =>
       Effect.uninterruptibleMask((restore) =>
@@ -422,7 +373,7 @@ export const make: (
       )
 
     /** A sample whose result the server has lost is submitted as a new request. */
-    const resubmitted = <A>(attempt: Effect.Effect<A, TinkerError.TinkerError>, sample: InProgress) =>
+    const resubmitted = <A>(attempt: Effect.Effect<A, TinkerError.TinkerError>, sample: SampleAttempt) =>
       Effect.catchAll(attempt, (error) =>
         error._tag !== "FutureExpired" ? Effect.fail(error) : api.again({
           name: Api.asample.name,
@@ -431,25 +382,17 @@ export const make: (
           run: () => attempt,
           onDecision: ({ delay, error }) =>
             delay === undefined ? Effect.void : Effect.sync(() => {
-              sample.accepted = undefined
-              emitFailed(sample, error, true, sample.clock.unsafeCurrentTimeMillis())
+              sample.forget()
+              emitFailed(sample, error, true, sample.now)
             })
         }))
 
-    const run = (method: string, options: SampleOptions) =>
+    const operation: Sampling["operation"] = (method) => (options) =>
       Effect.clockWith((clock) => {
         const prompt = ModelInput.from(options.prompt)
         const draft = SampleRequest.make(method, options, prompt, samplingSessionId, settings)
         if (Either.isLeft(draft)) return Effect.fail(draft.left)
-        const sample: InProgress = {
-          clock,
-          from: from(method),
-          accepted: undefined,
-          attempts: 0,
-          started: 0,
-          inFlight: undefined,
-          release: undefined
-        }
+        const sample = new SampleAttempt(clock, from(method), sharedPoll ? undefined : permits)
         const attempt = once(draft.right, sample, promptBytes(prompt))
         const work = inProgress(sample, config.sampleNoRetries ? attempt : resubmitted(attempt, sample))
         const tokens = Observer.lengthOf(prompt)
@@ -464,6 +407,6 @@ export const make: (
         }, Effect.tap(work, ({ sequences }) => Tracing.annotate(generated(sequences))))
       })
 
-    return { run, events: Stream.fromPubSub(events) }
+    return { operation, events: Stream.fromPubSub(events) }
   }
 )

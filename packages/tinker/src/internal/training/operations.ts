@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type * as Scope from "effect/Scope"
@@ -14,11 +15,10 @@ import * as TinkerError from "../../TinkerError.js"
 import * as TinkerFuture from "../../TinkerFuture.js"
 import type * as TrainingClient from "../../TrainingClient.js"
 import * as Api from "../../wire/Api.js"
+import * as Endpoint from "../../wire/Endpoint.js"
 import * as ForwardBackward from "../../wire/ForwardBackward.js"
-import type { ModelId, SamplingSessionId } from "../../wire/Id.js"
+import type { ModelId } from "../../wire/Id.js"
 import { GetInfoRequest } from "../../wire/Model.js"
-import * as Weights from "../../wire/Weights.js"
-import * as Logs from "../observability/logs.js"
 import * as Observer from "../observability/observer.js"
 import * as Poll from "../polling/poll.js"
 import * as Samplers from "../sampling/samplers.js"
@@ -28,158 +28,9 @@ import * as Batches from "./batches.js"
 import { combine } from "./batches.js"
 import * as Creation from "./creation.js"
 import * as Losses from "./losses.js"
-import * as Passes from "./passes.js"
-import * as Submission from "./submission.js"
+import * as ModelLine from "./modelLine.js"
+import * as Saving from "./saving.js"
 import * as Unobserved from "./unobserved.js"
-
-// -----------------------------------------------------------------------------
-// Saving and loading a model's weights, each a request in its turn.
-// -----------------------------------------------------------------------------
-
-const saved = Poll.fromSchema(Weights.SaveWeightsResponse)
-const loaded = Poll.fromSchema(Weights.LoadWeightsResponse)
-const savedForSampler = Poll.fromSchema(Weights.SaveWeightsForSamplerResult)
-const savedExternal = Poll.fromSchema(Weights.SaveWeightsExternalResult)
-
-/**
- * @internal
- */
-const missing = (method: string, requestIds: ReadonlyArray<string>, what: string) =>
-  new TinkerError.MalformedResponse({
-    module: "TrainingClient",
-    method,
-    requestId: requestIds.join(", "),
-    description: `the result has no ${what}`
-  })
-
-type Saving = Pick<
-  TrainingClient.Service,
-  | "saveState"
-  | "loadState"
-  | "loadStateWithOptimizer"
-  | "saveWeightsForSampler"
-  | "saveWeightsEphemeral"
-  | "saveWeightsExternal"
->
-
-const makeSaving = ({ line, modelId, nextSamplingSessionSeqId }: {
-  readonly line: Submission.Submission
-  readonly modelId: ModelId
-  readonly nextSamplingSessionSeqId: () => number
-}): Saving => {
-  const saveState: TrainingClient.Service["saveState"] = (name, options) =>
-    line.one(
-      { method: "saveState", requestType: "SaveWeights", decoder: saved, isBarrier: true },
-      (seqId) =>
-        Effect.flatMap(
-          Creation.request("saveState", () =>
-            new Weights.SaveWeightsRequest({
-              ...options,
-              modelId,
-              seqId,
-              path: name,
-              overwrite: options?.overwrite ?? false
-            })),
-          (body) => line.call(Api.saveWeights, body, "saveState")
-        )
-    )
-
-  const load = (method: string, optimizer: boolean): TrainingClient.Service["loadState"] => (path, options) =>
-    line.one({ method, requestType: "LoadWeights", decoder: loaded }, (seqId) =>
-      Effect.flatMap(
-        Creation.request(method, () =>
-          new Weights.LoadWeightsRequest({
-            modelId,
-            seqId,
-            path,
-            optimizer,
-            weightsAccessToken: Creation.token(options?.weightsAccessToken)
-          })),
-        (body) => line.call(Api.loadWeights, body, method)
-      ))
-
-  const saveForSampler = (
-    method: string,
-    fields: () => Partial<Pick<Weights.SaveWeightsForSamplerRequest, "path" | "samplingSessionSeqId">>,
-    options?: TrainingClient.SaveOptions
-  ) => {
-    // The sampler's number is part of the request: a resend must carry the same one.
-    let drawn: ReturnType<typeof fields> | undefined
-    return line.one(
-      { method, requestType: "SaveWeightsForSampler", decoder: savedForSampler, isBarrier: true },
-      (seqId) =>
-        Effect.flatMap(
-          Creation.request(
-            method,
-            () => new Weights.SaveWeightsForSamplerRequest({ modelId, seqId, ...(drawn ??= fields()), ...options })
-          ),
-          (body) => line.call(Api.saveWeightsForSampler, body, method)
-        )
-    )
-  }
-
-  const saveWeightsForSampler: TrainingClient.Service["saveWeightsForSampler"] = (name, options) => {
-    const method = "saveWeightsForSampler"
-    return Effect.map(
-      saveForSampler(method, () => ({ path: name }), options),
-      (future) =>
-        TinkerFuture.mapEither(future, ({ path }) =>
-          path === undefined
-            ? Either.left(missing(method, future.requestIds, "path"))
-            : Either.right(new Weights.SaveWeightsForSamplerResponse({ path })))
-    )
-  }
-
-  const saveWeightsEphemeral: TrainingClient.Service["saveWeightsEphemeral"] = Effect.suspend(() => {
-    const method = "saveWeightsEphemeral"
-    return Effect.map(
-      saveForSampler(method, () => ({ samplingSessionSeqId: nextSamplingSessionSeqId() })),
-      (future) =>
-        TinkerFuture.mapEither(
-          future,
-          ({ samplingSessionId }): Either.Either<SamplingSessionId, TinkerError.TinkerError> =>
-            samplingSessionId === undefined
-              ? Either.left(missing(method, future.requestIds, "sampling_session_id"))
-              : Either.right(samplingSessionId)
-        )
-    )
-  })
-
-  const saveWeightsExternal: TrainingClient.Service["saveWeightsExternal"] = (name, options) => {
-    const method = "saveWeightsExternal"
-    return Effect.map(
-      line.one(
-        { method, requestType: "SaveWeightsExternal", decoder: savedExternal, isBarrier: true },
-        (seqId) =>
-          Effect.flatMap(
-            Creation.request(
-              method,
-              () => new Weights.SaveWeightsExternalRequest({ modelId, seqId, path: name, ...options })
-            ),
-            (body) => line.call(Api.saveWeightsExternal, body, method)
-          )
-      ),
-      (future) =>
-        TinkerFuture.mapEither(future, ({ path }) =>
-          path === undefined
-            ? Either.left(missing(method, future.requestIds, "path"))
-            : Either.right(new Weights.SaveWeightsExternalResponse({ path })))
-    )
-  }
-
-  return {
-    saveState,
-    loadState: load("loadState", false),
-    loadStateWithOptimizer: load("loadStateWithOptimizer", true),
-    saveWeightsForSampler,
-    saveWeightsEphemeral,
-    saveWeightsExternal
-  }
-}
-
-// -----------------------------------------------------------------------------
-// Training operations.
-// -----------------------------------------------------------------------------
 
 interface AdamOptions {
   /** Defaults to 1e-4. */
@@ -278,6 +129,18 @@ interface Pass {
   readonly forwardOnly: boolean
 }
 
+/** The same place as protobuf: the content type tells them apart. */
+const forwardBackwardJson = Endpoint.withBodyOf(Api.forwardBackward, Api.forward)
+
+const formsOf = (forwardOnly: boolean): ModelLine.Forms<ForwardBackward.Request> => ({
+  forwardOnly,
+  protobuf: Api.forwardBackward,
+  json: forwardOnly ? Api.forward : forwardBackwardJson
+})
+
+const tokensOf = ({ data }: Pass): number =>
+  data.reduce((sum, { modelInput }) => sum + Observer.lengthOf(modelInput), 0)
+
 /** @internal */
 export const make: (options: {
   readonly service: ServiceContext
@@ -288,31 +151,26 @@ export const make: (options: {
   modelId,
   service
 }) {
-  const { api, budgets, nextSamplingSessionSeqId } = service
+  const { api, nextSamplingSessionSeqId } = service
   const unobserved = yield* Unobserved.make(modelId)
-  const line = yield* Submission.make({
+  const line = yield* ModelLine.make({
     unobserved,
     service,
-    module: "TrainingClient",
-    report: Logs.makeQueueLog(`Training of ${modelId}`),
-    attributes: { "tinker.model_id": modelId },
-    // The smallest possible forward pass. It has a new idempotency key, because it is not the request whose number it takes.
-    placeholder: (seqId) =>
-      Passes.send(
-        api,
-        {
-          call: (endpoint, request, method, options) =>
-            api.call(endpoint, request, {
-              ...options,
-              from: from(method),
-              idempotencyKey: `effect-tinker-${modelId}-${seqId}-placeholder`
-            })
-        },
-        { modelId, seqId, data: [placeholder], lossFn: "cross_entropy", lossFnConfig: undefined, forwardOnly: true },
-        "submit"
-      )
+    modelId,
+    // The smallest possible forward pass.
+    placeholder: {
+      endpoint: formsOf(true),
+      body: {
+        modelId,
+        seqId: undefined,
+        data: [placeholder],
+        lossFn: "cross_entropy",
+        lossFnConfig: undefined,
+        forwardOnly: true
+      }
+    }
   })
-  const saving = makeSaving({ line, modelId, nextSamplingSessionSeqId })
+  const saving = Saving.make({ line, modelId, nextSamplingSessionSeqId })
   let lastStep: number | undefined
 
   const request = (pass: Pass, data: ReadonlyArray<Datum.Datum>, seqId?: number): ForwardBackward.Request => ({
@@ -337,9 +195,25 @@ export const make: (options: {
     return undefined
   }
 
-  /** What can be found wrong with a batch is found before it has a number. */
+  const operationOf = (
+    pass: Pass,
+    batches: Arr.NonEmptyReadonlyArray<Batches.Batch>,
+    parallel: boolean
+  ): ModelLine.Operation<ForwardBackward.Output, ForwardBackward.Request> => ({
+    method: pass.method,
+    requestType: pass.forwardOnly ? "Forward" : "ForwardBackward",
+    decoder: decodeOutput,
+    attributes: { "tinker.tokens": tokensOf(pass), "tinker.data": pass.data.length, "tinker.loss": pass.lossFn },
+    requests: Arr.map(batches, ({ bytes, data }) => ({
+      endpoint: formsOf(pass.forwardOnly),
+      body: request(pass, data),
+      bytes
+    })),
+    parallel
+  })
+
+  /** The requests of a pass. Problems with its data are found before it has a number. */
   const prepare = Effect.fnUntraced(function*(pass: Pass) {
-    if (pass.data.length === 0) return yield* invalid(pass.method, "no data")
     const problem = Loss.problem(pass.data, pass.lossFn) ?? beyondVocabulary(pass.data)
     if (problem !== undefined) return yield* invalid(pass.method, problem)
     const config = yield* service.clientConfig
@@ -348,6 +222,7 @@ export const make: (options: {
       maxBytes: config.fwdbwdMaxChunkBytesCount,
       form: api.traits.passForm(pass.forwardOnly)
     })
+    if (!Arr.isNonEmptyReadonlyArray(batches)) return yield* invalid(pass.method, "no data")
     if (config.parallelFwdbwdChunks && batches.length > 1) {
       for (const { data } of batches) {
         yield* Either.mapLeft(
@@ -356,34 +231,19 @@ export const make: (options: {
         )
       }
     }
-    return { batches, parallel: config.parallelFwdbwdChunks }
+    return operationOf(pass, batches, config.parallelFwdbwdChunks)
   })
 
-  const send = (
-    on: Submission.Submission,
-    pass: Pass,
-    { batches, parallel }: { readonly batches: ReadonlyArray<Batches.Batch>; readonly parallel: boolean }
-  ): TrainingClient.Operation<ForwardBackward.Output> => {
-    const requestType = pass.forwardOnly ? "Forward" : "ForwardBackward"
-    const tokens = pass.data.reduce((sum, { modelInput }) => sum + Observer.lengthOf(modelInput), 0)
-    return on.many(
-      {
-        method: pass.method,
-        requestType,
-        decoder: decodeOutput,
-        attributes: { "tinker.tokens": tokens, "tinker.data": pass.data.length, "tinker.loss": pass.lossFn }
-      },
-      batches.map(({ bytes, data }) => (seqId: number) =>
-        budgets.dispatch.withBytes(bytes)(Passes.send(api, on, request(pass, data, seqId), pass.method))
-      ),
-      parallel
-    ).pipe(Effect.map((futures) => {
-      Observer.tokensIn(requestType, tokens)
-      return TinkerFuture.map(TinkerFuture.all(futures), (outputs) => withLoss(combined(outputs), pass.data))
-    }))
+  const resultOf = (pass: Pass, futures: ReadonlyArray<TinkerFuture.TinkerFuture<ForwardBackward.Output>>) => {
+    Observer.tokensIn(pass.forwardOnly ? "Forward" : "ForwardBackward", tokensOf(pass))
+    return TinkerFuture.map(TinkerFuture.all(futures), (outputs) => withLoss(combined(outputs), pass.data))
   }
 
-  const run = (pass: Pass) => Effect.flatMap(prepare(pass), (prepared) => send(line, pass, prepared))
+  const run = (pass: Pass): TrainingClient.Operation<ForwardBackward.Output> =>
+    prepare(pass).pipe(
+      Effect.flatMap((operation) => line.send(operation)),
+      Effect.map((futures) => resultOf(pass, futures))
+    )
 
   const forward: TrainingClient.Service["forward"] = (data, loss, config) =>
     run({ method: "forward", data, ...lossOf(loss, config), forwardOnly: true })
@@ -408,13 +268,6 @@ export const make: (options: {
     lastStep = now
   }
 
-  const stepOn = (on: Submission.Submission, method: string, params: Optimizer.OptimizerParams) =>
-    on.one({ method, requestType: "OptimStep", decoder: optimStepped, onResult: stepped }, (seqId) =>
-      Effect.flatMap(
-        Creation.request(method, () => Optimizer.optimStepRequest({ modelId, seqId, params })),
-        (body) => on.call(Api.optimStep, body, method)
-      ))
-
   const paramsOf = (method: string, input: OptimizerInput | undefined) =>
     Effect.filterOrElse(
       Creation.request(method, () => toParams(input ?? {})),
@@ -422,8 +275,26 @@ export const make: (options: {
       (params) => invalid(method, problemOf(params) ?? "")
     )
 
+  const stepOf = (method: string, input: OptimizerInput | undefined) =>
+    Effect.map(
+      Effect.flatMap(
+        paramsOf(method, input),
+        (params) => Creation.request(method, () => Optimizer.optimStepRequest({ modelId, params }))
+      ),
+      (body): ModelLine.Operation<Optimizer.OptimStepResponse, Optimizer.OptimStepRequest> => ({
+        method,
+        requestType: "OptimStep",
+        decoder: optimStepped,
+        requests: [{ endpoint: Api.optimStep, body }],
+        onResult: stepped
+      })
+    )
+
   const optimStep: TrainingClient.Service["optimStep"] = (input) =>
-    Effect.flatMap(paramsOf("optimStep", input), (params) => stepOn(line, "optimStep", params))
+    stepOf("optimStep", input).pipe(
+      Effect.flatMap((step) => line.send(step)),
+      Effect.map(([future]) => future)
+    )
 
   const trainStep = Effect.fnUntraced(function*(
     data: ReadonlyArray<Datum.Datum>,
@@ -432,19 +303,12 @@ export const make: (options: {
   ) {
     const method = "trainStep"
     const pass: Pass = { method, data, ...lossOf(loss), forwardOnly: false }
-    const params = yield* paramsOf(method, input)
-    const prepared = yield* prepare(pass)
-    return yield* line.together(method, (turn) =>
-      Effect.zipWith(
-        send(turn, pass, prepared),
-        stepOn(turn, method, params),
-        (passed, stepped) =>
-          TinkerFuture.map(TinkerFuture.zip(passed, stepped), ([pass, step]): TrainingClient.TrainStep => ({
-            loss: Loss.summarize(pass, data),
-            pass,
-            step
-          }))
-      ))
+    const step = yield* stepOf(method, input)
+    const [passed, [stepped]] = yield* line.sendBoth(method, yield* prepare(pass), step)
+    return TinkerFuture.map(
+      TinkerFuture.zip(resultOf(pass, passed), stepped),
+      ([pass, step]): TrainingClient.TrainStep => ({ loss: Loss.summarize(pass, data), pass, step })
+    )
   })
 
   const saveWeightsAndGetSamplingClient: TrainingClient.Service["saveWeightsAndGetSamplingClient"] = Effect.fnUntraced(
@@ -477,7 +341,9 @@ export const make: (options: {
     tokenizerId: Effect.flatMap(getInfo, ({ modelData, modelName }) => {
       // The suffix after the colon names a variant of the service.
       const id = (modelData.tokenizerId ?? modelData.modelName ?? modelName)?.split(":")[0]
-      return id === undefined || id === "" ? missing("tokenizerId", [], "name of a tokenizer") : Effect.succeed(id)
+      return id === undefined || id === ""
+        ? Saving.missing("tokenizerId", [], "name of a tokenizer")
+        : Effect.succeed(id)
     })
   }
 })

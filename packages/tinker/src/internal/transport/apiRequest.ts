@@ -12,12 +12,11 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type * as RetryPolicy from "../../RetryPolicy.js"
 import * as TinkerConfig from "../../TinkerConfig.js"
-import type * as TinkerError from "../../TinkerError.js"
 import type * as TinkerTransport from "../../TinkerTransport.js"
 import * as Endpoint from "../../wire/Endpoint.js"
 import type { Pool } from "../../wire/Endpoint.js"
+import type { Cancellation } from "./cancellation.js"
 import type * as Errors from "./errors.js"
-import type * as Retry from "./retry.js"
 
 // -----------------------------------------------------------------------------
 // Endpoints prepared once: everything that does not depend on the request.
@@ -208,24 +207,10 @@ export interface CallOptions {
   readonly timeout?: Duration.DurationInput | undefined
   /** Instead of the endpoint's policy. */
   readonly retry?: RetryPolicy.Policy | undefined
-  /** Runs after each failure, when it is decided whether to try again. */
-  readonly onDecision?: ((decision: Retry.Decision) => Effect.Effect<void>) | undefined
-  /** Runs before each attempt but the first: admission. */
-  readonly beforeRetry?: Effect.Effect<void, TinkerError.TinkerError> | undefined
-  /** Called with the error of every failed attempt, retried or not. */
-  readonly onFailed?: ((error: TinkerError.TinkerError) => void) | undefined
   /** Presented instead of the tenant's own. */
   readonly credential?: Redacted.Redacted | undefined
-  /**
-   * Where to put the request in flight, for a caller that cancels it on interruption: one uninterruptible region then
-   * covers all its requests, instead of one for each. Without it a call cleans up after itself.
-   */
-  readonly slot?: RequestSlot | undefined
-}
-
-/** @internal */
-export interface RequestSlot {
-  inFlight: TinkerTransport.InFlight | undefined
+  /** Of a caller that cancels the request itself when it is interrupted. Without it a call cleans up after itself. */
+  readonly cancellation?: Cancellation | undefined
 }
 
 /**

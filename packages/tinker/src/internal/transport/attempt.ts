@@ -23,6 +23,7 @@ import type { Call } from "./apiRequest.js"
 import * as Errors from "./errors.js"
 import * as Tenants from "./tenants.js"
 import type * as Traits from "./traits.js"
+import * as UnsafeSends from "./unsafeSends.js"
 
 // -----------------------------------------------------------------------------
 // Redirects, followed here because a credential must stay with its origin.
@@ -34,7 +35,7 @@ const maxHops = 5
 const harmless = ["accept", "user-agent"]
 
 const redirectRefused = (why: string) =>
-  Effect.fail(new TinkerTransport.TransportError("connection", `redirect refused: ${why}`, undefined))
+  Effect.fail(new TinkerTransport.TransportError({ reason: "connection", description: `redirect refused: ${why}` }))
 
 /**
  * Follows redirects, starting with `response`.
@@ -242,10 +243,6 @@ const makePresented = (credentials: Credentials.Service, tenant: Tenants.Tenant)
 // Attempts.
 // -----------------------------------------------------------------------------
 
-const isTransportError = (
-  result: TinkerTransport.Response | TinkerTransport.TransportError
-): result is TinkerTransport.TransportError => "_tag" in result
-
 /** The beginning of a streamed error body: enough for its message. */
 const errorBody = (body: Stream.Stream<Uint8Array, TinkerError.TinkerError>) =>
   Stream.runFold(Stream.take(body, 16), new Uint8Array(0), (all, chunk) => {
@@ -285,6 +282,8 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
 }): Attempts => {
   const responses = makeResponses({ fixedSecrets, tenant, traits, transport })
   const presented = makePresented(credentials, tenant)
+
+  const unsafeSend = UnsafeSends.of(transport.send)
 
   const failClosed = (origin: Errors.Origin) => Effect.fail(new TinkerError.Closed(origin))
 
@@ -398,7 +397,7 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
       const observed = observers.active()
       ApiRequest.notifySent(request.pool, fiber)
       if (observed) sent(call, attempt, request)
-      const slot = call.options?.slot
+      const cancellation = call.options?.cancellation
       let holdsPermit = true
       const release = () => {
         if (!holdsPermit) return
@@ -407,8 +406,8 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
       }
       const inFlight = unsafeSend(request, (result) => {
         release()
-        if (slot !== undefined) slot.inFlight = undefined
-        const settled = isTransportError(result)
+        cancellation?.end()
+        const settled = result instanceof TinkerTransport.TransportError
           ? Effect.fail(Errors.fromTransport(call.origin, result))
           : responses.settle(call, attempt, request, result, secret)
         resume(observed ? received(call, attempt, start, clock, settled) : settled)
@@ -417,15 +416,14 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
         inFlight.cancel()
         release()
       }
-      if (slot === undefined) return Effect.sync(cancel)
+      if (cancellation === undefined) return Effect.sync(cancel)
       // It may be over already: some failures are known before `unsafeSend` returns.
-      if (holdsPermit) slot.inFlight = { cancel }
+      if (holdsPermit) cancellation.begin({ cancel })
       return undefined
     })
 
   const untraced = (call: Call, attempt: number): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
     if (isClosed()) return failClosed(call.origin)
-    const { unsafeSend } = transport
     return unsafeSend === undefined
       ? waiting(call, attempt)
       : Effect.withFiberRuntime((fiber) => immediate(unsafeSend, call, attempt, fiber))

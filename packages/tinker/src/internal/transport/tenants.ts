@@ -119,9 +119,25 @@ export class TenantKey implements Equal.Equal {
 }
 
 /** @internal */
-export interface Tenants {
+export const TypeId: unique symbol = Symbol.for("effect-tinker/TinkerTransport/Tenants")
+
+/** @internal */
+export type TypeId = typeof TypeId
+
+/**
+ * Every tenant that has a client.
+ *
+ * @internal
+ */
+export class Tenants {
+  readonly [TypeId]: TypeId = TypeId
+
+  constructor(private readonly states: RcMap.RcMap<TenantKey, Tenant>) {}
+
   /** The tenant's state, held until the scope closes. */
-  readonly acquire: (key: TenantKey) => Effect.Effect<Tenant, never, Scope.Scope>
+  acquire(key: TenantKey): Effect.Effect<Tenant, never, Scope.Scope> {
+    return RcMap.get(this.states, key)
+  }
 }
 
 /** @internal */
@@ -161,5 +177,5 @@ const makeTenant = ({ limits }: TenantKey): Effect.Effect<Tenant, never, Scope.S
 /** @internal */
 export const make: Effect.Effect<Tenants, never, Scope.Scope> = Effect.map(
   RcMap.make({ lookup: makeTenant }),
-  (tenants) => ({ acquire: (key) => RcMap.get(tenants, key) })
+  (states) => new Tenants(states)
 )
