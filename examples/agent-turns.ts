@@ -49,7 +49,7 @@ const raw = Effect.fn(function*(model: AgentModel.Service, conversation: Readonl
 
 /** Knows nothing of us: it has a URL and a key. */
 const openAi = Effect.fn(function*(recorded: AgentModel.Service, conversation: ReadonlyArray<string>) {
-  const { apiKey, rolloutUrl } = yield* NodeGateway.serve({ model: "local/chat" }).pipe(
+  const { apiKey, rolloutUrl } = yield* NodeGateway.serve({ model: "local/chat", onRollout: () => Effect.void }).pipe(
     Effect.provideService(AgentModel.AgentModel, recorded)
   )
   const client = new OpenAI({ baseURL: rolloutUrl(recorded.rollout), apiKey: Redacted.value(apiKey) })
