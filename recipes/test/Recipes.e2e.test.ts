@@ -23,10 +23,12 @@ describe.each(names)("%s", (name) => {
       assert.isAtMost(read(`${name}/main.ts`).trimEnd().split("\n").length, 80)
       const readme = read(`${name}/README.md`)
       assert.include(readme, `npm run recipe -- ${name} --model`)
+      const { model, passes } = yield* find(name)
+      // what is downloaded first is not among the numbers of the bundled model
+      if (!model.startsWith("local/")) return
       const lines = readme.split("\n").filter((text) => text.startsWith("{\"recipe\""))
       const reports = yield* Effect.forEach(lines, (line) => Schema.decode(Report)(line))
       assert.deepStrictEqual(reports.map(({ seed }) => seed), seeds)
-      const { passes } = yield* find(name)
       for (const report of reports) {
         assert.strictEqual(report.recipe, name)
         assert.isTrue(passes(report))
