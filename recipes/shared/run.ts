@@ -35,6 +35,9 @@ const recipes = new Map<string, () => Promise<{ readonly default: Recipe }>>([
 /** The recipes by name. */
 export const names: ReadonlyArray<string> = Array.from(recipes.keys())
 
+/** Recipes whose model has to be downloaded: they run when they are named. */
+const downloading: ReadonlySet<string> = new Set(["home-commands"])
+
 /** A recipe by its name. */
 export const find = (name: string): Effect.Effect<Recipe> => {
   const load = recipes.get(name)
@@ -45,7 +48,7 @@ export const find = (name: string): Effect.Effect<Recipe> => {
 
 const usage = [
   "usage: npm run recipe -- NAME... [--seed N] [--json] [--model MODEL] [--learning-rate RATE]",
-  "       npm run recipe -- --all [--seeds 0,1,2,3,4] [--json]",
+  "       npm run recipe -- --all [--seeds 0,1,2,3,4] [--json]   (those on the bundled model)",
   "",
   `  NAME              ${names.join(", ")}`,
   "  --seed N          everything that is drawn follows from it (1)",
@@ -104,7 +107,7 @@ const readArguments = () => {
         "learning-rate": { type: "string" }
       }
     })
-    const chosen = values.all ? names : positionals
+    const chosen = values.all ? names.filter((name) => !downloading.has(name)) : positionals
     const seeds = (values.seeds ?? values.seed).split(",").map((text) => text.trim() === "" ? NaN : Number(text))
     const learningRate = values["learning-rate"] === undefined ? undefined : Number(values["learning-rate"])
     const sensible = chosen.length > 0 && chosen.every((name) => names.includes(name)) &&
