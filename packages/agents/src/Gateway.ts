@@ -50,7 +50,7 @@ import * as Recorder from "./Recorder.js"
 export interface Options {
   /** The name of the model in listings. Requests may name any model: agents keep the one they were written with. */
   readonly model: string
-  /** What callers must send as a bearer token, or as `x-api-key`. `undefined` lets everybody in who reaches the port. */
+  /** Key that callers send as a bearer token or as `x-api-key`. `undefined` lets in everybody who reaches the port. */
   readonly apiKey: Redacted.Redacted | undefined
   /** Largest request body; larger ones are refused with 413. Defaults to 8 MiB. */
   readonly maxBodyBytes?: number | undefined
@@ -64,7 +64,7 @@ export interface Options {
 }
 
 /**
- * How the calls of a rollout came about: those that neither continue nor fork start a conversation.
+ * Counts of a rollout's calls by kind; those that neither continue nor fork start a conversation.
  *
  * @since 0.2.0
  * @category models
@@ -257,7 +257,7 @@ export const makeWithRoutes: (
         : allowed(own, String(name))
     }
 
-    /** What only the gateway's own key may do: an agent must not set its reward, or touch what was recorded of it. */
+    /** Routes for the gateway's own key: an agent must not set its reward, or touch its recording. */
     const trainer = Effect.flatMap(
       caller,
       (own) => own === undefined ? Effect.void : forbidden("this key can sample, and nothing else: send the gateway's")

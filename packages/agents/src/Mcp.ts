@@ -53,11 +53,11 @@ export interface Options {
   readonly server: Server
   /** Which of its tools are offered to the policy. Defaults to all. */
   readonly only?: ReadonlyArray<string> | undefined
-  /** How long the server may take to start and to list its tools. Defaults to 30 seconds. */
+  /** Time limit for starting the server and listing its tools. Defaults to 30 seconds. */
   readonly connectTimeout?: Duration.DurationInput | undefined
-  /** How long a call may take; a longer one is cancelled, and the policy is told so. Defaults to 1 minute. */
+  /** Time limit of a call; a longer one is cancelled, and the policy sees an error. Defaults to 1 minute. */
   readonly timeout?: Duration.DurationInput | undefined
-  /** Longest answer of a tool, in characters; the rest is cut off, and the policy is told so. Defaults to 20,000. */
+  /** Maximum length of a tool's answer in characters; the rest is cut off with a note for the policy. Defaults to 20,000. */
   readonly maxLength?: number | undefined
 }
 
@@ -83,7 +83,7 @@ export class McpError extends Schema.TaggedError<McpError>("@effect-tinker/agent
 }
 
 /**
- * A call of a tool, and what the policy was told.
+ * A tool call with the answer that the policy received.
  *
  * @since 0.2.0
  * @category models
@@ -121,7 +121,7 @@ export interface Session {
 
 const nameOf = (server: Server): string => "url" in server ? server.url : server.command
 
-/** How much of what a command writes to its standard error is kept, in characters: the end of it says why it ended. */
+/** Characters kept of a command's standard error: the end of it says why the command ended. */
 const maxErrorText = 2000
 
 const textOf = (block: unknown): string => {
@@ -134,7 +134,7 @@ const textOf = (block: unknown): string => {
   return `[${String(block.type)}]`
 }
 
-/** What a tool answered, as text. */
+/** Answer of a tool, as text. */
 const answerOf = (result: object): { readonly text: string; readonly failed: boolean } => {
   const content = Predicate.hasProperty(result, "content") && Array.isArray(result.content) ? result.content : []
   const structured = Predicate.hasProperty(result, "structuredContent") ? result.structuredContent : undefined
@@ -211,7 +211,7 @@ export const connect: (options: Options) => Effect.Effect<Session, McpError, Sco
     const listed = yield* ask("listTools", connectTimeout, async (options) => {
       const first = await client.listTools({}, options)
       const tools = [...first.tools]
-      // a server that never ends its list is not listened to for ever: the time is limited
+      // a server might never end its list, so the time is limited
       for (let cursor = first.nextCursor; cursor !== undefined;) {
         const next = await client.listTools({ cursor }, options)
         tools.push(...next.tools)
@@ -280,9 +280,9 @@ export const connect: (options: Options) => Effect.Effect<Session, McpError, Sco
  * @category configuration
  */
 export interface GroupOptions<E, R> extends Options {
-  /** What the policy is asked. */
+  /** First message for the policy. */
   readonly question: string | ReadonlyArray<Message.Message>
-  /** What every episode begins with in its own session: for servers that keep something between sessions. */
+  /** Runs at the beginning of every episode in its own session, for servers that keep state between sessions. */
   readonly reset?: ((session: Session) => Effect.Effect<unknown, E, R>) | undefined
   /** The reward of an answer, which ends the episode, by the answer, the calls before it, and the session. */
   readonly reward: (answer: string, episode: {

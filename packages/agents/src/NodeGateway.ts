@@ -35,7 +35,7 @@ export interface Options extends Omit<Gateway.Options, "apiKey"> {
   readonly host?: string | undefined
   /** Host names under which the gateway may be addressed besides loopback names and IP addresses. Defaults to none. */
   readonly allowHosts?: ReadonlyArray<string> | undefined
-  /** What callers must send as a bearer token, or as `x-api-key`. Defaults to a random key. */
+  /** Key that callers send as a bearer token or as `x-api-key`. Defaults to a random key. */
   readonly apiKey?: Redacted.Redacted | undefined
   /** Accepts requests without a key, from anyone who can reach the port. Defaults to false. */
   readonly open?: boolean | undefined
