@@ -100,7 +100,11 @@ export const bench: Bench = {
     const recorder = yield* Recorder.makeDirectory(`${directory}/pairs`)
     const running = yield* AgentModel.make({ renderer, sampler: Sampler.fromClient(client), contextWindow: 1024 }).pipe(
       Effect.flatMap((model) =>
-        Effect.provideService(NodeGateway.serve({ model: "local/chat" }), AgentModel.AgentModel, model)
+        Effect.provideService(
+          NodeGateway.serve({ model: "local/chat", onRollout: () => Effect.void }),
+          AgentModel.AgentModel,
+          model
+        )
       ),
       Effect.provideService(Recorder.Recorder, recorder)
     )

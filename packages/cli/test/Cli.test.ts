@@ -81,7 +81,7 @@ describe("Cli", () => {
       assert.include(stdout, "--base-url")
       assert.include((yield* run("version --help")).stdout, "$ tinker version")
       assert.include(stdout, "$ tinker <command> [options]")
-      assert.include(stdout, "-f, --format table|json|ndjson  How data is printed")
+      assert.include(stdout, "-f, --format table|json|ndjson  Output format on stdout")
       assert.include(stdout, "`tinker --completions bash`")
       const deletion = (yield* run("checkpoint delete --help")).stdout
       assert.include(deletion, "$ tinker checkpoint delete [options] <path>...")

@@ -30,7 +30,7 @@ const main = Effect.gen(function*() {
     Recorder.Recorder,
     recorder
   )
-  const gateway = yield* NodeGateway.serve({ model: "local/chat" }).pipe(
+  const gateway = yield* NodeGateway.serve({ model: "local/chat", onRollout: () => Effect.void }).pipe(
     Effect.provideService(AgentModel.AgentModel, model),
     Effect.provideService(Recorder.Recorder, recorder)
   )
