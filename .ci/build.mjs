@@ -1,10 +1,11 @@
 // Writes what is published beside the compiled modules: the `tinker` command, the page of the studio, and the files that
 // they look for.
 import { cpSync } from "node:fs"
-import { bundleCommand } from "./command.mjs"
+import { bundleCommand, bundleCreate } from "./command.mjs"
 import { root } from "./packages.mjs"
 
 await bundleCommand(`${root}packages/cli/dist`)
+await bundleCreate(`${root}packages/create/dist`)
 // The page of the studio, for its own package and for the command that serves it.
 await import("../packages/studio/page/build.mjs")
 cpSync(`${root}packages/studio/assets`, `${root}packages/cli/assets`, { recursive: true })

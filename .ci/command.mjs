@@ -62,3 +62,16 @@ export const bundleCommand = async (directory) => {
   ])
   chmodSync(`${directory}/tinker.js`, 0o755)
 }
+
+/** Writes the program behind `npm create effect-tinker`: one file, which needs nothing but Node. */
+export const bundleCreate = async (directory) => {
+  await build({
+    ...shared,
+    entryPoints: [`${root}packages/create/src/bin.ts`],
+    outfile: `${directory}/create.js`,
+    banner: {
+      js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
+    }
+  })
+  chmodSync(`${directory}/create.js`, 0o755)
+}
