@@ -87,11 +87,12 @@ const configOf = (
   const family = families[architecture]
   const scaling = metadata.get(`${architecture}.rope.scaling.type`)
   const heads = own("attention.head_count")
-  const headSize = own("attention.key_length") ?? own("rope.dimension_count")
+  const rotated = own("rope.dimension_count")
+  // Phi-4-mini rotates a part of each head
+  const whole = architecture === "phi3" ? undefined : rotated
+  const headSize = own("attention.key_length") ?? whole ?? (own("embedding_length") ?? NaN) / (heads ?? NaN)
   const theta = own("rope.freq_base")
-  const rule = divisors === undefined || headSize === undefined
-    ? undefined
-    : llama3Scaling(divisors, theta ?? 10_000, headSize)
+  const rule = divisors === undefined ? undefined : llama3Scaling(divisors, theta ?? 10_000, headSize)
   const token = (name: string) => numberOf(metadata, `tokenizer.ggml.${name}_token_id`)
   return {
     model_type: family?.modelType,
@@ -102,7 +103,10 @@ const configOf = (
     num_hidden_layers: own("block_count"),
     num_attention_heads: heads,
     num_key_value_heads: own("attention.head_count_kv") ?? heads,
-    head_dim: headSize ?? (own("embedding_length") ?? NaN) / (heads ?? NaN),
+    head_dim: headSize,
+    ...(architecture === "phi3" && rotated !== undefined && rotated !== headSize
+      ? { partial_rotary_factor: rotated / headSize }
+      : {}),
     max_position_embeddings: own("context_length"),
     rms_norm_eps: own("attention.layer_norm_rms_epsilon"),
     tie_word_embeddings: !tensors.has("output.weight"),
@@ -155,6 +159,11 @@ export const open: (
       description: `the architecture is ${JSON.stringify(architecture)}; supported are ${
         Object.keys(families).join(", ")
       }`
+    })
+  }
+  if (file.tensors.has("rope_factors_short.weight")) {
+    return yield* new UnsupportedFormat({
+      description: `${path}: Phi-3's scaling to long contexts is read from a Hugging Face directory, not from GGUF`
     })
   }
   const tokenizer = yield* file.tokenizer
