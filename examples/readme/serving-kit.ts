@@ -4,7 +4,7 @@ import { Console, Effect, Stream } from "effect"
 
 const kit = ServingKit.stream({
   target: "ollama", // or "vllm", "sglang", "llama.cpp", "transformers"
-  base: "./Qwen3-8B", // the base model's directory
+  base: "./Qwen3-8B", // the base model's directory, or a GGUF file
   adapter: "./checkpoint", // what `CheckpointDownload` or `tinker checkpoint download` wrote
   output: "./support"
 })

@@ -1,6 +1,6 @@
 /**
- * What people say to a house, and the command it should become. Rooms and times of the held-out ones are not among those
- * that are trained on.
+ * What people say to a house, and the command it should become. Rooms of the held-out ones are not among those that are
+ * trained on.
  */
 import { Effect, Random } from "effect"
 
@@ -10,24 +10,26 @@ export interface Spoken {
 }
 
 const rooms = {
-  train: ["kitchen", "bedroom", "hallway", "office", "garage", "attic", "dining room", "guest room"],
+  train: [
+    ...["kitchen", "bedroom", "hallway", "office", "garage", "attic", "pantry", "library", "workshop", "studio"],
+    ...["dining room", "guest room", "laundry room", "playroom", "balcony", "sauna", "gallery", "conservatory"],
+    ...["bakery", "winter garden", "music room", "stairwell", "greenhouse", "chapel", "gym", "lobby", "dairy"],
+    ...["scullery", "parlour", "boiler room", "wine store", "observatory"]
+  ],
   heldOut: ["bathroom", "living room", "cellar", "nursery"]
 }
 
-const times = {
-  train: [
-    ["at six in the morning", "06:00"],
-    ["at half past seven", "07:30"],
-    ["at noon", "12:00"],
-    [
-      "at a quarter past nine in the evening",
-      "21:15"
-    ],
-    ["at eight tonight", "20:00"],
-    ["at midnight", "00:00"]
-  ],
-  heldOut: [["at seven in the morning", "07:00"], ["at half past nine", "09:30"], ["at nine tonight", "21:00"]]
-} as const
+const times = [
+  ["at six in the morning", "06:00"],
+  ["at seven in the morning", "07:00"],
+  ["at half past seven", "07:30"],
+  ["at half past nine", "09:30"],
+  ["at noon", "12:00"],
+  ["at three in the afternoon", "15:00"],
+  ["at eight tonight", "20:00"],
+  ["at nine tonight", "21:00"],
+  ["at midnight", "00:00"]
+] as const
 
 /** A device, what may be said about it, and what its command says. */
 interface Kind {
@@ -81,11 +83,12 @@ const draw = (side: "train" | "heldOut") =>
     const phrase = yield* Random.choice(kind.phrases)
     const room = yield* Random.choice(rooms[side])
     const value = yield* Random.nextIntBetween(...kind.values)
-    const [when, at] = yield* Random.choice(times[side])
+    const [when, at] = yield* Random.choice(times)
     const timed = yield* Random.nextBoolean
     const sentence = phrase(room, value)
     const said = timed ? `${sentence} ${when}` : sentence
-    const polite = yield* Random.choice(["", "Please ", "Hey, ", "Could you "])
+    const isOrder = /^(dim|bring|heat|set|close|pull|switch|turn) /.test(said)
+    const polite = yield* Random.choice(["", "Hey, ", ...(isOrder ? ["Please ", "Could you "] : [])])
     const spoken: Spoken = {
       said: `${polite}${polite === "" ? said.charAt(0).toUpperCase() + said.slice(1) : said}.`,
       command: { ...kind.command(room, value), ...(timed ? { at } : {}) }
@@ -94,10 +97,10 @@ const draw = (side: "train" | "heldOut") =>
   }).pipe(Effect.orDie)
 
 /** Sentences to train on, and others to be measured by; a seed draws both. */
-export const commands = (seed: number) =>
+export const commands = (seed: number, count: { readonly train: number; readonly heldOut: number }) =>
   Effect.all({
-    train: Effect.replicateEffect(draw("train"), 200),
-    heldOut: Effect.replicateEffect(draw("heldOut"), 100)
+    train: Effect.replicateEffect(draw("train"), count.train),
+    heldOut: Effect.replicateEffect(draw("heldOut"), count.heldOut)
   }).pipe(Effect.withRandom(Random.make(seed)))
 
 /** Whether an answer is the command, whatever the order of its fields. */

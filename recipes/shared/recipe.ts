@@ -22,6 +22,8 @@ export interface Settings {
   readonly learningRate: number
   /** How its conversations are written. */
   readonly renderer: Renderer.Renderer
+  /** Less of everything, for a test of whether it learns; recipes that take long have such a form. */
+  readonly short?: boolean | undefined
 }
 
 /** What came of it: the recipe's own measure, before and after. */

@@ -75,6 +75,7 @@ export const run = Effect.fnUntraced(function*(name: string, options: {
   readonly seed: number
   readonly model?: string | undefined
   readonly learningRate?: number | undefined
+  readonly short?: boolean | undefined
 }) {
   const recipe = yield* find(name)
   const model = options.model ?? recipe.model
@@ -82,7 +83,8 @@ export const run = Effect.fnUntraced(function*(name: string, options: {
     seed: options.seed,
     model,
     learningRate: options.learningRate ?? recipe.learningRate,
-    renderer: yield* rendererOf(model)
+    renderer: yield* rendererOf(model),
+    short: options.short
   }).pipe(Effect.provide(Layer.merge(layerClients(model), NodeContext.layer)))
   const report: Report = {
     recipe: name,

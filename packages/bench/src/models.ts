@@ -177,6 +177,20 @@ const ofShape = Effect.fnUntraced(function*(shape: Shape, modules: Option.Option
       table.push([shape.name, String(threads), "peak memory: torch f32", mebibytes(peak.torch), ""])
       table.push([shape.name, String(threads), "loading", `${Math.round(loaded)} ms`, `reading ${Math.round(read)} ms`])
       table.push([shape.name, String(threads), "resident after loading", mebibytes(resident), mebibytes(bytes)])
+      const tenants = yield* interleaved([
+        variant("eight", ours, "tenants 8"),
+        variant("one", ours, "tenants 1")
+      ], { rounds, warmup: 1 })
+      for (const [name, { ms, relative }] of tenants) {
+        table.push([
+          shape.name,
+          String(threads),
+          `16 requests, adapters: ${name}`,
+          `${Math.round(ms)} ms`,
+          `${((32 * 16) / ms * 1000).toFixed(0)} tokens/s`
+        ])
+        if (name === "one") ratios[key("eight_adapters_to_one")] = round(relative)
+      }
       if (Option.isNone(modules)) return
       const samples = yield* sampling(ours, modules.value, gguf, threads)
       for (const [label, count, results] of [["one", 1, samples.one], ["sixteen", 16, samples.many]] as const) {

@@ -206,6 +206,18 @@ layer(Layer.provideMerge(trained, server), { excludeTestServices: true, timeout:
         )
         assert.strictEqual(code, 0, stderr)
         assert.isTrue(yield* fs.exists(`${root}/kit/model.gguf`))
+        // what has a GGUF file has enough
+        const merged = yield* json(
+          sampler,
+          "--for",
+          "transformers",
+          "--base",
+          `${root}/kit/model.gguf`,
+          "-o",
+          `${root}/again`
+        )
+        assert.strictEqual(merged.form, "merged")
+        assert.include(yield* fs.readDirectory(`${root}/again`), "tokenizer.json")
       }), { timeout: 120_000 })
   }
 )

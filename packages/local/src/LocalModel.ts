@@ -20,6 +20,10 @@ export interface Rotation {
   readonly theta: number
   /** Divisor of each pair's frequency, where the model scales them to longer contexts. Defaults to 1 for all. */
   readonly divisors?: ReadonlyArray<number> | undefined
+  /** How many dimensions of each head are rotated, the first ones; a multiple of eight. Defaults to all. */
+  readonly dimensions?: number | undefined
+  /** Factor of the rotated dimensions. Defaults to 1. */
+  readonly scale?: number | undefined
 }
 
 /**

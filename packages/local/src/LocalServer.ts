@@ -125,7 +125,7 @@ export interface Options {
   readonly resultRetention?: Duration.DurationInput | undefined
   /** Results larger than this are announced by their size first. Defaults to 1 MiB. */
   readonly inlineResultBytes?: number | undefined
-  /** Sample requests computed concurrently. Defaults to 4. */
+  /** Sample requests computed at a time: tokens of all are drawn in step. Defaults to 32. */
   readonly sampleConcurrency?: number | undefined
   /** Sample requests waiting before more are refused with 429. Defaults to 4096. */
   readonly maxQueuedSamples?: number | undefined

@@ -7,6 +7,7 @@
 import * as HuggingFaceHub from "@effect-tinker/tokenizer/HuggingFaceHub"
 import * as NodeHubSnapshot from "@effect-tinker/tokenizer/NodeHubSnapshot"
 import { TokenizerNotFound, TokenizerUnsupported } from "@effect-tinker/tokenizer/TokenizerError"
+import * as HubCache from "@effect-tinker/weights/HubCache"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -121,6 +122,9 @@ const fromHub = Effect.fnUntraced(function*(reference: string, name: HubName, op
     : LocalCheckpoint.fromGguf(path.join(snapshot.directory, ...gguf.name.split("/")), settings)
 })
 
+const names = (directory: string): Effect.Effect<ReadonlyArray<string>, never, FileSystem.FileSystem> =>
+  Effect.flatMap(FileSystem.FileSystem, (fs) => Effect.orElseSucceed(fs.readDirectory(directory), () => []))
+
 const OllamaManifest = Schema.parseJson(Schema.Struct({
   layers: Schema.Array(Schema.Struct({ mediaType: Schema.String, digest: Schema.String }))
 }))
@@ -156,24 +160,28 @@ const ollamaFile = Effect.fnUntraced(function*(reference: string) {
   return path.join(root, "blobs", digest.replace(":", "-"))
 })
 
-/** The model of a directory: a Hugging Face one, or the only GGUF file in it. */
-const fromFolder = Effect.fnUntraced(function*(directory: string, options: LocalCheckpoint.Options) {
-  const fs = yield* FileSystem.FileSystem
+/** What holds the model of a directory: itself, if it is a Hugging Face one, or the only GGUF file in it. */
+const placeIn = Effect.fnUntraced(function*(directory: string) {
   const path = yield* Path.Path
-  const names = yield* Effect.orElseSucceed(fs.readDirectory(directory), (): Array<string> => [])
-  const ggufs = names.filter((name) => name.endsWith(".gguf"))
+  const inside = yield* names(directory)
+  const ggufs = inside.filter((name) => name.endsWith(".gguf"))
   const [only] = ggufs
-  if (names.includes("config.json") || only === undefined) {
-    return yield* LocalCheckpoint.fromDirectory(directory, options)
-  }
+  if (inside.includes("config.json") || only === undefined) return directory
   if (ggufs.length > 1) {
     return yield* new ModelUnavailable({
       model: directory,
       description: `the directory has several GGUF files; name one of ${ggufs.join(", ")}`
     })
   }
-  return yield* LocalCheckpoint.fromGguf(path.join(directory, only), options)
+  return path.join(directory, only)
 })
+
+/** The model of a directory. */
+const fromFolder = (directory: string, options: LocalCheckpoint.Options) =>
+  Effect.flatMap(placeIn(directory), (place) =>
+    place === directory
+      ? LocalCheckpoint.fromDirectory(directory, options)
+      : LocalCheckpoint.fromGguf(place, options))
 
 /**
  * The model that a reference stands for: a path of a directory or GGUF file, `ollama:NAME`, or a name on the hub with an
@@ -228,9 +236,6 @@ export interface Installed {
   readonly model: Either.Either<LocalModel.LocalModel, ModelUnavailable>
 }
 
-const names = (directory: string): Effect.Effect<ReadonlyArray<string>, never, FileSystem.FileSystem> =>
-  Effect.flatMap(FileSystem.FileSystem, (fs) => Effect.orElseSucceed(fs.readDirectory(directory), () => []))
-
 /** Bytes of a file, or of the files of a directory; links count as what they lead to. */
 const bytesOf = Effect.fnUntraced(function*(place: string) {
   const fs = yield* FileSystem.FileSystem
@@ -269,6 +274,39 @@ const inHubCache = Effect.fnUntraced(function*(hub: Options["hub"]) {
   }
   return found
 })
+
+/**
+ * The directory or GGUF file of a reference that `resolve` takes, where it is on this machine; nothing is downloaded.
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const locate: (
+  reference: string,
+  options?: Pick<Options, "hub">
+) => Effect.Effect<string, ModelUnavailable> = Effect.fnUntraced(
+  function*(reference, options = {}): Effect.fn.Return<string, ModelUnavailable, Services> {
+    const fs = yield* FileSystem.FileSystem
+    if (reference.startsWith("ollama:")) return yield* ollamaFile(reference)
+    const info = yield* Effect.option(fs.stat(reference))
+    if (Option.isSome(info)) return info.value.type === "Directory" ? yield* placeIn(reference) : reference
+    const name = hubName(reference)
+    const absent = (description: string) => new ModelUnavailable({ model: reference, description })
+    if (Option.isNone(name)) return yield* absent("there is no such directory or file")
+    const { repo, revision, variant } = name.value
+    const wanted = variant?.toLowerCase()
+    const cached = (yield* inHubCache(options.hub)).find(({ place, reference }) =>
+      wanted === undefined
+        ? reference === repo
+        : reference.split(":")[0] === repo && place.endsWith(".gguf") && place.toLowerCase().includes(wanted)
+    )
+    if (revision === undefined && cached !== undefined) return cached.place
+    return yield* HubCache.find(repo, { revision }).pipe(
+      Effect.mapError(({ description }) => absent(description))
+    )
+  },
+  Effect.provide(platform)
+)
 
 /** Names of the models that Ollama has. */
 const inOllama = Effect.gen(function*() {

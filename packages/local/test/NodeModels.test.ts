@@ -81,6 +81,13 @@ describe("NodeModels", () => {
       const model = yield* chat.model
       assert.strictEqual(model.family, "qwen3")
       assert.isTrue(broken !== undefined && Either.isLeft(broken.model))
+      const hub = { cacheDirectory: join(directory, "hub") }
+      assert.strictEqual(
+        yield* NodeModels.locate("acme/chat", { hub }),
+        join(repository, "snapshots", commit)
+      )
+      assert.strictEqual(yield* NodeModels.locate(directory, { hub }), join(directory, "broken.gguf"))
+      assert.include((yield* Effect.flip(NodeModels.locate("acme/other", { hub }))).message, "acme/other")
       const memory = yield* NodeEngine.memoryOf(model, { threads: 2, memoryBytes: 2 ** 31 })
       assert.isTrue(memory.fits && memory.weights < memory.least && memory.least <= memory.preferred)
       assert.isFalse((yield* NodeEngine.memoryOf(model, { threads: 2, memoryBytes: memory.least - 1 })).fits)

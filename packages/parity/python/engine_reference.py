@@ -32,6 +32,9 @@ STEPS = 20
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"]
 FUSED = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj", "lm_head"]
 
+# of dimensions that are rotated in half of a head of sixteen
+PAIRS = 4
+
 torch.manual_seed(7)
 torch.set_num_threads(1)
 
@@ -99,6 +102,25 @@ def families():
     yield "phi3", Phi3ForCausalLM(
         Phi3Config(vocab_size=300, tie_word_embeddings=False, pad_token_id=0, **COMMON)
     ), torch.bfloat16, "10GB"
+    # as Phi-4-mini: three quarters of each head are rotated, and scaled as within its first context
+    yield "phi3-partial", Phi3ForCausalLM(
+        Phi3Config(
+            vocab_size=300,
+            tie_word_embeddings=False,
+            pad_token_id=0,
+            original_max_position_embeddings=256,
+            rope_parameters={
+                "rope_type": "longrope",
+                "rope_theta": 10000.0,
+                "partial_rotary_factor": 0.5,
+                "original_max_position_embeddings": 256,
+                "factor": 2.0,
+                "short_factor": [1.0 + 0.1 * i for i in range(PAIRS)],
+                "long_factor": [2.0] * PAIRS,
+            },
+            **COMMON,
+        )
+    ), torch.bfloat16, "10GB"
     # two layers with a window and a rotation of their own, one without; another scale of attention than the heads'
     yield "gemma3", Gemma3ForCausalLM(
         Gemma3TextConfig(
@@ -145,7 +167,7 @@ def make(root):
                 pad_token_id=0,
             )[0, 9:].tolist()
         small = LoraConfig(
-            r=RANK, lora_alpha=181, use_rslora=True, target_modules=FUSED if name == "phi3" else TARGETS,
+            r=RANK, lora_alpha=181, use_rslora=True, target_modules=FUSED if name.startswith("phi3") else TARGETS,
             bias="none", task_type="CAUSAL_LM"
         )
         tuned = get_peft_model(model, small)

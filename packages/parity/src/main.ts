@@ -21,6 +21,7 @@ import { scenarios } from "./suites/scenarios.js"
 import { skyrl } from "./suites/skyrl.js"
 import { studio } from "./suites/studio.js"
 import { telemetry } from "./suites/telemetry.js"
+import { templates } from "./suites/templates.js"
 import { vectors } from "./suites/vectors.js"
 import { weights } from "./suites/weights.js"
 
@@ -33,6 +34,7 @@ const suites: ReadonlyArray<Suite> = [
   cli,
   telemetry,
   renderers,
+  templates,
   cookbook,
   agents,
   bridges,

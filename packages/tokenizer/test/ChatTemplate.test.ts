@@ -27,6 +27,12 @@ describe("ChatTemplate", () => {
       }))
   }
 
+  it.effect("reads the ends of lines of Windows as Jinja2 does: as those of others", () =>
+    Effect.gen(function*() {
+      // jinja2.Environment(trim_blocks=True, lstrip_blocks=True) prints the same
+      assert.strictEqual(yield* render("a\r\n{% if true %}\r\nb\r\n{% endif %}\r\nc\rd"), "a\nb\nc\nd")
+    }))
+
   it("keeps the parser's complaint", () => {
     const result = ChatTemplate.compile("{% if %}")
     assert.isTrue(Either.isLeft(result))

@@ -17,6 +17,7 @@ import * as format from "./internal/ggufFormat.js"
 import { ggufName, isInterleaved } from "./internal/ggufNames.js"
 import * as ggufTokenizer from "./internal/ggufTokenizer.js"
 import * as numbers from "./internal/numbers.js"
+import { llama3Factors, type Llama3Scaling } from "./internal/rope.js"
 import * as MergedModel from "./MergedModel.js"
 import type { AdapterMismatch, InvalidFile } from "./WeightsError.js"
 import { OutputExists, UnsupportedFormat } from "./WeightsError.js"
@@ -105,19 +106,19 @@ interface Shape {
   readonly ropeFactors: ReadonlyArray<number> | undefined
 }
 
-/** Frequencies are slowed by a factor that grows with their wavelength, as Llama 3 defines it. */
-const llama3Factors = (scaling: Config, base: number, headSize: number): ReadonlyArray<number> => {
-  const factor = numberOf(scaling, "factor") ?? 8
-  const low = numberOf(scaling, "low_freq_factor") ?? 1
-  const high = numberOf(scaling, "high_freq_factor") ?? 4
-  const context = numberOf(scaling, "original_max_position_embeddings") ?? 8192
-  return Array.from({ length: headSize / 2 }, (_, i) => {
-    const wavelength = 2 * Math.PI * base ** (2 * i / headSize)
-    if (wavelength < context / high) return 1
-    if (wavelength > context / low) return factor
-    const smooth = (context / wavelength - low) / (high - low)
-    return 1 / ((1 - smooth) / factor + smooth)
-  })
+/** The scaling of a configuration, with Llama 3.1's values where it says nothing. */
+const llama3Of = (scaling: Config, base: number, headSize: number): ReadonlyArray<number> => {
+  const setting = (key: keyof Llama3Scaling, fallback: number) => numberOf(scaling, key) ?? fallback
+  return llama3Factors(
+    {
+      factor: setting("factor", 8),
+      low_freq_factor: setting("low_freq_factor", 1),
+      high_freq_factor: setting("high_freq_factor", 4),
+      original_max_position_embeddings: setting("original_max_position_embeddings", 8192)
+    },
+    base,
+    headSize
+  )
 }
 
 const shapeOf = (config: Config, name: string, fileType: number): Effect.Effect<Shape, UnsupportedFormat> => {
@@ -193,7 +194,7 @@ const shapeOf = (config: Config, name: string, fileType: number): Effect.Effect<
       "general.quantization_version": format.u32(2),
       ...Object.fromEntries(Object.entries(values).map(([key, value]) => [`${architecture}.${key}`, value]))
     },
-    ropeFactors: kind === "llama3" ? llama3Factors(scaling, base, headSize) : undefined
+    ropeFactors: kind === "llama3" ? llama3Of(scaling, base, headSize) : undefined
   })
 }
 
@@ -286,13 +287,15 @@ const writeModelWith = Effect.fnUntraced(
     const model = yield* MergedModel.open(options)
     const name = options.name ?? path.basename(path.resolve(options.base))
     const shape = yield* shapeOf(model.config, name, fileType)
-    const tokenizer = yield* ggufTokenizer.metadata({
-      directory: options.base,
-      vocabularySize: model.tensors.find((tensor) => tensor.name === "model.embed_tokens.weight")?.rows ?? 0,
-      preTokenizer: options.preTokenizer
-    })
+    const tokenizer = model.gguf !== undefined
+      ? ggufTokenizer.carried(model.gguf.file.metadata)
+      : yield* ggufTokenizer.metadata({
+        directory: options.base,
+        vocabularySize: model.tensors.find((tensor) => tensor.name === "model.embed_tokens.weight")?.rows ?? 0,
+        preTokenizer: options.preTokenizer
+      })
     const planned = yield* planModel(model, shape, ggml)
-    const rope = shape.ropeFactors
+    const rope = model.gguf?.divisors ?? shape.ropeFactors
     const headers = [
       ...(rope === undefined
         ? []
@@ -352,7 +355,7 @@ export const writeModel = (options: ModelOptions): Effect.Effect<string, Failure
  * @category constructors
  */
 export const writeAdapter: (options: {
-  /** Directory of the base model; only its configuration, and names and shapes of its weights, are read. */
+  /** Directory or GGUF file of the base model; only its configuration, and names and shapes of its weights, are read. */
   readonly base: string
   readonly adapter: string
   /** File to write; must not exist. */

@@ -226,7 +226,7 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
     const source = path.join(options.base, shard)
     const target = path.join(partial, shard)
     // The layout stays where no tensor gets another type and none is added: an untied head starts where its embedding does.
-    const sameLayout = !fp8 && own.every(({ dtype, tensor }) => dtype === tensor.dtype) &&
+    const sameLayout = !fp8 && model.gguf === undefined && own.every(({ dtype, tensor }) => dtype === tensor.dtype) &&
       new Set(own.map(({ tensor }) => tensor.start)).size === own.length
     const header = Safetensors.encodeHeader(own.flatMap(({ written }) => written), { format: "pt" })
     const expected = sameLayout ? Number((yield* fs.stat(source)).size) : header.length + ownBytes
@@ -263,9 +263,11 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
       `${JSON.stringify({ metadata: { total_size: total }, weight_map: weightMap }, null, 2)}\n`
     )
   }
-  for (const name of yield* fs.readDirectory(options.base)) {
+  const found = model.gguf === undefined ? yield* fs.readDirectory(options.base) : []
+  for (const name of found) {
     if (isCompanion(name)) yield* files.copyWritable(fs, path.join(options.base, name), path.join(partial, name))
   }
+  yield* files.writeTexts(partial, Object.fromEntries(model.gguf?.files ?? []))
   const unquantized = Object.entries(model.config).filter(([key]) => key !== "quantization_config")
   const config: Readonly<Record<string, unknown>> = fp8
     ? { ...Object.fromEntries(unquantized), compression_config: compressionConfig(Object.keys(weightMap)) }

@@ -9,12 +9,15 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Adapter from "./Adapter.js"
+import * as GgufModel from "./GgufModel.js"
 import * as Block from "./internal/block.js"
 import * as float8 from "./internal/float8.js"
+import * as ggufView from "./internal/ggufView.js"
 import * as numbers from "./internal/numbers.js"
 import * as ModelFamily from "./ModelFamily.js"
 import * as Safetensors from "./Safetensors.js"
@@ -64,7 +67,10 @@ export interface Tensor {
  * @category models
  */
 export interface MergedModel {
-  readonly directory: string
+  /** Directory or GGUF file it was read from. */
+  readonly base: string
+  /** The file, where the base is one. */
+  readonly gguf: GgufModel.GgufModel | undefined
   readonly config: Readonly<Record<string, unknown>>
   readonly family: ModelFamily.ModelFamily
   /** In the order of the files and of their bytes. */
@@ -80,7 +86,10 @@ export interface MergedModel {
  * @category configuration
  */
 export interface Options {
-  /** Directory of the base model: `config.json` and safetensors files. */
+  /**
+   * The base model: a directory with `config.json` and safetensors files, or a GGUF file. Weights of a file in fewer than
+   * 16 bits are read as bfloat16, as the embedded backend computes with them.
+   */
   readonly base: string
   /** Directory of the adapter. Without one, the model is read as it is. */
   readonly adapter?: string | undefined
@@ -278,6 +287,46 @@ const scaleSuffix = ".weight_scale_inv"
 
 const headNames = ["lm_head.weight", "language_model.lm_head.weight"]
 
+/** A file of weights: safetensors, or GGUF seen as such. */
+type Shard = Pick<Safetensors.SafetensorsFile, "path" | "tensors" | "read">
+
+interface Base {
+  readonly config: Readonly<Record<string, unknown>>
+  readonly gguf: GgufModel.GgufModel | undefined
+  readonly shards: ReadonlyArray<{ readonly name: string; readonly file: Shard }>
+}
+
+const openBase: (
+  base: string
+) => Effect.Effect<
+  Base,
+  ReadError | UnsupportedFormat,
+  FileSystem.FileSystem | Path.Path | Scope.Scope
+> = Effect.fnUntraced(function*(base) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const info = yield* Effect.option(fs.stat(base))
+  if (Option.isSome(info) && info.value.type === "File") {
+    const gguf = yield* GgufModel.open(base)
+    if (gguf.architecture.startsWith("gemma")) {
+      return yield* new UnsupportedFormat({
+        description: `${base}: a ${gguf.architecture} model is exported from its Hugging Face directory, not from GGUF`
+      })
+    }
+    return { config: gguf.config, gguf, shards: [yield* ggufView.shard(gguf)] }
+  }
+  const configPath = path.join(base, "config.json")
+  const config = yield* Either.mapLeft(
+    decodeConfig(yield* fs.readFileString(configPath)),
+    () => new InvalidFile({ path: configPath, description: "not a JSON object" })
+  )
+  const shards = yield* Effect.forEach(
+    yield* Safetensors.shardNames(base),
+    (name) => Effect.map(Safetensors.open(path.join(base, name)), (file) => ({ name, file }))
+  )
+  return { config, gguf: undefined, shards }
+})
+
 /**
  * Opens a model, with an adapter applied if one is given, for as long as the scope lasts. The adapter is checked against
  * the model here: what does not fit is found before anything is written.
@@ -292,13 +341,7 @@ export const open: (
   ReadError | AdapterMismatch | UnsupportedFormat,
   FileSystem.FileSystem | Path.Path | Scope.Scope
 > = Effect.fnUntraced(function*(options) {
-  const fs = yield* FileSystem.FileSystem
-  const path = yield* Path.Path
-  const configPath = path.join(options.base, "config.json")
-  const config = yield* Either.mapLeft(
-    decodeConfig(yield* fs.readFileString(configPath)),
-    () => new InvalidFile({ path: configPath, description: "not a JSON object" })
-  )
+  const { config, gguf, shards } = yield* openBase(options.base)
   const float8Blocks = options.dequantize === true ? ModelFamily.float8Blocks(config) : undefined
   if (options.adapter !== undefined && float8Blocks === undefined && ModelFamily.isQuantized(config)) {
     return yield* new UnsupportedFormat({
@@ -306,10 +349,6 @@ export const open: (
         "merge into its 16-bit original, or serve the PEFT adapter beside the quantized model"
     })
   }
-  const shards = yield* Effect.forEach(
-    yield* Safetensors.shardNames(options.base),
-    (name) => Effect.map(Safetensors.open(path.join(options.base, name)), (file) => ({ name, file }))
-  )
   const shapes = new Map(shards.flatMap(({ file }) => file.tensors.map(({ name, shape }) => [name, shape] as const)))
   const family = ModelFamily.detect(config, new Set(shapes.keys()))
 
@@ -348,7 +387,7 @@ export const open: (
   /** The scales that were read last: the next block most likely needs them too. */
   let current: { readonly of: string; readonly values: Float32Array } | undefined
   /** Rows of a tensor as they are stored, and as floats. */
-  const readerOf = (file: Safetensors.SafetensorsFile, info: Safetensors.TensorInfo, columns: number) => {
+  const readerOf = (file: Shard, info: Safetensors.TensorInfo, columns: number) => {
     const rowBytes = info.bytes / Math.max(1, Safetensors.elements(info.shape) / Math.max(columns, 1))
     const bytes: Tensor["bytes"] = (firstRow, count, into) =>
       file.read(info.start + firstRow * rowBytes, count * rowBytes, into)
@@ -386,7 +425,7 @@ export const open: (
   }
 
   const tensor = (
-    file: Safetensors.SafetensorsFile,
+    file: Shard,
     shard: string,
     info: Safetensors.TensorInfo,
     name = info.name
@@ -414,5 +453,5 @@ export const open: (
       description: `${unfit.name} is ${unfit.dtype}: a delta cannot be added to it`
     })
   }
-  return { directory: options.base, config, family, tensors, untied: untieFrom !== undefined }
+  return { base: options.base, gguf, config, family, tensors, untied: untieFrom !== undefined }
 })

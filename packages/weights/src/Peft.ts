@@ -21,7 +21,7 @@ import { AdapterMismatch, OutputExists, UnsupportedFormat } from "./WeightsError
  * @category configuration
  */
 export interface Options {
-  /** Directory of the base model; only names and shapes of its weights are read. */
+  /** Directory or GGUF file of the base model; only names and shapes of its weights are read. */
   readonly base: string
   /** Directory of the adapter. */
   readonly adapter: string

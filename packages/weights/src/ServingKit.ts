@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as Adapter from "./Adapter.js"
 import * as Gguf from "./Gguf.js"
+import * as GgufModel from "./GgufModel.js"
 import * as files from "./internal/files.js"
 import * as Merge from "./Merge.js"
 import * as Peft from "./Peft.js"
@@ -48,7 +49,7 @@ export type Form = "merged" | "adapter"
  */
 export interface Options {
   readonly target: Target
-  /** Directory of the base model. */
+  /** Directory or GGUF file of the base model. */
   readonly base: string
   /** Directory of the adapter. */
   readonly adapter: string
@@ -119,10 +120,11 @@ const modelfile = (template: string): string => {
   return ["FROM ./model.gguf", ...turns, ""].join("\n")
 }
 
-const chatTemplate = Effect.fnUntraced(function*(directory: string) {
+const chatTemplate = Effect.fnUntraced(function*(base: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const read = (name: string) => Effect.option(fs.readFileString(path.join(directory, name)))
+  if ((yield* fs.stat(base)).type === "File") return (yield* GgufModel.open(base)).tokenizer.chatTemplate ?? ""
+  const read = (name: string) => Effect.option(fs.readFileString(path.join(base, name)))
   return Option.getOrElse(yield* read("chat_template.jinja"), () => "") +
     Option.getOrElse(yield* read("tokenizer_config.json"), () => "")
 })

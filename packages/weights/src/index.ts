@@ -24,6 +24,14 @@ export * as Gguf from "./Gguf.js"
 export * as GgufFile from "./GgufFile.js"
 
 /**
+ * A GGUF file as the Hugging Face directory of the same model would be: a configuration, the files of the tokenizer, and
+ * tensors under their names there, with rows in their order.
+ *
+ * @since 0.2.0
+ */
+export * as GgufModel from "./GgufModel.js"
+
+/**
  * Models that are on this machine already: in a directory, or in the cache that `hf download`, vLLM, transformers and
  * every other user of the Hugging Face Hub share.
  *

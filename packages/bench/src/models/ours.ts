@@ -1,6 +1,7 @@
 /**
- * A directory in the embedded engine: ours.ts DIRECTORY THREADS BATCH LENGTH RANK. A line `load`, `train`, `sample N`, `rss`
- * or `peak` in, a line with milliseconds by the clock or bytes out; sampled are 32 tokens each of N sequences.
+ * A directory in the embedded engine: ours.ts DIRECTORY THREADS BATCH LENGTH RANK. A line `load`, `train`, `sample N`,
+ * `tenants A`, `rss` or `peak` in, a line with milliseconds by the clock or bytes out. Sampled are 32 tokens each of N sequences,
+ * or of 16 requests at once over A adapters of up to 8.
  */
 import { Engine } from "@effect-tinker/local"
 import * as NodeEngine from "@effect-tinker/local/NodeEngine"
@@ -33,13 +34,35 @@ const program = Effect.gen(function*() {
     adapter,
     (one) => Effect.zipRight(one.forwardBackward({ data, loss: "cross_entropy" }), one.optimStep())
   )
+  /** Adapters that differ: each has had a step of its own. */
+  const tenants = yield* Effect.cached(Effect.forEach(Array.from({ length: 8 }), (_, seed) =>
+    Effect.gen(function*() {
+      const one = yield* engine.createAdapter({ baseModel: name, rank, seed })
+      const [first] = data
+      if (first !== undefined) yield* one.forwardBackward({ data: [first], loss: "cross_entropy" })
+      yield* one.optimStep()
+      return yield* engine.sampler(yield* one.snapshot())
+    })))
+  const sampleTenants = (adapters: number) =>
+    Effect.flatMap(tenants, (samplers) =>
+      Effect.forEach(
+        Array.from({ length: 16 }, (_, i) => samplers[i % adapters]),
+        (one, i) => one?.sample({ prompt, params: { maxTokens: sampled, seed: i, stop: [] } }) ?? Effect.void,
+        { concurrency: "unbounded", discard: true }
+      ))
   const sample = (sequences: number) =>
     Effect.flatMap(
       sampler,
       (one) => one.sample({ prompt, numSamples: sequences, params: { maxTokens: sampled, seed: 1, stop: [] } })
     )
   const work = (command: string, argument: number): Effect.Effect<unknown, unknown> =>
-    command === "load" ? engine.load(name) : command === "train" ? train : sample(argument)
+    command === "load"
+      ? engine.load(name)
+      : command === "train"
+      ? train
+      : command === "tenants"
+      ? sampleTenants(argument)
+      : sample(argument)
   yield* Stream.runForEach(
     Stream.fromAsyncIterable(createInterface(process.stdin), (error) => new Error(String(error))),
     (line) =>

@@ -4,9 +4,8 @@
  *
  * @since 0.1.0
  */
-import * as HubCache from "@effect-tinker/weights/HubCache"
 import * as ServingKit from "@effect-tinker/weights/ServingKit"
-import type * as WeightsError from "@effect-tinker/weights/WeightsError"
+import * as WeightsError from "@effect-tinker/weights/WeightsError"
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
@@ -127,13 +126,20 @@ const open = Effect.fnUntraced(function*(source: string, directory: string) {
   return found
 })
 
-/** The directory of the base model: the one given, `local/chat` where this command has it, or the hub's cache. */
+/**
+ * The directory or GGUF file of the base model: the one given, `local/chat` where this command has it, what is in the hub's
+ * cache or Ollama's.
+ */
 const findBase = Effect.fnUntraced(function*(model: string | undefined) {
   if (model === undefined) {
     return yield* usage("The checkpoint does not say what it was trained from", "Give the base model with --base.")
   }
   if (model === "local/chat") return yield* (yield* Effect.promise(() => import("../internal/exportCheck.js"))).chat
-  return yield* HubCache.find(model)
+  const { locate } = yield* Effect.promise(() => import("@effect-tinker/local/NodeModels"))
+  return yield* Effect.mapError(
+    locate(model),
+    ({ description }) => new WeightsError.ModelNotFound({ model, description })
+  )
 })
 
 const parseNotes = (notes: ReadonlyArray<string>): Effect.Effect<Readonly<Record<string, string>>, CliFailure> => {
@@ -152,7 +158,7 @@ const explain = (error: WeightsError.WeightsError): CliFailure => {
     AdapterMismatch: "Give the base model the adapter was trained on with --base.",
     UnsupportedFormat: "Nothing was written.",
     OutputExists: "Choose another place with --output.",
-    ModelNotFound: "Then run this again, or give its directory with --base."
+    ModelNotFound: "Then run this again, or give its directory or GGUF file with --base."
   }
   return new CliFailure({ what: error.message, advice: advice[error._tag], cause: error })
 }
@@ -271,7 +277,8 @@ const weights = Command.make("weights", {
   ),
   base: Options.text("base").pipe(
     Options.withDescription(
-      "The base model: a directory, or a name in the Hugging Face cache. Default: what the checkpoint was trained from."
+      "The base model: a directory, a GGUF file, a name in the Hugging Face cache, or ollama:NAME. Default: what the " +
+        "checkpoint was trained from."
     ),
     Options.optional
   ),

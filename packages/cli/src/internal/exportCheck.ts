@@ -9,7 +9,7 @@ import type * as LocalAdapter from "@effect-tinker/local/LocalAdapter"
 import * as LocalCheckpoint from "@effect-tinker/local/LocalCheckpoint"
 import * as PeftAdapter from "@effect-tinker/local/PeftAdapter"
 import type * as ServingKit from "@effect-tinker/weights/ServingKit"
-import type * as FileSystem from "@effect/platform/FileSystem"
+import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as NodeCredentials from "effect-tinker/NodeCredentials"
 import * as SamplingClient from "effect-tinker/SamplingClient"
@@ -61,9 +61,18 @@ const cannot = (reason: string, advice: string) =>
 type Scores = ReadonlyArray<ReadonlyArray<number>>
 type Prompts = ReadonlyArray<ReadonlyArray<number>>
 
-const loadModel = (directory: string, name: string) =>
+const loadModel = (place: string, name: string) =>
   Effect.mapError(
-    LocalCheckpoint.fromDirectory(directory, { name }),
+    Effect.if(
+      Effect.flatMap(
+        FileSystem.FileSystem,
+        (fs) => Effect.orElseSucceed(fs.exists(`${place}/config.json`), () => false)
+      ),
+      {
+        onTrue: () => LocalCheckpoint.fromDirectory(place, { name }),
+        onFalse: () => LocalCheckpoint.fromGguf(place, { name })
+      }
+    ),
     (error) => cannot(error.message, "Leave out --verify, and compare where the server runs.")
   )
 

@@ -8,7 +8,7 @@ import { makeSharedPass } from "../../src/internal/engine/parts.js"
 import { pass } from "../../src/internal/engine/pass.js"
 import type { Example, Task } from "../../src/internal/engine/requests.js"
 import type { LocalModel } from "../../src/LocalModel.js"
-import { drain, makeTestSpace, micro, microQwen, randomArray } from "./support.js"
+import { drain, makeTestSpace, micro, microPartial, microQwen, randomArray } from "./support.js"
 
 const dot = (left: Float32Array, right: Float32Array): number => {
   let sum = 0
@@ -120,7 +120,7 @@ const checkByDifferences = (model: LocalModel, mode: "wasm" | "js", loss: LossNa
 
 describe("backward", () => {
   for (const mode of ["wasm", "js"] as const) {
-    for (const model of [micro, microQwen]) {
+    for (const model of [micro, microPartial, microQwen]) {
       it(`${mode}: cross entropy, ${model.name}, one target per token`, () =>
         checkByDifferences(model, mode, "cross_entropy", 1))
     }

@@ -22,6 +22,12 @@ export const micro: LocalModel.LocalModel = LocalModel.random({
   hidden: 24
 })
 
+/** Half of each head is rotated, and scaled, as Phi-4-mini's are. */
+export const microPartial: LocalModel.LocalModel = {
+  ...LocalModel.random({ name: "local/micro-partial", contextLength: 96, width: 32, layers: 1, heads: 2, hidden: 24 }),
+  rotation: { theta: 1000, dimensions: 8, scale: 1.2 }
+}
+
 /** Grouped queries, norms, gates and tied embeddings, over a vocabulary that does not fill its last panel. */
 export const microQwen: LocalModel.LocalModel = {
   ...micro,

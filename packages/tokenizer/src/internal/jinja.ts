@@ -282,7 +282,9 @@ const longestSource = 1_048_576
  */
 export const compile = (source: string): Compiled => {
   if (source.length > longestSource) throw new Error(`the template has more than ${longestSource} characters`)
-  const program = rewrite(library.parse(library.tokenize(source, { lstrip_blocks: true, trim_blocks: true })))
+  // Jinja2 reads every end of a line as one kind
+  const lines = source.replace(/\r\n?/g, "\n")
+  const program = rewrite(library.parse(library.tokenize(lines, { lstrip_blocks: true, trim_blocks: true })))
   if (!isNode(program)) throw new Error("nothing was parsed")
   return {
     render: (variables, now, budget) => {

@@ -49,21 +49,26 @@ export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
   return all
 }
 
-/** What an export is made from: names, sizes and times of the files of its inputs, and its options. @internal */
+/**
+ * What an export is made from: names, sizes and times of its inputs, which are files or the files of directories, and its
+ * options. @internal
+ */
 export const fingerprint: (
-  directories: ReadonlyArray<string>,
+  sources: ReadonlyArray<string>,
   options: Readonly<Record<string, unknown>>
 ) => Effect.Effect<string, PlatformError.PlatformError, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(
-  function*(directories, options) {
+  function*(sources, options) {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const inputs: Array<readonly [file: string, bytes: number, modified: number]> = []
-    for (const directory of directories) {
-      for (const name of (yield* fs.readDirectory(directory)).slice().sort()) {
-        const info = yield* fs.stat(path.join(directory, name))
+    for (const source of sources) {
+      const isDirectory = (yield* fs.stat(source)).type === "Directory"
+      const names = isDirectory ? (yield* fs.readDirectory(source)).slice().sort() : [""]
+      for (const name of names) {
+        const info = yield* fs.stat(path.join(source, name))
         if (info.type !== "File") continue
         const modified = Option.match(info.mtime, { onNone: () => 0, onSome: (time) => time.getTime() })
-        inputs.push([path.resolve(directory, name), Number(info.size), modified])
+        inputs.push([path.resolve(source, name), Number(info.size), modified])
       }
     }
     return JSON.stringify({ format: 1, options, inputs })

@@ -9,6 +9,7 @@ export type Value =
   | { readonly type: "string"; readonly value: string }
   | { readonly type: "strings"; readonly value: ReadonlyArray<string> }
   | { readonly type: "i32s"; readonly value: ReadonlyArray<number> }
+  | { readonly type: "f32s"; readonly value: ReadonlyArray<number> }
 
 /** @internal */
 export const u32 = (value: number): Value => ({ type: "u32", value })
@@ -77,7 +78,7 @@ export const encodeHeader = (
     else if (type === "f32") float(value)
     else number(1, (view) => view.setUint8(0, value))
   }
-  const array = (type: "string" | "i32", length: number): void => {
+  const array = (type: "string" | "i32" | "f32", length: number): void => {
     uint32(typeCodes.array)
     uint32(typeCodes[type])
     uint64(length)
@@ -97,6 +98,9 @@ export const encodeHeader = (
     } else if (entry.type === "i32s") {
       array("i32", entry.value.length)
       entry.value.forEach(int32)
+    } else if (entry.type === "f32s") {
+      array("f32", entry.value.length)
+      entry.value.forEach(float)
     } else {
       uint32(typeCodes[entry.type])
       scalar(entry.type, entry.value)

@@ -52,3 +52,25 @@ export const ggufName = (architecture: string, name: string): string | undefined
 /** Whether the rows of a weight are reordered: Llama's rotary halves lie side by side in these files. @internal */
 export const isInterleaved = (architecture: string, name: string): boolean =>
   architecture === "llama" && /attn_(q|k)\.(weight|bias)$/.test(name)
+
+const reversed = (names: Readonly<Record<string, string>>, without: string): ReadonlyMap<string, string> =>
+  new Map(Object.entries(names).flatMap(([own, stored]) => own === without ? [] : [[stored, own] as const]))
+
+const outerOf = reversed(outerNames, "")
+const layerOf = {
+  fused: reversed(layerNames, "mlp.up_proj"),
+  gemma: reversed(gemmaNames, "mlp.gate_up_proj"),
+  separate: reversed(layerNames, "mlp.gate_up_proj")
+}
+
+/** The name in a Hugging Face directory of a tensor in a file of a dense architecture. @internal */
+export const huggingFaceName = (architecture: string, stored: string): string | undefined => {
+  const outer = outerOf.get(stored)
+  if (outer !== undefined) return outer
+  const layer = /^blk\.(\d+)\.(.+)\.(weight|bias)$/.exec(stored)
+  if (layer === null) return undefined
+  const [, index, name = "", kind] = layer
+  const names = layerOf[architecture.startsWith("gemma") ? "gemma" : architecture === "phi3" ? "fused" : "separate"]
+  const own = names.get(name)
+  return own === undefined ? undefined : `model.layers.${index}.${own}.${kind}`
+}

@@ -37,6 +37,31 @@ const TokenizerConfig = Schema.parseJson(Schema.Struct({
 
 const kind = { normal: 1, control: 3, userDefined: 4, unused: 5 } as const
 
+/** The tokenizer of another file, as it is there. @internal */
+export const carried = (
+  metadata: ReadonlyMap<string, number | boolean | string | ReadonlyArray<number> | ReadonlyArray<string>>
+): Readonly<Record<string, format.Value>> =>
+  Object.fromEntries(
+    [...metadata].flatMap(([key, value]) => {
+      if (!key.startsWith("tokenizer.")) return []
+      const entry: format.Value | undefined = typeof value === "string"
+        ? format.string(value)
+        : typeof value === "boolean"
+        ? format.bool(value)
+        : typeof value === "number"
+        ? format.u32(value)
+        : arrayOf(key, value)
+      return entry === undefined ? [] : [[key, entry] as const]
+    })
+  )
+
+const arrayOf = (key: string, values: ReadonlyArray<number> | ReadonlyArray<string>): format.Value | undefined => {
+  const strings = values.filter((value) => typeof value === "string")
+  if (strings.length === values.length) return { type: "strings", value: strings }
+  const numbers = values.filter((value) => typeof value === "number")
+  return { type: key.endsWith(".scores") ? "f32s" : "i32s", value: numbers }
+}
+
 /** @internal */
 export const metadata: (options: {
   readonly directory: string

@@ -23,6 +23,7 @@ export const ModelConfig = Schema.Struct({
   num_key_value_heads: maybe(Schema.Int),
   head_dim: maybe(Schema.Int),
   max_position_embeddings: Schema.Int,
+  original_max_position_embeddings: maybe(Schema.Int),
   rms_norm_eps: Schema.Number,
   hidden_act: maybe(Schema.String),
   hidden_activation: maybe(Schema.String),
@@ -114,7 +115,63 @@ const llama3Divisors = (
     return 1 / ((1 - smooth) / factor + smooth)
   })
 
+const numberOf = (value: unknown): number | undefined => typeof value === "number" ? value : undefined
+
+/** The context that a model with Phi-3's scaling was first trained with. */
+const originalContext = (config: ModelConfig): number | undefined => {
+  const settings = config.rope_scaling ?? config.rope_parameters ?? {}
+  return (settings["rope_type"] ?? settings["type"]) === "longrope"
+    ? numberOf(settings["original_max_position_embeddings"]) ?? config.original_max_position_embeddings
+    : undefined
+}
+
+/**
+ * Phi-3's scaling to long contexts. Up to the context that the model was first trained with, its short factors are used, and
+ * a factor of what is rotated; beyond, other divisors, also for what was read before.
+ */
+const longRopeOf = (
+  settings: typeof Settings.Type,
+  config: ModelConfig,
+  contextLength: number,
+  rotation: LocalModel.Rotation,
+  pairs: number
+): Either.Either<LocalModel.Rotation, string> => {
+  const original = originalContext(config)
+  const short = settings["short_factor"]
+  if (original === undefined) return Either.left("the longrope scaling has no original_max_position_embeddings")
+  if (
+    !Array.isArray(short) || short.length !== pairs || !short.every((value) => typeof value === "number" && value > 0)
+  ) {
+    return Either.left(`the longrope scaling has no short_factor of ${pairs} numbers`)
+  }
+  if (contextLength > original) {
+    return Either.left(`contexts beyond ${original} tokens are not supported (long_factor of the longrope scaling)`)
+  }
+  const factor = numberOf(settings["factor"]) ?? config.max_position_embeddings / original
+  const computed = factor <= 1 ? 1 : Math.sqrt(1 + Math.log(factor) / Math.log(original))
+  return Either.right({ ...rotation, divisors: short, scale: numberOf(settings["attention_factor"]) ?? computed })
+}
+
 const rotationOf = (
+  settings: typeof Settings.Type,
+  config: ModelConfig,
+  contextLength: number,
+  theta: number,
+  headSize: number
+): Either.Either<LocalModel.Rotation, string> => {
+  const part = config.partial_rotary_factor ?? numberOf(settings["partial_rotary_factor"]) ?? 1
+  const dimensions = Math.trunc(headSize * part)
+  if (dimensions % 8 !== 0 || dimensions <= 0 || dimensions > headSize) {
+    return Either.left(`${dimensions} of ${headSize} dimensions of a head are rotated, expected a multiple of 8`)
+  }
+  const plain: LocalModel.Rotation = dimensions === headSize ? { theta } : { theta, dimensions }
+  const type = settings["rope_type"] ?? settings["type"] ?? "default"
+  return type === "longrope" && config.model_type === "phi3"
+    ? longRopeOf(settings, config, contextLength, plain, dimensions / 2)
+    : Either.map(scaledRotation(settings, theta, dimensions), (scaled) => ({ ...plain, ...scaled }))
+}
+
+const scaledRotation = (
   settings: typeof Settings.Type,
   theta: number,
   headSize: number
@@ -141,7 +198,7 @@ const rotationOf = (
 }
 
 /** Rotations of the layers: the same for all, or others for those that attend to a window only. */
-const rotationsOf = (config: ModelConfig, headSize: number) =>
+const rotationsOf = (config: ModelConfig, contextLength: number, headSize: number) =>
   Either.gen(function*() {
     const nested = (key: string): typeof Settings.Type | undefined => {
       const value = config.rope_parameters?.[key]
@@ -149,7 +206,7 @@ const rotationsOf = (config: ModelConfig, headSize: number) =>
     }
     const settings = nested("full_attention") ?? config.rope_scaling ?? config.rope_parameters ?? {}
     const own = typeof settings["rope_theta"] === "number" ? settings["rope_theta"] : undefined
-    const rotation = yield* rotationOf(settings, config.rope_theta ?? own ?? 10000, headSize)
+    const rotation = yield* rotationOf(settings, config, contextLength, config.rope_theta ?? own ?? 10000, headSize)
     const local = nested("sliding_attention")
     const localTheta = config.rope_local_base_freq ??
       (typeof local?.["rope_theta"] === "number" ? local["rope_theta"] : undefined)
@@ -202,9 +259,6 @@ export const measure = (config: ModelConfig, wanted: number | undefined): Either
     if (config.attn_logit_softcapping !== undefined || config.final_logit_softcapping !== undefined) {
       return yield* Either.left("soft caps of logits are not supported")
     }
-    if ((config.partial_rotary_factor ?? 1) !== 1) {
-      return yield* Either.left("rotations of a part of each head are not supported (partial_rotary_factor)")
-    }
     const heads = config.num_attention_heads
     const keyValueHeads = config.num_key_value_heads ?? heads
     const headSize = config.head_dim ?? config.hidden_size / heads
@@ -219,13 +273,14 @@ export const measure = (config: ModelConfig, wanted: number | undefined): Either
     }
     const cached = config.num_hidden_layers * 2 * keyValueHeads * headSize * 4
     const affordable = 2 ** Math.floor(Math.log2(contextBytes / cached))
-    const contextLength = wanted ?? Math.min(config.max_position_embeddings, 4096, affordable)
+    const first = originalContext(config) ?? config.max_position_embeddings
+    const contextLength = wanted ?? Math.min(config.max_position_embeddings, first, 4096, affordable)
     if (!Number.isInteger(contextLength) || contextLength < 1 || contextLength > config.max_position_embeddings) {
       return yield* Either.left(
         `a context of ${contextLength} was asked for, expected 1 to ${config.max_position_embeddings}`
       )
     }
-    const { localRotation, rotation } = yield* rotationsOf(config, headSize)
+    const { localRotation, rotation } = yield* rotationsOf(config, contextLength, headSize)
     const found = windowOf(config)
     // a window that holds the whole context changes nothing
     const window = found !== undefined && found.size < contextLength ? found : undefined

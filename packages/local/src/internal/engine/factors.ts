@@ -141,32 +141,96 @@ function* packAll(
   return packed
 }
 
-/** Brings adapters into place, and knows which one is there. @internal */
+/** Brings adapters into place, and knows which are there. @internal */
 export interface Installer {
   readonly install: (adapted: Adapted | undefined) => Work<Installed>
 }
 
-/** For samples, which only go forwards: what is in place stays until other weights are sampled from. @internal */
-export const makeSamplingInstaller = (space: Space): Installer => {
+/** Rows that lie together and are computed with the same weights. @internal */
+export interface Segment {
+  readonly installed: Installed
+  readonly rows: number
+}
+
+/** Rows for a step, and the weights they are computed with. @internal */
+export interface Wanted {
+  readonly adapted: Adapted | undefined
+  readonly rows: number
+}
+
+/** For samples, which only go forwards: what is in place stays until its room is needed. @internal */
+export interface SamplingInstaller extends Installer {
+  /** Whether rows with these weights can be computed in one step. */
+  readonly fit: (adapters: ReadonlyArray<Adapted | undefined>) => boolean
+  /** The weights of all rows of a step, which fit. */
+  readonly installAll: (wanted: ReadonlyArray<Wanted>) => Work<ReadonlyArray<Segment>>
+}
+
+/** @internal */
+export const makeSamplingInstaller = (space: Space): SamplingInstaller => {
   const { architecture, kernels, layout, sampling } = space
   const frozen: Installed = { matrices: space.frozen, beside: false, factors: () => undefined, z: sampling.z }
   const merged = frozenInside(architecture, kernels, sampling.adapted)
-  let resident: { readonly key: number; readonly installed: Installed } | undefined
-  return {
-    *install(adapted) {
-      if (adapted === undefined) return frozen
-      if (resident?.key === adapted.key) return resident.installed
-      resident = undefined
-      let installed: Installed
-      if (layout.merges) {
-        yield* mergeWeights(space, adapted, sampling.adapted, sampling)
-        installed = { ...frozen, matrices: merged }
-      } else {
-        const packed = yield* packAll(space, adapted, sampling, sampling.adapted, "forward")
-        installed = { ...frozen, beside: true, factors: (projection) => packed.get(projection) }
-      }
-      resident = { key: adapted.key, installed }
+  const resident = new Map<number, Installed>()
+  let used = 0
+  const clear = (): void => {
+    resident.clear()
+    used = 0
+  }
+  const sizeOf = ({ lora }: Adapted): number =>
+    architecture.projections.reduce(
+      (sum, projection) => sum + packedSize(projection, lora.settings.rank, "forward"),
+      0
+    )
+  /** Brings an adapter into place beside those that are there; undefined when there is no room. */
+  function* put(adapted: Adapted): Work<Installed | undefined> {
+    const known = resident.get(adapted.key)
+    if (known !== undefined) return known
+    if (layout.merges) {
+      if (resident.size > 0) return undefined
+      yield* mergeWeights(space, adapted, sampling.adapted, sampling)
+      const installed = { ...frozen, matrices: merged }
+      resident.set(adapted.key, installed)
       return installed
+    }
+    const size = sizeOf(adapted)
+    if (used > 0 && used + size > sampling.adaptedFloats) return undefined
+    const target = sampling.adapted + used
+    used += size
+    const packed = yield* packAll(space, adapted, sampling, target, "forward")
+    const installed: Installed = { ...frozen, beside: true, factors: (projection) => packed.get(projection) }
+    resident.set(adapted.key, installed)
+    return installed
+  }
+  function* install(adapted: Adapted | undefined): Work<Installed> {
+    if (adapted === undefined) return frozen
+    const installed = yield* put(adapted)
+    if (installed !== undefined) return installed
+    clear()
+    return (yield* put(adapted)) ?? frozen
+  }
+  return {
+    install,
+    fit: (adapters) => {
+      const distinct = new Map(adapters.map((adapted) => [adapted?.key, adapted]))
+      if (layout.merges) return distinct.size <= 1
+      const sizes = Array.from(distinct.values(), (adapted) => adapted === undefined ? 0 : sizeOf(adapted))
+      return distinct.size <= 1 || sizes.reduce((sum, size) => sum + size, 0) <= sampling.adaptedFloats
+    },
+    *installAll(wanted) {
+      const segments: Array<Segment> = []
+      for (const { adapted, rows } of wanted) {
+        const installed = adapted === undefined ? frozen : yield* put(adapted)
+        if (installed === undefined) {
+          // room for these, without those that are not needed now
+          clear()
+          const again: Array<Segment> = []
+          for (const { adapted, rows } of wanted) again.push({ installed: yield* install(adapted), rows })
+          return again
+        }
+        segments.push({ installed, rows })
+      }
+      return segments
     }
   }
 }
@@ -224,6 +288,47 @@ const pauseAfter = 8e6
 /** Columns to compute at a time so that no product takes long. */
 const columnsAtATime = (rows: number, inputs: number): number => Math.max(64, (pauseAfter / (rows * inputs)) & ~7)
 
+/** `target` = or += `source` · frozen weights, for `rows` rows. */
+function* projectFrozen(
+  matrices: Frozen,
+  projection: Projection,
+  source: number,
+  target: number,
+  rows: number,
+  accumulate: 0 | 1
+): Work<void> {
+  const { inputs, outputs } = projection
+  const columns = columnsAtATime(rows, inputs)
+  for (let from = 0; from < outputs; from += columns) {
+    const wide = Math.min(columns, outputs - from)
+    matrices.multiply(projection, from, wide, source, target + from, outputs, rows, accumulate)
+    if (rows * inputs * wide > pauseAfter / 4) yield
+  }
+}
+
+/** `target` += what factors beside the frozen weights add. */
+function* addFactors(
+  space: Space,
+  { beside, factors: factorsOf, z }: Installed,
+  projection: Projection,
+  source: number,
+  target: number,
+  rows: number
+): Work<void> {
+  const { gemm } = space.kernels
+  const { inputs, outputs } = projection
+  const factors = beside ? factorsOf(projection) : undefined
+  if (factors === undefined) return
+  const { a, b, padded, parts, rank, stacked } = factors
+  gemm(source, inputs, 1, a, inputs * 8, z, stacked, rows, stacked, inputs, 0)
+  for (const [index, { part }] of parts.entries()) {
+    const to = target + part.shift
+    const from = z + index * padded
+    gemm(from, stacked, 1, b + part.shift * rank, rank * 8, to, outputs, rows, ceil8(part.outputs), rank, 1)
+  }
+  yield
+}
+
 /** `target` = or += `source` · weights, for `rows` rows. @internal */
 export function* project(
   space: Space,
@@ -234,25 +339,37 @@ export function* project(
   rows: number,
   accumulate: 0 | 1
 ): Work<void> {
-  const { gemm } = space.kernels
+  yield* projectFrozen(installed.matrices, projection, source, target, rows, accumulate)
+  yield* addFactors(space, installed, projection, source, target, rows)
+}
+
+/**
+ * The same for rows with several adapters, from the row `first` of the segments on: the frozen weights, which all of them
+ * share, are read once.
+ *
+ * @internal
+ */
+export function* projectSegments(
+  space: Space,
+  segments: ReadonlyArray<Segment>,
+  projection: Projection,
+  source: number,
+  target: number,
+  first: number,
+  rows: number,
+  accumulate: 0 | 1
+): Work<void> {
+  const [shared] = segments
+  if (shared === undefined) return
   const { inputs, outputs } = projection
-  const { matrices, z } = installed
-  const columns = columnsAtATime(rows, inputs)
-  for (let from = 0; from < outputs; from += columns) {
-    const wide = Math.min(columns, outputs - from)
-    matrices.multiply(projection, from, wide, source, target + from, outputs, rows, accumulate)
-    if (rows * inputs * wide > pauseAfter / 4) yield
+  yield* projectFrozen(shared.installed.matrices, projection, source, target, rows, accumulate)
+  let start = -first
+  for (const { installed, rows: own } of segments) {
+    const [from, to] = [Math.max(0, start), Math.min(rows, start + own)]
+    start += own
+    if (from >= to) continue
+    yield* addFactors(space, installed, projection, source + from * inputs, target + from * outputs, to - from)
   }
-  const factors = installed.beside ? installed.factors(projection) : undefined
-  if (factors === undefined) return
-  const { a, b, padded, parts, rank, stacked } = factors
-  gemm(source, inputs, 1, a, inputs * 8, z, stacked, rows, stacked, inputs, 0)
-  for (const [index, { part }] of parts.entries()) {
-    const to = target + part.shift
-    const from = z + index * padded
-    gemm(from, stacked, 1, b + part.shift * rank, rank * 8, to, outputs, rows, ceil8(part.outputs), rank, 1)
-  }
-  yield
 }
 
 /** `target` = `source` · weightsᵀ. @internal */

@@ -1,6 +1,7 @@
 /**
- * Sampling on one thread: reading a prompt, and drawing the tokens of all its completions in step. A run advances by
- * turns; between turns others may use the same buffers.
+ * Sampling on one thread: each run reads its prompt, and the tokens of all completions of all runs are drawn in step, so
+ * that frozen weights are read once for all of them, whatever their adapters. Between two steps others may use the same
+ * buffers.
  */
 import type { Result, Sequence, Slice } from "../../LocalSampler.js"
 import type { Projection } from "./architecture.js"
@@ -8,8 +9,8 @@ import { hideBefore } from "./attention.js"
 import type { Cache, Region } from "./cache.js"
 import { copyTokens, keysAt, makeCache, remember, valuesAt } from "./cache.js"
 import { draw, makeTopK, writeTopK } from "./draw.js"
-import type { Adapted, Installed, Installer } from "./factors.js"
-import { makeSamplingInstaller, project } from "./factors.js"
+import type { Adapted, SamplingInstaller, Segment } from "./factors.js"
+import { makeSamplingInstaller, projectSegments } from "./factors.js"
 import { at, ceil8, intAt, makeRandom } from "./numbers.js"
 import { finishLogits, normalizer } from "./pass.js"
 import type { Query, Stops } from "./requests.js"
@@ -28,7 +29,7 @@ export interface SamplingThread {
   readonly space: Space
   readonly cache: Cache
   readonly tokenBytes: TokenBytes
-  readonly installer: Installer
+  readonly installer: SamplingInstaller
 }
 
 /** @internal */
@@ -42,30 +43,32 @@ export const makeSamplingThread = (space: Space, tokenBytes: TokenBytes): Sampli
 /** Rows through all blocks; `attendRows` attends for one layer. Leaves the rows, normalized, in `normed`. */
 function* readRows(
   space: Space,
-  installed: Installed,
+  segments: ReadonlyArray<Segment>,
   tokens: Int32Array,
   attendRows: (layer: number) => Work<void>
 ): Work<void> {
   const { architecture, kernels, layout, sampling } = space
   const { model: { activation, hidden, normEpsilon, width } } = architecture
   const { attended, normed, product, qkv, stream, up } = sampling
+  const rows = tokens.length
+  const into = (projection: Projection, source: number, target: number, accumulate: 0 | 1): Work<void> =>
+    projectSegments(space, segments, projection, source, target, 0, rows, accumulate)
   /** Adds the result of a projection to the stream, normalized first where the model does so. */
   const addResult = function*(projection: Projection, source: number, gain: number | undefined): Work<void> {
-    if (gain === undefined) return yield* project(space, installed, projection, source, stream, rows, 1)
-    yield* project(space, installed, projection, source, normed, rows, 0)
+    if (gain === undefined) return yield* into(projection, source, stream, 1)
+    yield* into(projection, source, normed, 0)
     kernels.normalize(normed, normed, layout.weights + gain, width, rows, normEpsilon)
     kernels.addRow(stream, normed, rows * width)
   }
-  const rows = tokens.length
   embed(space, tokens, stream)
   for (const [layer, block] of architecture.blocks.entries()) {
     kernels.normalize(stream, normed, layout.weights + block.inputNorm, width, rows, normEpsilon)
-    yield* project(space, installed, block.qkv, normed, qkv, rows, 0)
+    yield* into(block.qkv, normed, qkv, 0)
     addBiases(space, block, qkv, rows)
     yield* attendRows(layer)
     yield* addResult(block.out, attended, block.resultNorms?.attended)
     kernels.normalize(stream, normed, layout.weights + block.hiddenNorm, width, rows, normEpsilon)
-    yield* project(space, installed, block.up, normed, up, rows, 0)
+    yield* into(block.up, normed, up, 0)
     kernels[activation](up, product, hidden, rows)
     yield* addResult(block.down, product, block.resultNorms?.hidden)
   }
@@ -75,7 +78,7 @@ function* readRows(
 /** Reads tokens of a prompt from `from` on; their keys and values go to the region. */
 function* readPrompt(
   space: Space,
-  installed: Installed,
+  segments: ReadonlyArray<Segment>,
   region: Region,
   tokens: Int32Array,
   from: number
@@ -83,7 +86,7 @@ function* readPrompt(
   const { architecture, kernels, sampling: { attended, qkv, scores } } = space
   const { blocks, group, model: { attentionScale: scale, headSize, keyValueHeads }, queryWidth } = architecture
   const row = architecture.blocks[0]?.qkv.outputs ?? 0
-  yield* readRows(space, installed, tokens, function*(layer) {
+  yield* readRows(space, segments, tokens, function*(layer) {
     const block = blocks[layer]
     if (block === undefined) return
     const run = { at: qkv, stride: row, rows: tokens.length, position: from }
@@ -123,13 +126,17 @@ interface Continuation {
   length: number
 }
 
-/** Reads the last token of each completion. */
-function* readNext(space: Space, installed: Installed, going: ReadonlyArray<Continuation>): Work<Int32Array> {
+/** Reads the last token of each completion; nothing of the completions changes. */
+function* readNext(
+  space: Space,
+  segments: ReadonlyArray<Segment>,
+  going: ReadonlyArray<Continuation>
+): Work<Int32Array> {
   const { architecture, kernels, sampling: { attended, qkv, scores } } = space
   const { blocks, group, model: { attentionScale: scale, headSize, keyValueHeads }, queryWidth } = architecture
   const row = architecture.blocks[0]?.qkv.outputs ?? 0
   const tokens = Int32Array.from(going, ({ token }) => token)
-  yield* readRows(space, installed, tokens, function*(layer) {
+  yield* readRows(space, segments, tokens, function*(layer) {
     const block = blocks[layer]
     if (block === undefined) return
     for (const [index, { length, own, prompt, shared }] of going.entries()) {
@@ -163,14 +170,13 @@ function* readNext(space: Space, installed: Installed, going: ReadonlyArray<Cont
       }
     }
   })
-  for (const continuation of going) continuation.length++
   return tokens
 }
 
 /** Log probabilities of the rows from `from` to `to` of what was read last, given row by row. */
 function* eachDistribution(
   space: Space,
-  installed: Installed,
+  segments: ReadonlyArray<Segment>,
   tokens: Int32Array,
   from: number,
   to: number,
@@ -181,7 +187,7 @@ function* eachDistribution(
   const { logits, normed } = sampling
   for (let start = from; start < to; start += layout.logitRows) {
     const rows = Math.min(layout.logitRows, to - start)
-    yield* project(space, installed, unembed, normed + start * width, logits, rows, 0)
+    yield* projectSegments(space, segments, unembed, normed + start * width, logits, start, rows, 0)
     finishLogits(space, logits, tokens, start, rows)
     yield
     for (let row = 0; row < rows; row++) {
@@ -338,12 +344,26 @@ const makeScores = (query: Query, seed: number) => {
   }
 }
 
+/** A completion that is being written, and where its keys and values are. */
+interface Row {
+  readonly completion: Completion
+  readonly continuation: Continuation
+}
+
 /** @internal */
 export interface SampleRun {
-  /** One more stretch of work; says whether there is more, or that there is no room for it yet. */
-  readonly turn: (tokens: number) => Work<"more" | "done" | "no room">
+  /** One more stretch of work before tokens can be drawn; says whether there is more, or that there is no room for it yet. */
+  readonly prepare: () => Work<"more" | "done" | "no room">
   /** Whether the prompt has been read. */
   readonly hasReadPrompt: () => boolean
+  /** The weights to draw the next token with; absent: the frozen ones. */
+  readonly weights: () => Adapted | undefined
+  /** Completions that are being written: `drawStep` draws a token of each. */
+  readonly active: () => ReadonlyArray<Row>
+  /** Takes the distributions of a step, one for each row that was active, and draws. */
+  readonly receive: (row: Row, logprobs: Float32Array) => void
+  /** Whether everything is drawn. */
+  readonly isDone: () => boolean
   /** Whether the weights still give probabilities. */
   readonly healthy: () => boolean
   /** What was drawn since the last time. */
@@ -351,6 +371,45 @@ export interface SampleRun {
   readonly result: () => Result
   /** Gives all room back. */
   readonly release: () => void
+}
+
+/** Runs that are computed in one step with the first of them: no more rows, and no more adapters, than there is room for. @internal */
+export const together = (
+  { installer }: SamplingThread,
+  runs: ReadonlyArray<SampleRun>
+): ReadonlyArray<SampleRun> => {
+  const chosen: Array<SampleRun> = []
+  const adapters: Array<Adapted | undefined> = []
+  let rows = 0
+  for (const run of runs) {
+    const more = run.active().length
+    const adapted = run.weights()
+    if (chosen.length > 0 && (rows + more > sliceRows || !installer.fit([...adapters, adapted]))) continue
+    chosen.push(run)
+    adapters.push(adapted)
+    rows += more
+  }
+  return chosen
+}
+
+/** Draws the next token of every active completion of some runs. @internal */
+export function* drawStep({ installer, space }: SamplingThread, runs: ReadonlyArray<SampleRun>): Work<void> {
+  // rows of one adapter lie together; weights that were replaced take over between two tokens
+  const groups = new Map<number | undefined, { adapted: Adapted | undefined; rows: Array<[SampleRun, Row]> }>()
+  for (const run of runs) {
+    const adapted = run.weights()
+    const group = groups.get(adapted?.key) ?? { adapted, rows: [] }
+    groups.set(adapted?.key, group)
+    for (const row of run.active()) group.rows.push([run, row])
+  }
+  const ordered = Array.from(groups.values())
+  const rows = ordered.flatMap((group) => group.rows)
+  const segments = yield* installer.installAll(ordered.map(({ adapted, rows }) => ({ adapted, rows: rows.length })))
+  const read = yield* readNext(space, segments, rows.map(([, { continuation }]) => continuation))
+  yield* eachDistribution(space, segments, read, 0, rows.length, (logprobs, index) => {
+    const [run, row] = rows[index] ?? []
+    if (run !== undefined && row !== undefined) run.receive(row, logprobs)
+  }, 8)
 }
 
 /** Weights of a run, which may be replaced while it goes on. @internal */
@@ -384,7 +443,7 @@ export const makeSampleRun = (
   let next: Float32Array | undefined
   /** Completions not started yet, and those that are being written. */
   let waiting: ReadonlyArray<Completion> = completions
-  let active: ReadonlyArray<{ readonly completion: Completion; readonly continuation: Continuation }> = []
+  let active: ReadonlyArray<Row> = []
   let healthy = true
 
   const giveBack = (own: Region): void => {
@@ -392,14 +451,14 @@ export const makeSampleRun = (
   }
 
   /** Reads the prompt, a piece per turn, so that short requests need not wait for long prompts. */
-  function* readPiece(installed: Installed, region: Region): Work<void> {
+  function* readPiece(segments: ReadonlyArray<Segment>, region: Region): Work<void> {
     const to = Math.min(length, read + sliceRows)
     const piece = prompt.subarray(read, to)
-    yield* readPrompt(space, installed, region, piece, read)
+    yield* readPrompt(space, segments, region, piece, read)
     const from = Math.max(scores.first, read)
     const start = read
     if (from < to) {
-      yield* eachDistribution(space, installed, piece, from - start, to - start, (logprobs, row) => {
+      yield* eachDistribution(space, segments, piece, from - start, to - start, (logprobs, row) => {
         if (start + row === length - 1) next = logprobs.slice()
         else scores.receive(logprobs, start + row)
       }, scores.pauseRows)
@@ -410,7 +469,7 @@ export const makeSampleRun = (
   /** Begins as many completions as there is room for; false when that is none. */
   const begin = (region: Region, distribution: Float32Array): boolean => {
     const limit = Math.max(1, Math.floor(space.layout.cacheTokens / 2 / Math.max(8, perCompletion)))
-    const started: Array<typeof active[number]> = []
+    const started: Array<Row> = []
     while (waiting.length > 0 && started.length < Math.min(limit, sliceRows)) {
       const [completion, ...others] = waiting
       if (completion === undefined) break
@@ -431,43 +490,37 @@ export const makeSampleRun = (
   return {
     hasReadPrompt: () => next !== undefined,
     healthy: () => healthy,
-    *turn(tokens) {
+    weights: current,
+    active: () => active,
+    isDone: () => active.length === 0 && waiting.length === 0,
+    receive: (row, logprobs) => {
+      // released while the step went on
+      if (!active.includes(row)) return
+      healthy &&= !Number.isNaN(at(logprobs, 0))
+      // not before: a step that is broken off is done again for the rows that it has not drawn
+      row.continuation.length++
+      if (row.completion.advance(logprobs)) row.continuation.token = row.completion.last()
+      else {
+        giveBack(row.continuation.own)
+        active = active.filter((other) => other !== row)
+      }
+    },
+    *prepare() {
       region ??= cache.allocate(single ? length + query.maxTokens : length)
       if (region === undefined) return "no room"
-      if (next === undefined) {
-        const installed = yield* installer.install(current())
-        if (read === 0) read = cache.reuse(namespace, prompt, region, Math.min(scores.first, length - 1))
-        yield* readPiece(installed, region)
-        if (next === undefined) return "more"
-        cache.share(namespace, region, prompt, length)
-        healthy = !Number.isNaN(at(next, 0))
-        if (!healthy || query.maxTokens === 0) {
-          waiting = []
-          return "done"
-        }
-        // a first token is worth showing at once
-        if (!begin(region, next)) return "no room"
-        return active.length === 0 && waiting.length === 0 ? "done" : "more"
+      if (next !== undefined) return begin(region, next) ? "more" : "no room"
+      const installed = yield* installer.install(current())
+      if (read === 0) read = cache.reuse(namespace, prompt, region, Math.min(scores.first, length - 1))
+      yield* readPiece([{ installed, rows: Math.min(sliceRows, length - read) }], region)
+      if (next === undefined) return "more"
+      cache.share(namespace, region, prompt, length)
+      healthy = !Number.isNaN(at(next, 0))
+      if (!healthy || query.maxTokens === 0) {
+        waiting = []
+        return "done"
       }
-      if (active.length === 0 && !begin(region, next)) return "no room"
-      for (let step = 0; step < tokens && active.length > 0; step++) {
-        // weights that were replaced take over between two tokens
-        const installed = yield* installer.install(current())
-        const going: Array<typeof active[number]> = []
-        const rows = active
-        const read = yield* readNext(space, installed, rows.map(({ continuation }) => continuation))
-        yield* eachDistribution(space, installed, read, 0, rows.length, (logprobs, row) => {
-          const one = rows[row]
-          if (one === undefined) return
-          healthy &&= !Number.isNaN(at(logprobs, 0))
-          if (one.completion.advance(logprobs)) {
-            one.continuation.token = one.completion.last()
-            going.push(one)
-          } else giveBack(one.continuation.own)
-        }, 8)
-        active = going
-        yield
-      }
+      // a first token is worth showing at once
+      if (!begin(region, next)) return "no room"
       return active.length === 0 && waiting.length === 0 ? "done" : "more"
     },
     take: () => next === undefined ? [] : completions.flatMap(({ take }) => take() ?? []),

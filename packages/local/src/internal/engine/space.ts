@@ -95,8 +95,9 @@ export interface SamplingSpace {
   readonly z: number
   readonly scores: number
   readonly logits: number
-  /** Weights with an adapter multiplied in, or where those are too large the adapter's factors, packed. */
+  /** Weights with an adapter multiplied in, or where those are too large the factors of adapters, packed. */
   readonly adapted: number
+  readonly adaptedFloats: number
   readonly a: number
   readonly b: number
   readonly bPacked: number
@@ -263,6 +264,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
       }
     }
   }
+  const adaptedFloats = merges ? projectionSize : sum(packedSizes("forward"))
   const sampling = (): SamplingSpace => ({
     stream: region(sliceRows * width),
     normed: region(sliceRows * Math.max(width, queryWidth)),
@@ -273,7 +275,8 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
     z: region(sliceRows * 3 * maxRank),
     scores: region(Math.max(blockRows, architecture.group) * ceil8(capacity + 8)),
     logits: region(logitRows * logits),
-    adapted: region(merges ? projectionSize : sum(packedSizes("forward"))),
+    adapted: region(adaptedFloats),
+    adaptedFloats,
     a: region(3 * maxRank * widestIn),
     b: region(maxRank * widestOut),
     bPacked: region(merges ? maxRank * widestOut : 0),

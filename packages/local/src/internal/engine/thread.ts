@@ -18,7 +18,7 @@ import { addPart, failPass, gradientOf, partAt, takePart } from "./parts.js"
 import type { SharedPass } from "./parts.js"
 import { pass } from "./pass.js"
 import type { Query, Task } from "./requests.js"
-import { makeSampleRun, makeSamplingThread } from "./sampling.js"
+import { drawStep, makeSampleRun, makeSamplingThread, together } from "./sampling.js"
 import type { RunWeights, SampleRun, TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
 import { makeTurns } from "./slices.js"
@@ -69,6 +69,16 @@ export interface ModelThread<out E = never> {
   readonly publish: (target: number, adapter: AdapterJob) => Effect.Effect<void>
   /** Prompt tokens that did not have to be read again. */
   readonly reused: Effect.Effect<number, E>
+}
+
+/** A run that waits for tokens. */
+interface Drawing {
+  readonly run: SampleRun
+  /** How many are still to be drawn. */
+  tokens: number
+  leads: boolean
+  /** To lead, or that everything is drawn. */
+  readonly call: Deferred.Deferred<"lead" | "drawn">
 }
 
 // Tokens per turn: enough to be worth bringing the weights into place, few enough that others wait only milliseconds.
@@ -142,12 +152,60 @@ export const makeModelThread = (
       }
     })
   const release = (run: SampleRun) => Effect.zipRight(Effect.sync(run.release), released)
+  /** Runs whose fibers wait for tokens, in the order of asking. One of the fibers leads: it draws for all of them. */
+  const drawing = new Set<Drawing>()
+  const standDown = (one: Drawing) =>
+    Effect.sync(() => {
+      drawing.delete(one)
+      if (!one.leads) return
+      const [next] = drawing
+      if (next === undefined) return
+      next.leads = true
+      Deferred.unsafeDone(next.call, Effect.succeed("lead"))
+    })
+  /** One token for all that can be computed together; broken off with its leader, it is done again by the next. */
+  const step = (leader: Drawing) =>
+    Effect.suspend(() => {
+      const others = Array.from(drawing).filter((one) => one !== leader)
+      const runs = new Map([leader, ...others].map((one) => [one.run, one]))
+      const chosen = together(samples, Array.from(runs.keys()))
+      return Effect.zipRight(
+        slices.run(() => drawStep(samples, chosen)),
+        Effect.sync(() => {
+          for (const run of chosen) {
+            const one = runs.get(run)
+            if (one === undefined) continue
+            one.tokens--
+            if (one.tokens > 0 && run.active().length > 0) continue
+            one.tokens = 0
+            drawing.delete(one)
+            if (one !== leader) Deferred.unsafeDone(one.call, Effect.succeed("drawn"))
+          }
+        })
+      )
+    })
+  const lead = (one: Drawing): Effect.Effect<void> =>
+    Effect.suspend(() => one.tokens === 0 ? Effect.void : Effect.zipRight(step(one), lead(one)))
+  /** Draws so many tokens of each completion of a run, or fewer if all end. */
+  const drawSome = (run: SampleRun, tokens: number): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const one: Drawing = { run, tokens, leads: drawing.size === 0, call: Deferred.unsafeMake(FiberId.none) }
+      drawing.add(one)
+      const called = one.leads ? Effect.succeed("lead" as const) : Deferred.await(one.call)
+      return called.pipe(
+        Effect.flatMap((call) => call === "lead" ? sampling.take(lead(one)) : Effect.void),
+        Effect.ensuring(standDown(one))
+      )
+    })
   /** Advances by so many tokens, once there is room to. */
   const advance = (run: SampleRun, tokens: number): Effect.Effect<"more" | "done"> =>
     Effect.suspend(() => {
+      if (run.active().length > 0) {
+        return Effect.map(drawSome(run, tokens), () => run.isDone() ? "done" : "more")
+      }
       const room = Deferred.await(roomier)
       return Effect.flatMap(
-        sampling.take(slices.run(() => run.turn(tokens))),
+        sampling.take(slices.run(run.prepare)),
         (state) => state === "no room" ? Effect.zipRight(room, advance(run, tokens)) : Effect.succeed(state)
       )
     })

@@ -56,10 +56,18 @@ interface Run {
 const rotateRun = (space: Space, block: Block, run: Run, direction: 1 | -1): void => {
   const { architecture: { model }, kernels, layout } = space
   const { at, position, rows, stride } = run
-  const half = model.headSize / 2
+  const heads = model.heads + model.keyValueHeads
+  const { dimensions = model.headSize } = block.rotation === 1 && model.local ? model.local.rotation : model.rotation
+  const half = dimensions / 2
   const table = layout.rotations[block.rotation]
   const [cosine, sine] = [table.cosine + position * half, table.sine + position * half]
-  kernels.rotate(at, stride, rows, cosine, sine, model.heads + model.keyValueHeads, half, direction)
+  if (dimensions === model.headSize) {
+    kernels.rotate(at, stride, rows, cosine, sine, heads, half, direction)
+    return
+  }
+  for (let head = 0; head < heads; head++) {
+    kernels.rotate(at + head * model.headSize, stride, rows, cosine, sine, 1, half, direction)
+  }
 }
 
 /** Normalizes, where the model does so, and rotates the queries and keys of rows to their positions. @internal */

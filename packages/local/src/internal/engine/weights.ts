@@ -49,21 +49,23 @@ const bigramPrior = (vocabulary: number): Float32Array => {
 }
 
 /** How fast each pair of a head turns, in radians per position. */
-const frequencies = ({ divisors, theta }: Rotation, headSize: number): ReadonlyArray<number> =>
-  Array.from({ length: headSize / 2 }, (_, pair) => Math.pow(theta, -2 * pair / headSize) / (divisors?.[pair] ?? 1))
+const frequencies = ({ divisors, theta }: Rotation, rotated: number): ReadonlyArray<number> =>
+  Array.from({ length: rotated / 2 }, (_, pair) => Math.pow(theta, -2 * pair / rotated) / (divisors?.[pair] ?? 1))
 
-/** Writes the angles by which pair i of a head is rotated at position p, at `p * headSize / 2 + i`. */
+/** Writes the angles by which pair i of the rotated part of a head is rotated at position p, at `p * pairs + i`. */
 function* writeRotation(
   { contextLength, headSize }: LocalModel,
   rotation: Rotation,
   table: RotationTable,
   memory: Float32Array
 ): Work<void> {
-  const half = headSize / 2
-  for (const [pair, speed] of frequencies(rotation, headSize).entries()) {
+  const rotated = rotation.dimensions ?? headSize
+  const half = rotated / 2
+  const scale = rotation.scale ?? 1
+  for (const [pair, speed] of frequencies(rotation, rotated).entries()) {
     for (let position = 0; position < contextLength; position++) {
-      memory[table.cosine + position * half + pair] = Math.cos(position * speed)
-      memory[table.sine + position * half + pair] = Math.sin(position * speed)
+      memory[table.cosine + position * half + pair] = scale * Math.cos(position * speed)
+      memory[table.sine + position * half + pair] = scale * Math.sin(position * speed)
     }
     yield
   }

@@ -63,7 +63,7 @@ export const defaults: SettingsShape = {
   sessionTimeout: Duration.minutes(5),
   retention: Duration.hours(1),
   inlineResultBytes: 1024 * 1024,
-  sampleConcurrency: 4,
+  sampleConcurrency: 32,
   maxQueuedSamples: 4096,
   limits
 }
