@@ -17,6 +17,13 @@ export * as Benchmark from "./Benchmark.js"
 export * as CheckpointPolicy from "./CheckpointPolicy.js"
 
 /**
+ * Answers to multiple-choice questions: writes the choices, and finds the letter that an answer comes to.
+ *
+ * @since 0.2.0
+ */
+export * as ChoiceAnswer from "./ChoiceAnswer.js"
+
+/**
  * Files as datasets: JSON lines and Parquet, streamed or read by number, and whole JSON files. A row that does not fit its
  * schema is skipped, with the reason and its number.
  *
@@ -76,6 +83,14 @@ export * as Evaluator from "./Evaluator.js"
 export * as Example from "./Example.js"
 
 /**
+ * Function calls that a model wrote, held against the calls that are right: the rules of the Berkeley Function Calling
+ * Leaderboard for Python, in which every parameter has a list of values that count.
+ *
+ * @since 0.2.0
+ */
+export * as FunctionCall from "./FunctionCall.js"
+
+/**
  * Games with several seats, each with its own conversation: for self-play, where one model sits on all of them, and
  * for a model against a fixed opponent (`Policy.perSeat`). Every seat has a trajectory with its own rewards.
  *
@@ -101,6 +116,16 @@ export * as Guard from "./Guard.js"
 export * as Hyperparameters from "./Hyperparameters.js"
 
 /**
+ * Instructions whose following can be checked by a rule, such as "at least 300 words" or "no commas": the 25 kinds of IFEval.
+ *
+ * The rules are those of the paper's own checker, which `lm-eval` has too. Sentences are found by their punctuation, without a
+ * list of abbreviations. The language of a text is told by the package `franc`, which three kinds need.
+ *
+ * @since 0.2.0
+ */
+export * as Instructions from "./Instructions.js"
+
+/**
  * JSON that somebody else has written: files of data, bodies of requests. Bytes that are not UTF-8 are an error, where a
  * decoder would put other characters in their place; and values may have so many levels only, since whatever reads a value
  * (schemas, hashes, templates) calls itself for each of them, so that a line of brackets would end the stack.
@@ -119,6 +144,13 @@ export * as JsonText from "./JsonText.js"
 export * as Judge from "./Judge.js"
 
 /**
+ * The language of a text, told by the package `franc`.
+ *
+ * @since 0.2.0
+ */
+export * as Language from "./Language.js"
+
+/**
  * Learning rates that change during a run: constant, linear or cosine decay, after a warm-up.
  *
  * @since 0.1.0
@@ -131,6 +163,19 @@ export * as LearningRate from "./LearningRate.js"
  * @since 0.1.0
  */
 export * as Loss from "./Loss.js"
+
+/**
+ * Answers to problems of mathematics: finds the answer in a text, and decides whether two answers are the same number, expression,
+ * tuple or interval.
+ *
+ * Answers are compared in three steps: as they are written, after everything that does not change the meaning was removed, and
+ * as expressions. Two expressions are the same when they have the same values at several points, which is what a computer
+ * algebra system decides by rewriting. Where an exercise asks for a form, the form counts: an integer must be given as one, and
+ * a fraction must be reduced. These are the rules of the official cookbook's grader.
+ *
+ * @since 0.2.0
+ */
+export * as MathAnswer from "./MathAnswer.js"
 
 /**
  * Who acts in an environment: a model, a script, a person.
@@ -146,6 +191,17 @@ export * as Policy from "./Policy.js"
  * @since 0.1.0
  */
 export * as Preference from "./Preference.js"
+
+/**
+ * Programs in Python as answers: finds the code in a text, and runs it against tests in the `Sandbox`.
+ *
+ * Assertions run in the process of the program they test. A program that ends before them, whatever its exit code, has not
+ * passed: after the last one a number is printed that was drawn for this run. A program that looks for it in its own memory
+ * can still find it; where that matters, compare outputs with `passesInputs`.
+ *
+ * @since 0.2.0
+ */
+export * as PythonAnswer from "./PythonAnswer.js"
 
 /**
  * Reinforcement learning: from problems and a reward to a better model.
