@@ -10,6 +10,19 @@
 export * as Benchmark from "./Benchmark.js"
 
 /**
+ * Benchmarks by name: where their problems are, how they are asked, and how answers are graded.
+ *
+ * Problems are asked in our words, without examples; answers are graded by rules that were held against those of the official
+ * cookbook, `lm-eval` and `bfcl-eval`. Scores compare with each other, and with published ones only where those were asked
+ * the same way.
+ *
+ * Nothing of the datasets is here: `NodeBenchmarks` reads them from the Hugging Face hub when they are run.
+ *
+ * @since 0.2.0
+ */
+export * as Benchmarks from "./Benchmarks.js"
+
+/**
  * When a run is saved, and for how long the checkpoints are kept.
  *
  * @since 0.1.0
@@ -63,6 +76,16 @@ export * as Distill from "./Distill.js"
  * @since 0.1.0
  */
 export * as Environment from "./Environment.js"
+
+/**
+ * Results of an evaluation that were written to a file, and two of them beside each other: example by example, with the
+ * uncertainty of the difference.
+ *
+ * Files are those of `Benchmark.run`, and what `tinker eval --format json` prints.
+ *
+ * @since 0.2.0
+ */
+export * as EvalResults from "./EvalResults.js"
 
 /**
  * Measures weights during a run: by the loss on held-out data, or by anything a sampler's answers can be judged by.
