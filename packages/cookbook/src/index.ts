@@ -45,6 +45,16 @@ export * as ChoiceAnswer from "./ChoiceAnswer.js"
 export * as DataFile from "./DataFile.js"
 
 /**
+ * What hurts in training data: rows that are there twice or nearly twice, rows of the held-out data, answers that are empty or cut
+ * short, personal data and secrets, answers that are nearly all the same.
+ *
+ * Rows are of any shape that `RowShape` recognizes. They are read once and not kept.
+ *
+ * @since 0.2.0
+ */
+export * as DataQuality from "./DataQuality.js"
+
+/**
  * Rows to train on: streamed, and resumable from a {@link Position}, which is a value.
  *
  * - Every row carries the position after it. A dataset read from there gives exactly the rows that would have followed.
@@ -66,6 +76,16 @@ export * as Dataset from "./Dataset.js"
  * @since 0.1.0
  */
 export * as Distill from "./Distill.js"
+
+/**
+ * Texts that are the same, or nearly: exactly, by a hash of their words, and nearly, by MinHash with bands (LSH).
+ *
+ * Both hold numbers, not texts: 8 bytes for each different text, and about 230 for each in the index of near duplicates, whatever
+ * its length. Hashes have 53 bits: among a million texts, two that differ are taken for the same with a probability of 0.0001.
+ *
+ * @since 0.2.0
+ */
+export * as Duplicates from "./Duplicates.js"
 
 /**
  * What a policy acts in. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
@@ -319,6 +339,16 @@ export * as Sandbox from "./Sandbox.js"
  * @since 0.1.0
  */
 export * as Scorer from "./Scorer.js"
+
+/**
+ * Personal data and secrets in texts: addresses of mail, keys of services, numbers of cards and bank accounts.
+ *
+ * Cards and accounts are found by their check digits, keys by the forms that services give them. Names, addresses of people and
+ * phone numbers have no such form and are not looked for: that nothing was found does not make a text harmless.
+ *
+ * @since 0.2.0
+ */
+export * as Sensitive from "./Sensitive.js"
 
 /**
  * The uncertainty of a score, and whether one model is better than another on the same examples.
