@@ -99,7 +99,7 @@ export interface Report {
   readonly findings: ReadonlyArray<Finding>
   /** Places with personal data and secrets. */
   readonly sensitive: Readonly<Record<Sensitive.Kind, number>>
-  /** Codes of languages and in how many of the rows that were looked at; empty where they could not be told. */
+  /** Codes of languages and in how many of the rows that were looked at, which are long enough to tell; empty where none is. */
   readonly languages: Readonly<Record<string, number>>
   /** Characters of the answers. */
   readonly answers: { readonly p50: number; readonly p90: number; readonly max: number }
@@ -130,6 +130,9 @@ const maxAnswers = 10_000
 
 /** Rows whose language is told: every so many, so that it is about this many. */
 const languageRows = 2000
+
+/** Characters of a row below which its language would be guessed. */
+const languageLength = 120
 
 /**
  * Reads data once and says what hurts.
@@ -228,8 +231,11 @@ export const inspect: <E, R, E2 = never, R2 = never>(
       } else if (first.length <= 100 && (frequent.size < maxAnswers || frequent.has(first))) {
         frequent.set(first, (frequent.get(first) ?? 0) + 1)
       }
-      if (options.detect !== undefined && (rows <= languageRows || rows % 500 === 0)) {
-        const language = options.detect(`${texts.prompt.replace(/^\w+: /gm, "")}\n${first}`) ?? "unknown"
+      const prose = options.detect === undefined ? "" : `${texts.prompt.replace(/^\w+: /gm, "")}\n${first}`
+      if (
+        options.detect !== undefined && prose.length >= languageLength && (rows <= languageRows || rows % 500 === 0)
+      ) {
+        const language = options.detect(prose) ?? "unknown"
         languages[language] = (languages[language] ?? 0) + 1
       }
     }))

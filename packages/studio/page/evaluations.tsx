@@ -98,7 +98,7 @@ export const Evaluations = ({ live }: { readonly live: Live }) => {
     )
   }
   return (
-    <main id="content" tabIndex={-1}>
+    <main id="content" tabIndex={-1} class="data">
       <div class="head">
         <div>
           <h1>Evaluations</h1>

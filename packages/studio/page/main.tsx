@@ -113,7 +113,7 @@ const App = () => {
             : <a href="#/data" aria-current={place === "data" ? "page" : undefined}>Data</a>}
           {live.evaluations === null
             ? null
-            : <a href="#/evaluations" aria-current={place === "evaluations" ? "page" : undefined}>Evaluations</a>}
+            : <a href="#/evaluations" aria-current={place === "evaluations" ? "page" : undefined}>Evals</a>}
         </nav>
         <code class="where" title={live.directory}>{`\u200e${live.directory}`}</code>
         <span class={`wire ${live.connected ? "on" : "off"}`} role="status">
