@@ -64,7 +64,7 @@ const placeOf = (name: string): { readonly config: string; readonly split: strin
   // what the hub itself made of a dataset, at the revision refs/convert/parquet
   const converted = /^([^/]+)\/([^/]+)\/\d+\.parquet$/.exec(name)
   if (converted !== null) return { config: converted[1] ?? "", split: converted[2] ?? "" }
-  const match = /^(?:(.+)\/)?([\w.]+?)(?:[-_]\d+(?:-of-\d+)?)?\.(parquet|jsonl|json)$/.exec(name)
+  const match = /^(?:(.+)\/)?([\w.]+?)(?:[-_]\d+(?:-of-\d+)?)?\.(parquet|jsonl|jsonl\.gz|json)$/.exec(name)
   if (match === null) return undefined
   const folder = match[1] ?? ""
   return { config: folder === "data" ? "" : folder.replace(/^data\//, ""), split: match[2] ?? "" }
