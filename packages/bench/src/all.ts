@@ -45,6 +45,9 @@ const read = <A>(path: string, schema: Schema.Schema<A, string>) =>
     )
   )
 
+/** Longer than any bench takes on a busy machine: one that does not end is broken. */
+const patience = Duration.minutes(isSmoke ? 5 : 60)
+
 const measure = (name: string) =>
   Command.make(
     process.execPath,
@@ -56,6 +59,7 @@ const measure = (name: string) =>
     Command.lines,
     Effect.flatMap((lines) => Schema.decode(Measured)(lines.at(-1) ?? "")),
     Effect.map(({ ratios }): Ratios => ratios),
+    Effect.timeout(patience),
     Effect.option
   )
 

@@ -11,9 +11,11 @@ import * as RpcClient from "@effect/rpc/RpcClient"
 import * as RpcSerialization from "@effect/rpc/RpcSerialization"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as Runtime from "effect/Runtime"
+import * as Scope from "effect/Scope"
 import * as Tls from "node:tls"
 
 const identity = "effect-tinker"
@@ -157,22 +159,39 @@ const connect = (options: { readonly host: string; readonly port: number; readon
     })).pipe(Effect.tap((connection) => Effect.addFinalizer(() => close(connection))))
   )
 
+const isCloseable = (scope: Scope.Scope): scope is Scope.CloseableScope => Scope.CloseableScopeTypeId in scope
+
 /**
  * Connects to peers that have the key.
+ *
+ * Messages that are sent at once to a peer without a connection may open one each: `RcMap`, in which the engine keeps them,
+ * looks for an entry before it waits for its turn to make one. The last one takes the place of the others, which are closed
+ * after minutes without use, and not at all when the map is closed before. So their scopes are closed here.
  *
  * @internal
  */
 export const layerClient = (
   key: Uint8Array
 ): Layer.Layer<Runners.RpcClientProtocol, never, RpcSerialization.RpcSerialization> =>
-  Layer.effect(
+  Layer.scoped(
     Runners.RpcClientProtocol,
-    Effect.map(RpcSerialization.RpcSerialization, (serialization) =>
-      Effect.fnUntraced(function*({ host, port }) {
+    Effect.gen(function*() {
+      const serialization = yield* RpcSerialization.RpcSerialization
+      const open = new Set<Scope.CloseableScope>()
+      yield* Effect.addFinalizer(() =>
+        Effect.forEach(Array.from(open), (scope) => Scope.close(scope, Exit.void), { discard: true })
+      )
+      return Effect.fnUntraced(function*({ host, port }) {
+        const scope = yield* Effect.scope
+        if (isCloseable(scope)) {
+          open.add(scope)
+          yield* Scope.addFinalizer(scope, Effect.sync(() => open.delete(scope)))
+        }
         const socket = yield* NodeSocket.fromDuplex(connect({ host, port, key }), { openTimeout: handshakeTimeout })
         return yield* RpcClient.makeProtocolSocket().pipe(
           Effect.provideService(Socket.Socket, socket),
           Effect.provideService(RpcSerialization.RpcSerialization, serialization)
         )
-      }))
+      })
+    })
   )
