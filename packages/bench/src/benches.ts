@@ -10,6 +10,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["agents", () => import("./agents.js")],
   ["cluster", () => import("./cluster.js")],
   ["cookbook", () => import("./cookbook.js")],
+  ["data", () => import("./data.js")],
   ["engine", () => import("./engine.js")],
   ["http2", () => import("./http2.js")],
   ["tokenizer", () => import("./tokenizer.js")],

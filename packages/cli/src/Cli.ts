@@ -88,7 +88,7 @@ const readGrammar = (loaded: Commands): Grammar.CommandSpec =>
     root.descriptor,
     "Fine-tune language models with Tinker: runs, checkpoints, sampling and a local backend.",
     loaded.map(({ descriptor }) => descriptor),
-    { runs: "list", export: "weights" }
+    { runs: "list", export: "weights", eval: "run" }
   )
 
 /**

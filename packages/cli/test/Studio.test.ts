@@ -73,8 +73,24 @@ describe("tinker studio", () => {
         const chat = (content: string) =>
           JSON.stringify({ messages: [{ role: "user", content: "Hi" }, { role: "assistant", content }] })
         yield* fs.writeFileString(`${root}/chats.jsonl`, `${chat("Hello")}\n${chat("long ".repeat(200))}\n{}\n`)
+        yield* fs.makeDirectory(`${root}/evals/after`, { recursive: true })
+        const results = (rewards: ReadonlyArray<number>) =>
+          [
+            { benchmark: "sums", model: `m${rewards.join("")}`, samples: 1, seed: 0 },
+            ...rewards.map((reward, n) => ({
+              id: `sum-${n}`,
+              sample: 0,
+              outcome: "completed",
+              reward,
+              answer: `answer ${reward}`,
+              tokens: 3
+            }))
+          ].map((row) => JSON.stringify(row)).join("\n")
+        yield* fs.writeFileString(`${root}/evals/sums.jsonl`, results([1, 0, 1]))
+        yield* fs.writeFileString(`${root}/evals/after/sums.jsonl`, results([1, 1, 0]))
         const printed = yield* Deferred.make<string>()
-        const line = ["studio", `${root}/runs`, "--data", `${root}/chats.jsonl`, "--model", "local/chat", "-f", "json"]
+        const given = ["--data", `${root}/chats.jsonl`, "--evals", `${root}/evals`]
+        const line = ["studio", `${root}/runs`, ...given, "--model", "local/chat", "-f", "json"]
         const studio = yield* Effect.fork(Cli.run(["node", "tinker", ...line], {
           stdout: (text) => Deferred.succeed(printed, text),
           stderr: () => Effect.void
@@ -109,6 +125,15 @@ describe("tinker studio", () => {
         assert.include(report.shown[0].parts[0].texts.join(""), "Hello")
         // Only what was given is opened.
         assert.strictEqual((yield* ask("/api/data", { file: "/etc/passwd", ...settings })).status, 422)
+        assert.deepInclude(report.quality.counts, { exact: 0, empty: 0, truncated: 1 })
+
+        const { evaluations } = (yield* ask("/api/runs")).json
+        assert.deepStrictEqual(evaluations, [`${root}/evals/after/sums.jsonl`, `${root}/evals/sums.jsonl`])
+        const [second, first] = evaluations
+        const compared = (yield* ask("/api/evaluations", { first, second })).json
+        assert.deepInclude(compared, { shared: 3, better: 1, worse: 1, models: ["m101", "m110"] })
+        assert.deepStrictEqual(compared.changed.map(({ id }: { id: string }) => id), ["sum-2", "sum-1"])
+        assert.strictEqual((yield* ask("/api/evaluations", { first, second: "/etc/passwd" })).status, 422)
         yield* Fiber.interrupt(studio)
       }).pipe(Effect.provide(NodeContext.layer)),
     60_000

@@ -41,7 +41,8 @@ const reader = <A, I>(schema: Schema.Schema<A, I>) => {
 }
 
 /**
- * One JSON value a line, streamed. Blank lines are no rows.
+ * One JSON value a line, streamed. Blank lines are no rows. A file whose name ends in `.gz` is unpacked while it is read; its rows
+ * cannot be read by number, so that it is shuffled within windows.
  *
  * @since 0.1.0
  * @category constructors
@@ -73,7 +74,7 @@ export const jsonl = <A, I>(
           return toRow(line, row, { epoch: from.epoch, index: row + 1, offset: line.end })
         })
       ),
-    indexed: Effect.map(Lines.index(path, limit), (index) => ({
+    indexed: Lines.isCompressed(path) ? undefined : Effect.map(Lines.index(path, limit), (index) => ({
       size: index.size,
       read: (rows) =>
         Effect.forEach(rows, (row) => Effect.map(index.read(row), (line) => toRow(line, row, Dataset.start())))

@@ -61,7 +61,10 @@ export const parse = (reference: string): Option.Option<Reference> => {
 
 /** The configuration and split that a file belongs to, as the hub lays repositories out. */
 const placeOf = (name: string): { readonly config: string; readonly split: string } | undefined => {
-  const match = /^(?:(.+)\/)?([\w.]+?)(?:[-_]\d+(?:-of-\d+)?)?\.(parquet|jsonl|json)$/.exec(name)
+  // what the hub itself made of a dataset, at the revision refs/convert/parquet
+  const converted = /^([^/]+)\/([^/]+)\/\d+\.parquet$/.exec(name)
+  if (converted !== null) return { config: converted[1] ?? "", split: converted[2] ?? "" }
+  const match = /^(?:(.+)\/)?([\w.]+?)(?:[-_]\d+(?:-of-\d+)?)?\.(parquet|jsonl|jsonl\.gz|json)$/.exec(name)
   if (match === null) return undefined
   const folder = match[1] ?? ""
   return { config: folder === "data" ? "" : folder.replace(/^data\//, ""), split: match[2] ?? "" }

@@ -10,11 +10,31 @@
 export * as Benchmark from "./Benchmark.js"
 
 /**
+ * Benchmarks by name: where their problems are, how they are asked, and how answers are graded.
+ *
+ * Problems are asked in our words, without examples; answers are graded by rules that were held against those of the official
+ * cookbook, `lm-eval` and `bfcl-eval`. Scores compare with each other, and with published ones only where those were asked
+ * the same way.
+ *
+ * Nothing of the datasets is here: `NodeBenchmarks` reads them from the Hugging Face hub when they are run.
+ *
+ * @since 0.2.0
+ */
+export * as Benchmarks from "./Benchmarks.js"
+
+/**
  * When a run is saved, and for how long the checkpoints are kept.
  *
  * @since 0.1.0
  */
 export * as CheckpointPolicy from "./CheckpointPolicy.js"
+
+/**
+ * Answers to multiple-choice questions: writes the choices, and finds the letter that an answer comes to.
+ *
+ * @since 0.2.0
+ */
+export * as ChoiceAnswer from "./ChoiceAnswer.js"
 
 /**
  * Files as datasets: JSON lines and Parquet, streamed or read by number, and whole JSON files. A row that does not fit its
@@ -23,6 +43,16 @@ export * as CheckpointPolicy from "./CheckpointPolicy.js"
  * @since 0.1.0
  */
 export * as DataFile from "./DataFile.js"
+
+/**
+ * What hurts in training data: rows that are there twice or nearly twice, rows of the held-out data, answers that are empty or cut
+ * short, personal data and secrets, answers that are nearly all the same.
+ *
+ * Rows are of any shape that `RowShape` recognizes. They are read once and not kept.
+ *
+ * @since 0.2.0
+ */
+export * as DataQuality from "./DataQuality.js"
 
 /**
  * Rows to train on: streamed, and resumable from a {@link Position}, which is a value.
@@ -48,6 +78,16 @@ export * as Dataset from "./Dataset.js"
 export * as Distill from "./Distill.js"
 
 /**
+ * Texts that are the same, or nearly: exactly, by a hash of their words, and nearly, by MinHash with bands (LSH).
+ *
+ * Both hold numbers, not texts: 8 bytes for each different text, and about 230 for each in the index of near duplicates, whatever
+ * its length. Hashes have 53 bits: among a million texts, two that differ are taken for the same with a probability of 0.0001.
+ *
+ * @since 0.2.0
+ */
+export * as Duplicates from "./Duplicates.js"
+
+/**
  * What a policy acts in. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
  * whether it completes, fails, runs out of time or is interrupted.
  *
@@ -56,6 +96,16 @@ export * as Distill from "./Distill.js"
  * @since 0.1.0
  */
 export * as Environment from "./Environment.js"
+
+/**
+ * Results of an evaluation that were written to a file, and two of them beside each other: example by example, with the
+ * uncertainty of the difference.
+ *
+ * Files are those of `Benchmark.run`, and what `tinker eval --format json` prints.
+ *
+ * @since 0.2.0
+ */
+export * as EvalResults from "./EvalResults.js"
 
 /**
  * Measures weights during a run: by the loss on held-out data, or by anything a sampler's answers can be judged by.
@@ -74,6 +124,14 @@ export * as Evaluator from "./Evaluator.js"
  * @since 0.1.0
  */
 export * as Example from "./Example.js"
+
+/**
+ * Function calls that a model wrote, held against the calls that are right: the rules of the Berkeley Function Calling
+ * Leaderboard for Python, in which every parameter has a list of values that count.
+ *
+ * @since 0.2.0
+ */
+export * as FunctionCall from "./FunctionCall.js"
 
 /**
  * Games with several seats, each with its own conversation: for self-play, where one model sits on all of them, and
@@ -101,6 +159,16 @@ export * as Guard from "./Guard.js"
 export * as Hyperparameters from "./Hyperparameters.js"
 
 /**
+ * Instructions whose following can be checked by a rule, such as "at least 300 words" or "no commas": the 25 kinds of IFEval.
+ *
+ * The rules are those of the paper's own checker, which `lm-eval` has too. Sentences are found by their punctuation, without a
+ * list of abbreviations. The language of a text is told by the package `franc`, which three kinds need.
+ *
+ * @since 0.2.0
+ */
+export * as Instructions from "./Instructions.js"
+
+/**
  * JSON that somebody else has written: files of data, bodies of requests. Bytes that are not UTF-8 are an error, where a
  * decoder would put other characters in their place; and values may have so many levels only, since whatever reads a value
  * (schemas, hashes, templates) calls itself for each of them, so that a line of brackets would end the stack.
@@ -119,6 +187,13 @@ export * as JsonText from "./JsonText.js"
 export * as Judge from "./Judge.js"
 
 /**
+ * The language of a text, told by the package `franc`.
+ *
+ * @since 0.2.0
+ */
+export * as Language from "./Language.js"
+
+/**
  * Learning rates that change during a run: constant, linear or cosine decay, after a warm-up.
  *
  * @since 0.1.0
@@ -131,6 +206,19 @@ export * as LearningRate from "./LearningRate.js"
  * @since 0.1.0
  */
 export * as Loss from "./Loss.js"
+
+/**
+ * Answers to problems of mathematics: finds the answer in a text, and decides whether two answers are the same number, expression,
+ * tuple or interval.
+ *
+ * Answers are compared in three steps: as they are written, after everything that does not change the meaning was removed, and
+ * as expressions. Two expressions are the same when they have the same values at several points, which is what a computer
+ * algebra system decides by rewriting. Where an exercise asks for a form, the form counts: an integer must be given as one, and
+ * a fraction must be reduced. These are the rules of the official cookbook's grader.
+ *
+ * @since 0.2.0
+ */
+export * as MathAnswer from "./MathAnswer.js"
 
 /**
  * Who acts in an environment: a model, a script, a person.
@@ -146,6 +234,17 @@ export * as Policy from "./Policy.js"
  * @since 0.1.0
  */
 export * as Preference from "./Preference.js"
+
+/**
+ * Programs in Python as answers: finds the code in a text, and runs it against tests in the `Sandbox`.
+ *
+ * Assertions run in the process of the program they test. A program that ends before them, whatever its exit code, has not
+ * passed: after the last one a number is printed that was drawn for this run. A program that looks for it in its own memory
+ * can still find it; where that matters, compare outputs with `passesInputs`.
+ *
+ * @since 0.2.0
+ */
+export * as PythonAnswer from "./PythonAnswer.js"
 
 /**
  * Reinforcement learning: from problems and a reward to a better model.
@@ -240,6 +339,16 @@ export * as Sandbox from "./Sandbox.js"
  * @since 0.1.0
  */
 export * as Scorer from "./Scorer.js"
+
+/**
+ * Personal data and secrets in texts: addresses of mail, keys of services, numbers of cards and bank accounts.
+ *
+ * Cards and accounts are found by their check digits, keys by the forms that services give them. Names, addresses of people and
+ * phone numbers have no such form and are not looked for: that nothing was found does not make a text harmless.
+ *
+ * @since 0.2.0
+ */
+export * as Sensitive from "./Sensitive.js"
 
 /**
  * The uncertainty of a score, and whether one model is better than another on the same examples.

@@ -4,6 +4,7 @@ import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, FastCheck as fc, Schema, Stream } from "effect"
 import { parquetWriteBuffer } from "hyparquet-writer"
+import { gzipSync } from "node:zlib"
 
 const collect = <A, E, R>(stream: Stream.Stream<A, E, R>) =>
   Effect.map(Stream.runCollect(stream), Chunk.toReadonlyArray)
@@ -39,6 +40,18 @@ const valuesOf = <A>(rows: ReadonlyArray<Dataset.Row<A>>) =>
   rows.flatMap((row) => row._tag === "Kept" ? [row.value] : [])
 
 describe("Dataset", () => {
+  it.scoped("a compressed file goes on from every position, and a damaged one fails", () =>
+    Effect.gen(function*() {
+      const packed = gzipSync(jsonl(Array.from({ length: 3000 }, (_, n) => ({ n, text: `row ${n}` }))))
+      const lines = DataFile.jsonl(yield* file(packed, "rows.jsonl.gz"), Row).pipe(Dataset.map(({ n }) => n))
+      assert.deepStrictEqual(yield* collect(Dataset.values(lines)), Array.from({ length: 3000 }, (_, n) => n))
+      yield* resumable(lines)
+      yield* resumable(Dataset.shuffle(lines, { seed: 1, window: 100 }))
+      const cut = DataFile.jsonl(yield* file(packed.subarray(0, packed.length / 2), "cut.jsonl.gz"), Row)
+      const error = yield* Effect.flip(collect(Dataset.values(cut)))
+      assert.deepInclude(error, { reason: "InvalidData" })
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.effect("every source and combinator can be resumed from every row", () =>
     Effect.gen(function*() {
       const path = yield* file(jsonl(Array.from({ length: 100 }, (_, n) => n % 9 === 4 ? { m: n } : { n })))

@@ -65,7 +65,7 @@ export const findInterpreter = Effect.fnUntraced(function*(oldest: number) {
 })
 
 const comparedPin =
-  /^(tinker-cookbook|renderers|torch|transformers|peft|gguf|tensorboard|mlflow|skyrl|openenv-core|rllm-model-gateway)==(\S+)/gm
+  /^(tinker-cookbook|lm-eval|bfcl-eval|renderers|torch|transformers|peft|gguf|tensorboard|mlflow|skyrl|openenv-core|rllm-model-gateway)==(\S+)/gm
 
 /** Pinned packages whose behaviour suites are held against, as they are named in the summary. */
 const compared = (pins: string): ReadonlyArray<string> =>
@@ -189,6 +189,17 @@ export const makeAgents: Effect.Effect<
   PythonMissing,
   NodeContext.NodeContext
 > = pinned("requirements-agents.txt", ".venv-agents", "AGENTS_PYTHON")
+
+/**
+ * Graders of other projects: the cookbook's, lm-eval's and those of the Berkeley Function Calling Leaderboard, without what the
+ * packages ask for besides (torch, and the clients of twenty services). `EVALS_PYTHON` names an interpreter that has them already.
+ */
+export const makeEvals: Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> = pinned(
+  "requirements-evals.txt",
+  ".venv-evals",
+  "EVALS_PYTHON",
+  { apart: ["tinker-cookbook", "lm-eval", "bfcl-eval"] }
+)
 
 /** Another version of the SDK, with the library its tokenizers come from. */
 export const makeVersion = (version: string): Effect.Effect<Python, PythonMissing, NodeContext.NodeContext> =>

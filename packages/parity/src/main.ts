@@ -11,6 +11,7 @@ import { cli } from "./suites/cli.js"
 import { cookbook } from "./suites/cookbook.js"
 import { drift } from "./suites/drift.js"
 import { engine } from "./suites/engine.js"
+import { evals } from "./suites/evals.js"
 import { killed } from "./suites/killed.js"
 import { llama } from "./suites/llama.js"
 import { local } from "./suites/local.js"
@@ -44,6 +45,7 @@ const suites: ReadonlyArray<Suite> = [
   runtimes,
   skyrl,
   drift,
+  evals,
   killed,
   resume
 ]

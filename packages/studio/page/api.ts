@@ -3,6 +3,7 @@
  */
 import { useEffect, useState } from "preact/hooks"
 import type * as DataCheck from "../src/DataCheck.js"
+import type * as Evaluations from "../src/Evaluations.js"
 import type * as Grades from "../src/Grades.js"
 import type * as Rollouts from "../src/Rollouts.js"
 import type * as RunDirectory from "../src/RunDirectory.js"
@@ -27,6 +28,7 @@ export type Answer = Talk.Answer
 export type Question = typeof Talk.Question.Encoded
 export type Waiting = Grades.Waiting
 export type DataReport = DataCheck.Report
+export type Comparison = Evaluations.Report
 
 const storedAs = "tinker-studio"
 
@@ -98,7 +100,8 @@ export const api = {
   ask: (question: Question) => post<Answer>("/api/chat", question),
   grades: () => request<ReadonlyArray<Waiting>>("/api/grades"),
   grade: (grade: typeof Grades.Grade.Encoded) => post<unknown>("/api/grades", grade),
-  checkData: (wanted: Optional<typeof DataCheck.Request.Encoded>) => post<DataReport>("/api/data", wanted)
+  checkData: (wanted: Optional<typeof DataCheck.Request.Encoded>) => post<DataReport>("/api/data", wanted),
+  compareEvaluations: (wanted: typeof Evaluations.Request.Encoded) => post<Comparison>("/api/evaluations", wanted)
 }
 
 interface Listener {
@@ -175,6 +178,7 @@ export interface Live {
   readonly chat: boolean
   readonly grades: number | null
   readonly data: Runs["data"]
+  readonly evaluations: Runs["evaluations"]
   readonly connected: boolean
   readonly ready: boolean
 }
@@ -188,6 +192,7 @@ export const useLive = (): Live => {
     chat: false,
     grades: null,
     data: null,
+    evaluations: null,
     connected: false,
     ready: false
   })

@@ -74,6 +74,75 @@ const Skipped = ({ report }: { readonly report: DataReport }) => {
   )
 }
 
+const findings = [
+  ["exact", "the same as another row"],
+  ["near", "nearly the same as another row"],
+  ["leaked", "in the held-out data"],
+  ["empty", "without an answer"],
+  ["truncated", "answers cut short"],
+  ["sensitive", "personal data or secrets"]
+] as const
+
+const share = (value: number): string => `${format.number(Math.round(1000 * value) / 10)} %`
+
+const Quality = ({ quality }: { readonly quality: NonNullable<DataReport["quality"]> }) => {
+  const total = findings.reduce((sum, [kind]) => sum + quality.counts[kind], 0)
+  const languages = Object.entries(quality.languages)
+  const told = languages.reduce((sum, [, count]) => sum + count, 0)
+  const [frequent] = quality.frequent
+  return (
+    <section class="card" aria-label="Worth a look">
+      <header>
+        <h2>Worth a look</h2>
+        <output class={total === 0 ? "good" : "warn"}>{total === 0 ? "nothing" : format.number(total)}</output>
+      </header>
+      {total === 0 ? <p class="soft">No duplicates, no empty answers, no personal data that has a known form.</p> : (
+        <>
+          <p class="facts">
+            {findings.filter(([kind]) => quality.counts[kind] > 0).map(([kind, name]) => (
+              <span key={kind}>
+                {name} <b>{format.number(quality.counts[kind])}</b>
+              </span>
+            ))}
+          </p>
+          <ol class="dropped" tabIndex={0}>
+            {quality.findings.map(({ detail, kind, like, row }) => (
+              <li key={`${kind} ${row}`}>
+                <span class="soft number">row {format.number(row + 1)}</span>
+                <span class="text">
+                  {findings.find(([known]) => known === kind)?.[1]}
+                  {like === undefined ? "" : ` (row ${format.number(like + 1)})`}
+                  {detail === undefined ? "" : `: ${detail}`}
+                </span>
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+      <p class="facts">
+        {languages.slice(0, 5).map(([code, count]) => (
+          <span key={code}>
+            {code} <b>{share(count / told)}</b>
+          </span>
+        ))}
+        <span>
+          median answer <b>{format.number(quality.answers.p50)}</b> characters
+        </span>
+        {frequent === undefined ? null : (
+          <span>
+            most frequent answer <b>{share(frequent.share)}</b>
+          </span>
+        )}
+        {quality.chosenLonger === undefined ? null : (
+          <span>
+            chosen is longer <b>{share(quality.chosenLonger)}</b>
+          </span>
+        )}
+      </p>
+    </section>
+  )
+}
+
 /** Weights other than 0 and 1 are told apart by their shade. */
 const weightClass = (weight: number): string => weight <= 0 ? "w0" : weight < 0.5 ? "w1" : weight < 1 ? "w2" : "w3"
 
@@ -285,6 +354,7 @@ export const Data = ({ live }: { readonly live: Live }) => {
             <Lengths report={report} />
             <Skipped report={report} />
           </div>
+          {report.quality === undefined ? null : <Quality quality={report.quality} />}
           <Rows key={`${report.file} ${report.model}`} report={report} />
           <p class="soft hint">Written as {report.renderer} for {report.model}</p>
         </>

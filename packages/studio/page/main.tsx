@@ -7,6 +7,7 @@ import "uplot/dist/uPlot.min.css"
 import { useLive } from "./api.js"
 import { Chat } from "./chat.js"
 import { Data } from "./data.js"
+import { Evaluations } from "./evaluations.js"
 import { Grade } from "./grade.js"
 import { Run } from "./run.js"
 import { Compare, Runs } from "./runs.js"
@@ -64,7 +65,15 @@ const App = () => {
   const decoded = rest.map(decode)
   const [id = ""] = decoded
   useEffect(() => {
-    const title = place === "run" ? id : place === "grade" ? "Grade" : place === "data" ? "Data" : ""
+    const title = place === "run"
+      ? id
+      : place === "grade"
+      ? "Grade"
+      : place === "data"
+      ? "Data"
+      : place === "evaluations"
+      ? "Evaluations"
+      : ""
     document.title = title === "" ? "tinker studio" : `${title} · tinker studio`
   }, [place, id])
   return (
@@ -84,7 +93,12 @@ const App = () => {
           tinker <b>studio</b>
         </a>
         <nav class="pages" aria-label="Pages">
-          <a href="#/" aria-current={place === "grade" || place === "data" ? undefined : "page"}>Runs</a>
+          <a
+            href="#/"
+            aria-current={place === "grade" || place === "data" || place === "evaluations" ? undefined : "page"}
+          >
+            Runs
+          </a>
           {live.grades === null ? null : (
             <a
               href="#/grade"
@@ -97,6 +111,9 @@ const App = () => {
           {live.data === null
             ? null
             : <a href="#/data" aria-current={place === "data" ? "page" : undefined}>Data</a>}
+          {live.evaluations === null
+            ? null
+            : <a href="#/evaluations" aria-current={place === "evaluations" ? "page" : undefined}>Evals</a>}
         </nav>
         <code class="where" title={live.directory}>{`\u200e${live.directory}`}</code>
         <span class={`wire ${live.connected ? "on" : "off"}`} role="status">
@@ -116,6 +133,8 @@ const App = () => {
         ? <Grade live={live} />
         : place === "data"
         ? <Data live={live} />
+        : place === "evaluations"
+        ? <Evaluations live={live} />
         : <Runs live={live} />}
     </>
   )

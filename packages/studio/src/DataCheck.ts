@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import type * as DataQuality from "@effect-tinker/cookbook/DataQuality"
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import type * as Tokenizer from "@effect-tinker/tokenizer/Tokenizer"
 import type * as CostLedger from "effect-tinker/CostLedger"
@@ -119,6 +120,8 @@ export interface Report extends Omit<Measured, "shown"> {
   readonly trainingTokens: number
   /** In the currency of the prices; `null` where there are none. */
   readonly estimatedCost: number | null
+  /** Duplicates, answers cut short, personal data and more, where the file was looked through for them. */
+  readonly quality?: DataQuality.Report | undefined
   readonly shown: ReadonlyArray<{ readonly row: number; readonly parts: ReadonlyArray<Part> }>
 }
 

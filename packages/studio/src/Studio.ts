@@ -30,6 +30,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as DataCheck from "./DataCheck.js"
+import * as Evaluations from "./Evaluations.js"
 import * as Grades from "./Grades.js"
 import * as RunDirectory from "./RunDirectory.js"
 import type * as Series from "./Series.js"
@@ -86,6 +87,8 @@ export interface Runs {
   readonly grades: number | null
   /** Files of training data that can be checked; `null` where there is nothing to check them with. */
   readonly data: DataFiles | null
+  /** Files of results that can be compared; `null` where there are none. */
+  readonly evaluations: ReadonlyArray<string> | null
   readonly now: number
 }
 
@@ -331,6 +334,7 @@ export const make: (
     const talk = yield* Effect.serviceOption(Talk.Talk)
     const grades = yield* Effect.serviceOption(Grades.Grades)
     const data = yield* Effect.serviceOption(DataCheck.DataCheck)
+    const evaluations = yield* Effect.serviceOption(Evaluations.Evaluations)
     const tokenizers = yield* Effect.serviceOption(Tokenizers.Tokenizers)
     const run = Effect.flatMap(paramOf("run"), runs.get)
     const request = HttpServerRequest.HttpServerRequest
@@ -353,6 +357,7 @@ export const make: (
         chat: Option.isSome(talk),
         grades: Option.isSome(grades) ? runs.ungraded() : null,
         data: Option.getOrNull(Option.map(data, ({ files, model }) => ({ files, model }))),
+        evaluations: Option.getOrNull(Option.map(evaluations, ({ files }) => files)),
         now
       }
       return json(answer)
@@ -500,6 +505,12 @@ export const make: (
       (service) => posted(DataCheck.Request, (body) => checking.withPermits(1)(service.check(body)))
     )
 
+    const compare = needs(
+      evaluations,
+      "This studio has no evaluations",
+      (service) => posted(Evaluations.Request, (body) => checking.withPermits(1)(service.compare(body)))
+    )
+
     const file = (text: string, contentType: string) => Effect.succeed(HttpServerResponse.text(text, { contentType }))
 
     const withToken = authorized(options.token)
@@ -531,7 +542,8 @@ export const make: (
       route("token", "POST", "/api/chat", chat),
       route("token", "GET", "/api/grades", ungraded),
       route("token", "POST", "/api/grades", grade),
-      route("token", "POST", "/api/data", check)
+      route("token", "POST", "/api/data", check),
+      route("token", "POST", "/api/evaluations", compare)
     ]
     const router = HttpRouter.fromIterable(routes.map(({ handled }) => handled))
 
@@ -545,6 +557,7 @@ export const make: (
         TalkFailed: (error) => Effect.succeed(refuse(502, error.message)),
         GradeRefused: (error) => Effect.succeed(refuse(409, error.message)),
         CheckFailed: (error) => Effect.succeed(refuse(422, error.message)),
+        CompareFailed: (error) => Effect.succeed(refuse(422, error.message)),
         NotFound: ({ what }) => Effect.succeed(refuse(404, `There is no ${what}`)),
         RolloutNotFound: (error) => Effect.succeed(refuse(404, error.message)),
         RouteNotFound: () => Effect.succeed(refuse(404, "There is no such page")),

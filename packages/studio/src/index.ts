@@ -10,6 +10,13 @@
 export * as DataCheck from "./DataCheck.js"
 
 /**
+ * Files of results that evaluations left, and two of them beside each other.
+ *
+ * @since 0.2.0
+ */
+export * as Evaluations from "./Evaluations.js"
+
+/**
  * Grades that runs wait for a person to give. The studio shows what waits and hands over what the person decides; how a
  * run asks and how it learns of a grade is up to the implementation.
  *

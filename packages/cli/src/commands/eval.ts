@@ -1,14 +1,19 @@
 /**
- * `tinker eval`: what a model or a checkpoint is worth, on held-out data, by a scorer, or in an environment.
+ * `tinker eval`: what a model or a checkpoint is worth, on held-out data, by a scorer, in an environment, or by
+ * benchmarks.
  *
  * @since 0.1.0
  */
+import * as Benchmark from "@effect-tinker/cookbook/Benchmark"
+import * as Benchmarks from "@effect-tinker/cookbook/Benchmarks"
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Statistics from "@effect-tinker/cookbook/Statistics"
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
 import type * as SamplingClient from "effect-tinker/SamplingClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -18,12 +23,14 @@ import * as live from "../internal/connection.js"
 import * as userModule from "../internal/userModule.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
+import * as benchmarks from "../training/benchmarks.js"
 import * as dataFile from "../training/dataFile.js"
 import { figure } from "../training/drive.js"
 import * as measure from "../training/measure.js"
 import * as options from "../training/options.js"
 import * as setup from "../training/setup.js"
 import type * as TrainModule from "../TrainModule.js"
+import { command as compareCommand } from "./evalCompare.js"
 
 const isScorer = (u: unknown): u is TrainModule.Scorer => typeof u === "function"
 
@@ -35,7 +42,15 @@ const scorerOf = Effect.fnUntraced(function*(path: string) {
   })
 })
 
-interface Flags {
+interface Asked {
+  readonly benchmark: Option.Option<string>
+  readonly inspectLog: Option.Option<string>
+  readonly out: Option.Option<string>
+  readonly maxTokens: Option.Option<number>
+  readonly temperature: Option.Option<number>
+}
+
+interface Flags extends Omit<Asked, "maxTokens" | "temperature"> {
   readonly target: string
   readonly compare: Option.Option<string>
   readonly on: Option.Option<string>
@@ -128,8 +143,100 @@ const shownInterval = ({ high, level, low, mean }: Statistics.Interval): string 
 /** Rows that changed most, shown below a comparison. */
 const listedChanges = 5
 
+/** Benchmarks by name, one after another. */
+const benchmark = Effect.fnUntraced(function*(names: string, flags: Flags, asked: Asked) {
+  const output = yield* Output
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  if ([flags.on, flags.scorer, flags.env, flags.compare].some(Option.isSome)) {
+    return yield* usage(
+      "--benchmark has its own data and graders",
+      "Leave out --on, --scorer, --env and --compare; `tinker eval compare` compares results that --out wrote."
+    )
+  }
+  const definitions = yield* benchmarks.parse(names)
+  const found = yield* Effect.scoped(Effect.gen(function*() {
+    const sampler = yield* measure.open(flags.target)
+    const renderer = yield* Effect.flatMap(sampler.baseModel, (model) => setup.rendererFor(model, flags))
+    return yield* Effect.forEach(definitions, (definition) =>
+      benchmarks.run(sampler, {
+        definition,
+        target: flags.target,
+        renderer,
+        limit: flags.limit,
+        samples: flags.groupSize,
+        maxTokens: asked.maxTokens,
+        temperature: asked.temperature,
+        seed: flags.seed,
+        out: flags.out
+      }))
+  }))
+  if (Option.isSome(flags.inspectLog)) {
+    const directory = flags.inspectLog.value
+    yield* fs.makeDirectory(directory, { recursive: true })
+    for (const { report } of found) {
+      yield* fs.writeFileString(
+        path.join(directory, `${report.name}.json`),
+        text.json(yield* Benchmark.toInspect(report))
+      )
+    }
+  }
+  yield* output.print({
+    title: flags.target,
+    columns: [
+      { header: "Benchmark", keep: true },
+      { header: "Problems", align: "right" },
+      { header: "Score", align: "right" },
+      { header: "95 % interval", align: "right" },
+      ...flags.groupSize > 1 ? [{ header: `pass@${flags.groupSize}`, align: "right" as const }] : [],
+      { header: "Cut off", align: "right" },
+      { header: "Failed", align: "right" }
+    ],
+    rows: found.map(({ interval, report }) => [
+      report.name,
+      String(report.examples),
+      figure(report.score),
+      Number.isFinite(interval.low) ? `${figure(interval.low)} to ${figure(interval.high)}` : "unknown",
+      ...flags.groupSize > 1 ? [figure(report.passAt[flags.groupSize] ?? NaN)] : [],
+      String(report.truncated),
+      String(report.failed)
+    ]),
+    json: {
+      target: flags.target,
+      benchmarks: found.map(({ file, interval, report, skipped }) => ({
+        name: report.name,
+        problems: report.examples,
+        attempts: report.results.length,
+        score: report.score,
+        interval: Number.isFinite(interval.low) ? { ...interval } : null,
+        pass_at: report.passAt,
+        truncated: report.truncated,
+        failed: report.failed,
+        resumed: report.resumed,
+        skipped_rows: skipped,
+        file: file ?? null
+      }))
+    }
+  })
+  for (const { report, skipped } of found) {
+    const error = report.results.find(({ outcome }) => outcome === "failed")?.error
+    if (error !== undefined) yield* output.warn(`${report.name}: ${report.failed} failed; the first: ${error}`)
+    if (skipped > 0) yield* output.note(`${report.name}: ${text.count(skipped, "row")} left out`)
+  }
+})
+
+/** Limits of answers where no benchmark has its own. */
+const usual = { maxTokens: 256, temperature: 0 }
+
 const evaluate = Effect.fnUntraced(
-  function*(flags: Flags) {
+  function*(given: Omit<Flags, keyof Asked> & Asked) {
+    const { maxTokens, temperature } = given
+    const flags: Flags = {
+      ...given,
+      maxTokens: Option.getOrElse(maxTokens, () => usual.maxTokens),
+      temperature: Option.getOrElse(temperature, () => usual.temperature)
+    }
+    if (Option.isSome(flags.benchmark)) return yield* benchmark(flags.benchmark.value, flags, given)
     const output = yield* Output
     const by = yield* measureBy(flags)
     const of = (target: string) => Effect.scoped(Effect.flatMap(measure.open(target), by))
@@ -203,10 +310,21 @@ const evaluate = Effect.fnUntraced(
   Effect.provide(Layer.mergeAll(live.training, setup.tokenizers, FetchHttpClient.layer))
 )
 
-/** @internal */
-export const command = Command.make("eval", {
+const runCommand = Command.make("run", {
   target: Args.text({ name: "target" }).pipe(
     Args.withDescription("A run directory, a checkpoint (tinker://RUN/sampler_weights/NAME), or a base model.")
+  ),
+  benchmark: options.optionalText(
+    "benchmark",
+    `Benchmarks by name, with commas between: ${Benchmarks.all.map(({ name }) => name).join(", ")}.`
+  ),
+  out: options.optionalText(
+    "out",
+    "With --benchmark: a directory for the results, to go on from when cut short, and for `eval compare`."
+  ),
+  inspectLog: options.optionalText(
+    "inspect-log",
+    "With --benchmark: a directory for logs that Inspect's viewer reads."
   ),
   on: options.optionalText(
     "on",
@@ -223,11 +341,27 @@ export const command = Command.make("eval", {
   ),
   minDelta: options.optionalFloat("min-delta", "With --compare: fail when the target is not better by this much."),
   limit: options.optionalInteger("limit", "Maximum number of rows to evaluate on."),
-  ...options.answers({ groupSize: 1, temperature: 0 }),
+  groupSize: options.answers({ groupSize: 1, temperature: 0 }).groupSize,
+  maxTokens: options.optionalInteger(
+    "max-tokens",
+    `Maximum number of tokens to generate. Default: ${usual.maxTokens}, or the benchmark's.`
+  ),
+  temperature: options.optionalFloat(
+    "temperature",
+    "Sampling temperature; 0 is greedy. Default: 0, or the benchmark's."
+  ),
   seed: options.seed("The same seed gives the same answers."),
   ...options.rendering
 }, evaluate).pipe(
   Command.withDescription(
-    "Evaluate a model or checkpoint: likelihood of held-out data, mean of a scorer, or rewards in an environment."
+    "Evaluate a model or checkpoint: likelihood of held-out data, mean of a scorer, rewards in an environment, or benchmarks."
+  )
+)
+
+/** @internal */
+export const command = Command.make("eval").pipe(
+  Command.withSubcommands([runCommand, compareCommand]),
+  Command.withDescription(
+    "Evaluate a model or checkpoint, and compare evaluations. `eval TARGET` is `eval run TARGET`."
   )
 )

@@ -50,12 +50,30 @@ const dataFile = Effect.fnUntraced(function*(file: string) {
   return { path: file, bytes: Number(info.size) }
 })
 
+/** Results in a directory, or one below it; or the file itself. */
+const resultsIn = Effect.fnUntraced(function*(place: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const info = yield* fs.stat(place).pipe(
+    Effect.mapError(explain(place, "Check the path: it is what `tinker eval --benchmark … --out DIR` wrote."))
+  )
+  if (info.type !== "Directory") return [place]
+  const names = yield* fs.readDirectory(place, { recursive: true })
+  return names.filter((name) => name.endsWith(".jsonl")).sort().slice(0, maxResults).map((name) =>
+    path.join(place, name)
+  )
+})
+
+/** More than a person chooses from. */
+const maxResults = 500
+
 const studio = Effect.fnUntraced(function*(options: {
   readonly directory: string
   readonly port: number
   readonly chat: boolean
   readonly price: Option.Option<string>
   readonly data: ReadonlyArray<string>
+  readonly evals: ReadonlyArray<string>
   readonly model: Option.Option<string>
 }) {
   const output = yield* Output
@@ -65,7 +83,9 @@ const studio = Effect.fnUntraced(function*(options: {
   const model = Option.getOrElse(options.model, () => "")
   const data = Layer.effect(server.DataCheck, server.dataCheck(yield* Effect.forEach(options.data, dataFile), model))
   const tokenizers = server.tokenizers(options.chat)
-  const all = Layer.mergeAll(server.grades, data, options.chat ? server.talk : Layer.empty).pipe(
+  const results = (yield* Effect.forEach(options.evals, resultsIn)).flat()
+  const evaluations = results.length === 0 ? Layer.empty : server.evaluations(results)
+  const all = Layer.mergeAll(server.grades, data, evaluations, options.chat ? server.talk : Layer.empty).pipe(
     Layer.provideMerge(tokenizers)
   )
   const { origin, url } = yield* server.serve({ directory, port: options.port, price }).pipe(
@@ -106,10 +126,11 @@ export const command = Command.make("studio", {
   ),
   price: training.price,
   data: texts("data", "A file of training data, to look at before it is trained on"),
+  evals: texts("evals", "Results of `tinker eval --benchmark … --out DIR`, to compare"),
   model: training.optionalText("model", "The model whose tokenizer and format data is shown in.")
 }, studio).pipe(
   Command.withDescription(
-    "Show runs in the browser, live: curves, rollouts token by token, checkpoints, answers to grade, training data. It " +
+    "Show runs in the browser, live: curves, rollouts token by token, checkpoints, answers to grade, training data, evaluations. It " +
       "opens log directories of the Python cookbook too."
   )
 )

@@ -4,9 +4,13 @@
  * @since 0.1.0
  */
 import * as RunControl from "@effect-tinker/cluster/RunControl"
+import * as DataQuality from "@effect-tinker/cookbook/DataQuality"
+import * as Dataset from "@effect-tinker/cookbook/Dataset"
+import * as Language from "@effect-tinker/cookbook/Language"
 import * as LocalCheckpoint from "@effect-tinker/local/LocalCheckpoint"
 import * as LocalTokenizer from "@effect-tinker/local/LocalTokenizer"
 import * as Check from "@effect-tinker/studio/DataCheck"
+import * as Evaluations from "@effect-tinker/studio/Evaluations"
 import * as Grades from "@effect-tinker/studio/Grades"
 import * as MLflow from "@effect-tinker/studio/MLflow"
 import * as NodeStudio from "@effect-tinker/studio/NodeStudio"
@@ -81,6 +85,8 @@ export const dataCheck = (files: ReadonlyArray<Check.File>, model: string) =>
           const { kind } = yield* dataFile.recognize(file)
           const renderer = yield* setup.rendererFor(model, { renderer: Option.none(), tokenizer: Option.none() })
           const found = yield* Check.measure(dataFile.data(file, kind, { renderer, maxLength }), { show, maxRows })
+          const detect = Option.getOrUndefined(yield* Effect.option(Language.detector))
+          const quality = yield* DataQuality.inspect(Dataset.take(dataFile.raw(file), maxRows), { detect })
           const preferences = kind === "preferences"
           const cost = Check.costOf({ tokens: found.tokens, epochs, preferences, price: { train: price } })
           return {
@@ -92,6 +98,7 @@ export const dataCheck = (files: ReadonlyArray<Check.File>, model: string) =>
             epochs,
             trainingTokens: found.tokens * epochs,
             estimatedCost: cost ?? null,
+            quality,
             shown: found.shown.map(({ parts, row }) => ({ row, parts: Check.readable(parts, renderer.tokenizer) }))
           }
         }).pipe(
@@ -102,6 +109,9 @@ export const dataCheck = (files: ReadonlyArray<Check.File>, model: string) =>
         )
     })
   )
+
+/** Compares results of evaluations in these files, and no others. @internal */
+export const evaluations = Evaluations.layer
 
 const missing = (description: string) =>
   new TokenizerMalformed({ repo: "local/chat", revision: "main", file: "tokenizer.json", description })

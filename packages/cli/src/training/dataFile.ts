@@ -96,6 +96,9 @@ const rawRows = <A, I>(source: Source, schema: Schema.Schema<A, I>): File<A> => 
     : DataFile.jsonl(path, schema)
 }
 
+/** The rows of a file as they stand in it. @internal */
+export const raw = (source: Source): File<unknown> => rawRows(source, Schema.Unknown)
+
 const rowsOf = <A, I>(source: Source, schema: Schema.Schema<A, I>, columns?: RowShape.Columns): File<A> =>
   rawRows(source, RowShape.reading(schema, columns))
 

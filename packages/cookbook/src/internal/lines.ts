@@ -1,7 +1,7 @@
 /**
  * The lines of a file with their byte offsets: streamed from any of them, or read by number.
  */
-import type * as PlatformError from "@effect/platform/Error"
+import * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -85,6 +85,42 @@ const cutter = (start: number, limit: number) => {
   }
 }
 
+const damaged = (path: string, cause: unknown) =>
+  new PlatformError.SystemError({
+    module: "FileSystem",
+    method: "gunzip",
+    reason: "InvalidData",
+    pathOrDescriptor: path,
+    description: cause instanceof Error ? cause.message : String(cause),
+    cause
+  })
+
+/** What a compressed file holds from an offset of its content on, which is read up to there. */
+const unzipped = (
+  fs: FileSystem.FileSystem,
+  path: string,
+  offset: number
+): Stream.Stream<Uint8Array, PlatformError.PlatformError> =>
+  Stream.unwrap(
+    Effect.map(
+      Stream.toReadableStreamEffect(Stream.map(fs.stream(path), (bytes) => new Uint8Array(bytes))),
+      (compressed) => {
+        let left = offset
+        return Stream.fromReadableStream({
+          evaluate: () => compressed.pipeThrough(new DecompressionStream("gzip")),
+          onError: (cause) => damaged(path, cause)
+        }).pipe(Stream.map((bytes) => {
+          const rest = bytes.subarray(Math.min(left, bytes.length))
+          left -= bytes.length - rest.length
+          return rest
+        }))
+      }
+    )
+  )
+
+/** Whether a file is compressed, by its name. @internal */
+export const isCompressed = (path: string): boolean => path.endsWith(".gz")
+
 /** @internal */
 export const stream = (
   path: string,
@@ -92,7 +128,10 @@ export const stream = (
 ): Stream.Stream<Line, PlatformError.PlatformError, FileSystem.FileSystem> =>
   Stream.unwrap(Effect.map(FileSystem.FileSystem, (fs) => {
     const lines = cutter(options.offset, options.limit)
-    return fs.stream(path, { offset: options.offset }).pipe(
+    const bytes = isCompressed(path)
+      ? unzipped(fs, path, options.offset)
+      : fs.stream(path, { offset: options.offset })
+    return bytes.pipe(
       Stream.mapConcat(lines.push),
       Stream.concat(Stream.suspend(() => Stream.fromIterable(lines.end())))
     )
