@@ -4,11 +4,13 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Tokens from "./internal/transport/tokens.js"
 import * as TinkerConfig from "./TinkerConfig.js"
 import * as TinkerError from "./TinkerError.js"
 
@@ -101,8 +103,20 @@ export const make: Effect.Effect<
   const runner = yield* CommandRunner
   const store = yield* StoredKey
 
+  const expiredKey = malformed(
+    "the API key is a token that has expired: pass a fresh one, or set TINKER_CREDENTIAL_CMD to a command that prints one"
+  )
+
+  /** A token that has ended would only be refused by the server. */
+  const unexpired = <E>(key: Redacted.Redacted, expired: Effect.Effect<never, E>) => {
+    const end = isToken(key) ? Tokens.expiryOf(key) : undefined
+    return end === undefined
+      ? Effect.succeedSome(key)
+      : Effect.flatMap(Clock.currentTimeMillis, (now) => now < end ? Effect.succeedSome(key) : expired)
+  }
+
   const enforcedWith = (key: Option.Option<Redacted.Redacted>): Service["enforced"] => {
-    if (Option.isSome(key) && isToken(key.value)) return Effect.succeed(key)
+    if (Option.isSome(key) && isToken(key.value)) return unexpired(key.value, expiredKey)
     return Option.match(config.credentialCommand, {
       onNone: () =>
         new TinkerError.MissingCredential({
@@ -124,14 +138,21 @@ export const make: Effect.Effect<
           description: "the command printed nothing"
         })
         : /^[\x21-\x7e]+$/.test(text)
-        ? Effect.succeedSome(Redacted.make(text))
+        ? unexpired(
+          Redacted.make(text),
+          new TinkerError.CredentialCommandFailed({
+            module: "Credentials",
+            method: "command",
+            description: "the command printed a token that has expired"
+          })
+        )
         : malformed("the credential command must print one credential and nothing else")
     })
 
   const static_ = (source: "apiKey" | "stored", key: Redacted.Redacted): Service => ({
     identity: Option.some(key),
     source,
-    current: Effect.succeed(Option.some(key)),
+    current: unexpired(key, expiredKey),
     enforced: enforcedWith(Option.some(key))
   })
 

@@ -183,7 +183,7 @@ export interface Training extends Closing {
     name: string,
     options?: NonNullable<Parameters<TrainingClient.Service["saveWeightsExternal"]>[1]> & OperationOptions
   ) => Promise<Weights.SaveWeightsExternalResponse>
-  readonly saveWeightsAndGetSamplingClient: (options?: SamplingClient.Settings & CallOptions) => Promise<Sampler>
+  readonly saveWeightsAndGetSamplingClient: (options?: TrainingClient.SamplerSettings & CallOptions) => Promise<Sampler>
   readonly createSamplingClient: (
     modelPath: string,
     options?: SamplingClient.Settings & CallOptions

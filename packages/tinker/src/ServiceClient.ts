@@ -11,6 +11,7 @@ import type * as Config from "effect/Config"
 import type * as ConfigError from "effect/ConfigError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
@@ -151,8 +152,14 @@ export const fromApi: (
     ).pipe((self) => Observer.reported(api.emit, self)),
     createLoraTrainingClient: (options) => Errors.toStartupError(created(Creation.lora(context, options))),
     createTrainingClientFromState: Effect.fnUntraced(function*(options) {
-      const config = yield* session.clientConfig
-      if (config.createModelViaLoadWeights) return yield* created(Creation.viaLoadWeights(context, options))
+      yield* session.sessionId
+      if (api.traits.createsByLoading()) {
+        const loaded = yield* Effect.either(created(Creation.viaLoadWeights(context, options)))
+        if (Either.isRight(loaded)) return loaded.right
+        // A server before 0.38 misses the id of the model. Everything else is about this checkpoint.
+        if (loaded.left._tag !== "BadRequest" || loaded.left.status !== 422) return yield* loaded.left
+        api.traits.refusedToCreateByLoading()
+      }
       const training = yield* created(Creation.likeCheckpoint(context, options))
       const load = options.withOptimizer === true ? training.loadStateWithOptimizer : training.loadState
       yield* TinkerFuture.await(load(options.path, options))

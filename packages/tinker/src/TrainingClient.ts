@@ -63,6 +63,21 @@ export interface SaveOptions {
 }
 
 /**
+ * How to sample from the weights of a model in training.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface SamplerSettings extends SamplingClient.Settings {
+  /**
+   * `snapshot`: the weights as they are now, for as long as the client is used. `inflight`: the weights as they are now or
+   * newer: every later save of this kind moves all such samplers of the model to its weights, and a sample that is being
+   * generated then goes on with them. Defaults to `snapshot`.
+   */
+  readonly kind?: typeof Weights.SamplingClientKind.Type | undefined
+}
+
+/**
  * What {@link Service.trainStep} brings: the results of both halves.
  *
  * @since 0.1.0
@@ -96,8 +111,9 @@ export interface Service {
     config?: Loss.Config<NoInfer<L>>
   ) => Operation<ForwardBackward.Output>
   /**
-   * The same with a custom loss. It needs a forward pass for the logprobs first, so operations started after it may be
-   * accepted before it. Metrics: `loss:sum` is the user's loss, `surrogate_loss:sum` the server's.
+   * The same with a custom loss, computed here from the logprobs of a forward pass. It keeps its place: what is started
+   * after it is sent after its second half, or as soon as it has failed or was interrupted. The loss itself cannot start
+   * operations of the same model. Metrics: `loss:sum` is the user's loss, `surrogate_loss:sum` the server's.
    */
   readonly forwardBackwardCustom: <E = never, R = never>(
     data: ReadonlyArray<Datum.Datum>,
@@ -135,7 +151,7 @@ export interface Service {
   readonly saveWeightsEphemeral: Operation<SamplingSessionId>
   /** A client that samples from the weights as they are now, without a checkpoint. */
   readonly saveWeightsAndGetSamplingClient: (
-    settings?: SamplingClient.Settings
+    settings?: SamplerSettings
   ) => Effect.Effect<SamplingClient.Service, TinkerError.TrainingError, Scope.Scope>
   /** A client that samples from a checkpoint. */
   readonly createSamplingClient: (

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option, Redacted } from "effect"
+import { Effect, Encoding, Layer, Option, Redacted, TestClock } from "effect"
 import { Credentials, TinkerConfig, TinkerError } from "effect-tinker"
 
 const make = (options: TinkerConfig.Options, stored?: string, printed = "tml-printed") =>
@@ -49,6 +49,25 @@ describe("Credentials", () => {
       assert.strictEqual(silent._tag, "CredentialCommandFailed")
       assert.strictEqual(chatty._tag, "MalformedCredential")
       assert.notInclude(chatty.message, "tml-1")
+    }))
+
+  it.effect("a token that has ended is refused before it is sent, as a key and as what the command prints", () =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("1 hour")
+      const token = (exp: number) => `eyJ.${Encoding.encodeBase64Url(JSON.stringify({ exp }))}.sig`
+      const old = token(3599)
+      const key = yield* make({ apiKey: old })
+      for (const credential of [key.current, key.enforced]) {
+        const error = yield* Effect.flip(credential)
+        assert.strictEqual(error._tag, "MalformedCredential")
+        assert.include(error.message, "expired")
+        assert.notInclude(error.message, old)
+      }
+      const printed = yield* Effect.flip((yield* make({ credentialCommand: "c" }, undefined, old)).current)
+      assert.strictEqual(printed._tag, "CredentialCommandFailed")
+      assert.include(printed.message, "expired")
+      const good = token(3601)
+      assert.deepStrictEqual(yield* value((yield* make({ apiKey: good })).current), Option.some(good))
     }))
 
   it.effect("a key that would break a header is refused before it gets into one", () =>

@@ -366,6 +366,39 @@ describe("RestClient", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("a token that the server refuses is replaced, and the request sent once more", () => {
+    const tokenOf = (n: number) => `${b64({})}.${b64({ sub: "me", n, iat: 0, exp: 3600 })}.x`
+    const refusal = () =>
+      Response.json({ detail: "revoked" }, {
+        status: 401,
+        headers: { "www-authenticate": `Bearer error="invalid_token"` }
+      })
+    let revoked: ReadonlyArray<string> = [tokenOf(0)]
+    const { layer, rest, seen } = server({
+      "POST /api/v1/client/config": () => ({ pjwt_auth_enabled: true }),
+      "POST /api/v1/auth/token": (_, n) => ({ jwt: tokenOf(n) }),
+      "GET /api/v1/get_server_capabilities": ({ headers }) =>
+        revoked.includes(headers["x-api-key"] ?? "") ? refusal() : { supported_models: [] }
+    })
+    const exchanges = () => seen.filter(({ path }) => path.endsWith("/auth/token")).length
+    return Effect.gen(function*() {
+      const client = yield* RestClient.RestClient
+      yield* Effect.replicateEffect(client.getServerCapabilities, 3, { concurrency: "unbounded" })
+      assert.strictEqual(exchanges(), 2)
+      assert.deepStrictEqual(
+        seen.filter(({ path }) => path.endsWith("capabilities")).map(({ headers }) => headers["x-api-key"]).slice(-1),
+        [tokenOf(1)]
+      )
+      // Once only: a server that refuses the new one too has its answer reported.
+      revoked = [tokenOf(1), tokenOf(2)]
+      const before = seen.length
+      const error = yield* Effect.flip(client.getServerCapabilities)
+      assert.strictEqual(error._tag, "Authentication")
+      assert.strictEqual(seen.slice(before).filter(({ path }) => path.endsWith("capabilities")).length, 2)
+      assert.isFalse(rest().some(({ path }) => path.endsWith("/create_session")))
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("whoami without tokens says why it cannot tell", () => {
     const { layer } = server({})
     return Effect.gen(function*() {

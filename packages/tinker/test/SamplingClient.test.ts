@@ -421,6 +421,7 @@ describe("SamplingClient", () => {
         let cursor = 0
         const server = sampler((seen) => {
           if (!seen.path.endsWith("/retrieve_futures")) return undefined
+          if (seen.json["timeout"] === 0) return Response.json({ cursor, completions: [] })
           cursor++
           return Response.json({
             cursor,
@@ -440,17 +441,47 @@ describe("SamplingClient", () => {
           prev_cursor: 0
         })
         assert.deepInclude(polls[1], { prev_cursor: 1 })
-        assert.strictEqual(polls.length, 2)
         assert.deepStrictEqual(
           server.of("retrieve_future").map(({ json }) => json["allow_metadata_only"]),
           [false, false]
         )
-        yield* client.sample({ prompt }).pipe(Effect.fork)
         yield* settle
+        // Nobody waits any more: what was fetched is acknowledged by polls that are answered at once.
+        const [, , ...acknowledging] = server.of("retrieve_futures")
+        assert.isTrue(acknowledging.every(({ json }) => json["timeout"] === 0))
         assert.sameMembers(
-          Array.from(Object(server.of("retrieve_futures")[2]?.json["retrieved_request_ids"])),
+          server.of("retrieve_futures").flatMap(({ json }) => Array.from(Object(json["retrieved_request_ids"] ?? []))),
           ["session-1:sample:0:0", "session-1:sample:0:1"]
         )
+        assert.isTrue(server.of("retrieve_futures").every(({ headers }) => headers["x-sdk-method"] === undefined))
+      }))
+
+    it.scoped("what was not acknowledged is acknowledged once more when the scope closes", () =>
+      Effect.gen(function*() {
+        let refused = true
+        const server = sampler((seen) => {
+          if (!seen.path.endsWith("/retrieve_futures")) return undefined
+          if (seen.json["timeout"] === 0 && refused) return Server.refuse(503)
+          return Response.json({
+            cursor: 4,
+            completions: [{ state: "finished", request_id: "session-1:sample:0:0" }]
+          })
+        }, flag)
+        const scope = yield* Scope.make()
+        const context = yield* connect(server)
+        const client = yield* SamplingClient.make({ baseModel: "m" }).pipe(Effect.provide(context), Scope.extend(scope))
+        yield* client.sample({ prompt })
+        yield* settle
+        refused = false
+        const before = server.of("retrieve_futures").length
+        yield* Scope.close(scope, Exit.void)
+        const after = server.of("retrieve_futures").slice(before).map(({ json }) => json)
+        assert.lengthOf(after, 1)
+        assert.deepInclude(after[0], {
+          prev_cursor: 4,
+          timeout: 0,
+          retrieved_request_ids: ["session-1:sample:0:0"]
+        })
       }))
 
     it.scoped("a sample that has ended before its receipt arrives is not waited for", () =>
@@ -458,6 +489,9 @@ describe("SamplingClient", () => {
         const receipt = yield* Deferred.make<void>()
         let polls = 0
         const server = sampler((seen) => {
+          if (seen.path.endsWith("/retrieve_futures") && seen.json["timeout"] === 0) {
+            return Server.json({ cursor: 1, completions: [] })
+          }
           if (seen.path.endsWith("/retrieve_futures")) {
             // Said once: the second sample has ended. The first never does.
             return ++polls > 1 ? Effect.never : Server.json({
@@ -483,6 +517,9 @@ describe("SamplingClient", () => {
       Effect.gen(function*() {
         let polls = 0
         const server = sampler((seen) => {
+          if (seen.path.endsWith("/retrieve_futures") && seen.json["timeout"] === 0) {
+            return Server.json({ cursor: 0, completions: [] })
+          }
           if (seen.path.endsWith("/retrieve_futures")) {
             polls++
             if (polls > 2) return Effect.never

@@ -47,7 +47,7 @@ const barriers: ReadonlyArray<
   ["saveWeightsForSampler", (training) => training.saveWeightsForSampler("a").pipe(TinkerFuture.await)],
   ["saveWeightsExternal", (training) => training.saveWeightsExternal("a").pipe(TinkerFuture.await)],
   ["saveWeightsEphemeral", (training) => training.saveWeightsEphemeral.pipe(TinkerFuture.await)],
-  ["saveWeightsEphemeral", (training) => training.saveWeightsAndGetSamplingClient()],
+  ["saveWeightsAndGetSamplingClient", (training) => training.saveWeightsAndGetSamplingClient()],
   ["createSamplingClient", (training) => training.createSamplingClient("tinker://run/sampler_weights/a")],
   ["settle", (training) => training.settle]
 ]

@@ -25,7 +25,14 @@ describe("transport", () => {
         const megabytes = <A, B>(endpoint: Endpoint.Endpoint<A, B>) =>
           prepare(endpoint).request(
             { params: {}, query: Endpoint.noQuery, body: undefined },
-            { attempt: 0, secret: undefined, idempotencyKey: undefined, headers: undefined, timeout: undefined }
+            {
+              attempt: 0,
+              secret: undefined,
+              idempotencyKey: undefined,
+              headers: undefined,
+              timeout: undefined,
+              sdkMethod: undefined
+            }
           ).maxBytes / 2 ** 20
         return [megabytes(Api.capabilities), megabytes(Api.retrieveFuture), megabytes(Api.retrieveFutures)]
       }

@@ -1,21 +1,28 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Encoding, Fiber, Redacted, Ref, TestClock } from "effect"
+import { Clock, Duration, Effect, Encoding, Fiber, Redacted, Ref, TestClock } from "effect"
 import { TinkerError } from "effect-tinker"
 import * as Tokens from "../../src/internal/transport/tokens.js"
 
-const jwt = (id: number, exp: number | undefined) =>
-  Redacted.make(`eyJ.${Encoding.encodeBase64Url(JSON.stringify({ id, ...(exp === undefined ? {} : { exp }) }))}.sig`)
+const jwt = (id: number, claims: { readonly iat?: number; readonly exp?: number }) =>
+  Redacted.make(`eyJ.${Encoding.encodeBase64Url(JSON.stringify({ id, ...claims }))}.sig`)
 
 /** Tokens that live so many seconds; counts the exchanges. */
-const make = (life: number | undefined, failing: (n: number) => boolean = () => false) =>
+const make = (
+  life: number | undefined,
+  failing: (n: number) => boolean = () => false,
+  error: () => TinkerError.TinkerError = () =>
+    new TinkerError.Unavailable({ module: "Credentials", method: "exchange" }),
+  /** How far the server's clock is ahead of ours. */
+  ahead = 0
+) =>
   Effect.gen(function*() {
     const count = yield* Ref.make(0)
     const exchange = Effect.gen(function*() {
       const n = yield* Ref.updateAndGet(count, (n) => n + 1)
       yield* Effect.sleep("100 millis")
-      if (failing(n)) return yield* new TinkerError.Unavailable({ module: "Credentials", method: "exchange" })
-      const now = yield* Clock.currentTimeMillis
-      return jwt(n, life === undefined ? undefined : now / 1000 + life)
+      if (failing(n)) return yield* error()
+      const now = (yield* Clock.currentTimeMillis) / 1000 + ahead
+      return jwt(n, life === undefined ? {} : { iat: now, exp: now + life })
     })
     const tokens = Tokens.make(exchange, yield* Effect.scope)
     const id = Effect.map(tokens.token, (token) => {
@@ -40,16 +47,47 @@ describe("tokenExchange", () => {
       assert.strictEqual(yield* count, 1)
     }))
 
-  it.scoped("renews in the background before the end", () =>
+  it.scoped("renews in the background at half of the lifetime, give or take a tenth, whatever the clock here says", () =>
+    Effect.forEach([0, 1800], (ahead) =>
+      Effect.gen(function*() {
+        const { count, id } = yield* make(3600, undefined, undefined, ahead)
+        yield* Effect.fork(id)
+        yield* settle
+        yield* TestClock.adjust(Duration.seconds(3600 * 0.45 - 1))
+        assert.strictEqual(yield* count, 1)
+        yield* TestClock.adjust(Duration.seconds(3600 * 0.1 + 1))
+        assert.strictEqual(yield* count, 2)
+        assert.strictEqual(yield* id, 2)
+      })))
+
+  it.scoped("requests whose token was refused together share one exchange, and later ones none", () =>
     Effect.gen(function*() {
-      const { count, id } = yield* make(3600)
+      const { count, id, tokens } = yield* make(3600)
       yield* Effect.fork(id)
       yield* settle
-      yield* TestClock.adjust("54 minutes")
-      assert.strictEqual(yield* count, 1)
-      yield* TestClock.adjust("2 minutes")
+      const refused = Redacted.value(yield* tokens.token)
+      const replaced = yield* Effect.forEach([1, 2, 3], () => Effect.fork(tokens.replace(refused)))
+      yield* settle
+      const values = yield* Effect.forEach(replaced, Fiber.join)
+      assert.lengthOf(new Set(values.map(Redacted.value)), 1)
       assert.strictEqual(yield* count, 2)
-      assert.strictEqual(yield* id, 2)
+      assert.strictEqual(Redacted.value(yield* tokens.replace(refused)), Redacted.value(yield* tokens.token))
+      assert.strictEqual(yield* count, 2)
+    }))
+
+  it.scoped("a credential that the server refuses is reported at once, though the old token still lives", () =>
+    Effect.gen(function*() {
+      const { id } = yield* make(
+        600,
+        (n) => n > 1,
+        () => new TinkerError.Authentication({ module: "Credentials", method: "exchange" })
+      )
+      yield* Effect.fork(id)
+      yield* settle
+      yield* TestClock.adjust("570 seconds")
+      const late = yield* Effect.fork(Effect.flip(id))
+      yield* settle
+      assert.strictEqual((yield* Fiber.join(late))._tag, "Authentication")
     }))
 
   it.scoped("short-lived tokens do not make it run hot", () =>

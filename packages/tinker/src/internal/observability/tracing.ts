@@ -101,11 +101,11 @@ export const annotate = (attributes: Attributes): Effect.Effect<void> => Effect.
  *
  * @internal
  */
-export const queued = <A, E, R>(
+export const queued = <A, E, R, E2 = never>(
   queue: string,
-  admit: (self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>,
+  admit: (self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | E2, R>,
   self: Effect.Effect<A, E, R>
-): Effect.Effect<A, E, R> =>
+): Effect.Effect<A, E | E2, R> =>
   Effect.flatMap(open("tinker.queue", { "tinker.queue": queue }, "internal"), (span) => {
     let waiting = true
     const end = (exit: Exit.Exit<unknown, unknown>) =>

@@ -19,7 +19,6 @@ import type * as SamplingClient from "../../SamplingClient.js"
 import * as TinkerError from "../../TinkerError.js"
 import type * as TinkerFuture from "../../TinkerFuture.js"
 import type * as TrainingClient from "../../TrainingClient.js"
-import * as Admission from "../transport/admission.js"
 import * as PromiseRunner from "./runner.js"
 import type { CallOptions, OperationOptions, Runner } from "./runner.js"
 
@@ -115,8 +114,6 @@ const lossOf = (loss: Api.OwnLoss) => (...args: Parameters<Api.OwnLoss>) => {
 
 /** @internal */
 export const training = (scoped: Scoped) => (client: TrainingClient.Service, closing: Api.Closing): Api.Training => {
-  // A custom loss sends twice. What is called after it must come after its second half.
-  const line = Admission.makeSemaphore(1)
   const { run } = scoped.runner
   const unobserved = PromiseRunner.makeUnobserved(scoped.runner, client.modelId)
   scoped.unobserved.add(unobserved)
@@ -124,12 +121,12 @@ export const training = (scoped: Scoped) => (client: TrainingClient.Service, clo
     method: string,
     submission: Effect.Effect<TinkerFuture.TinkerFuture<A>, E>,
     options?: OperationOptions
-  ) => unobserved.watch(method, () => scoped.runner.operation(line.admit(1)(submission), options), options)
+  ) => unobserved.watch(method, () => scoped.runner.operation(submission, options), options)
   const save = <A, E>(
     method: string,
     submission: Effect.Effect<TinkerFuture.TinkerFuture<A>, E>,
     options?: OperationOptions
-  ) => unobserved.barrier(method, () => scoped.runner.operation(line.admit(1)(submission), options), options)
+  ) => unobserved.barrier(method, () => scoped.runner.operation(submission, options), options)
   const opened = (
     method: string,
     make: Effect.Effect<SamplingClient.Service, TinkerError.TinkerError, Scope.Scope>,
@@ -183,7 +180,7 @@ export const training = (scoped: Scoped) => (client: TrainingClient.Service, clo
     saveWeightsAndGetSamplingClient: (options) =>
       opened(
         "saveWeightsAndGetSamplingClient",
-        line.admit(1)(client.saveWeightsAndGetSamplingClient(without(options))),
+        client.saveWeightsAndGetSamplingClient(without(options)),
         options
       ),
     createSamplingClient: (path, options) =>

@@ -1,8 +1,8 @@
 /**
  * One poll for all samples of a sampler, instead of one for each.
  *
- * It runs only while someone waits. A final failure fails the current waiters; the next waiter starts it
- * again where it stopped.
+ * It runs only while someone waits or a fetched result has to be acknowledged. A final failure fails the current waiters;
+ * the next waiter starts it again where it stopped.
  *
  * @since 0.1.0
  */
@@ -13,7 +13,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as FiberId from "effect/FiberId"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import type * as QueueState from "../../QueueState.js"
 import type * as RetryPolicy from "../../RetryPolicy.js"
 import * as TinkerError from "../../TinkerError.js"
@@ -30,7 +30,7 @@ export interface FuturesPoller {
   /** Waits until the operation has ended; what it ended with must still be fetched. */
   readonly waitFor: (requestId: RequestId) => Effect.Effect<FutureCompletion, TinkerError.TinkerError>
   /** The result has been fetched: the server may forget it. */
-  readonly fetched: (requestId: RequestId) => void
+  readonly fetched: (requestId: RequestId) => Effect.Effect<void>
 }
 
 interface Options {
@@ -60,15 +60,26 @@ const held = 1_000
  */
 const mostUnclaimed = 10_000
 
-/** @internal */
-export const make = (options: Options): FuturesPoller => {
+/** A poll that only acknowledges is answered at once. */
+const acknowledgeWithin = Duration.seconds(5)
+
+/**
+ * What is not yet acknowledged when the scope closes is acknowledged then, if the server answers at once.
+ *
+ * @internal
+ */
+export const make = (options: Options): Effect.Effect<FuturesPoller> => {
   const { api, giveUp, onEvent, policies, scope, target } = options
   const waiters = new Map<RequestId, Waiter>()
   /** Completions nobody waits for yet. */
   const unclaimed = new Map<RequestId, FutureCompletion>()
   const done = new Set<RequestId>()
   let cursor = 0
+  /** The newest cursor the server has had from us. */
+  let reported = 0
   let isRunning = false
+
+  const hasUnreported = () => done.size > 0 || cursor > reported
 
   const failAll = (cause: Cause.Cause<TinkerError.TinkerError>) => {
     const all = [...waiters.values()]
@@ -91,15 +102,16 @@ export const make = (options: Options): FuturesPoller => {
   }
 
   /** What has changed since the last poll; `undefined` when nothing has. */
-  const ask = (acknowledged: ReadonlyArray<RequestId>) =>
+  const ask = (acknowledged: ReadonlyArray<RequestId>, prevCursor: number, onlyAcknowledges: boolean) =>
     api.attempt(
       Api.retrieveFutures,
       new FuturesRetrieveRequest({
         target,
-        prevCursor: cursor,
+        prevCursor,
+        timeout: onlyAcknowledges ? 0 : undefined,
         retrievedRequestIds: acknowledged.length === 0 ? undefined : acknowledged
       }),
-      { from }
+      { from, background: true, timeout: onlyAcknowledges ? acknowledgeWithin : undefined }
     ).pipe(
       Effect.flatMap(({ body, headers, status }) =>
         Either.mapLeft(
@@ -111,8 +123,8 @@ export const make = (options: Options): FuturesPoller => {
       Effect.catchIf((error) => error.status === 408, () => Effect.succeed(undefined))
     )
 
-  const retried = (acknowledged: ReadonlyArray<RequestId>, heard: number) =>
-    Effect.catchAll(ask(acknowledged), (error) =>
+  const retried = (acknowledged: ReadonlyArray<RequestId>, prevCursor: number, heard: number) =>
+    Effect.catchAll(ask(acknowledged, prevCursor, false), (error) =>
       api.again({
         name: Api.retrieveFutures.name,
         class: Api.retrieveFutures.retry,
@@ -121,7 +133,7 @@ export const make = (options: Options): FuturesPoller => {
         run: () =>
           Effect.flatMap(Clock.currentTimeMillis, (now) => {
             const stuck = giveUp(now)
-            return stuck === undefined ? ask(acknowledged) : Effect.fail(stuck)
+            return stuck === undefined ? ask(acknowledged, prevCursor, false) : Effect.fail(stuck)
           }),
         onDecision: ({ delay, error, failures }) =>
           delay === undefined
@@ -133,24 +145,42 @@ export const make = (options: Options): FuturesPoller => {
             )
       }))
 
-  const loop = Effect.gen(function*() {
+  const accept = (next: number, prevCursor: number, acknowledged: ReadonlyArray<RequestId>) => {
+    reported = next < cursor ? 0 : Math.max(reported, prevCursor)
+    cursor = next
+    for (const requestId of acknowledged) done.delete(requestId)
+  }
+
+  /** Once, and without a retry: what the server has not heard it hears with the next poll. */
+  const acknowledge: Effect.Effect<void, TinkerError.TinkerError> = Effect.suspend(() => {
+    if (!hasUnreported()) return Effect.void
+    const acknowledged = [...done]
+    const prevCursor = cursor
+    return Effect.map(ask(acknowledged, prevCursor, true), (news) => {
+      if (news === undefined) return
+      accept(news.cursor, prevCursor, acknowledged)
+      for (const completion of news.completions) complete(completion)
+    })
+  })
+
+  const loop: Effect.Effect<void, TinkerError.TinkerError> = Effect.gen(function*() {
     let quickly = 0
     let heard = yield* Clock.currentTimeMillis
-    let reported = heard
+    let published = heard
     while (waiters.size > 0) {
       const sent = yield* Clock.currentTimeMillis
       const stuck = giveUp(sent)
       if (stuck !== undefined) return yield* stuck
       const acknowledged = [...done]
-      const news = yield* retried(acknowledged, heard)
+      const prevCursor = cursor
+      const news = yield* retried(acknowledged, prevCursor, heard)
       const now = yield* Clock.currentTimeMillis
       if (news !== undefined) {
         if (news.cursor < cursor) {
           // The server has restarted its cursor, and earlier completions are lost: every sample polls for its own result.
           for (const requestId of [...waiters.keys()]) complete(new FutureCompletion({ state: "finished", requestId }))
         }
-        cursor = news.cursor
-        for (const requestId of acknowledged) done.delete(requestId)
+        accept(news.cursor, prevCursor, acknowledged)
         for (const completion of news.completions) complete(completion)
         if (news.completions.length > 0) {
           heard = now
@@ -158,8 +188,8 @@ export const make = (options: Options): FuturesPoller => {
           continue
         }
       }
-      if (now - reported >= reportEvery) {
-        reported = now
+      if (now - published >= reportEvery) {
+        published = now
         yield* publish(
           { _tag: "Queued", state: "unknown", reason: `${waiters.size} samples without news` },
           now - heard
@@ -168,6 +198,9 @@ export const make = (options: Options): FuturesPoller => {
       quickly = now - sent < held ? quickly + 1 : 0
       if (quickly > 1) yield* Effect.sleep(pause)
     }
+    // One that failed is made up for by the next poll, or at the end.
+    const acknowledged = done.size > 0 && (yield* Effect.isSuccess(acknowledge))
+    if (waiters.size > 0 || (acknowledged && done.size > 0)) return yield* Effect.suspend(() => loop)
     // In one step with the check for waiters: the next one starts the loop again.
     isRunning = false
   })
@@ -201,7 +234,7 @@ export const make = (options: Options): FuturesPoller => {
     return Effect.asVoid(forkQuietly(Effect.interruptible(polling), scope))
   })
 
-  return {
+  const poller: FuturesPoller = {
     waitFor: (requestId) =>
       Effect.uninterruptibleMask((restore) =>
         Effect.suspend(() => {
@@ -218,8 +251,14 @@ export const make = (options: Options): FuturesPoller => {
           )
         })
       ),
-    fetched: (requestId) => {
-      done.add(requestId)
-    }
+    fetched: (requestId) =>
+      Effect.suspend(() => {
+        done.add(requestId)
+        return ensureRunning
+      })
   }
+  return Effect.as(
+    Scope.addFinalizer(scope, Effect.ignore(Effect.timeout(acknowledge, acknowledgeWithin))),
+    poller
+  )
 }

@@ -24,6 +24,16 @@ const from = (method: string) => ({ module: "SamplingClient", method })
 
 const invalid = (method: string, description: string) => new TinkerError.InvalidInput({ ...from(method), description })
 
+/** How a sampler was opened, and what is known about it by that. */
+interface Opened {
+  readonly sessionId: SessionId
+  readonly numbering: Sampling.Numbering
+  readonly settings?: Settings | undefined
+  /** What it samples from, as far as that has a name. */
+  readonly model?: string | undefined
+  readonly baseModel?: string | undefined
+}
+
 /**
  * A client of an existing sampler.
  *
@@ -32,14 +42,12 @@ const invalid = (method: string, description: string) => new TinkerError.Invalid
 export const fromSession: (
   service: ServiceContext,
   samplingSessionId: SamplingSessionId,
-  sessionId: SessionId,
-  numbering: Sampling.Numbering,
-  settings?: Settings,
-  /** What it samples from, as far as that has a name. */
-  model?: string
+  opened: Opened
 ) => Effect.Effect<Service, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(
-  function*(service, samplingSessionId, sessionId, numbering, settings = {}, model) {
+  function*(service, samplingSessionId, { baseModel, model, numbering, sessionId, settings = {} }) {
     const { api } = service
+    // A sampler keeps its base model: the server is asked at most once.
+    let known = baseModel
     const { events, operation } = yield* Sampling.make(service, samplingSessionId, numbering, settings, model)
     const score = operation("computeLogprobs")
     return {
@@ -63,9 +71,15 @@ export const fromSession: (
               : Effect.succeed(promptLogprobs)
         ),
       sampleMany: sampleMany(operation("sampleMany")),
-      baseModel: Effect.map(
-        Errors.toRequestError(api.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") })),
-        (sampler) => sampler.baseModel
+      baseModel: Effect.suspend(() =>
+        known !== undefined
+          ? Effect.succeed(known)
+          : Effect.map(
+            Errors.toRequestError(
+              api.call(Api.getSampler, { samplerId: samplingSessionId }, { from: from("baseModel") })
+            ),
+            (sampler) => known = sampler.baseModel
+          )
       ),
       events,
       handle: new SamplerHandle({
@@ -85,8 +99,14 @@ export const fromSession: (
  */
 export const make: (
   service: ServiceContext,
-  options: Options
-) => Effect.Effect<Service, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(function*(service, options) {
+  options: Options,
+  /** The public method that opens it. */
+  caller?: { readonly module: string; readonly method: string }
+) => Effect.Effect<Service, TinkerError.TinkerError, Scope.Scope> = Effect.fnUntraced(function*(
+  service,
+  options,
+  caller = from("make")
+) {
   const { baseModel, modelPath } = options
   if (baseModel === undefined && modelPath === undefined) {
     return yield* invalid("make", "either baseModel or modelPath must be given")
@@ -107,10 +127,17 @@ export const make: (
         baseModel,
         modelPath
       }),
-      { from: from("make") }
+      { from: caller }
     )
   )
-  return yield* fromSession(service, samplingSessionId, sessionId, "original", options, modelPath ?? baseModel)
+  return yield* fromSession(service, samplingSessionId, {
+    sessionId,
+    numbering: "original",
+    settings: options,
+    model: modelPath ?? baseModel,
+    // A checkpoint is of the base model it was trained from, whatever else is given.
+    baseModel: modelPath === undefined ? baseModel : undefined
+  })
 })
 
 /**
@@ -133,9 +160,10 @@ export const fromHandle: (
     }
     const health = yield* SubscriptionRef.make<Session.Health>({ _tag: "Alive" })
     yield* Effect.forkScoped(Session.runHeartbeat(api, handle.sessionId, health))
-    return yield* fromSession(service, handle.samplingSessionId, handle.sessionId, "copy", {
-      recordStabilityInfo: handle.recordStabilityInfo,
-      ...settings
+    return yield* fromSession(service, handle.samplingSessionId, {
+      sessionId: handle.sessionId,
+      numbering: "copy",
+      settings: { recordStabilityInfo: handle.recordStabilityInfo, ...settings }
     })
   }
 )

@@ -215,15 +215,22 @@ export const make: (
     const clientNumber = Effect.suspend(() => client === undefined ? joined.withPermit(join) : Effect.succeed(client))
 
     let poller: FuturesPoller.FuturesPoller | undefined
-    const pollerOf = (clonedSamplerId: number): FuturesPoller.FuturesPoller =>
-      poller ??= FuturesPoller.make({
-        api,
-        scope,
-        policies,
-        giveUp: progress.giveUp,
-        onEvent,
-        target: new SamplingSessionTarget({ samplingSessionId, clonedSamplerId })
-      })
+    const pollerOf = (clonedSamplerId: number): Effect.Effect<FuturesPoller.FuturesPoller> =>
+      Effect.suspend(() =>
+        poller !== undefined
+          ? Effect.succeed(poller)
+          : Effect.map(
+            FuturesPoller.make({
+              api,
+              scope,
+              policies,
+              giveUp: progress.giveUp,
+              onEvent,
+              target: new SamplingSessionTarget({ samplingSessionId, clonedSamplerId })
+            }),
+            (made) => poller ??= made
+          )
+      )
 
     const fetch = (receipt: UntypedFuture, sample: SampleAttempt, ready: number | undefined) =>
       Poll.poll({
@@ -242,14 +249,17 @@ export const make: (
 
     const result = (receipt: UntypedFuture, sample: SampleAttempt, number: number) => {
       if (!sharedPoll) return fetch(receipt, sample, undefined)
-      const shared = pollerOf(number)
-      return Effect.flatMap(shared.waitFor(receipt.requestId), (completion) => {
-        const size = completion.responsePayloadUncompressedSize ?? 0
-        return Effect.tap(
-          fetch(receipt, sample, completion.state === "finished" && size > 0 ? size : undefined),
-          () => shared.fetched(receipt.requestId)
-        )
-      })
+      return Effect.flatMap(
+        pollerOf(number),
+        (shared) =>
+          Effect.flatMap(shared.waitFor(receipt.requestId), (completion) => {
+            const size = completion.responsePayloadUncompressedSize ?? 0
+            return Effect.tap(
+              fetch(receipt, sample, completion.state === "finished" && size > 0 ? size : undefined),
+              () => shared.fetched(receipt.requestId)
+            )
+          })
+      )
     }
 
     const submit = (request: Sample.SampleRequest, sample: SampleAttempt, bytes: number) => {

@@ -126,7 +126,8 @@ export const forwardData = (
     return Either.map(tensor(zeros, targets.shape), (none) => withInputs(datum, targets, none))
   }))
 
-interface Evaluated {
+/** @internal */
+export interface Evaluated {
   /** The data of the backward pass. */
   readonly data: ReadonlyArray<Datum.Datum>
   readonly loss: number

@@ -17,9 +17,13 @@
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
+import * as FiberId from "effect/FiberId"
+import * as FiberRef from "effect/FiberRef"
+import * as GlobalValue from "effect/GlobalValue"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as RetryPolicy from "../../RetryPolicy.js"
@@ -105,7 +109,23 @@ export interface ModelLine {
     first: Operation<A, First>,
     second: Operation<B, Second>
   ) => Sending<readonly [Futures<A>, Futures<B>]>
+  /**
+   * The same, where the second is made from the results of the first: the turn is kept meanwhile, so that what was started
+   * later comes after both. If making it fails, or its caller leaves, the turn goes on to the next; the second has taken
+   * no number then.
+   */
+  readonly sendThrough: <A, B, E, R, First extends Numbered, Second extends Numbered>(
+    method: string,
+    first: Operation<A, First>,
+    second: (results: Futures<A>) => Effect.Effect<Operation<B, Second>, E, R>
+  ) => Effect.Effect<Futures<B>, TinkerError.TinkerError | E, R>
 }
+
+/** The model whose turn the fiber holds while it makes the second half of an operation. */
+const holdsTurn: FiberRef.FiberRef<string | undefined> = GlobalValue.globalValue(
+  "effect-tinker/internal/holdsTurn",
+  () => FiberRef.unsafeMake<string | undefined>(undefined)
+)
 
 /** A copy of the request with its number, of the same class. */
 const withNumber = <Body extends Numbered>(body: Body, seqId: number): Body =>
@@ -131,6 +151,7 @@ interface Receipt {
 /** The fiber that started an operation: if it was interrupted before acceptance, it will never observe the outcome. */
 interface Caller {
   hasLeft: boolean
+  readonly left: Deferred.Deferred<void>
   readonly futures: Array<Accepted.Accepted<unknown>>
 }
 
@@ -409,7 +430,7 @@ export const make: <Body extends Numbered>(options: {
   // ---------------------------------------------------------------------------
 
   /** In its turn, the wait for which is counted. */
-  const queued = <A>(send: Sending<A>): Sending<A> =>
+  const queued = <A, E, R>(send: Effect.Effect<A, E, R>): Effect.Effect<A, E | TinkerError.TinkerError, R> =>
     Effect.clockWith((clock) => {
       const asked = clock.unsafeCurrentTimeMillis()
       const admitted = Effect.suspend(() => {
@@ -419,15 +440,25 @@ export const make: <Body extends Numbered>(options: {
       return api.tracing.spans ? Tracing.queued("turn", turns.take, admitted) : turns.take(admitted)
     })
 
-  const inTurn = <A>(
+  const inTurn = <A, E, R>(
     { attributes, method }: Pick<Operation<never, never>, "method" | "attributes">,
-    send: (started: number, caller: Caller) => Sending<A>
-  ): Sending<A> =>
+    send: (started: number, caller: Caller) => Effect.Effect<A, E, R>
+  ): Effect.Effect<A, E | TinkerError.TinkerError, R> =>
     Effect.flatMap(Clock.currentTimeMillis, (started) => {
-      const caller: Caller = { hasLeft: false, futures: [] }
-      const turn = Effect.onInterrupt(Observer.reported(api.emit, queued(send(started, caller))), () =>
+      const caller: Caller = { hasLeft: false, left: Deferred.unsafeMake(FiberId.none), futures: [] }
+      const sent = Effect.flatMap(FiberRef.get(holdsTurn), (holder) =>
+        holder === modelId
+          ? new TinkerError.InvalidInput({
+            module,
+            method,
+            description:
+              "started inside a custom loss of the same model, it would wait for the turn that the loss holds"
+          })
+          : queued(send(started, caller)))
+      const turn = Effect.onInterrupt(reported(sent), () =>
         Effect.sync(() => {
           caller.hasLeft = true
+          Deferred.unsafeDone(caller.left, Effect.void)
           for (const future of caller.futures) {
             future.observe()
           }
@@ -437,13 +468,33 @@ export const make: <Body extends Numbered>(options: {
         : turn
     })
 
+  /** A failure of ours, as opposed to one of the caller's own code. */
+  const reported = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.tapError(
+      self,
+      (error) =>
+        TinkerError.isTinkerError(error)
+          ? Effect.sync(() => api.emit({ _tag: "OperationFailed", error }))
+          : Effect.void
+    )
+
   const line: ModelLine = {
     send: (operation) => inTurn(operation, (started, caller) => sendNow(operation, started, caller)),
     sendBoth: (method, first, second) =>
       inTurn(
         { method },
         (started, caller) => Effect.zip(sendNow(first, started, caller), sendNow(second, started, caller))
-      )
+      ),
+    sendThrough: (method, first, second) =>
+      inTurn({ method }, (started, caller) =>
+        Effect.flatMap(sendNow(first, started, caller), (results) => {
+          const made = Effect.locally(second(results), holdsTurn, modelId)
+          // The turn belongs to the line, but what the caller computes in it belongs to the caller.
+          return Effect.flatMap(
+            Effect.raceFirst(made, Effect.zipRight(Deferred.await(caller.left), Effect.interrupt)),
+            (operation) => sendNow(operation, started, caller)
+          )
+        }))
   }
   return line
 })

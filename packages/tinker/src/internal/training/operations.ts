@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Arr from "effect/Array"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type * as Scope from "effect/Scope"
@@ -18,7 +19,7 @@ import * as Api from "../../wire/Api.js"
 import * as Endpoint from "../../wire/Endpoint.js"
 import * as ForwardBackward from "../../wire/ForwardBackward.js"
 import type { ModelId } from "../../wire/Id.js"
-import { GetInfoRequest } from "../../wire/Model.js"
+import { GetInfoRequest, type GetInfoResponse } from "../../wire/Model.js"
 import * as Observer from "../observability/observer.js"
 import * as Poll from "../polling/poll.js"
 import * as Samplers from "../sampling/samplers.js"
@@ -170,7 +171,7 @@ export const make: (options: {
       }
     }
   })
-  const saving = Saving.make({ line, modelId, nextSamplingSessionSeqId })
+  const { openSampler, ...saving } = Saving.make({ line, modelId, nextSamplingSessionSeqId })
   let lastStep: number | undefined
 
   const request = (pass: Pass, data: ReadonlyArray<Datum.Datum>, seqId?: number): ForwardBackward.Request => ({
@@ -257,10 +258,20 @@ export const make: (options: {
   ) {
     const method = "forwardBackwardCustom"
     const surrogate = { method, lossFn: "cross_entropy", lossFnConfig: undefined } as const
-    const scored = yield* run({ ...surrogate, data: yield* Losses.forwardData(data), forwardOnly: true })
-    const evaluated = yield* Losses.evaluate(loss, data, yield* scored)
-    const pass = yield* run({ ...surrogate, data: evaluated.data, forwardOnly: false })
-    return TinkerFuture.map(pass, (output) => Losses.mergeMetrics(output, evaluated))
+    const scoring: Pass = { ...surrogate, data: yield* Losses.forwardData(data), forwardOnly: true }
+    const made = yield* Deferred.make<{ readonly pass: Pass; readonly evaluated: Losses.Evaluated }>()
+    const futures = yield* line.sendThrough(
+      method,
+      yield* prepare(scoring),
+      Effect.fnUntraced(function*(scores) {
+        const evaluated = yield* Losses.evaluate(loss, data, yield* resultOf(scoring, scores))
+        const pass: Pass = { ...surrogate, data: evaluated.data, forwardOnly: false }
+        yield* Deferred.succeed(made, { evaluated, pass })
+        return yield* prepare(pass)
+      })
+    )
+    const { evaluated, pass } = yield* Deferred.await(made)
+    return TinkerFuture.map(resultOf(pass, futures), (output) => Losses.mergeMetrics(output, evaluated))
   })
 
   const stepped = (now: number): void => {
@@ -314,17 +325,36 @@ export const make: (options: {
   const saveWeightsAndGetSamplingClient: TrainingClient.Service["saveWeightsAndGetSamplingClient"] = Effect.fnUntraced(
     function*(settings) {
       const sessionId = yield* service.sessionId
-      const samplingSessionId = yield* TinkerFuture.await(saving.saveWeightsEphemeral)
-      return yield* Samplers.fromSession(service, samplingSessionId, sessionId, "original", settings, modelId)
+      const samplingSessionId = yield* TinkerFuture.await(
+        openSampler("saveWeightsAndGetSamplingClient", settings?.kind)
+      )
+      return yield* Samplers.fromSession(service, samplingSessionId, {
+        sessionId,
+        baseModel,
+        numbering: "original",
+        settings,
+        model: modelId
+      })
     }
   )
 
   const createSamplingClient: TrainingClient.Service["createSamplingClient"] = (modelPath, settings) =>
-    Effect.zipRight(unobserved.settle("createSamplingClient"), Samplers.make(service, { ...settings, modelPath }))
+    Effect.zipRight(
+      unobserved.settle("createSamplingClient"),
+      Samplers.make(service, { ...settings, modelPath }, from("createSamplingClient"))
+    )
 
-  const getInfo: TrainingClient.Service["getInfo"] = Effect.suspend(() =>
-    Errors.toRequestError(api.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from("getInfo") }))
-  )
+  // A model stays what it is: the server is asked once.
+  let info: GetInfoResponse | undefined
+  const getInfoFor = (method: string): TrainingClient.Service["getInfo"] =>
+    Effect.suspend(() =>
+      info !== undefined
+        ? Effect.succeed(info)
+        : Effect.map(
+          Errors.toRequestError(api.call(Api.getInfo, new GetInfoRequest({ modelId }), { from: from(method) })),
+          (answer) => info = answer
+        )
+    )
 
   return {
     modelId,
@@ -337,8 +367,8 @@ export const make: (options: {
     saveWeightsAndGetSamplingClient,
     createSamplingClient,
     settle: unobserved.settle("settle"),
-    getInfo,
-    tokenizerId: Effect.flatMap(getInfo, ({ modelData, modelName }) => {
+    getInfo: getInfoFor("getInfo"),
+    tokenizerId: Effect.flatMap(getInfoFor("tokenizerId"), ({ modelData, modelName }) => {
       // The suffix after the colon names a variant of the service.
       const id = (modelData.tokenizerId ?? modelData.modelName ?? modelName)?.split(":")[0]
       return id === undefined || id === ""

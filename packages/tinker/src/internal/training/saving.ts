@@ -33,15 +33,23 @@ export const missing = (method: string, requestIds: ReadonlyArray<string>, what:
     description: `the result has no ${what}`
   })
 
-type Saving = Pick<
-  TrainingClient.Service,
-  | "saveState"
-  | "loadState"
-  | "loadStateWithOptimizer"
-  | "saveWeightsForSampler"
-  | "saveWeightsEphemeral"
-  | "saveWeightsExternal"
->
+type Saving =
+  & Pick<
+    TrainingClient.Service,
+    | "saveState"
+    | "loadState"
+    | "loadStateWithOptimizer"
+    | "saveWeightsForSampler"
+    | "saveWeightsEphemeral"
+    | "saveWeightsExternal"
+  >
+  & {
+    /** Opens a sampler on the current weights for the public method of that name. */
+    readonly openSampler: (
+      method: string,
+      kind: typeof Weights.SamplingClientKind.Type | undefined
+    ) => TrainingClient.Operation<SamplingSessionId>
+  }
 
 /** @internal */
 export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
@@ -92,7 +100,7 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
 
   const saveForSampler = (
     method: string,
-    fields: () => Partial<Pick<Weights.SaveWeightsForSamplerRequest, "path" | "samplingSessionSeqId">>,
+    fields: () => Partial<Pick<Weights.SaveWeightsForSamplerRequest, "path" | "samplingSessionSeqId" | "kind">>,
     options?: TrainingClient.SaveOptions
   ) =>
     Creation.request(
@@ -123,10 +131,13 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
     )
   }
 
-  const saveWeightsEphemeral: TrainingClient.Service["saveWeightsEphemeral"] = Effect.suspend(() => {
-    const method = "saveWeightsEphemeral"
-    return Effect.map(
-      saveForSampler(method, () => ({ samplingSessionSeqId: nextSamplingSessionSeqId() })),
+  const openSampler: Saving["openSampler"] = (method, kind) =>
+    Effect.map(
+      saveForSampler(method, () => ({
+        samplingSessionSeqId: nextSamplingSessionSeqId(),
+        // Servers before 0.38 have snapshots only, and may not know the field.
+        kind: kind === "inflight" ? kind : undefined
+      })),
       (future) =>
         TinkerFuture.mapEither(
           future,
@@ -136,7 +147,6 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
               : Either.right(samplingSessionId)
         )
     )
-  })
 
   const saveWeightsExternal: TrainingClient.Service["saveWeightsExternal"] = (name, options) => {
     const method = "saveWeightsExternal"
@@ -168,7 +178,8 @@ export const make = ({ line, modelId, nextSamplingSessionSeqId }: {
     loadState: load("loadState", false),
     loadStateWithOptimizer: load("loadStateWithOptimizer", true),
     saveWeightsForSampler,
-    saveWeightsEphemeral,
+    saveWeightsEphemeral: Effect.suspend(() => openSampler("saveWeightsEphemeral", undefined)),
+    openSampler,
     saveWeightsExternal
   }
 }

@@ -28,6 +28,8 @@ interface Details {
   readonly idempotencyKey: string | undefined
   readonly headers: Readonly<Record<string, string>> | undefined
   readonly timeout: Duration.DurationInput | undefined
+  /** The public method it is sent for. */
+  readonly sdkMethod: string | undefined
 }
 
 interface Prepared {
@@ -81,6 +83,8 @@ export const prepare = (
       accept: endpoint.response.contentType ?? "application/json",
       "user-agent": userAgent,
       ...(endpoint.method === "GET" ? {} : { "content-type": "application/json" }),
+      "x-sdk-version": TinkerConfig.wireVersion,
+      "x-sdk-method": "",
       ...endpoint.headers,
       ...own
     }
@@ -123,6 +127,12 @@ export const prepare = (
         const headers: Record<string, string> = { ...finished(details.headers) }
         if (details.secret === undefined) delete headers[credential]
         else headers[credential] = scheme + details.secret
+        if (headers["x-sdk-method"] === "") {
+          if (details.sdkMethod === undefined) {
+            delete headers["x-sdk-version"]
+            delete headers["x-sdk-method"]
+          } else headers["x-sdk-method"] = details.sdkMethod
+        }
         if (details.idempotencyKey !== undefined) headers["x-idempotency-key"] = details.idempotencyKey
         if (details.attempt > 0) headers["x-stainless-retry-count"] = String(details.attempt)
         if (limit !== timeout) headers["x-stainless-read-timeout"] = String(limit / 1000)
@@ -197,6 +207,8 @@ export const markSent = <A, E, R>(pool: Pool, send: Effect.Effect<A, E, R>): Eff
 export interface CallOptions {
   /** Module and method for errors. Defaults to the endpoint. */
   readonly from?: { readonly module: string; readonly method: string } | undefined
+  /** Sent by a loop that serves many calls: for no public method. Defaults to false. */
+  readonly background?: boolean | undefined
   /** Id of the server-side operation, for errors. */
   readonly requestId?: string | undefined
   /** Names in lower case. */
@@ -223,5 +235,7 @@ export interface Call {
   readonly encoded: Endpoint.Encoded
   readonly origin: Errors.Origin
   readonly key: string | undefined
+  /** The public method it is sent for. */
+  readonly sdkMethod: string | undefined
   readonly options: CallOptions | undefined
 }

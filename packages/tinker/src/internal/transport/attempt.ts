@@ -294,6 +294,7 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
       secret,
       idempotencyKey: call.key,
       headers: call.options?.headers,
+      sdkMethod: call.sdkMethod,
       timeout: call.options?.timeout
     })
   }
@@ -326,13 +327,45 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
       return response
     })
 
-  const exchange = (call: Call, attempt: number, secret: string | undefined) => {
+  /** The server refused the token itself: another one may do. */
+  const isReplaceable = (
+    call: Call,
+    response: TinkerTransport.Response,
+    secret: string | undefined
+  ): secret is string =>
+    response.status === 401 && secret !== undefined && tenant.tokens !== undefined &&
+    call.options?.credential === undefined && call.endpoint.endpoint.auth === "key" &&
+    call.endpoint.endpoint.pool !== "telemetry" &&
+    (response.headers["www-authenticate"] ?? "").includes("error=\"invalid_token\"")
+
+  const settled = (
+    call: Call,
+    attempt: number,
+    request: TinkerTransport.Request,
+    response: TinkerTransport.Response,
+    secret: string | undefined,
+    replays: boolean
+  ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> =>
+    replays && isReplaceable(call, response, secret) && tenant.tokens !== undefined
+      ? Effect.flatMap(
+        tenant.tokens.replace(secret),
+        (token) => exchange(call, attempt, Redacted.value(token), false)
+      )
+      : responses.settle(call, attempt, request, response, secret)
+
+  const exchange = (
+    call: Call,
+    attempt: number,
+    secret: string | undefined,
+    /** Whether it is sent once more with another token when the server refuses this one. */
+    replays = true
+  ): Effect.Effect<TinkerTransport.Response, TinkerError.TinkerError> => {
     const request = requestOf(call, attempt, secret)
     const send = ApiRequest.markSent(
       call.endpoint.endpoint.pool,
       Effect.matchEffect(transport.send(request), {
         onFailure: (error) => Effect.fail(Errors.fromTransport(call.origin, error)),
-        onSuccess: (response) => responses.settle(call, attempt, request, response, secret)
+        onSuccess: (response) => settled(call, attempt, request, response, secret, replays)
       })
     )
     if (!observers.active()) return send
@@ -407,10 +440,12 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
       const inFlight = unsafeSend(request, (result) => {
         release()
         cancellation?.end()
-        const settled = result instanceof TinkerTransport.TransportError
+        const end = result instanceof TinkerTransport.TransportError
           ? Effect.fail(Errors.fromTransport(call.origin, result))
+          : isReplaceable(call, result, secret)
+          ? limit.withPermit(settled(call, attempt, request, result, secret, true))
           : responses.settle(call, attempt, request, result, secret)
-        resume(observed ? received(call, attempt, start, clock, settled) : settled)
+        resume(observed ? received(call, attempt, start, clock, end) : end)
       })
       const cancel = () => {
         inFlight.cancel()

@@ -29,6 +29,7 @@ import * as ApiRequest from "./apiRequest.js"
 import * as Attempt from "./attempt.js"
 import type * as Errors from "./errors.js"
 import type * as Retry from "./retry.js"
+import * as SdkMethod from "./sdkMethod.js"
 import type * as Tenants from "./tenants.js"
 import type * as Traits from "./traits.js"
 
@@ -180,6 +181,7 @@ export const make: (options: {
       encoded: encoded.right,
       origin,
       options,
+      sdkMethod: options?.background === true ? undefined : SdkMethod.of(options?.from),
       key: endpoint.method === "GET" ? undefined : options?.idempotencyKey ?? `${idPrefix}-${++ids}`
     })
   }

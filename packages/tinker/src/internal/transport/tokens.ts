@@ -10,14 +10,20 @@ import * as Either from "effect/Either"
 import * as Encoding from "effect/Encoding"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import type { TinkerError } from "../../TinkerError.js"
 import * as Logs from "../observability/logs.js"
 
-/** A background renewal happens this long before the end, an urgent one this long. */
-const early = 300_000
+/** So long before its end a token is renewed by whoever needs it, where the background has not. */
 const urgent = 60_000
+
+/**
+ * The background renews at half of a token's lifetime, give or take a tenth of that: clients that began together do not
+ * all come at once.
+ */
+const half = { min: 0.45, max: 0.55 }
 
 /** Never two renewals closer than this, however short a token lives. */
 const spacing = 10_000
@@ -51,6 +57,8 @@ interface Held {
   readonly token: Redacted.Redacted
   readonly received: number
   readonly expires: number
+  /** When the background renews it. */
+  readonly renew: number
 }
 
 /** @internal */
@@ -63,13 +71,29 @@ export interface TokenExchange {
    * requests arrive one by one, also when the next token is already here.
    */
   readonly invalidate: (refused: string) => void
+  /** A token other than this one, which the server refused: requests that are refused together share one exchange. */
+  readonly replace: (refused: string) => Effect.Effect<Redacted.Redacted, TinkerError>
 }
 
-const hold = (token: Redacted.Redacted, now: number): Held => {
-  const exp = Either.match(claims(token), { onLeft: () => undefined, onRight: (record) => record["exp"] })
-  const expires = typeof exp === "number" && Number.isFinite(exp) ? exp * 1000 : now + unknownLife
-  return { token, received: now, expires }
-}
+const seconds = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isFinite(value) ? value * 1000 : undefined
+
+/**
+ * When a token ends, by its claims, in milliseconds since 1970; `undefined` for a key that is no token, or has no end.
+ *
+ * @internal
+ */
+export const expiryOf = (token: Redacted.Redacted): number | undefined =>
+  Either.match(claims(token), { onLeft: () => undefined, onRight: ({ exp }) => seconds(exp) })
+
+/** Both claims of a lifetime are the server's, so a clock that is wrong here does not change when a token is renewed. */
+const hold = (token: Redacted.Redacted, now: number): Effect.Effect<Held> =>
+  Effect.map(Random.nextRange(half.min, half.max), (part) => {
+    const issued = Either.match(claims(token), { onLeft: () => undefined, onRight: ({ iat }) => seconds(iat) })
+    const expires = expiryOf(token) ?? now + unknownLife
+    const life = expires - (issued ?? now)
+    return { token, received: now, expires, renew: now + (life > 0 ? life * part : afterFailure) }
+  })
 
 /**
  * When to renew: the usual margin, but never more than a fraction of the token's lifetime, or a short-lived token would be
@@ -91,7 +115,7 @@ export const make = (
   const renew = Effect.gen(function*() {
     lastTry = yield* Clock.currentTimeMillis
     const token = yield* exchange
-    held = hold(token, yield* Clock.currentTimeMillis)
+    held = yield* hold(token, yield* Clock.currentTimeMillis)
     return token
   })
 
@@ -118,7 +142,7 @@ export const make = (
   const watch: Effect.Effect<void> = Effect.gen(function*() {
     for (;;) {
       const now = yield* Clock.currentTimeMillis
-      const due = held === undefined ? now + afterFailure : dueBefore(held, early, 0.5)
+      const due = held === undefined ? now + afterFailure : held.renew
       yield* Effect.sleep(Math.max(spacing, due - now))
       const exit = yield* Effect.exit(shared)
       if (Exit.isFailure(exit)) {
@@ -154,13 +178,18 @@ export const make = (
         held = { ...held, expires: Math.min(held.expires, held.received) }
       }
     },
+    replace: (refused) =>
+      Effect.suspend(() =>
+        held !== undefined && Redacted.value(held.token) !== refused ? Effect.succeed(held.token) : fetch
+      ),
     token: Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const current = held
       if (current === undefined) return fetch
       const good = usable(now)
       if (good !== undefined) return Effect.succeed(good)
       return Effect.catchAll(fetch, (error) =>
-        now < current.expires
+        // A credential that the server refuses cannot be exchanged later either: its owner is told now.
+        now < current.expires && error._tag !== "Authentication"
           ? Effect.as(
             Effect.logWarning("token renewal failed, the old token is still used", error.message),
             current.token

@@ -25,6 +25,8 @@ interface Found {
   flags: Flags
   /** The form the server took after it had refused the other. */
   settled: PassForm | undefined
+  /** Whether loading weights creates a model; `undefined` until it was tried. */
+  createsByLoading: boolean | undefined
   /** The server names checkpoints in its routes without their kind. */
   bareNames: boolean
   /** Forms in which a pass was accepted. */
@@ -33,6 +35,7 @@ interface Found {
 }
 
 interface Flags {
+  readonly createModelViaLoadWeights?: boolean | undefined
   readonly protoWriteFwdbwd?: boolean | undefined
   readonly fwdViaFwdbwd?: boolean | undefined
 }
@@ -42,6 +45,7 @@ const key: Tenants.SharedKey<Found> = {
     dynamicConfig: undefined,
     flags: {},
     settled: undefined,
+    createsByLoading: undefined,
     bareNames: false,
     accepted: new Set(),
     noted: new Set()
@@ -67,6 +71,9 @@ export interface Traits {
   /** Whether routes name a checkpoint without its kind. */
   readonly hasBareNames: () => boolean
   readonly foundBareNames: () => void
+  /** Whether one request creates a model and loads its weights, as since 0.38: worth a try until the server has refused. */
+  readonly createsByLoading: () => boolean
+  readonly refusedToCreateByLoading: () => void
   /** Size of a model's vocabulary, where it is known. */
   readonly vocabularySize: (baseModel: string) => number | undefined
   /** The form to send a pass in. */
@@ -121,6 +128,10 @@ export const make = (stated: TinkerConfig.Compatibility, tenant: Tenants.Tenant)
     hasBareNames: () => found.bareNames,
     foundBareNames: () => {
       found.bareNames = true
+    },
+    createsByLoading: () => found.createsByLoading ?? found.flags.createModelViaLoadWeights ?? !isEarly(),
+    refusedToCreateByLoading: () => {
+      found.createsByLoading = false
     },
     vocabularySize: (baseModel) =>
       stated.vocabularySizes !== undefined && Object.hasOwn(stated.vocabularySizes, baseModel)
