@@ -10,6 +10,7 @@ import { FileSystem, Path } from "@effect/platform"
 import { Clock, Duration, Effect, Record, Schema, Stream } from "effect"
 import type { Bench } from "./Bench.js"
 import { BenchFailed, isSmoke, median, round, sized } from "./Bench.js"
+import * as Inflight from "./cookbook/inflight.js"
 import { baseModel, group, learningRate, maxTokens, problems } from "./cookbook/rollouts.js"
 import * as Program from "./Program.js"
 import * as Python from "./Python.js"
@@ -123,31 +124,57 @@ export const bench: Bench = {
         async: yield* paced(Reinforce.async({ maxStepsOffPolicy: 2 }))
       })
     }
+    const seeds = sized(3, 1)
+    const courses: Array<Record<"snapshot" | "inflight", Inflight.Course>> = []
+    for (let seed = 1; seed <= seeds; seed++) {
+      // In turns, so that a machine that slows down slows both.
+      const snapshot = yield* Inflight.run("snapshot", seed)
+      courses.push({ snapshot, inflight: yield* Inflight.run("inflight", seed) })
+    }
+    const course = (of: "snapshot" | "inflight", what: keyof Inflight.Course) =>
+      median(courses.map((pair) => pair[of][what]))
+    const courseRow = (name: string, of: "snapshot" | "inflight") => [
+      name,
+      "",
+      "",
+      course(of, "reward").toFixed(3),
+      course(of, "last").toFixed(3),
+      `${course(of, "staleLeast").toFixed(2)} to ${course(of, "stale").toFixed(2)}`,
+      course(of, "seconds").toFixed(1),
+      String(course(of, "tokens"))
+    ]
     const used = (of: string) => median(cpu.map((round) => round[of] ?? NaN)).toFixed(1)
     const over = (of: string, other: string) =>
       round(median(cpu.map((used) => (used[of] ?? NaN) / (used[other] ?? NaN))))
     const speed = (of: keyof typeof pace[number]) => (1 / median(pace.map((modes) => modes[of]))).toFixed(2)
     return {
       table: [
-        ["variant", "CPU per token (µs)", "steps/s"],
+        ["variant", "CPU per token (µs)", "steps/s", "reward", "at the end", "token staleness", "seconds", "tokens"],
         ["a flat loop with our SDK", used("loop"), ""],
         ["a flat loop, Python cookbook", used("pythonLoop"), ""],
         ["our trainer", used("trainer"), ""],
         ["the trainer of the Python cookbook", used("pythonTrainer"), ""],
         ["sync", "", speed("sync")],
-        ["async", "", speed("async")]
+        ["async", "", speed("async")],
+        courseRow("async, several turns", "snapshot"),
+        courseRow("the same, weights in flight", "inflight")
       ],
       ratios: {
         cpu_to_python: over("loop", "pythonLoop"),
         trainer_to_python: over("trainer", "pythonTrainer"),
         trainer_to_python_loop: over("trainer", "pythonLoop"),
         trainer_to_loop: over("trainer", "loop"),
-        async_to_sync: round(median(pace.map(({ async, sync }) => sync / async)))
+        async_to_sync: round(median(pace.map(({ async, sync }) => sync / async))),
+        inflight_to_async: round(median(courses.map(({ inflight, snapshot }) => inflight.reward / snapshot.reward))),
+        inflight_to_async_staleness: round(
+          median(courses.map(({ inflight, snapshot }) => inflight.stale / snapshot.stale))
+        )
       },
       notes: [
         `Medians of ${rounds} rounds of ${steps} steps in turns, each after a warm-up of ${warmUp.ours} steps (Python: ${warmUp.python}). The server is in a process of its own, and its model computes nothing.`,
         "`cpu_to_python`: CPU of the client per sampled token, our flat loop over the official one. `trainer_to_…`: our trainer over the official trainer, the official loop, our loop. Lower is better.",
-        "`async_to_sync`: steps per second, higher is better."
+        "`async_to_sync`: steps per second, higher is better.",
+        `\`inflight_to_async\`: mean reward of all steps over the same number of sampled tokens, ${seeds} seeds, higher is better; \`…_staleness\`: the mean age of the weights that drew a token, by the oldest that may have, lower is better.`
       ]
     }
   }).pipe(Effect.catchTags({

@@ -192,7 +192,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   return Rollout.Runner.of({
-    publish: Effect.fnUntraced(function*(training, sampling) {
+    publish: Effect.fnUntraced(function*(training, { sampler, versions: _moving, ...sampling }) {
+      if (sampler === "inflight") {
+        yield* warn("rollouts by workers sample from checkpoints, whose weights do not move: `snapshot` is used")
+      }
       const version = sampling.version ?? 0
       if (version > keepSteps) {
         yield* store.prune(options.run, version - keepSteps).pipe(

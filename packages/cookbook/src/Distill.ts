@@ -22,6 +22,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import * as Cost from "./Cost.js"
 import * as Dataset from "./Dataset.js"
 import * as Environment from "./Environment.js"
 import type * as Evaluator from "./Evaluator.js"
@@ -181,18 +182,24 @@ const candidatesOf = (teacher: SamplingClient.Service, tokens: Int32Array, k: nu
         : Effect.succeed(topkPromptLogprobs)
   )
 
+/** Soft targets, and what it took to get them. */
+interface Lesson extends SoftTargets {
+  readonly usage: Cost.Usage
+}
+
 /** A step on soft targets: its loss is the cross-entropy, of which the teacher's entropy cannot be learned away. */
 const submitSoft = Effect.fnUntraced(function*(
   training: TrainingClient.Service,
-  batch: ReadonlyArray<SoftTargets>,
+  batch: ReadonlyArray<Lesson>,
   adam: Trainer.Adam,
   learningRate: number
 ) {
   const data = batch.map(({ datum }) => datum)
-  const { result, tokens } = yield* supervise.submit(training, data, adam, learningRate)
+  const { result, tokens, usage } = yield* supervise.submit(training, data, adam, learningRate)
   const entropy = batch.reduce((sum, one) => sum + one.entropy, 0) / supervise.weightOf(data)
   return {
     tokens,
+    usage: { used: Cost.sum([usage.used, ...batch.map((lesson) => lesson.usage)]) },
     result: Effect.map(result, (outcome): Loop.Outcome<undefined> => ({
       ...outcome,
       metrics: { ...outcome.metrics, teacher_entropy: entropy, teacher_kl: outcome.loss - entropy }
@@ -207,6 +214,8 @@ interface CommonOptions<EV, RV, RL> {
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
   /** When the run is stopped because its model breaks; `false` turns it off. */
   readonly guard?: Guard.Guard | false | undefined
+  /** Prices of its tokens, and what it may cost. Defaults to counting tokens alone. */
+  readonly cost?: Cost.Options | undefined
   /** Where the run is recorded, and resumed from. Defaults to nowhere. */
   readonly log?: RunLog.Target<RL> | undefined
 }
@@ -284,7 +293,11 @@ const startOffPolicy = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(
     ({ tokens, weights }) =>
       Effect.flatMap(
         candidatesOf(teacher, tokens, config.topK),
-        (candidates) => softTargets({ tokens, weights, candidates })
+        (candidates) =>
+          Effect.map(
+            softTargets({ tokens, weights, candidates }),
+            (targets): Lesson => ({ ...targets, usage: Cost.scored(tokens.length) })
+          )
       ),
     { lookAhead: 2 * config.batchSize }
   )
@@ -385,11 +398,15 @@ const startSelf = Effect.fnUntraced(function*<A, E, R, EV, RV, ER, RR, RL>(
   const lesson = Effect.fnUntraced(function*(student: Policy.Policy<TinkerError.TinkerError>, row: A, seed: number) {
     const prompt = yield* renderer.generationPrompt(options.prompt(row))
     const context = yield* renderer.generationPrompt(options.teacherPrompt(row))
-    const { tokens: answer } = yield* student.act({ prompt, stop: renderer.stop, seed })
+    const action = yield* student.act({ prompt, stop: renderer.stop, seed })
+    const { tokens: answer } = action
     const candidates = yield* candidatesOf(teacher, Int32Array.from([...context, ...answer]), config.topK)
     const tokens = Int32Array.from([...prompt, ...answer])
     const weights = Float32Array.from(tokens, (_, i) => i < prompt.length + config.skipFirst ? 0 : 1)
-    return yield* softTargets({ tokens, weights, candidates, offset: context.length - prompt.length })
+    const targets = yield* softTargets({ tokens, weights, candidates, offset: context.length - prompt.length })
+    const usage = Cost.sum([Cost.sampled(action, prompt.length), Cost.scored(context.length + answer.length)])
+    const made: Lesson = { ...targets, usage }
+    return made
   })
 
   const data = supervise.shuffled(options.data, config.shuffle)
@@ -422,7 +439,12 @@ const startSelf = Effect.fnUntraced(function*<A, E, R, EV, RV, ER, RR, RL>(
           })
         }
         yield* commit
-        return yield* submitSoft(training, usable, config.adam, learningRate)
+        const submitted = yield* submitSoft(training, usable, config.adam, learningRate)
+        const unusable = lessons.filter((lesson) => !usable.includes(lesson))
+        return {
+          ...submitted,
+          usage: { ...submitted.usage, discarded: Cost.sum(unusable.map(({ usage }) => usage)) }
+        }
       })
   })
 })

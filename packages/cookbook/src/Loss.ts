@@ -18,7 +18,9 @@ export class Loss extends Schema.Class<Loss>("@effect-tinker/cookbook/Loss")({
     { default: () => ({}) }
   ),
   /** Whether advantages are divided by the trained tokens of their rollout. Defaults to `none`. */
-  normalize: Schema.optionalWith(Schema.Literal("none", "rollout"), { default: () => "none" as const })
+  normalize: Schema.optionalWith(Schema.Literal("none", "rollout"), { default: () => "none" as const }),
+  /** What a token counts for each step that its weights are old. Defaults to 1, so that age does not matter. */
+  staleness: Schema.optional(Schema.Number.pipe(Schema.between(0, 1)))
 }) {}
 
 /**
@@ -111,3 +113,15 @@ export const dro = (options?: {
  * @category combinators
  */
 export const perRollout = (self: Loss): Loss => new Loss({ ...self, normalize: "rollout" })
+
+/**
+ * The same loss, tokens of older weights counting less: the advantage of each token is multiplied by `decay` for every
+ * optimizer step between the weights that drew it and those it changes.
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const discountStale = (self: Loss, options?: {
+  /** Between 0, only tokens of the current weights, and 1, all alike. Defaults to 0.8. */
+  readonly decay?: number | undefined
+}): Loss => new Loss({ ...self, staleness: options?.decay ?? 0.8 })

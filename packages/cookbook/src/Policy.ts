@@ -96,6 +96,19 @@ export interface SamplerOptions {
   readonly contextWindow?: number | undefined
   /** Optimizer steps in the sampler's weights. Defaults to 0. */
   readonly version?: number | undefined
+  /** For weights that change while they are sampled from: the optimizer steps in them now. Defaults to `version`. */
+  readonly versions?: Effect.Effect<Versions> | undefined
+}
+
+/**
+ * What is known of weights that may be changing: they contain so many optimizer steps.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Versions {
+  readonly atLeast: number
+  readonly atMost: number
 }
 
 /**
@@ -111,8 +124,11 @@ export const fromSampler = (
   const malformed = (description: string) =>
     new TinkerError.MalformedResponse({ module: "Policy", method: "fromSampler", description })
   const actMany = Effect.fnUntraced(function*({ maxTokens = Infinity, prompt, seed, stop }: Request, count: number) {
+    const fixed = { atLeast: options.version ?? 0, atMost: options.version ?? 0 }
+    const versions = options.versions ?? Effect.succeed(fixed)
+    const before = yield* versions
     const room = (options.contextWindow ?? Infinity) - prompt.length
-    const { sequences } = yield* sampler.sample({
+    const { promptCacheHitTokens, sequences } = yield* sampler.sample({
       prompt: ModelInput.fromInts(prompt),
       numSamples: count,
       maxTokens: Math.max(1, Math.min(options.maxTokens, maxTokens, room)),
@@ -123,13 +139,19 @@ export const fromSampler = (
     if (sequences.length !== count) {
       return yield* malformed(`the server sampled ${sequences.length} sequences instead of ${count}`)
     }
-    return yield* Effect.forEach(sequences, ({ logprobs, stopReason, tokens }) => {
+    const after = yield* versions
+    const cached = Math.min(promptCacheHitTokens, prompt.length)
+    return yield* Effect.forEach(sequences, ({ logprobs, sequenceId, stopReason, tokens }, n) => {
       if (logprobs === undefined) return malformed("the server gave no logprobs")
       const action: Trajectory.Action = {
         tokens,
         logprobs,
         stopReason: stopReason === "length" ? "length" : "stop",
-        policyVersion: options.version ?? 0
+        policyVersion: before.atLeast,
+        policyVersionAtMost: after.atMost === before.atLeast ? undefined : after.atMost,
+        sequenceId,
+        // The prompt of a request is read once, whatever is drawn from it.
+        prefill: n === 0 ? { cached, uncached: prompt.length - cached } : { cached: 0, uncached: 0 }
       }
       return Effect.succeed(action)
     })

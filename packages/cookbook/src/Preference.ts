@@ -16,6 +16,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import * as Cost from "./Cost.js"
 import * as Dataset from "./Dataset.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
@@ -64,6 +65,8 @@ export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
   /** When the run is stopped because its model breaks; `false` turns it off. */
   readonly guard?: Guard.Guard | false | undefined
+  /** Prices of its tokens, and what it may cost. Defaults to counting tokens alone. */
+  readonly cost?: Cost.Options | undefined
   /** Where the run is recorded, and resumed from. Defaults to nowhere. */
   readonly log?: RunLog.Target<RL> | undefined
 }
@@ -181,15 +184,24 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
     ...yield* supervise.read(data, config, checkpoint),
     // A custom loss needs the logprobs of the weights it changes.
     submitAhead: 0,
-    submit: (pairs, { commit, learningRate }) =>
+    submit: (pairs, { commit, epoch, learningRate }) =>
       Effect.gen(function*() {
         const batch = pairs.flatMap(({ chosen, rejected }) => [chosen, rejected])
         const scores = yield* Effect.forEach(batch, scoreOf, { concurrency: 32 })
         const pass = yield* training.forwardBackwardCustom(batch, loss(scores, config.beta))
         yield* commit
         const update = yield* training.optimStep(supervise.adamParams(config.adam, learningRate))
+        const tokens = supervise.lengthOf(batch)
         return {
-          tokens: supervise.lengthOf(batch),
+          tokens,
+          usage: {
+            used: Cost.sum([
+              // A custom loss takes two passes.
+              Cost.trained(2 * tokens),
+              // The reference scores each text once, in the first epoch, also in a run that was resumed since.
+              ...(epoch === 0 ? batch.map((datum) => Cost.scored(supervise.lengthOf([datum]) + 1)) : [])
+            ])
+          },
           result: Effect.gen(function*() {
             const { metrics } = yield* pass
             const { metrics: measured } = yield* update

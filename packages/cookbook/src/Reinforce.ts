@@ -4,7 +4,8 @@
  * - `sync`: each step samples from the weights it changes.
  * - `stream`: gradients are computed while the rest of the batch is still sampled.
  * - `async`: the next batches are sampled while the model is trained. A group is begun only when the weights are recent
- *   enough for the step that will use it, so staleness is bounded and nothing is thrown away.
+ *   enough for the step that will use it, so staleness is bounded and nothing is thrown away. With `sampler: "inflight"`
+ *   a rollout that runs goes on with the newest weights after every step, so its later tokens are less stale.
  *
  * Draws are seeded by step, group and member: in `sync` and `stream`, a run that resumes samples what it would have sampled,
  * and computes the same losses bit for bit. In `async`, which weights a group is sampled from depends on how long things
@@ -31,6 +32,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import * as Cost from "./Cost.js"
 import type * as Dataset from "./Dataset.js"
 import type * as Environment from "./Environment.js"
 import type * as Evaluator from "./Evaluator.js"
@@ -67,7 +69,12 @@ export const Mode = Schema.Union(
   }),
   Schema.TaggedStruct("Async", {
     /** Most steps between the weights a group is sampled from and those it changes. */
-    maxStepsOffPolicy: Schema.NonNegativeInt
+    maxStepsOffPolicy: Schema.NonNegativeInt,
+    /**
+     * What rollouts sample from. `snapshot`: the weights they began with. `inflight`: weights that move on under them with
+     * every step, where the server has that. Defaults to `snapshot`.
+     */
+    sampler: Schema.optional(Schema.Literal("snapshot", "inflight"))
   })
 )
 
@@ -101,7 +108,11 @@ export const stream = (options: { readonly minibatches: number }): Mode => ({ _t
  * @since 0.1.0
  * @category constructors
  */
-export const async = (options: { readonly maxStepsOffPolicy: number }): Mode => ({ _tag: "Async", ...options })
+export const async = (options: {
+  readonly maxStepsOffPolicy: number
+  /** What rollouts sample from. Defaults to `snapshot`. */
+  readonly sampler?: "snapshot" | "inflight" | undefined
+}): Mode => ({ _tag: "Async", ...options })
 
 /**
  * What decides the outcome of a run, and is recorded with it.
@@ -116,7 +127,10 @@ export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Reinfo
   loss: Loss.Loss,
   /** Rollouts of each problem. Defaults to 8. */
   groupSize: Schema.optionalWith(Count, { default: () => 8 }),
-  /** Problems of each step. Defaults to 16. */
+  /**
+   * Problems of each step. Those left over at the end of an epoch are a smaller step in `async` mode, and left out in the
+   * others. Defaults to 16.
+   */
   groupsPerBatch: Schema.optionalWith(Count, { default: () => 16 }),
   /** Times the problems are read. Defaults to 1. */
   epochs: Schema.optionalWith(Count, { default: () => 1 }),
@@ -193,6 +207,8 @@ export type Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL> = ConfigInput & {
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
   /** When the run is stopped because its model breaks; `false` turns it off. */
   readonly guard?: Guard.Guard | false | undefined
+  /** Prices of its tokens, and what it may cost. Defaults to counting tokens alone. */
+  readonly cost?: Cost.Options | undefined
   /** Also measure how far each step goes, by a pass over its data after it: `kl_update_v1`, `kl_update_v2`. Defaults to false. */
   readonly measureUpdate?: boolean | undefined
   /** What of the rollouts is recorded. */
@@ -323,7 +339,9 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   const policies = yield* Policies.make(training, {
     sampling: { contextWindow, maxTokens, temperature },
     first,
-    bound: config.mode._tag === "Async" ? config.mode.maxStepsOffPolicy : 0
+    ...(config.mode._tag === "Async"
+      ? { bound: config.mode.maxStepsOffPolicy, sampler: config.mode.sampler ?? "snapshot" }
+      : { bound: 0, sampler: "snapshot" })
   })
   if (config.mode._tag === "Async") yield* policies.publish(first)
   const sampleGroup = (problem: Environment.Group<E, R>, step: number, index: number) =>
@@ -344,7 +362,8 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
 
   const { batches, ...plan } = yield* supervise.read(
     supervise.shuffled(options.problems, config.shuffle),
-    { ...config, batchSize: config.groupsPerBatch, partial: "drop" },
+    // Asynchronous training discards nothing: groups left over at the end of an epoch are a smaller step.
+    { ...config, batchSize: config.groupsPerBatch, partial: config.mode._tag === "Async" ? "keep" : "drop" },
     checkpoint
   )
   const advantage = typeof options.advantage === "function"
@@ -442,6 +461,28 @@ const logprobsOf = ({ lossFnOutputs }: ForwardBackward.Output): ReadonlyArray<Fl
     logprobs === undefined ? new Float32Array(0) : TensorData.toFloat32Array(logprobs)
   )
 
+/**
+ * How old the weights were that drew the sampled tokens, in steps, on average: by the oldest that may have drawn each, and
+ * by the newest. They differ where weights changed while a sequence was drawn: nobody but the server knows at which token.
+ */
+const tokenStaleness = (groups: ReadonlyArray<Trajectory.Group>, step: number) => {
+  const actions = groups.flatMap(({ trajectories }) =>
+    trajectories.flatMap(({ turns }) => turns.map(({ action }) => action))
+  )
+  const tokens = actions.reduce((sum, action) => sum + action.tokens.length, 0)
+  if (tokens === 0) return {}
+  const mean = (version: (action: Trajectory.Action) => number) =>
+    actions.reduce((sum, action) => sum + action.tokens.length * (step - version(action)), 0) / tokens
+  return {
+    staleness_tokens: mean(({ policyVersion }) => policyVersion),
+    // A sample may be drawn from weights that its own step has yet to wait for.
+    staleness_tokens_least: Math.max(
+      0,
+      mean(({ policyVersion, policyVersionAtMost }) => policyVersionAtMost ?? policyVersion)
+    )
+  }
+}
+
 /** From sampled groups to a step of the optimizer. */
 const makeLearner = (options: {
   readonly training: TrainingClient.Service
@@ -466,10 +507,12 @@ const makeLearner = (options: {
   })
 
   /** Submits the gradients of some groups. */
-  const part = Effect.fnUntraced(function*(sampled: ReadonlyArray<Sampled>) {
+  const part = Effect.fnUntraced(function*(sampled: ReadonlyArray<Sampled>, step: number) {
     const groups = sampled.map(({ group }) => group)
     const used = config.keepConstant ? groups : Trajectory.withoutConstant(groups)
-    const { kl, rows } = yield* penalized(Trajectory.assemble(used, { advantage, normalize: config.loss.normalize }))
+    const { normalize, staleness: decay } = config.loss
+    const staleness = decay === undefined ? undefined : { decay, step }
+    const { kl, rows } = yield* penalized(Trajectory.assemble(used, { advantage, normalize, staleness }))
     const data = yield* Effect.forEach(rows, ({ row }) => Trajectory.toDatum(row, config.loss))
     const submitted: Part = {
       sampled,
@@ -507,8 +550,20 @@ const makeLearner = (options: {
     const rows = parts.flatMap((part) => part.rows)
     const used = new Set(parts.flatMap((part) => part.used))
     const metrics = Trajectory.metricsOf(groups)
+    const tokens = rows.reduce((sum, { row }) => sum + row.inputs.length, 0)
     const submitted: Loop.Submitted<Detail, TinkerError.TinkerError, never> = {
-      tokens: rows.reduce((sum, { row }) => sum + row.inputs.length, 0),
+      tokens,
+      usage: {
+        used: Cost.sum([
+          Cost.ofGroups(used),
+          // The pass that measures an update is paid for like the one before it.
+          Cost.trained(options.measureUpdate ? 2 * tokens : tokens),
+          ...(Option.isSome(reference) && config.kl !== undefined
+            ? rows.map(({ row }) => Cost.scored(row.inputs.length + 1))
+            : [])
+        ]),
+        discarded: Cost.ofGroups(groups.filter((group) => !used.has(group)))
+      },
       result: Effect.gen(function*() {
         const outputs = yield* Effect.forEach(
           parts,
@@ -533,6 +588,7 @@ const makeLearner = (options: {
             entropy: divergence.entropy,
             ...(updated === undefined ? {} : { kl_update_v1: updated.v1, kl_update_v2: updated.v2 }),
             staleness_max: Math.max(...staleness),
+            ...tokenStaleness(groups, step),
             groups: groups.length,
             groups_constant: groups.length - used.size,
             ...(kls.length === 0 ? {} : { kl_reference: kls.reduce((sum, kl) => sum + kl, 0) / kls.length })
@@ -556,7 +612,7 @@ const makeLearner = (options: {
     whole: <E, R>(sampled: Effect.Effect<ReadonlyArray<Sampled>, E, R>, at: At) =>
       Effect.gen(function*() {
         const started = yield* Clock.currentTimeMillis
-        return yield* finish([yield* part(yield* sampled)], at, started)
+        return yield* finish([yield* part(yield* sampled, at.step)], at, started)
       }),
     /** Gradients of so many groups as soon as they are there. */
     parts: <E, R>(sampled: Stream.Stream<Sampled, E, R>, size: number, at: At) =>
@@ -564,7 +620,7 @@ const makeLearner = (options: {
         const started = yield* Clock.currentTimeMillis
         const submitted = yield* sampled.pipe(
           Stream.grouped(size),
-          Stream.mapEffect((groups) => part(Chunk.toReadonlyArray(groups))),
+          Stream.mapEffect((groups) => part(Chunk.toReadonlyArray(groups), at.step)),
           Stream.runCollect
         )
         return yield* finish(Chunk.toReadonlyArray(submitted), at, started)

@@ -376,6 +376,20 @@ export interface Episode<out EP, out RP, out E, out R> extends Options {
 }
 
 /**
+ * How the weights of a model in training become a policy.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface PublishOptions extends Policy.SamplerOptions {
+  /**
+   * Whether the policy keeps the weights as they are now, or moves on with those that are published later. Defaults to
+   * `snapshot`.
+   */
+  readonly sampler?: "snapshot" | "inflight" | undefined
+}
+
+/**
  * Where the rollouts of a training run take place: in this process, unless a layer says otherwise.
  *
  * @since 0.1.0
@@ -386,15 +400,18 @@ export class Runner extends Context.Reference<Runner>()("@effect-tinker/cookbook
     /** The weights as they are now, as a policy. */
     readonly publish: (
       training: TrainingClient.Service,
-      options: Policy.SamplerOptions
+      options: PublishOptions
     ) => Effect.Effect<Policy.Policy<TinkerError.TinkerError>, TinkerError.TinkerError, Scope.Scope>
     /** Runs an episode in its own environment: a trajectory for each seat. */
     readonly episode: <EP, RP, E, R>(
       episode: Episode<EP, RP, E, R>
     ) => Effect.Effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut | GroupFailed, RP | R>
   } => ({
-    publish: (training, options) =>
-      Effect.map(training.saveWeightsAndGetSamplingClient(), (sampler) => Policy.fromSampler(sampler, options)),
+    publish: (training, { sampler: kind, ...options }) =>
+      Effect.map(
+        training.saveWeightsAndGetSamplingClient({ kind }),
+        (sampler) => Policy.fromSampler(sampler, options)
+      ),
     episode: here
   })
 }) {}

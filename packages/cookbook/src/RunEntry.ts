@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import * as Cost from "./Cost.js"
 import * as Dataset from "./Dataset.js"
 
 /**
@@ -126,6 +127,8 @@ export class Checkpoint
     samplerPath: Schema.optional(Schema.String),
     /** Milliseconds since 1970 after which it is gone; absent when it never is. */
     expiresAt: Schema.optional(Schema.Number),
+    /** What the run has cost so far. */
+    cost: Schema.optional(Cost.Totals),
     /** What the trainer needs to go on beside the weights and the position. */
     state: Schema.optional(Schema.Unknown)
   })

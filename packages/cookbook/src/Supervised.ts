@@ -10,6 +10,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import type * as Cost from "./Cost.js"
 import * as Dataset from "./Dataset.js"
 import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
@@ -71,6 +72,8 @@ export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
   /** When the run is stopped because its model breaks; `false` turns it off. */
   readonly guard?: Guard.Guard | false | undefined
+  /** Prices of its tokens, and what it may cost. Defaults to counting tokens alone. */
+  readonly cost?: Cost.Options | undefined
   /** Where the run is recorded, and resumed from. Defaults to nowhere. */
   readonly log?: RunLog.Target<RL> | undefined
 }

@@ -7,7 +7,7 @@
 import type * as Message from "@effect-tinker/tokenizer/Message"
 import * as Datum from "effect-tinker/Datum"
 import type * as TinkerError from "effect-tinker/TinkerError"
-import type * as Either from "effect/Either"
+import * as Either from "effect/Either"
 import type * as Loss from "./Loss.js"
 
 // =============================================================================
@@ -43,8 +43,14 @@ export interface Action {
   readonly logprobs: Float32Array
   /** `length`: the limit of tokens was reached before a stop. */
   readonly stopReason: "stop" | "length"
-  /** Optimizer steps in the weights it was sampled from. */
+  /** Optimizer steps in the weights it was sampled from; at least so many, where they may have changed meanwhile. */
   readonly policyVersion: number
+  /** At most so many. Defaults to `policyVersion`. */
+  readonly policyVersionAtMost?: number | undefined
+  /** What training data refers to the sequence by, where the server gave it a name. */
+  readonly sequenceId?: string | undefined
+  /** Tokens of the prompt that the server read for it. Defaults to all, none of them from its cache. */
+  readonly prefill?: { readonly cached: number; readonly uncached: number } | undefined
 }
 
 /**
@@ -137,6 +143,8 @@ export interface Row {
   readonly advantages: Float32Array
   /** 1 for sampled targets that are trained on, 0 elsewhere. */
   readonly mask: Float32Array
+  /** Where each token came from, the last one included; absent unless every sequence has a name. */
+  readonly spans?: ReadonlyArray<Datum.ProvenanceSpan> | undefined
 }
 
 // =============================================================================
@@ -252,7 +260,40 @@ const startsWith = (tokens: Int32Array, draft: Draft): boolean => {
   return true
 }
 
-const toRow = (draft: Draft, advantage: number): Row => {
+/** A prompt is seen by the request that continues it: its tokens are positions of that request's prompt. */
+const spansOf = ({ parts }: Draft): ReadonlyArray<Datum.ProvenanceSpan> | undefined => {
+  const spans: Array<Datum.ProvenanceSpan> = []
+  let at = 0
+  for (const [i, { tokens, turn }] of parts.entries()) {
+    const sequenceId = (turn ?? parts[i + 1]?.turn)?.action.sequenceId
+    if (sequenceId === undefined) {
+      if (tokens.length > 0) return undefined
+    } else if (tokens.length > 0) {
+      spans.push(
+        turn === undefined
+          ? { source: "prompt", sequenceId, offset: at, length: tokens.length }
+          : { source: "sampled", sequenceId, offset: 0, length: tokens.length }
+      )
+    }
+    at += tokens.length
+  }
+  return spans
+}
+
+const withoutFirst = (spans: ReadonlyArray<Datum.ProvenanceSpan>): ReadonlyArray<Datum.ProvenanceSpan> => {
+  const [first, ...rest] = spans
+  return first === undefined || first.length === 1
+    ? rest
+    : [{ ...first, offset: (first.offset ?? 0) + 1, length: first.length - 1 }, ...rest]
+}
+
+const withoutLast = (spans: ReadonlyArray<Datum.ProvenanceSpan>): ReadonlyArray<Datum.ProvenanceSpan> => {
+  const last = spans.at(-1)
+  const rest = spans.slice(0, -1)
+  return last === undefined || last.length === 1 ? rest : [...rest, { ...last, length: last.length - 1 }]
+}
+
+const toRow = (draft: Draft, advantageOf: (turn: Turn) => number): Row => {
   // One piece of memory for all of them: a buffer costs more than what is in it.
   const memory = new ArrayBuffer(16 * draft.length)
   const floats = (column: number) => new Float32Array(memory, 4 * column * draft.length, draft.length)
@@ -264,13 +305,15 @@ const toRow = (draft: Draft, advantage: number): Row => {
     if (turn !== undefined) {
       logprobs.set(turn.action.logprobs, at)
       if (!turn.masked) {
-        advantages.fill(advantage, at, at + part.length)
+        advantages.fill(advantageOf(turn), at, at + part.length)
         mask.fill(1, at, at + part.length)
       }
     }
     at += part.length
   }
+  const spans = spansOf(draft)
   return {
+    ...(spans === undefined ? {} : { spans }),
     inputs: tokens.subarray(0, -1),
     targets: tokens.subarray(1),
     logprobs: logprobs.subarray(1),
@@ -287,7 +330,12 @@ const toRow = (draft: Draft, advantage: number): Row => {
  * @since 0.1.0
  * @category combinators
  */
-export const toRows = (self: Trajectory, advantage: number): ReadonlyArray<Row> => {
+export const toRows = (
+  self: Trajectory,
+  advantage: number,
+  /** What the tokens of a turn count. Defaults to 1. */
+  weight: (turn: Turn) => number = () => 1
+): ReadonlyArray<Row> => {
   const drafts: Array<Draft> = []
   for (const turn of self.turns) {
     let current: Draft | undefined
@@ -302,7 +350,7 @@ export const toRows = (self: Trajectory, advantage: number): ReadonlyArray<Row> 
     current.parts.push({ tokens: added, turn: undefined }, { tokens: turn.action.tokens, turn })
     current.length += added.length + turn.action.tokens.length
   }
-  return drafts.filter(({ length }) => length >= 2).map((draft) => toRow(draft, advantage))
+  return drafts.filter(({ length }) => length >= 2).map((draft) => toRow(draft, (turn) => advantage * weight(turn)))
 }
 
 /**
@@ -316,6 +364,8 @@ export interface AssembleOptions {
   readonly advantage?: Advantage | undefined
   /** `rollout` divides advantages by the trained tokens of their rollout, so that long ones count no more. Defaults to `none`. */
   readonly normalize?: "none" | "rollout" | undefined
+  /** `decay` to the power of how many steps the weights of a token are older than those that are trained. Defaults to 1. */
+  readonly staleness?: { readonly decay: number; readonly step: number } | undefined
 }
 
 /**
@@ -338,9 +388,16 @@ export interface Assembled {
  */
 export const assemble = (groups: ReadonlyArray<Group>, options?: AssembleOptions): ReadonlyArray<Assembled> =>
   groups.flatMap((group, g) => {
+    const staleness = options?.staleness
     const advantages = (options?.advantage ?? center)(rewardsOf(group))
     return group.trajectories.flatMap((trajectory, t) => {
-      const rows = toRows(trajectory, advantages[t] ?? 0)
+      const rows = toRows(
+        trajectory,
+        advantages[t] ?? 0,
+        staleness === undefined
+          ? undefined
+          : ({ action }) => staleness.decay ** Math.max(0, staleness.step - action.policyVersion)
+      )
       const trained = options?.normalize === "rollout" ? sum(rows.map(({ mask }) => sum(mask))) : 0
       return rows.map((row): Assembled => ({
         group: g,
@@ -351,7 +408,7 @@ export const assemble = (groups: ReadonlyArray<Group>, options?: AssembleOptions
   })
 
 /**
- * A row as a datum of a policy-gradient loss. GSPO also reads which tokens its ratio is the mean of: those that were
+ * A row as a datum of a policy-gradient loss, with where its tokens came from if every sampled sequence has a name. GSPO also reads which tokens its ratio is the mean of: those that were
  * sampled.
  *
  * @since 0.1.0
@@ -361,11 +418,18 @@ export const toDatum = (
   row: Row,
   loss?: Pick<Loss.Loss, "name">
 ): Either.Either<Datum.Datum, TinkerError.InvalidInput> => {
-  const { advantages, inputs: modelInput, logprobs, mask, targets } = row
+  const { advantages, inputs: modelInput, logprobs, mask, spans, targets } = row
   const lossFnInputs = { target_tokens: targets, logprobs, advantages }
-  return loss?.name === "gspo"
+  const datum = loss?.name === "gspo"
     ? Datum.make({ modelInput, lossFnInputs: { ...lossFnInputs, sequence_ratio_mask: mask } })
     : Datum.make({ modelInput, lossFnInputs })
+  const ofTargets = withoutFirst(spans ?? [])
+  return ofTargets.some(({ source }) => source === "sampled")
+    ? Either.flatMap(
+      datum,
+      Datum.withProvenance({ modelInput: withoutLast(spans ?? []), lossFnInputs: ofTargets })
+    )
+    : datum
 }
 
 /**

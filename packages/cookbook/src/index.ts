@@ -37,6 +37,18 @@ export * as CheckpointPolicy from "./CheckpointPolicy.js"
 export * as ChoiceAnswer from "./ChoiceAnswer.js"
 
 /**
+ * What a run costs: the tokens of its steps by what they were used for, and money where their prices are known.
+ *
+ * A sampled token is paid for when it is generated and again when it is trained on; a prompt is paid for at every turn, for
+ * less where the server finds it in its cache. A step counts what was sampled, read and trained on for it. What was sampled
+ * for groups that are not trained on is counted in the totals, and apart as discarded. Evaluations, requests that failed and
+ * rollouts that were running when a run was stopped are not counted: `RestClient.getBillingUsage` has the bill.
+ *
+ * @since 0.2.0
+ */
+export * as Cost from "./Cost.js"
+
+/**
  * Files as datasets: JSON lines and Parquet, streamed or read by number, and whole JSON files. A row that does not fit its
  * schema is skipped, with the reason and its number.
  *
@@ -252,7 +264,8 @@ export * as PythonAnswer from "./PythonAnswer.js"
  * - `sync`: each step samples from the weights it changes.
  * - `stream`: gradients are computed while the rest of the batch is still sampled.
  * - `async`: the next batches are sampled while the model is trained. A group is begun only when the weights are recent
- *   enough for the step that will use it, so staleness is bounded and nothing is thrown away.
+ *   enough for the step that will use it, so staleness is bounded and nothing is thrown away. With `sampler: "inflight"`
+ *   a rollout that runs goes on with the newest weights after every step, so its later tokens are less stale.
  *
  * Draws are seeded by step, group and member: in `sync` and `stream`, a run that resumes samples what it would have sampled,
  * and computes the same losses bit for bit. In `async`, which weights a group is sampled from depends on how long things

@@ -11,6 +11,13 @@ describe("Loss", () => {
     assert.strictEqual(Loss.truncated({ cap: 1.5 }).config["clip_high_threshold"], 1.5)
   })
 
+  it("lets tokens of older weights count less, whatever the loss", () => {
+    assert.deepInclude(Loss.discountStale(Loss.ppo()), { name: "ppo", staleness: 0.8 })
+    assert.strictEqual(Loss.discountStale(Loss.ppo(), { decay: 0.5 }).staleness, 0.5)
+    assert.isUndefined(Loss.ppo().staleness)
+    assert.throws(() => Loss.discountStale(Loss.ppo(), { decay: 1.5 }))
+  })
+
   it("counts every rollout the same, whatever the loss", () => {
     const loss = Loss.perRollout(Loss.truncated())
     assert.deepInclude(loss, { name: "cispo", normalize: "rollout" })

@@ -192,6 +192,79 @@ describe("Reinforce.train", () => {
   )
 
   it.scoped(
+    "async with weights in flight: rollouts go on with newer weights, within the bound, and each token says how old its were",
+    () =>
+      Effect.gen(function*() {
+        const write = yield* renderer
+        /** Five short turns with a wait after each, in which steps are taken. */
+        const long = (n: number) =>
+          Environment.group(() =>
+            Effect.sync(() => {
+              let prompt = Int32Array.of(65, 66 + n)
+              let turns = 0
+              return {
+                initial: Effect.succeed({ _tag: "Continue", observation: { prompt, stop: [] } }),
+                step: ({ tokens }) =>
+                  Effect.delay(
+                    Effect.sync(() => {
+                      prompt = Int32Array.from([...prompt, ...tokens])
+                      return ++turns === 5
+                        ? { _tag: "Done", reason: "completed", reward: (tokens[0] ?? 0) % 2 }
+                        : { _tag: "Continue", observation: { prompt, stop: [] }, reward: 0 }
+                    }),
+                    10 + (n % 5) * 40
+                  )
+              } satisfies Environment.Environment
+            }), { tags: [String(n)] })
+        const train = (sampler: "snapshot" | "inflight") =>
+          Effect.flatMap(
+            Effect.fork(collect(Reinforce.train({
+              ...options,
+              problems: Dataset.fromIterable(Array.from({ length: 11 }, (_, n) => long(n))),
+              epochs: 1,
+              groupSize: 2,
+              maxTokens: 2,
+              renderer: write,
+              loss: Loss.discountStale(Loss.ppo()),
+              mode: Reinforce.async({ maxStepsOffPolicy: 2, sampler })
+            }))),
+            (fiber) => drive(fiber, 20)
+          )
+        for (const sampler of ["snapshot", "inflight"] as const) {
+          const reports = yield* train(sampler)
+          assert.strictEqual(reports.length, 6)
+          assert.deepStrictEqual(
+            reports.flatMap(({ detail }) => detail.groups.map(({ tags }) => Number(tags[0]))),
+            Array.from({ length: 11 }, (_, n) => n)
+          )
+          assert.deepStrictEqual(reports.map(({ detail }) => detail.groups.length), [2, 2, 2, 2, 2, 1])
+          let moved = 0
+          for (const { detail, metrics, step } of reports) {
+            assert.isTrue(detail.staleness.every((steps) => steps >= 0 && steps <= 2))
+            const rollouts = detail.groups.flatMap(({ trajectories }) => trajectories)
+            let [oldest, newest, tokens] = [0, 0, 0]
+            for (const { turns } of rollouts) {
+              const versions = turns.map(({ action }) => action.policyVersion)
+              assert.deepStrictEqual(versions, [...versions].sort((a, b) => a - b))
+              if (versions.at(-1) !== versions[0]) moved++
+              for (const { action } of turns) {
+                assert.isAtLeast(action.policyVersionAtMost ?? action.policyVersion, action.policyVersion)
+                oldest += action.tokens.length * (step - 1 - action.policyVersion)
+                newest += action.tokens.length * (step - 1 - (action.policyVersionAtMost ?? action.policyVersion))
+                tokens += action.tokens.length
+              }
+            }
+            assert.closeTo(metrics["staleness_tokens"] ?? NaN, oldest / tokens, 1e-12)
+            assert.closeTo(metrics["staleness_tokens_least"] ?? NaN, Math.max(0, newest / tokens), 1e-12)
+          }
+          if (sampler === "inflight") assert.isAbove(moved, 0, "rollouts went on with newer weights")
+          else assert.strictEqual(moved, 0)
+        }
+      }).pipe(Effect.provide(Live)),
+    120_000
+  )
+
+  it.scoped(
     "interrupted in the middle of its rollouts, it leaves nothing behind and resumes",
     () =>
       Effect.gen(function*() {

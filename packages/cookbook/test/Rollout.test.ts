@@ -379,6 +379,24 @@ describe("Rollout.group", () => {
       assert.isTrue(failed instanceof Rollout.GroupFailed && failed.succeeded === 2 && failed.needed === 3)
     }))
 
+  it.effect("a rollout that fails ends the others of its group, which wait for an answer", () =>
+    Effect.gen(function*() {
+      let [asked, left, released] = [0, 0, 0]
+      const waiting = Policy.make(() =>
+        ++asked === 3
+          ? Effect.fail(new Error("lost"))
+          : Effect.onInterrupt(Effect.never, () => Effect.sync(() => left++))
+      )
+      const held = Environment.group(() =>
+        Effect.as(Effect.acquireRelease(Effect.void, () => Effect.sync(() => released++)), counting(2))
+      )
+      const error = yield* Effect.flip(
+        Rollout.group(waiting, held, { size: 3, settings: { renderer: yield* renderer } })
+      )
+      assert.include(error.message, "lost")
+      assert.deepStrictEqual({ asked, left, released }, { asked: 3, left: 2, released: 3 })
+    }))
+
   it.effect("every environment knows which rollout of the group it is for, also one that is tried again", () =>
     Effect.gen(function*() {
       const made: Array<number | undefined> = []

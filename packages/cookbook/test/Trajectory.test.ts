@@ -152,6 +152,44 @@ describe("advantages", () => {
   })
 })
 
+describe("tokens of older weights", () => {
+  const drawnBy = (prompt: ReadonlyArray<number>, tokens: ReadonlyArray<number>, policyVersion: number) => {
+    const plain = turn(prompt, tokens)
+    return { ...plain, action: { ...plain.action, policyVersion } }
+  }
+  const stale: Trajectory.Group = {
+    trajectories: [
+      trajectory([drawnBy([1], [2, 3], 4), drawnBy([1, 2, 3, 9], [5], 7)], 1),
+      trajectory([drawnBy([1], [2], 6)], 0)
+    ],
+    groupRewards: [0, 0],
+    tags: [],
+    errors: []
+  }
+
+  it("count for decay to the power of their age, as numpy has it", () => {
+    // np.float32(np.array([.5, .5, 0, .5]) * .8 ** (7 - np.array([4, 4, 0, 7]))), np.float32(-.5 * .8 ** (7 - 6))
+    const rows = Trajectory.assemble([stale], { staleness: { decay: 0.8, step: 7 } })
+    assert.deepStrictEqual(rows.map(({ row }) => Array.from(row.advantages)), [
+      [0.25600001215934753, 0.25600001215934753, 0, 0.5],
+      [-0.4000000059604645]
+    ])
+    const alike = Trajectory.assemble([stale])
+    assert.deepStrictEqual(alike.map(({ row }) => Array.from(row.advantages)), [[0.5, 0.5, 0, 0.5], [-0.5]])
+  })
+
+  it("are divided by the trained tokens of their rollout like the others", () => {
+    // the first rollout trains on three tokens: np.float32(np.float32([.256, .256, 0, .5]) / 3)
+    const [first] = Trajectory.assemble([stale], { normalize: "rollout", staleness: { decay: 0.8, step: 7 } })
+    assert.deepStrictEqual(Array.from(first?.row.advantages ?? []), [
+      0.08533333986997604,
+      0.08533333986997604,
+      0,
+      0.1666666716337204
+    ])
+  })
+})
+
 describe("Trajectory.toDatum", () => {
   it("has the tensors of a policy-gradient loss, and no mask", () => {
     const [row] = Trajectory.toRows(trajectory([turn([1, 2], [3])]), 2)
@@ -161,6 +199,32 @@ describe("Trajectory.toDatum", () => {
     assert.deepStrictEqual(Object.keys(lossFnInputs).sort(), ["advantages", "logprobs", "target_tokens"])
     assert.deepStrictEqual(Object.values(lossFnInputs).map((tensor) => TensorData.toArray(tensor).length), [2, 2, 2])
     assert.deepStrictEqual(Array.from(Trajectory.tokensOf(row)), [1, 2, 3])
+  })
+
+  it("says where each token came from, if every sequence has a name", () => {
+    const named = (sequenceId: string, prompt: ReadonlyArray<number>, tokens: ReadonlyArray<number>) => {
+      const plain = turn(prompt, tokens)
+      return { ...plain, action: { ...plain.action, sequenceId } }
+    }
+    const datumOf = (turns: ReadonlyArray<Trajectory.Turn>) => {
+      const [row] = Trajectory.toRows(trajectory(turns), 2)
+      return row === undefined ? undefined : Either.getOrThrow(Trajectory.toDatum(row))
+    }
+    const first = named("a", [1, 2], [3, 4])
+    const datum = datumOf([first, named("b", [1, 2, 3, 4, 5], [6])])
+    // Tokens 1 2 | 3 4 | 5 | 6: the input is all but the last, the targets all but the first.
+    assert.deepStrictEqual(datum?.modelInputSpans, [
+      { source: "prompt", sequenceId: "a", offset: 0, length: 2 },
+      { source: "sampled", sequenceId: "a", offset: 0, length: 2 },
+      { source: "prompt", sequenceId: "b", offset: 4, length: 1 }
+    ])
+    assert.deepStrictEqual(datum?.lossFnInputSpans, [
+      { source: "prompt", sequenceId: "a", offset: 1, length: 1 },
+      { source: "sampled", sequenceId: "a", offset: 0, length: 2 },
+      { source: "prompt", sequenceId: "b", offset: 4, length: 1 },
+      { source: "sampled", sequenceId: "b", offset: 0, length: 1 }
+    ])
+    assert.isUndefined(datumOf([first, turn([1, 2, 3, 4, 5], [6])])?.modelInputSpans)
   })
 
   it("has the tokens that were sampled marked for GSPO", () => {

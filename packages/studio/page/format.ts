@@ -21,9 +21,11 @@ export const count = (value: number): string =>
     ? `${(value / 1e6).toFixed(1)}M`
     : `${(value / 1e9).toFixed(1)}B`
 
-/** Without a currency: it is that of the prices. */
-export const money = (value: number): string =>
-  value === 0 ? "0" : Math.abs(value) < 0.01 ? String(Number(value.toPrecision(2))) : value.toFixed(2)
+/** Without a currency, it is that of the prices. */
+export const money = (value: number, currency: string | null = null): string => {
+  const amount = value === 0 ? "0" : Math.abs(value) < 0.01 ? String(Number(value.toPrecision(2))) : value.toFixed(2)
+  return currency === null ? amount : `${amount} ${currency}`
+}
 
 export const bytes = (value: number): string =>
   value < 1e3

@@ -341,7 +341,7 @@ const Stats = ({ run }: { readonly run: Detail }) => {
           note={left === undefined || left < 1 ? "" : `about ${format.seconds(left)} left`}
         />
       )}
-      {run.cost === null ? null : <Stat name="Cost" value={format.money(run.cost)} note="so far" />}
+      {run.cost === null ? null : <Stat name="Cost" value={format.money(run.cost, run.currency)} note="so far" />}
       {run.waited < 1 ? null : (
         <Stat
           name="Waited"

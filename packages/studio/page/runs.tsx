@@ -174,7 +174,9 @@ export const Runs = ({ live }: { readonly live: Live }) => {
                   <td class="course">
                     <Spark values={run.spark} label={run.headline[0]?.name ?? "metric"} />
                   </td>
-                  {costs ? <td class="number cost">{run.cost === null ? "–" : format.money(run.cost)}</td> : null}
+                  {costs
+                    ? <td class="number cost">{run.cost === null ? "–" : format.money(run.cost, run.currency)}</td>
+                    : null}
                   <td class="soft when">
                     {format.ago(run.updatedAt)}
                     {run.waited < 1

@@ -87,6 +87,8 @@ export interface Summary {
   readonly tokens: number | null
   /** What it has cost so far: as the run recorded it, or by its tokens and a price; `null` where neither is known. */
   readonly cost: number | null
+  /** Of `cost`, such as `USD`, where the run says it. */
+  readonly currency: string | null
   /** Seconds in which the server let it wait: for capacity, a rate limit, billing or a connection. */
   readonly waited: number
   /** The metrics to look at first: the latest values of a loss, a reward and an evaluation. */
@@ -219,6 +221,17 @@ const sumOf = (table: Series.Table, ...known: ReadonlyArray<string>): number | n
   return sum
 }
 
+const cumulative = /^cost\/cumulative_([a-z]+)$/
+
+/** As the run recorded it, in all or step by step, in the currency its metrics name. */
+const costOf = (table: Series.Table): Pick<Summary, "cost" | "currency"> => {
+  const name = table.names().find((candidate) => cumulative.test(candidate))
+  const cost = name === undefined ? undefined : table.summary(name)?.last
+  return name === undefined || cost === undefined || cost === null
+    ? { cost: sumOf(table, "cost"), currency: null }
+    : { cost, currency: cumulative.exec(name)?.[1]?.toUpperCase() ?? null }
+}
+
 const waitPrefix = "time/wait/"
 
 const waitsOf = (table: Series.Table): Detail["waits"] =>
@@ -234,7 +247,9 @@ type Metrics = ReadonlyArray<readonly [string, number]>
  * Python cookbook's count them under different names.
  */
 const withCost = (metrics: Metrics, price: CostLedger.Price | undefined): Metrics => {
-  if (price === undefined || metrics.some(([name]) => name === "cost")) return metrics
+  if (price === undefined || metrics.some(([name]) => name === "cost" || cumulative.test(name))) {
+    return metrics
+  }
   const table = new Map(metrics)
   const of = (name: string) => table.get(`env/all/${name}`)
   const [turns, perTurn, rollouts] = [of("turns"), of("tokens_per_turn"), of("rollouts")]
@@ -528,7 +543,7 @@ export const open: (
         startedAt: state.startedAt,
         updatedAt: state.updatedAt ?? (modified > 0 ? modified : null),
         tokens: sumOf(table, "tokens", "num_tokens"),
-        cost: sumOf(table, "cost"),
+        ...costOf(table),
         waited: waitsOf(table).reduce((sum, { seconds }) => sum + seconds, 0),
         headline: names.map((name) => ({ name, value: table.summary(name)?.last ?? null })),
         spark: first === undefined ? [] : table.points(first, { points: 64, smoothing: 0.5 })?.smooth ?? [],

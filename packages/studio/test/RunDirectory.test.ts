@@ -89,6 +89,13 @@ describe("RunDirectory", () => {
       const sampled = { "env/all/rollouts": 1000, "env/all/turns": 2, "env/all/tokens_per_turn": 100 }
       assert.strictEqual(yield* cost("journal.jsonl", [ours(1, { tokens: 5e5, ...sampled })]), 1 + 0.3 + 2)
       assert.strictEqual(yield* cost("journal.jsonl", [ours(1, { tokens: 1e6, cost: 7 })]), 7)
+      // In the currency that the metrics name, as our trainers and the Python cookbook since 0.6.1 record it.
+      const recorded = (cumulative: number) => ({ "cost/step_usd": 1, "cost/cumulative_usd": cumulative })
+      assert.strictEqual(
+        yield* cost("journal.jsonl", [ours(1, recorded(1)), ours(2, { tokens: 1e6, ...recorded(2.5) })]),
+        2.5
+      )
+      assert.strictEqual(yield* cost("metrics.jsonl", [{ step: 0, ...recorded(4) }]), 4)
       const python = { step: 0, "env/all/total_ac_tokens": 2e5, "env/all/total_ob_tokens": 3e5 }
       assert.strictEqual(yield* cost("metrics.jsonl", [python]), 1 + 0.3 + 2)
       // An evaluation adds nothing, and does not make the cost of its step zero.

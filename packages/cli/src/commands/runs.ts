@@ -18,7 +18,7 @@ import { CliFailure } from "../internal/CliFailure.js"
 import type { Tone } from "../terminal/Output.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
-import { figure } from "../training/drive.js"
+import { costOf, figure } from "../training/drive.js"
 import * as runControl from "./runControl.js"
 
 /** How far below the directory runs are looked for. */
@@ -139,6 +139,7 @@ const list = Effect.fnUntraced(function*({ directory }: { readonly directory: Op
       { header: "Model" },
       { header: "Steps", align: "right" },
       { header: "Loss", align: "right" },
+      { header: "Cost", align: "right" },
       { header: "Evaluation" },
       { header: "Updated" }
     ],
@@ -149,6 +150,7 @@ const list = Effect.fnUntraced(function*({ directory }: { readonly directory: Op
       run.model,
       String(run.steps),
       loss(run),
+      costOf(run.metrics) ?? "-",
       evaluated(run),
       text.ago(run.updated, now)
     ]),
@@ -188,6 +190,7 @@ const show = Effect.fnUntraced(function*({ directory }: { readonly directory: st
       ["Status", `${found.status}${found.problem === undefined ? "" : `: ${found.problem}`}`],
       ["Recipe", `${found.recipe} of ${found.model}`],
       ["Steps", `${found.steps}${run.resumes === 0 ? "" : `, resumed ${text.count(run.resumes, "time")}`}`],
+      ["Cost", costOf(found.metrics) ?? "unknown: train with --price"],
       ["Loss", `${figure(run.steps[0]?.metrics["loss"] ?? NaN)} -> ${loss(found)}`],
       ["Updated", text.ago(found.updated, now)],
       ...Object.entries(found.evaluations).map(([name, metrics]) =>

@@ -41,7 +41,18 @@ const describeStep = (report: Trainer.StepReport): string => {
     const value = report.metrics[name]
     return value === undefined ? [] : [`, ${name.replace("env/all/", "")} ${figure(value)}`]
   })
-  return `step ${report.step}${of}: loss ${figure(report.loss)}${more.join("")}`
+  const cost = costOf(report.metrics)
+  const paid = cost === undefined ? "" : `, ${cost}`
+  return `step ${report.step}${of}: loss ${figure(report.loss)}${more.join("")}${paid}`
+}
+
+/** What a run has cost by the metrics of its last step, with the currency they name. @internal */
+export const costOf = (metrics: RunEntry.Metrics): string | undefined => {
+  const prefix = "cost/cumulative_"
+  for (const [name, value] of Object.entries(metrics)) {
+    if (name.startsWith(prefix)) return `${figure(value)} ${name.slice(prefix.length).toUpperCase()}`
+  }
+  return undefined
 }
 
 /** What the next step may cost, in steps so far: their costs differ. */
@@ -229,6 +240,9 @@ const print = Effect.fnUntraced(function*(
       ["Steps", `${last?.step ?? 0}${complete ? ", complete" : ""}`],
       ["Loss", losses],
       ["Tokens", tokens.toLocaleString("en-US")],
+      ...(last === undefined || costOf(last.metrics) === undefined
+        ? []
+        : [["Cost", costOf(last.metrics) ?? ""] as const]),
       ...Object.entries(evaluations).map(([name, metrics]) => [`On ${name}`, figures(metrics)] as const),
       ...Option.match(spent, {
         onNone: () => [],

@@ -60,7 +60,7 @@ export const seed = (description: string) => integer("seed", 0, description)
 export const maxLength = optionalInteger("max-length", "Most tokens of a row; longer ones are skipped, and counted.")
 
 /** @internal */
-export const price = optionalText("price", "Prices of a million tokens: train=1.2,prefill=0.4,sample=1.")
+export const price = optionalText("price", "Prices of a million tokens: train=1.2,prefill=0.4,cached=0.1,sample=1.")
 
 /** How answers are drawn. @internal */
 export const answers = (defaults: { readonly groupSize: number; readonly temperature: number }) => ({
@@ -99,6 +99,10 @@ export const common = {
     "Most to spend in this invocation, by --price. The run is saved before it is exceeded."
   ),
   price,
+  currency: Options.text("currency").pipe(
+    Options.withDefault("usd"),
+    Options.withDescription("Currency of --price, in three letters. Default: usd.")
+  ),
   tokenBudget: optionalInteger("token-budget", "Most tokens to train on and to sample in this invocation."),
   durable: Options.boolean("durable").pipe(
     Options.withDescription(

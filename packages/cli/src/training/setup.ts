@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import type * as Cost from "@effect-tinker/cookbook/Cost"
 import * as Hyperparameters from "@effect-tinker/cookbook/Hyperparameters"
 import * as HuggingFaceHub from "@effect-tinker/tokenizer/HuggingFaceHub"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
@@ -139,14 +140,20 @@ export const learningRateFor = Effect.fnUntraced(function*(given: Option.Option<
 // budgets
 // =============================================================================
 
-const priced: ReadonlyArray<string> = ["train", "prefill", "sample"] satisfies ReadonlyArray<CostLedger.Kind>
+const priced: ReadonlyArray<string> = ["train", "prefill", "sample", "cached"]
+
+/** @internal */
+export interface Priced extends CostLedger.Price {
+  /** Of prompts that the server has in its cache. */
+  readonly cached?: number | undefined
+}
 
 /**
  * Prices of a million tokens, such as `train=1.2,prefill=0.4,sample=1`.
  *
  * @internal
  */
-export const parsePrice = (text: string): Either.Either<CostLedger.Price, CliFailure> => {
+export const parsePrice = (text: string): Either.Either<Priced, CliFailure> => {
   const price: Record<string, number> = {}
   for (const part of text.split(",")) {
     const [kind = "", amount = ""] = part.trim().split("=")
@@ -163,6 +170,33 @@ export const parsePrice = (text: string): Either.Either<CostLedger.Price, CliFai
   }
   return Either.right(price)
 }
+
+/**
+ * The prices as a run records them. Without a price of its own, what the server has in its cache costs what it costs to read.
+ *
+ * @internal
+ */
+export const costOf = (flags: {
+  readonly price: Option.Option<string>
+  readonly currency: string
+}): Effect.Effect<Cost.Options, CliFailure> =>
+  Option.match(flags.price, {
+    onNone: () => Effect.succeed({}),
+    onSome: (text) =>
+      Effect.gen(function*() {
+        if (!/^[a-z]{3}$/i.test(flags.currency)) {
+          return yield* usage(
+            `--currency does not take ${JSON.stringify(flags.currency)}`,
+            "Write its three letters: usd, eur."
+          )
+        }
+        const { cached, prefill, sample, train }: Priced = yield* parsePrice(text)
+        return {
+          price: { train, prefill, sample, cachedPrefill: cached ?? prefill },
+          currency: flags.currency.toLowerCase()
+        }
+      })
+  })
 
 /** @internal */
 export interface BudgetFlags {

@@ -17,6 +17,7 @@ import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as CheckpointPolicy from "../CheckpointPolicy.js"
+import * as Cost from "../Cost.js"
 import * as Dataset from "../Dataset.js"
 import type * as Evaluator from "../Evaluator.js"
 import * as Guard from "../Guard.js"
@@ -39,6 +40,8 @@ export interface Outcome<out Detail> {
 /** @internal */
 export interface Submitted<out Detail, out E, out R> {
   readonly tokens: number
+  /** What is paid for. */
+  readonly usage: Cost.StepUsage
   readonly result: Effect.Effect<Outcome<Detail>, E, R>
 }
 
@@ -53,6 +56,7 @@ export interface Options<B, Detail, E, R, E2, R2> {
   readonly submitAhead: number
   /** When the run is stopped; `false` is never. */
   readonly guard: Guard.Guard | false
+  readonly cost: Cost.Options | undefined
   readonly totalSteps: Option.Option<number>
   readonly learningRate: (step: number) => number
   /** From where the checkpoint stands. */
@@ -75,6 +79,8 @@ interface Pending<Detail, E, R> {
   readonly epoch: number
   readonly learningRate: number
   readonly tokens: number
+  /** Tokens by what they were used for, and money. */
+  readonly costs: RunEntry.Metrics
   readonly submittedAt: number
   readonly result: Effect.Effect<Outcome<Detail>, E, R>
   readonly skipped: ReadonlyArray<Dataset.Skipped>
@@ -123,6 +129,9 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
     onNone: () => [],
     onSome: ({ run }) => [...run.checkpoints]
   })
+  const meter = Cost.makeMeter(options.cost, Option.getOrUndefined(checkpoint)?.cost)
+  /** The budget is used up before the run is complete. */
+  let outOfBudget = false
   const warned = new Set<string>()
   const now = yield* Clock.currentTimeMillis
   const watch = options.guard === false ? undefined : Guard.watch(options.guard)
@@ -140,6 +149,11 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
   const peek: Effect.Effect<boolean, E, R> = Effect.gen(function*() {
     while (ahead === undefined && !exhausted) {
       if (submitted > 0 && Option.exists(options.totalSteps, (total) => submitted >= total)) {
+        exhausted = true
+        break
+      }
+      if (meter.isSpent()) {
+        outOfBudget = true
         exhausted = true
         break
       }
@@ -190,6 +204,7 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
     const step = submitted
     const at = position
     const state = options.state?.()
+    const cost = meter.totals()
     const ttl = kind === "final" ? undefined : kind === "rolling" ? policy.rollingTtl : policy.ttl
     const number = String(step).padStart(6, "0")
     const name = kind === "final" ? "final" : kind === "periodic" ? number : `${kind}-${number}`
@@ -202,7 +217,7 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
     const done: Save = Effect.gen(function*() {
       const { path: statePath } = yield* weights
       const samplerPath = Option.isSome(sampler) ? (yield* sampler.value).path : undefined
-      return yield* record({ name, kind, step, position: at, statePath, samplerPath, expiresAt, state })
+      return yield* record({ name, kind, step, position: at, statePath, samplerPath, expiresAt, cost, state })
     })
     return done
   })
@@ -264,18 +279,25 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
     const commit = Effect.sync(() => {
       inDoubt = true
     })
-    const { result, tokens } = yield* options.submit(batch.items, { step, epoch: batch.epoch, learningRate, commit })
+    const { result, tokens, usage } = yield* options.submit(batch.items, {
+      step,
+      epoch: batch.epoch,
+      learningRate,
+      commit
+    })
     submitted++
     position = batch.next
     inDoubt = false
     const skipped = skippedSince
     skippedSince = []
     ahead = undefined
+    const costs = meter.record(usage)
     pending.push({
       step: submitted,
       epoch: batch.epoch,
       learningRate,
       tokens,
+      costs,
       submittedAt,
       result,
       skipped,
@@ -298,6 +320,7 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
         step: oldest.step,
         metrics: {
           ...outcome.metrics,
+          ...oldest.costs,
           loss: outcome.loss,
           learning_rate: oldest.learningRate,
           tokens: oldest.tokens,
@@ -346,12 +369,13 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
       learningRate: oldest.learningRate,
       loss: outcome.loss,
       tokens: oldest.tokens,
-      metrics: outcome.metrics,
+      metrics: { ...outcome.metrics, ...oldest.costs },
       detail: outcome.detail,
       skipped: oldest.skipped,
       evaluations: oldest.evaluations,
-      final: last ? Option.some(yield* finish) : Option.none()
+      final: last && !outOfBudget ? Option.some(yield* finish) : Option.none()
     }
+    if (last && outOfBudget) yield* stop
     return report
   }).pipe(
     Effect.mapError((error) => Option.isOption(error) ? error : Option.some<AnyError>(error)),
@@ -372,9 +396,18 @@ const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Optio
     return { evaluations, checkpoint: saved }
   })
 
+  /** Ends the run where it is: with a larger budget it goes on from there. */
+  const stop = Effect.gen(function*() {
+    const message = `the budget does not allow another step: ${meter.spent()} spent after step ${submitted}`
+    yield* logs(Effect.logWarning(message))
+    yield* log.append({ _tag: "Note", step: submitted, level: "warning", message })
+    if (submitted !== lastSaved) yield* yield* save("exit")
+    yield* awaitBackground
+  })
+
   /** Killed between its last step and its end, a run has only its end left to do. */
   const begin = Effect.gen(function*() {
-    if (log.complete || (yield* peek)) return
+    if (log.complete || (yield* peek) || outOfBudget) return
     if (submitted === 0) {
       yield* noteSkipped(skippedSince)
       const detail = skippedSince.length === 0 ? "" : `: ${describeSkipped(skippedSince)}`

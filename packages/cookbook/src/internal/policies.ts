@@ -27,18 +27,30 @@ export const make = Effect.fnUntraced(function*(training: TrainingClient.Service
   readonly first: number
   /** Most steps a policy may be behind while rollouts still use it. */
   readonly bound: number
+  /** Whether a policy keeps its weights, or goes on with newer ones. */
+  readonly sampler: "snapshot" | "inflight"
 }) {
-  const { bound, first, sampling } = options
+  const { bound, first, sampler, sampling } = options
   const owner = yield* Effect.scope
   const runner = yield* Rollout.Runner
   let newest: Version | undefined
   let waiting: Array<{ readonly version: number; readonly ready: Deferred.Deferred<void> }> = []
   let open: Array<{ readonly version: number; readonly scope: Scope.CloseableScope }> = []
 
+  /** The version that is being published: samples may be drawn from it before the server has said that it is there. */
+  let coming = first
+  const versions = Effect.sync((): Policy.Versions => ({ atLeast: newest?.version ?? first, atMost: coming }))
+
   const publish = Effect.fnUntraced(function*(version: number) {
     if (newest?.version === version) return
     const scope = yield* Scope.fork(owner, ExecutionStrategy.sequential)
-    newest = { version, policy: yield* Scope.extend(runner.publish(training, { ...sampling, version }), scope) }
+    coming = version
+    const publishing = runner.publish(training, {
+      ...sampling,
+      version,
+      ...(sampler === "inflight" ? { sampler, versions } : {})
+    })
+    newest = { version, policy: yield* Scope.extend(publishing, scope) }
     open.push({ version, scope })
     const ready = waiting.filter((waiter) => waiter.version <= version)
     waiting = waiting.filter((waiter) => waiter.version > version)

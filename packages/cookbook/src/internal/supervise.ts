@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type * as CheckpointPolicy from "../CheckpointPolicy.js"
+import * as Cost from "../Cost.js"
 import * as Dataset from "../Dataset.js"
 import type * as Evaluator from "../Evaluator.js"
 import type * as Guard from "../Guard.js"
@@ -72,7 +73,9 @@ export const loopOptions = <EV, RV>(options: {
   readonly evaluateEvery?: number | undefined
   readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
   readonly guard?: Guard.Guard | false | undefined
+  readonly cost?: Cost.Options | undefined
 }) => ({
+  cost: options.cost,
   checkpoints: options.checkpoints ?? {},
   guard: options.guard ?? {},
   evaluators: options.evaluate ?? [],
@@ -112,8 +115,10 @@ export const submit = Effect.fnUntraced(function*(
 ) {
   const future = yield* training.trainStep(batch, "cross_entropy", adamParams(adam, learningRate))
   const weight = weightOf(batch)
+  const tokens = lengthOf(batch)
   return {
-    tokens: lengthOf(batch),
+    tokens,
+    usage: { used: Cost.trained(tokens) },
     result: Effect.map(
       future,
       ({ pass, step }): Loop.Outcome<undefined> => ({

@@ -36,15 +36,15 @@ export const known: ReadonlyArray<Known> = [
     area: "service",
     what: "weights in flight (`kind` of saves for sampling)",
     since: "tinker 0.38.0",
-    here: "partly",
-    note: "the wire and the embedded backend have them; no option of the SDK's clients yet"
+    here: "yes",
+    note: "clients, the embedded backend and asynchronous training; rollouts by workers keep snapshots"
   },
   {
     area: "service",
     what: "models from checkpoints in one request, always",
     since: "tinker 0.38.0",
-    here: "partly",
-    note: "where the server asks for it; the embedded backend takes both orders"
+    here: "yes",
+    note: "where the server takes it, the older order elsewhere"
   },
   { area: "service", what: "capabilities without a session", since: "tinker 0.38.0", here: "yes" },
   { area: "service", what: "free storage in reports of usage", since: "tinker 0.38.0", here: "yes" },
@@ -52,8 +52,21 @@ export const known: ReadonlyArray<Known> = [
     area: "service",
     what: "`x-sdk-method` on every request of a public call",
     since: "tinker 0.38.0",
-    here: "partly",
-    note: "on requests of the REST client"
+    here: "yes"
+  },
+  {
+    area: "service",
+    what: "tokens renewed at half of their lifetime, and once when refused",
+    since: "tinker 0.38.0",
+    here: "yes"
+  },
+  { area: "service", what: "acknowledgements of a shared poll without a wait", since: "tinker 0.38.0", here: "yes" },
+  {
+    area: "service",
+    what: "custom losses keep their place among the operations",
+    since: "tinker 0.38.0",
+    here: "yes",
+    note: "what is queued behind one that fails goes on"
   },
   {
     area: "losses",
@@ -76,7 +89,35 @@ export const known: ReadonlyArray<Known> = [
     here: "yes",
     note: "`epochs` and `shuffle` of the trainers, problem by problem"
   },
-  { area: "cookbook", what: "cost per step and in all", since: "cookbook 0.6.1", here: "no" },
-  { area: "cookbook", what: "pacing of asynchronous training by started groups", since: "cookbook 0.6.1", here: "no" },
+  {
+    area: "cookbook",
+    what: "cost per step and in all",
+    since: "cookbook 0.6.1",
+    here: "yes",
+    note:
+      "`cost` of every trainer, in checkpoints, `tinker train`, `tinker runs` and the studio; `Cost.published` reads the price list"
+  },
+  {
+    area: "cookbook",
+    what: "pacing of asynchronous training by started groups",
+    since: "cookbook 0.6.1",
+    here: "partly",
+    note:
+      "as many started groups at most, a smaller last step, nothing running at the end; but in order, where theirs takes what is finished: a slow group holds up its step, and no group is older than the bound"
+  },
+  {
+    area: "cookbook",
+    what: "provenance of every datum that is trained on",
+    since: "cookbook 0.6.1",
+    here: "yes",
+    note: "where the server names sampled sequences"
+  },
+  {
+    area: "renderers",
+    what: "Kimi K3.1-Pro, five formats",
+    since: "cookbook 0.6.1",
+    here: "no",
+    note: "they are those of tml-renderers 0.4.1 or newer, which the index does not have: nothing to hold ours against"
+  },
   { area: "cookbook", what: "audio in messages", since: "cookbook 0.6.1", here: "no" }
 ]

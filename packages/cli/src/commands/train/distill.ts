@@ -89,6 +89,7 @@ const onPolicy = (flags: Distilled, teacher: string) =>
         teacher,
         renderer: yield* setup.rendererFor(flags.model, flags),
         checkpoints: checkpoints(flags),
+        cost: yield* setup.costOf(flags),
         log
       })
     })
@@ -128,6 +129,7 @@ const offPolicy = (flags: Distilled, teacher: string) =>
         data,
         renderer: yield* setup.rendererFor(flags.model, flags),
         checkpoints: checkpoints(flags),
+        cost: yield* setup.costOf(flags),
         log
       })
     })
@@ -166,6 +168,7 @@ const self = (flags: Distilled, teacher: string, instruction: string) =>
         teacherPrompt: (messages) => instructed(instruction, messages),
         renderer: yield* setup.rendererFor(flags.model, flags),
         checkpoints: checkpoints(flags),
+        cost: yield* setup.costOf(flags),
         log
       })
     })

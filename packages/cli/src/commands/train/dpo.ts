@@ -57,6 +57,7 @@ const preference = Effect.fnUntraced(function*(
         data,
         renderer: yield* setup.rendererFor(flags.model, flags),
         checkpoints: checkpoints(flags),
+        cost: yield* setup.costOf(flags),
         log
       })
     })

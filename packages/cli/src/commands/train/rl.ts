@@ -131,6 +131,7 @@ const reinforce = Effect.fnUntraced(function*(
         ],
         evaluateEvery: flags.evalEvery,
         checkpoints: checkpoints(flags),
+        cost: yield* setup.costOf(flags),
         log
       })
     })

@@ -72,6 +72,7 @@ const supervised = Effect.fnUntraced(function*(
           : [],
         evaluateEvery: flags.evalEvery,
         checkpoints: checkpoints(flags),
+        cost: yield* setup.costOf(flags),
         log
       })
     })
