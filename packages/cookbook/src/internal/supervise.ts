@@ -8,11 +8,8 @@ import type * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import type * as CheckpointPolicy from "../CheckpointPolicy.js"
 import * as Cost from "../Cost.js"
 import * as Dataset from "../Dataset.js"
-import type * as Evaluator from "../Evaluator.js"
-import type * as Guard from "../Guard.js"
 import * as LearningRate from "../LearningRate.js"
 import type * as RunEntry from "../RunEntry.js"
 import type * as Trainer from "../Trainer.js"
@@ -68,13 +65,7 @@ export const read = Effect.fnUntraced(function*<A, E, R>(
 })
 
 /** The part of the loop's options that every trainer has among its own. @internal */
-export const loopOptions = <EV, RV>(options: {
-  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
-  readonly evaluateEvery?: number | undefined
-  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
-  readonly guard?: Guard.Guard | false | undefined
-  readonly cost?: Cost.Options | undefined
-}) => ({
+export const loopOptions = <E, R>(options: Trainer.RunOptions<E, R>) => ({
   cost: options.cost,
   checkpoints: options.checkpoints ?? {},
   guard: options.guard ?? {},
