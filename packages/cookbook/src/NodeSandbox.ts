@@ -281,7 +281,9 @@ const signal = (pid: number, name: NodeJS.Signals): void => {
 /** The processes that a process has started, where the system tells. */
 const childrenOf = (pid: number): ReadonlyArray<number> => {
   try {
-    return NodeFs.readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter((id) => id !== "").map(Number)
+    return NodeFs.readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter((id) => id !== "").map(
+      Number
+    )
   } catch {
     return []
   }

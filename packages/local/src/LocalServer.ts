@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -13,7 +14,6 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { Engine } from "./Engine.js"
 import { Faults } from "./Faults.js"
-import * as entropy from "./internal/entropy.js"
 import * as accounts from "./internal/server/accounts.js"
 import * as auditLog from "./internal/server/auditLog.js"
 import * as checkpoints from "./internal/server/checkpoints.js"
@@ -230,14 +230,6 @@ export const readBody = (request: Request): Effect.Effect<Uint8Array, Connection
  */
 export class LocalServer extends Context.Tag("@effect-tinker/local/LocalServer")<LocalServer, Service>() {}
 
-/**
- * Where ids, keys and download addresses come from: the platform's cryptographic generator, unless a test fixes it.
- *
- * @since 0.1.0
- * @category services
- */
-export const Entropy = entropy.Entropy
-
 const table = [
   ...sessionRoutes,
   ...trainingRoutes,
@@ -338,7 +330,7 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
         // Nothing is saved that the engine would refuse to load.
         const adapter = yield* Effect.mapError(engine.restoreAdapter(snapshot), (error) => refuse(error.message))
         const { baseModel, rank, trainAttn, trainMlp, trainUnembed } = adapter
-        const id = yield* entropy.randomId
+        const id = yield* Entropy.uuid
         const userMetadata = { imported_as: name }
         yield* trained.create({ id, owner: urn, baseModel, rank, trainAttn, trainMlp, trainUnembed, userMetadata })
         const save = (kind: checkpoints.Kind) =>

@@ -11,7 +11,7 @@ import * as Stream from "effect/Stream"
 import * as Adapter from "./Adapter.js"
 import * as files from "./internal/files.js"
 import * as MergedModel from "./MergedModel.js"
-import * as Safetensors from "./Safetensors.js"
+import * as SafetensorsHeader from "./SafetensorsHeader.js"
 import { AdapterMismatch, OutputExists, UnsupportedFormat } from "./WeightsError.js"
 
 /**
@@ -100,7 +100,7 @@ const fuse = (
 ): ReadonlyArray<Matrix> => {
   const rank = pairs.reduce((sum, { a }) => sum + (a.shape[0] ?? 0), 0)
   const { dtype } = pairs[0]?.a ?? { dtype: "F32" }
-  const width = Safetensors.dtypeBytes[dtype] ?? 4
+  const width = SafetensorsHeader.dtypeBytes[dtype] ?? 4
   return [
     {
       name: key(module, "A"),
@@ -199,7 +199,7 @@ export const convert: (options: Options) => Effect.Effect<Summary, Failure, File
     yield* files.writeWhole(
       path.join(partial, "adapter_model.safetensors"),
       Stream.concat(
-        Stream.make(Safetensors.encodeHeader(matrices)),
+        Stream.make(SafetensorsHeader.encode(matrices)),
         Stream.mapEffect(Stream.fromIterable(matrices), ({ bytes }) => bytes)
       )
     )
