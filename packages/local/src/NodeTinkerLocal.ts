@@ -370,7 +370,7 @@ export const serve: (
  * @since 0.1.0
  * @category layers
  */
-export const layerInProcess = (
+export const layer = (
   options: TinkerLocal.Options & Pick<Options, "directory" | "models" | "threads"> = {}
 ): Layer.Layer<TinkerLocal.Provided, ModelUnavailable | Storage.StorageFailed | TinkerError.TinkerError> =>
   TinkerLocal.layerClients(options.client).pipe(
@@ -394,12 +394,20 @@ export const layerInProcess = (
   )
 
 /**
+ * {@link layer}, by a name that says where it computes: in this process, with no server.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerInProcess: typeof layer = layer
+
+/**
  * A server for as long as the layer lives.
  *
  * @since 0.1.0
  * @category layers
  */
-export const layer = (
+export const layerServer = (
   options?: Options
 ): Layer.Layer<LocalServerAddress, HttpServerError.ServeError | ModelUnavailable | Storage.StorageFailed> =>
   Layer.scoped(LocalServerAddress, serve(options))

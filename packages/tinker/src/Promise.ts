@@ -374,7 +374,7 @@ export interface Tinker<in R = never> extends Closing {
 export interface ConnectOptions<R = never> extends ServiceClient.Options, CallOptions {
   /**
    * The transport, with whatever else the runtime needs: loggers, tracers, tokenizers, a file system. For example
-   * `NodeTinker.layerEnv()`, `TinkerLocal.layer()`. Defaults to `fetch`.
+   * `NodeTinker.layerFromEnv()`, `TinkerLocal.layer()`. Defaults to `fetch`.
    */
   readonly layer?: Layer.Layer<TinkerTransport.TinkerTransport | R, unknown> | undefined
 }
@@ -387,7 +387,7 @@ const open = async <R>(
   const scope = Effect.runSync(Scope.make())
   const exit = await Effect.runPromiseExit(
     Effect.onExit(
-      Scope.extend(Layer.toRuntime(TinkerLayer.layerEnv(service).pipe(Layer.provideMerge(layer))), scope),
+      Scope.extend(Layer.toRuntime(TinkerLayer.layerFromEnv(service).pipe(Layer.provideMerge(layer))), scope),
       (exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit)
     ),
     signal === undefined ? undefined : { signal }

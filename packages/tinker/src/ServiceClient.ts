@@ -189,7 +189,7 @@ export const make = (
 const withConfig = <E, R>(
   config: Effect.Effect<TinkerConfig.Service, E, R>,
   options: SessionOptions | undefined
-): Layer.Layer<ServiceClient, E | TinkerError.TinkerError, R | TinkerTransport.TinkerTransport> =>
+): Layer.Layer<ServiceClient, E | TinkerError.ConfigurationError, R | TinkerTransport.TinkerTransport> =>
   Layer.scoped(ServiceClient, Effect.flatMap(ApiClient.connect(config), ({ api }) => fromApi(api, options)))
 
 /**
@@ -212,7 +212,7 @@ const withConfig = <E, R>(
  */
 export const layer = (
   options: Options
-): Layer.Layer<ServiceClient, TinkerError.TinkerError, TinkerTransport.TinkerTransport> =>
+): Layer.Layer<ServiceClient, TinkerError.ConfigurationError, TinkerTransport.TinkerTransport> =>
   withConfig(Effect.suspend(() => TinkerConfig.make(options)), options.session)
 
 /**
@@ -226,7 +226,7 @@ export const layerConfig = (
   session?: SessionOptions
 ): Layer.Layer<
   ServiceClient,
-  TinkerError.TinkerError | ConfigError.ConfigError,
+  TinkerError.ConfigurationError | ConfigError.ConfigError,
   TinkerTransport.TinkerTransport
 > => withConfig(TinkerConfig.fromConfig(options), session)
 
@@ -236,10 +236,10 @@ export const layerConfig = (
  * @since 0.1.0
  * @category layers
  */
-export const layerEnv = (
+export const layerFromEnv = (
   options: Options = {}
 ): Layer.Layer<
   ServiceClient,
-  TinkerError.TinkerError | ConfigError.ConfigError,
+  TinkerError.ConfigurationError | ConfigError.ConfigError,
   TinkerTransport.TinkerTransport
 > => withConfig(TinkerConfig.fromEnv(options), options.session)

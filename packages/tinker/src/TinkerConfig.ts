@@ -383,7 +383,7 @@ export const layerConfig = (
  * @since 0.1.0
  * @category layers
  */
-export const layerEnv = (
+export const layerFromEnv = (
   given: Options = {}
 ): Layer.Layer<TinkerConfig, TinkerError.InvalidInput | ConfigError.ConfigError> =>
   Layer.effect(TinkerConfig, fromEnv(given))

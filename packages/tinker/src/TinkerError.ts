@@ -570,7 +570,15 @@ export interface Errors {
 }
 
 /**
- * What creating a model or opening a sampler can fail with.
+ * Failures of building a client: the configuration or the credential is unusable. Nothing is sent.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export type ConfigurationError = InvalidInput | MissingCredential | MalformedCredential
+
+/**
+ * Failures of creating a model or opening a sampler.
  *
  * @since 0.1.0
  * @category errors

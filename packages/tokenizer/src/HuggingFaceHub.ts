@@ -198,7 +198,7 @@ export const fromEnvironment: Effect.Effect<Options, ConfigError, FileSystem.Fil
  * @since 0.1.0
  * @category layers
  */
-export const layerConfig = (
+export const layerFromEnv = (
   options: Partial<Options> = {}
 ): Layer.Layer<TokenizerFiles, ConfigError, FileSystem.FileSystem | HttpClient.HttpClient | Path.Path> =>
   Layer.effect(TokenizerFiles, Effect.flatMap(fromEnvironment, (found) => make({ ...found, ...options })))

@@ -42,6 +42,6 @@ export interface Options extends Tokenizers.Options {
  */
 export const layer = ({ hub, ...options }: Options = {}): Layer.Layer<Tokenizers.Tokenizers, ConfigError> =>
   Tokenizers.layer(options).pipe(
-    Layer.provide(HuggingFaceHub.layerConfig(hub)),
+    Layer.provide(HuggingFaceHub.layerFromEnv(hub)),
     Layer.provide([NodeContext.layer, NodeHttpClient.layerUndici])
   )

@@ -60,13 +60,6 @@ export interface Service extends Calls.Calls, Retry.Retry, Observation.Observati
 /** @internal */
 export class ApiClient extends Context.Tag("effect-tinker/internal/ApiClient")<ApiClient, Service>() {}
 
-/**
- * The reason for which there is no client: the configuration or the credential is unusable.
- *
- * @internal
- */
-export type StartupError = TinkerError.InvalidInput | TinkerError.MissingCredential | TinkerError.MalformedCredential
-
 type Requirements = TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport
 
 const tenantOf = Effect.fnUntraced(function*(config: TinkerConfig.Service, credentials: Credentials.Service) {
