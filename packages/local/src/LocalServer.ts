@@ -129,14 +129,14 @@ export interface Options {
   readonly sampleConcurrency?: number | undefined
   /** Sample requests waiting before more are refused with 429. Defaults to 4096. */
   readonly maxQueuedSamples?: number | undefined
-  /** What the server asks of its clients. Defaults to what they assume anyway. */
+  /** Settings the server asks its clients to use. Defaults to those they assume anyway. */
   readonly clientConfig?: settings.ConfigFlags | undefined
   /** The part of it that clients refresh from time to time. */
   readonly dynamicConfig?: settings.DynamicFlags | undefined
 }
 
 /**
- * What a server has done since its start.
+ * Counters of a server since its start.
  *
  * @since 0.1.0
  * @category models
@@ -205,7 +205,7 @@ export interface Service {
     readonly reason?: string | undefined
   }) => Effect.Effect<void>
   readonly resume: Effect.Effect<void>
-  /** What it has done since its start. */
+  /** Counters since its start. */
   readonly activity: Effect.Effect<Activity>
   readonly setClientConfig: (flags: settings.ConfigFlags) => Effect.Effect<void>
   readonly setDynamicConfig: (flags: settings.DynamicFlags) => Effect.Effect<void>

@@ -161,7 +161,7 @@ const ollamaFile = Effect.fnUntraced(function*(reference: string) {
   return path.join(root, "blobs", digest.replace(":", "-"))
 })
 
-/** What holds the model of a directory: itself, if it is a Hugging Face one, or the only GGUF file in it. */
+/** File or directory of a model: the directory itself, if it is a Hugging Face one, or the only GGUF file in it. */
 const placeIn = Effect.fnUntraced(function*(directory: string) {
   const path = yield* Path.Path
   const inside = yield* names(directory)

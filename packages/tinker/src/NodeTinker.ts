@@ -58,7 +58,7 @@ export interface Options {
 }
 
 /**
- * What Node adds: the transport, the credentials file and credential commands.
+ * Options that Node adds: the transport, the credentials file and credential commands.
  *
  * @since 0.1.0
  * @category models

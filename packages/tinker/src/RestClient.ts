@@ -1,5 +1,5 @@
 /**
- * What the service knows: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.
+ * Records of the service: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.
  *
  * @since 0.1.0
  */

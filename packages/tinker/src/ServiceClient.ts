@@ -40,7 +40,7 @@ import type { ModelId, SessionId } from "./wire/Id.js"
 import type { FinishReason } from "./wire/Session.js"
 
 /**
- * What heartbeats say about the session: not opened yet, alive, not reachable for some time (with the last error), or
+ * State of the session by its heartbeats: not opened yet, alive, not reachable for some time (with the last error), or
  * ended by the server.
  *
  * @since 0.1.0
@@ -61,7 +61,7 @@ export interface Service {
   readonly clientConfig: Effect.Effect<ClientConfig, TinkerError.TinkerError>
   /** The part of it that may change; refreshed while the session lasts. */
   readonly dynamicConfig: Effect.Effect<ClientDynamicConfig, TinkerError.TinkerError>
-  /** What the server offers. Needs no session. */
+  /** Models and limits of the server. Needs no session. */
   readonly serverCapabilities: Effect.Effect<GetServerCapabilitiesResponse, TinkerError.TinkerError>
   /** Whether the session is alive. */
   readonly health: Effect.Effect<Health>
@@ -104,7 +104,7 @@ export interface Service {
 export class ServiceClient extends Context.Tag("effect-tinker/ServiceClient")<ServiceClient, Service>() {}
 
 /**
- * What the session is opened with. Tags and project come from the configuration.
+ * Metadata of the session. Tags and project come from the configuration.
  *
  * @since 0.1.0
  * @category models
@@ -123,7 +123,7 @@ export interface SessionOptions {
  * @category models
  */
 export interface Options extends TinkerConfig.Options {
-  /** What the session is opened with. */
+  /** Metadata of the session. */
   readonly session?: SessionOptions | undefined
 }
 

@@ -218,7 +218,7 @@ export interface Service {
 export class TinkerConfig extends Context.Tag("effect-tinker/TinkerConfig")<TinkerConfig, Service>() {}
 
 /**
- * What can be configured.
+ * Options of the configuration.
  *
  * @since 0.1.0
  * @category models

@@ -88,7 +88,7 @@ export interface SnapshotOptions {
   readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined
 }
 
-/** What is needed to reach the hub and the disk. */
+/** Services that reach the hub and the disk. */
 type Services = FileSystem.FileSystem | Path.Path | HttpClient.HttpClient
 
 const Listing = Schema.parseJson(Schema.Struct({

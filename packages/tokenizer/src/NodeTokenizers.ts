@@ -17,7 +17,7 @@ import * as Tokenizers from "./Tokenizers.js"
  * @category configuration
  */
 export interface Options extends Tokenizers.Options {
-  /** What is not given comes from the environment (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HOME`, `HF_HUB_OFFLINE`, …). */
+  /** Settings not given come from the environment (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HOME`, `HF_HUB_OFFLINE`, …). */
   readonly hub?: Partial<HuggingFaceHub.Options> | undefined
 }
 

@@ -42,7 +42,7 @@ export interface Adapter {
   readonly directory: string
   readonly rank: number
   readonly alpha: number
-  /** What the configuration says it was trained from, if it does. */
+  /** Base model that the configuration names, if it does. */
   readonly baseModel: string | undefined
   /** The content of `adapter_config.json`. */
   readonly config: Readonly<Record<string, unknown>>

@@ -22,7 +22,7 @@ import type { AdapterMismatch } from "./WeightsError.js"
 import { OutputExists, UnsupportedFormat } from "./WeightsError.js"
 
 /**
- * What to merge, and where to.
+ * Base and adapter to merge, and where to write the result.
  *
  * @since 0.1.0
  * @category configuration
@@ -54,7 +54,7 @@ export type Event =
   | { readonly _tag: "Completed"; readonly directory: string; readonly bytes: number }
 
 /**
- * What a merge can fail with.
+ * Failures of a merge.
  *
  * @since 0.1.0
  * @category errors
@@ -131,7 +131,7 @@ const float8Content = (tensor: MergedModel.Tensor): Stream.Stream<Uint8Array, Me
   )
 }
 
-/** What tells vLLM which weights are float8: those that have scales. */
+/** Settings that tell vLLM which weights are float8: those that have scales. */
 const compressionConfig = (names: ReadonlyArray<string>) => {
   const quantized = new Set(names.filter((name) => name.endsWith(".weight_scale")))
   const eightBits = { num_bits: 8, type: "float", symmetric: true }
@@ -163,7 +163,7 @@ const encode = (
     ? Effect.map(tensor.floats(firstRow, rows), (values) => numbers.fromFloat32(dtype, values))
     : tensor.bytes(firstRow, rows)
 
-/** What is written over the copy of a file that keeps its layout. */
+/** Tensors written over the copy of a file that keeps its layout. */
 const patches = (tensor: MergedModel.Tensor): ReadonlyArray<files.Patch<MergedModel.ReadError>> => {
   const rowBytes = tensor.columns * (SafetensorsHeader.dtypeBytes[tensor.dtype] ?? 0)
   return blocks(tensor).map(([firstRow, rows]) => ({

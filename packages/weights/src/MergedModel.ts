@@ -25,7 +25,7 @@ import * as SafetensorsHeader from "./SafetensorsHeader.js"
 import { AdapterMismatch, InvalidFile, UnsupportedFormat } from "./WeightsError.js"
 
 /**
- * What reading a model can fail with.
+ * Failures of reading a model.
  *
  * @since 0.1.0
  * @category errors
@@ -95,7 +95,7 @@ export interface Options {
   /** Directory of the adapter. Without one, the model is read as it is. */
   readonly adapter?: string | undefined
   /**
-   * What to do when the adapter changes the output head and the model shares it with its input embedding: `untie` gives
+   * Treatment of an adapter that changes the output head where the model shares it with its input embedding: `untie` gives
    * the head its own weight (the model computes what was trained), `merge` changes the shared weight (what the
    * Python cookbook does). Defaults to `untie`.
    */

@@ -27,14 +27,14 @@ export interface Options {
   readonly adapter: string
   /** Directory to write; must not exist. */
   readonly output: string
-  /** What the configuration says the adapter belongs to. Defaults to `base`. */
+  /** Base model that the configuration names. Defaults to `base`. */
   readonly baseModelName?: string | undefined
   /** Text files to put beside the weights, such as a model card, by name. */
   readonly files?: ((summary: Summary) => Readonly<Record<string, string>>) | undefined
 }
 
 /**
- * What was written.
+ * Written adapter.
  *
  * @since 0.1.0
  * @category models
@@ -45,12 +45,12 @@ export interface Summary {
   /** The largest rank: projections that the served model fuses add up theirs. */
   readonly rank: number
   readonly targetModules: ReadonlyArray<string>
-  /** What a server may refuse; empty for dense models. */
+  /** Features that a server may refuse; empty for dense models. */
   readonly warnings: ReadonlyArray<string>
 }
 
 /**
- * What a conversion can fail with.
+ * Failures of a conversion.
  *
  * @since 0.1.0
  * @category errors

@@ -66,7 +66,7 @@ const unreachable = (where: Where, url: string, error: HttpClientError.HttpClien
     { isRetryable: true }
   )
 
-/** What an answer means; `undefined` when it is the file, `"absent"` when there is none. */
+/** Meaning of an answer; `undefined` when it is the file, `"absent"` when there is none. */
 const problem = (
   where: Where,
   response: HttpClientResponse.HttpClientResponse,

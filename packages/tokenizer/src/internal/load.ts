@@ -141,7 +141,7 @@ const firstDisagreement = (ours: Engine, theirs: Engine, added: ReadonlyArray<Ad
   })
 }
 
-/** What in the file must not be built at all. */
+/** Parts of the file that must not be built at all. */
 const problemOf = (
   decoded: typeof json.TokenizerJson.Type,
   source: unknown

@@ -10,7 +10,7 @@ import * as SafetensorsHeader from "../SafetensorsHeader.js"
 import { InvalidFile } from "../WeightsError.js"
 import * as numbers from "./numbers.js"
 
-/** What was rounded to few bits is not made worse by sixteen; vectors stay as they are. */
+/** Type of a tensor: sixteen bits do not make worse what was rounded to fewer; vectors stay as they are. */
 const typeOf = (format: string, shape: ReadonlyArray<number>): "F32" | "F16" | "BF16" =>
   shape.length < 2 || format === "F32" ? "F32" : format === "F16" ? "F16" : "BF16"
 

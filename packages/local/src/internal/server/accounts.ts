@@ -25,7 +25,7 @@ export interface User {
 /** @internal */
 export interface ApiKey {
   readonly key: Redacted.Redacted
-  /** What it is called in listings. */
+  /** Name in listings. */
   readonly name?: string | undefined
   /** Keys with the same e-mail belong to the same user. */
   readonly email?: string | undefined

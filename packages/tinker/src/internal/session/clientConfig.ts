@@ -1,5 +1,5 @@
 /**
- * What a server says about itself before anything is trained: its client configuration, applied once per tenant, and the
+ * A server's description of itself before anything is trained: its client configuration, applied once per tenant, and the
  * models it offers.
  *
  * @since 0.1.0

@@ -86,7 +86,7 @@ const toParams = (input: OptimizerInput): Optimizer.OptimizerParams => {
 const isOther = (input: object): input is Optimizer.OtherOptimizerParams =>
   "type" in input && typeof input.type === "string"
 
-/** What is wrong with the parameters of a step, if anything: a server may only notice when the step runs. */
+/** The problem with the parameters of a step, if there is one: a server may only notice when the step runs. */
 const problemOf = (params: Optimizer.OptimizerParams): string | undefined => {
   const nonNegative = (name: string, value: number) =>
     Number.isFinite(value) && value >= 0 ? undefined : `${name} must be a finite number of at least 0, not ${value}`

@@ -1,5 +1,5 @@
 /**
- * What is known about a server: what the configuration states, and what its responses have shown. The second is
+ * Facts about a server: those the configuration states, and those its responses have shown. The second are
  * remembered for the tenant, so nothing is probed twice.
  *
  * There are two eras of the wire. `tinker` 0.25 brought `POST /client/dynamic_config` and made protobuf the only form of
@@ -21,7 +21,7 @@ export type PassForm = NonNullable<TinkerConfig.Compatibility["passes"]>
 interface Found {
   /** Whether `/client/dynamic_config` is there; `undefined` until it was asked for. */
   dynamicConfig: boolean | undefined
-  /** What servers between the eras say about protobuf. */
+  /** Statement about protobuf of servers between the eras. */
   flags: Flags
   /** The form the server took after it had refused the other. */
   settled: PassForm | undefined
