@@ -28,8 +28,9 @@ import * as Environment from "./Environment.js"
 import * as Example from "./Example.js"
 import * as Loop from "./internal/loop.js"
 import * as random from "./internal/random.js"
+import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
-import * as supervise from "./internal/supervise.js"
+import * as steps from "./internal/steps.js"
 import * as Policy from "./Policy.js"
 import * as Reinforce from "./Reinforce.js"
 import * as RunLog from "./RunLog.js"
@@ -203,8 +204,8 @@ const submitSoft = Effect.fnUntraced(function*(
   learningRate: number
 ) {
   const data = batch.map(({ datum }) => datum)
-  const { result, tokens, usage } = yield* supervise.submit(training, data, adam, learningRate)
-  const entropy = batch.reduce((sum, one) => sum + one.entropy, 0) / supervise.weightOf(data)
+  const { result, tokens, usage } = yield* steps.crossEntropy(training, data, adam, learningRate)
+  const entropy = batch.reduce((sum, one) => sum + one.entropy, 0) / steps.weightOf(data)
   return {
     tokens,
     usage: { used: Cost.sum([usage.used, ...batch.map((lesson) => lesson.usage)]) },
@@ -289,9 +290,9 @@ const startOffPolicy = Effect.fnUntraced(function*<E, R>(options: OffPolicyOptio
   const log = yield* (options.log ?? RunLog.none).open({ trainer, config: Schema.encodeSync(OffPolicyConfig)(config) })
   if (log.complete) return Stream.empty
   const { checkpoint, renderer, training } = yield* connect(log, config.model, options.renderer)
-  const teacher = yield* supervise.samplerOf(config.teacher)
+  const teacher = yield* steps.samplerOf(config.teacher)
   const rendered = Dataset.mapEffect(
-    supervise.shuffled(options.data, config.shuffle),
+    reading.shuffled(options.data, config.shuffle),
     (example) =>
       Effect.gen(function*() {
         const { tokens, weights } = yield* Example.render(example, { renderer })
@@ -317,8 +318,8 @@ const startOffPolicy = Effect.fnUntraced(function*<E, R>(options: OffPolicyOptio
     trainer,
     log,
     training,
-    ...supervise.loopOptions(options),
-    ...yield* supervise.read(data, config, checkpoint, rendered),
+    ...reading.loopOptions(options),
+    ...yield* reading.read(data, config, checkpoint, rendered),
     submitAhead: Math.max(0, options.submitAhead ?? 1),
     submit: (batch, { commit, learningRate }) =>
       Effect.zipRight(commit, submitSoft(training, batch, config.adam, learningRate))
@@ -425,7 +426,7 @@ const startSelf = Effect.fnUntraced(function*<A, E, R>(options: SelfOptions<A, E
   const log = yield* (options.log ?? RunLog.none).open({ trainer, config: Schema.encodeSync(SelfConfig)(config) })
   if (log.complete) return Stream.empty
   const { checkpoint, renderer, training } = yield* connect(log, config.model, options.renderer)
-  const teacher = yield* supervise.samplerOf(config.teacher ?? config.model.baseModel)
+  const teacher = yield* steps.samplerOf(config.teacher ?? config.model.baseModel)
 
   /** An answer of the student with the teacher's view of it. */
   const lesson = Effect.fnUntraced(function*(student: Policy.Policy<TinkerError.TinkerError>, row: A, seed: number) {
@@ -442,13 +443,13 @@ const startSelf = Effect.fnUntraced(function*<A, E, R>(options: SelfOptions<A, E
     return made
   })
 
-  const data = supervise.shuffled(options.data, config.shuffle)
+  const data = reading.shuffled(options.data, config.shuffle)
   return Loop.run<A, undefined, E | RenderFailed | ChatTemplateFailed, R>({
     trainer,
     log,
     training,
-    ...supervise.loopOptions(options),
-    ...yield* supervise.read(data, config, checkpoint),
+    ...reading.loopOptions(options),
+    ...yield* reading.read(data, config, checkpoint),
     submitAhead: 0,
     submit: (rows, { commit, learningRate, step }) =>
       Effect.gen(function*() {
@@ -464,7 +465,7 @@ const startSelf = Effect.fnUntraced(function*<A, E, R>(options: SelfOptions<A, E
           const student = Policy.fromSampler(sampler, { maxTokens, temperature, version: step })
           return yield* Effect.forEach(members, ({ row, seed }) => lesson(student, row, seed), { concurrency: 64 })
         }).pipe(Effect.scoped)
-        const usable = lessons.filter(({ datum }) => supervise.weightOf([datum]) > 0)
+        const usable = lessons.filter(({ datum }) => steps.weightOf([datum]) > 0)
         if (usable.length === 0) {
           return yield* new Trainer.InvalidRun({
             trainer,

@@ -20,8 +20,9 @@ import * as Cost from "./Cost.js"
 import * as Dataset from "./Dataset.js"
 import * as Example from "./Example.js"
 import * as Loop from "./internal/loop.js"
+import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
-import * as supervise from "./internal/supervise.js"
+import * as steps from "./internal/steps.js"
 import * as RunConfig from "./RunConfig.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
@@ -131,8 +132,8 @@ export function train<E, R>(options: Options<E, R>) {
 
 /** The model as it begins: an adapter that has learned nothing is its base model. */
 const makeReference = Effect.fnUntraced(function*(config: Config) {
-  if (config.reference !== undefined) return yield* supervise.samplerOf(config.reference)
-  if (config.model.from === undefined) return yield* supervise.samplerOf(config.model.baseModel)
+  if (config.reference !== undefined) return yield* steps.samplerOf(config.reference)
+  if (config.model.from === undefined) return yield* steps.samplerOf(config.model.baseModel)
   const start = yield* TrainingClient.makeFromState({ path: config.model.from })
   return yield* start.saveWeightsAndGetSamplingClient()
 })
@@ -179,7 +180,7 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
   })
 
   const data = Dataset.mapEffect(
-    supervise.shuffled(options.data, config.shuffle),
+    reading.shuffled(options.data, config.shuffle),
     (preference) => Example.toPair(preference, { renderer, maxLength: config.maxLength })
   )
 
@@ -187,8 +188,8 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
     trainer: "preference",
     log,
     training,
-    ...supervise.loopOptions(options),
-    ...yield* supervise.read(data, config, checkpoint),
+    ...reading.loopOptions(options),
+    ...yield* reading.read(data, config, checkpoint),
     // A custom loss needs the logprobs of the weights it changes.
     submitAhead: 0,
     submit: (pairs, { commit, epoch, learningRate }) =>
@@ -197,8 +198,8 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
         const scores = yield* Effect.forEach(batch, scoreOf, { concurrency: 32 })
         const pass = yield* training.forwardBackwardCustom(batch, loss(scores, config.beta))
         yield* commit
-        const update = yield* training.optimStep(supervise.adamParams(config.adam, learningRate))
-        const tokens = supervise.lengthOf(batch)
+        const update = yield* training.optimStep(steps.adamParams(config.adam, learningRate))
+        const tokens = steps.lengthOf(batch)
         return {
           tokens,
           usage: {
@@ -206,7 +207,7 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
               // A custom loss takes two passes.
               Cost.trained(2 * tokens),
               // The reference scores each text once, in the first epoch, also in a run that was resumed since.
-              ...(epoch === 0 ? batch.map((datum) => Cost.scored(supervise.lengthOf([datum]) + 1)) : [])
+              ...(epoch === 0 ? batch.map((datum) => Cost.scored(steps.lengthOf([datum]) + 1)) : [])
             ])
           },
           result: Effect.gen(function*() {

@@ -38,8 +38,9 @@ import type * as Environment from "./Environment.js"
 import * as Loop from "./internal/loop.js"
 import * as Policies from "./internal/policies.js"
 import * as random from "./internal/random.js"
+import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
-import * as supervise from "./internal/supervise.js"
+import * as steps from "./internal/steps.js"
 import * as Loss from "./Loss.js"
 import * as Rollout from "./Rollout.js"
 import * as RolloutRecord from "./RolloutRecord.js"
@@ -335,7 +336,7 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
   const first = Option.match(checkpoint, { onNone: () => 0, onSome: ({ step }) => step })
   const reference = config.kl === undefined
     ? Option.none<SamplingClient.Service>()
-    : Option.some(yield* supervise.samplerOf(config.kl.reference ?? config.model.baseModel))
+    : Option.some(yield* steps.samplerOf(config.kl.reference ?? config.model.baseModel))
 
   const { contextWindow, maxTokens, temperature } = config
   const policies = yield* Policies.make(training, {
@@ -362,8 +363,8 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
       return sampled
     })
 
-  const { batches, ...plan } = yield* supervise.read(
-    supervise.shuffled(options.problems, config.shuffle),
+  const { batches, ...plan } = yield* reading.read(
+    reading.shuffled(options.problems, config.shuffle),
     // Asynchronous training discards nothing: groups left over at the end of an epoch are a smaller step.
     { ...config, batchSize: config.groupsPerBatch, partial: config.mode._tag === "Async" ? "keep" : "drop" },
     checkpoint
@@ -384,7 +385,7 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
     trainer: "reinforce",
     log,
     training,
-    ...supervise.loopOptions({
+    ...reading.loopOptions({
       ...options,
       evaluateEvery: options.evaluateEvery ?? 20,
       // The loss of a policy gradient is no distance: it may have any size.
@@ -540,7 +541,7 @@ const makeLearner = (options: {
       })
     }
     yield* commit
-    const update = yield* training.optimStep(supervise.adamParams(config.adam, learningRate))
+    const update = yield* training.optimStep(steps.adamParams(config.adam, learningRate))
     const after = options.measureUpdate
       ? Option.some(yield* training.forward(parts.flatMap(({ data }) => data), serverLoss))
       : Option.none()

@@ -13,8 +13,9 @@ import type * as Types from "effect/Types"
 import * as Dataset from "./Dataset.js"
 import * as Example from "./Example.js"
 import * as Loop from "./internal/loop.js"
+import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
-import * as supervise from "./internal/supervise.js"
+import * as steps from "./internal/steps.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
 
@@ -93,7 +94,7 @@ export const config = (input: ConfigInput): Effect.Effect<Config, Trainer.Invali
  * @since 0.1.0
  * @category combinators
  */
-export const weightOf: (data: ReadonlyArray<Datum.Datum>) => number = supervise.weightOf
+export const weightOf: (data: ReadonlyArray<Datum.Datum>) => number = steps.weightOf
 
 /**
  * Trains on a dataset: a stream of steps.
@@ -146,7 +147,7 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
     : yield* Trainer.rendererOf(options.renderer, training)
 
   const data = Dataset.mapEffect(
-    supervise.shuffled(options.data, settings.shuffle),
+    reading.shuffled(options.data, settings.shuffle),
     (row): Effect.Effect<Datum.Datum, Dataset.Skip | Trainer.InvalidRun> =>
       Datum.isDatum(row) ? Effect.succeed(row) : renderer === undefined
         ? new Trainer.InvalidRun({ trainer: "supervised", description: "examples need a renderer" })
@@ -156,10 +157,10 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
     trainer: "supervised",
     log,
     training,
-    ...supervise.loopOptions(options),
-    ...yield* supervise.read(data, settings, checkpoint),
+    ...reading.loopOptions(options),
+    ...yield* reading.read(data, settings, checkpoint),
     submitAhead: Math.max(0, options.submitAhead ?? 1),
     submit: (batch, { commit, learningRate }) =>
-      Effect.zipRight(commit, supervise.submit(training, batch, settings.adam, learningRate))
+      Effect.zipRight(commit, steps.crossEntropy(training, batch, settings.adam, learningRate))
   })
 })

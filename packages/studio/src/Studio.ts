@@ -3,7 +3,7 @@
  *
  * Everything it serves needs the token it was started with; it answers to loopback names only, to no other web page, and
  * its own page may load nothing from anywhere else. It only reads, unless its context has more to offer: with a
- * {@link Talk} people can talk to a checkpoint beside its base model, with {@link Grades} they can grade answers that runs
+ * {@link CheckpointChat} people can talk to a checkpoint beside its base model, with {@link Grades} they can grade answers that runs
  * wait for, and with a {@link DataCheck} they can look at training data.
  *
  * @since 0.1.0
@@ -31,12 +31,12 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as CheckpointChat from "./CheckpointChat.js"
 import * as DataCheck from "./DataCheck.js"
 import * as Evaluations from "./Evaluations.js"
 import * as Grades from "./Grades.js"
 import * as RunDirectory from "./RunDirectory.js"
 import type * as Series from "./Series.js"
-import * as Talk from "./Talk.js"
 
 // =============================================================================
 // models
@@ -324,7 +324,7 @@ export const make: (
   function*(options) {
     const fs = yield* FileSystem.FileSystem
     const runs = yield* makeRuns(options)
-    const talk = yield* Effect.serviceOption(Talk.Talk)
+    const talk = yield* Effect.serviceOption(CheckpointChat.CheckpointChat)
     const grades = yield* Effect.serviceOption(Grades.Grades)
     const data = yield* Effect.serviceOption(DataCheck.DataCheck)
     const evaluations = yield* Effect.serviceOption(Evaluations.Evaluations)
@@ -468,7 +468,7 @@ export const make: (
     const chat = needs(
       talk,
       "Start the studio with a connection to talk to models",
-      ({ ask }) => posted(Talk.Question, ask)
+      ({ ask }) => posted(CheckpointChat.Question, ask)
     )
 
     const noGrades = "This studio cannot take grades"
@@ -547,7 +547,7 @@ export const make: (
     const unreadable = (error: PlatformError.PlatformError) => refuse(503, error.message)
     const app = router.pipe(
       Effect.catchTags({
-        TalkFailed: (error) => Effect.succeed(refuse(502, error.message)),
+        ChatFailed: (error) => Effect.succeed(refuse(502, error.message)),
         GradeRefused: (error) => Effect.succeed(refuse(409, error.message)),
         CheckFailed: (error) => Effect.succeed(refuse(422, error.message)),
         CompareFailed: (error) => Effect.succeed(refuse(422, error.message)),

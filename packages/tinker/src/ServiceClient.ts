@@ -153,12 +153,12 @@ export const fromApi: (
     createLoraTrainingClient: (options) => Errors.toStartupError(created(Creation.lora(context, options))),
     createTrainingClientFromState: Effect.fnUntraced(function*(options) {
       yield* session.sessionId
-      if (api.traits.createsByLoading()) {
+      if (api.serverFacts.createsByLoading()) {
         const loaded = yield* Effect.either(created(Creation.viaLoadWeights(context, options)))
         if (Either.isRight(loaded)) return loaded.right
         // A server before 0.38 misses the id of the model. Everything else is about this checkpoint.
         if (loaded.left._tag !== "BadRequest" || loaded.left.status !== 422) return yield* loaded.left
-        api.traits.refusedToCreateByLoading()
+        api.serverFacts.refusedToCreateByLoading()
       }
       const training = yield* created(Creation.likeCheckpoint(context, options))
       const load = options.withOptimizer === true ? training.loadStateWithOptimizer : training.loadState

@@ -292,7 +292,7 @@ export const make: (
       Observer.tokensOut(tokens)
       if (missing === undefined && moved !== undefined) {
         return Effect.as(
-          api.traits.note(
+          api.serverFacts.note(
             "promptLogprobs",
             "The server leaves out the first token's place among prompt logprobs; they are moved back to their tokens"
           ),

@@ -183,7 +183,7 @@ export const make: (options: {
     forwardOnly: pass.forwardOnly
   })
 
-  const vocabularySize = baseModel === undefined ? undefined : api.traits.vocabularySize(baseModel)
+  const vocabularySize = baseModel === undefined ? undefined : api.serverFacts.vocabularySize(baseModel)
 
   const beyondVocabulary = (data: ReadonlyArray<Datum.Datum>): string | undefined => {
     if (vocabularySize === undefined) return undefined
@@ -221,7 +221,7 @@ export const make: (options: {
     const batches = Batches.split(pass.data, {
       maxCount: config.fwdbwdMaxChunkLen,
       maxBytes: config.fwdbwdMaxChunkBytesCount,
-      form: api.traits.passForm(pass.forwardOnly)
+      form: api.serverFacts.passForm(pass.forwardOnly)
     })
     if (!Arr.isNonEmptyReadonlyArray(batches)) return yield* invalid(pass.method, "no data")
     if (config.parallelFwdbwdChunks && batches.length > 1) {

@@ -53,7 +53,7 @@ const key: Tenants.SharedKey<Found> = {
 }
 
 /** @internal */
-export interface Traits {
+export interface ServerFacts {
   /** Whether the server is of the era before 0.25; `false` until that is known. */
   readonly isEarly: () => boolean
   /** Whether to ask for the dynamic configuration. */
@@ -106,7 +106,7 @@ const blamesWholeBody = (body: unknown): boolean => {
 }
 
 /** @internal */
-export const make = (stated: TinkerConfig.Compatibility, tenant: Tenants.Tenant): Traits => {
+export const make = (stated: TinkerConfig.Compatibility, tenant: Tenants.Tenant): ServerFacts => {
   const found = tenant.shared(key)
   const isEarly = () => !(stated.dynamicConfig ?? found.dynamicConfig ?? true)
   const isCertain = (form: PassForm) =>

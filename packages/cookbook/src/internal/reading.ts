@@ -1,19 +1,13 @@
 /**
- * What trainers over a dataset have in common: how it is read in batches and epochs, and a step on data with targets.
+ * How trainers read a dataset: in batches and epochs, up to the end of a decay, from where a checkpoint stands.
  */
-import type * as Datum from "effect-tinker/Datum"
-import * as SamplingClient from "effect-tinker/SamplingClient"
-import * as TensorData from "effect-tinker/TensorData"
-import type * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import * as Cost from "../Cost.js"
 import * as Dataset from "../Dataset.js"
 import * as LearningRate from "../LearningRate.js"
 import type * as RunEntry from "../RunEntry.js"
 import type * as Trainer from "../Trainer.js"
-import type * as Loop from "./loop.js"
 
 /** The fields of a configuration that say how a dataset is read. @internal */
 export interface Reading {
@@ -72,55 +66,3 @@ export const loopOptions = <E, R>(options: Trainer.RunOptions<E, R>) => ({
   evaluators: options.evaluate ?? [],
   evaluateEvery: Math.max(1, options.evaluateEvery ?? 10)
 })
-
-/** The optimizer's settings for a step. @internal */
-export const adamParams = ({ beta1, beta2, clip, eps, weightDecay }: Trainer.Adam, learningRate: number) => ({
-  learningRate,
-  beta1,
-  beta2,
-  eps,
-  weightDecay,
-  gradClipNorm: clip
-})
-
-/** Tokens data hold, images and audio included where they say how many. @internal */
-export const lengthOf = (data: ReadonlyArray<Datum.Datum>): number =>
-  data.reduce((sum, datum) => sum + datum.modelInput.chunks.reduce((of, chunk) => of + (chunk.length ?? 0), 0), 0)
-
-/** The weight of data: what a summed loss is divided by. @internal */
-export const weightOf = (data: ReadonlyArray<Datum.Datum>): number => {
-  let sum = 0
-  for (const datum of data) {
-    const weights = datum.lossFnInputs["weights"]
-    if (weights !== undefined) { for (const weight of TensorData.toFloat32Array(weights)) sum += weight }
-  }
-  return sum
-}
-
-/** A step of cross-entropy. @internal */
-export const submit = Effect.fnUntraced(function*(
-  training: TrainingClient.Service,
-  batch: ReadonlyArray<Datum.Datum>,
-  adam: Trainer.Adam,
-  learningRate: number
-) {
-  const future = yield* training.trainStep(batch, "cross_entropy", adamParams(adam, learningRate))
-  const weight = weightOf(batch)
-  const tokens = lengthOf(batch)
-  return {
-    tokens,
-    usage: { used: Cost.trained(tokens) },
-    result: Effect.map(
-      future,
-      ({ pass, step }): Loop.Outcome<undefined> => ({
-        loss: (pass.metrics["loss:sum"] ?? NaN) / weight,
-        metrics: { ...pass.metrics, ...step.metrics, weight },
-        detail: undefined
-      })
-    )
-  }
-})
-
-/** The sampler of a `tinker://` path, or of a base model by its name. @internal */
-export const samplerOf = (name: string) =>
-  SamplingClient.make(name.startsWith("tinker://") ? { modelPath: name } : { baseModel: name })
