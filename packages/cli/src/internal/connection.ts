@@ -86,7 +86,7 @@ export const readSecret = Effect.fnUntraced(function*(option: string, source: st
 })
 
 /**
- * What the environment asks for in words that mean nothing.
+ * Settings of the environment whose values mean nothing.
  *
  * @internal
  */
