@@ -79,7 +79,7 @@ export class Trace extends Schema.Class<Trace>("@effect-tinker/agents/Trace")({
   /** Milliseconds since the epoch. */
   started_at: Schema.optional(Schema.Number),
   ended_at: Schema.optional(Schema.Number),
-  /** Up to the last answer, which is the last message. */
+  /** Up to the last answer, which is the last message. Answers from before this trace have `trainable: false`. */
   messages: Schema.Array(Example.MessageFromJson),
   /** Tools that were declared. */
   tools: Schema.optional(Schema.Array(Message.ToolSpec)),
@@ -171,14 +171,14 @@ export const jsonl = (
 // =============================================================================
 
 /**
- * The conversation before the first answer of the model: what the agent was asked.
+ * The conversation before the first answer of this trace: what the agent was asked.
  *
  * @since 0.2.0
  * @category combinators
  */
 export const opening = ({ messages }: Pick<Trace, "messages">): ReadonlyArray<Message.Message> => {
-  const first = messages.findIndex(({ role }) => role === "assistant")
-  return first < 0 ? messages : messages.slice(0, first)
+  const own = messages.findIndex(({ role, trainable }) => role === "assistant" && trainable !== false)
+  return own < 0 ? messages : messages.slice(0, own)
 }
 
 /**

@@ -235,6 +235,7 @@ const recordedTraces = ({ calls, rollout, score }: CallStore.Recorded): Readonly
       call = parent
     }
     const { completion, prompt } = last.turn
+    const written = new Set<Message.Message>(chain.map(({ message }) => message))
     const sampled = new Uint8Array(prompt.length + completion.length)
     const logprobs = new Float32Array(sampled.length)
     for (const call of chain) {
@@ -247,7 +248,9 @@ const recordedTraces = ({ calls, rollout, score }: CallStore.Recorded): Readonly
       source: "gateway",
       started_at: Math.min(...chain.map(({ startedAt }) => startedAt)),
       ended_at: last.endedAt,
-      messages: [...last.turn.messages, last.message],
+      messages: [...last.turn.messages, last.message].map((message) =>
+        message.role === "assistant" ? { ...message, trainable: written.has(message) } : message
+      ),
       scores,
       calls: chain.length,
       usage: {

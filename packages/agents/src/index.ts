@@ -89,3 +89,25 @@ export * as Recorder from "./Recorder.js"
  * @since 0.1.0
  */
 export * as Sampler from "./Sampler.js"
+
+/**
+ * What an agent did in production: one conversation with its tools, scores, feedback, cost and session.
+ *
+ * A trace is a line of JSON. All importers write it, and everything made of traces reads it. A line with only `messages` is
+ * a trace too.
+ *
+ * @since 0.2.0
+ */
+export * as Trace from "./Trace.js"
+
+/**
+ * Logs of agents as traces: spans of OpenTelemetry (JSON lines and protobuf), exports and requests of Langfuse, Braintrust and
+ * LangSmith, stored completions and batches of OpenAI, recordings of the gateway, and files of chats.
+ *
+ * Files are read as streams. What belongs to one trace is held until its file ends or room is needed; calls that continue
+ * each other become one conversation. The file of traces only grows: the same import again adds nothing that is there, goes
+ * on where it was cut short, and takes what was added to its files. What cannot be used is kept in a file beside it.
+ *
+ * @since 0.2.0
+ */
+export * as TraceImport from "./TraceImport.js"

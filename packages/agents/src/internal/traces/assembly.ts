@@ -142,7 +142,10 @@ const traceOf = (held: Held, chain: ReadonlyArray<Told>): Trace.Trace | undefine
     ...model === undefined ? {} : { model },
     ...started.length === 0 ? {} : { started_at: Math.min(...started) },
     ...ended.length === 0 ? {} : { ended_at: Math.max(...ended) },
-    messages: last.messages,
+    // what a call was given, other traces have written
+    messages: last.messages.map((message, i) =>
+      message.role === "assistant" ? { ...message, trainable: i >= (chain[0]?.prompt.length ?? 0) } : message
+    ),
     ...tools.length === 0 ? {} : { tools },
     scores,
     ...feedback === undefined ? {} : { feedback },

@@ -251,7 +251,8 @@ const stored = (completion: Json): Facts => {
   const prompt = completion["input_messages"] ?? promptOf(request) ?? completion["input"]
   return id === undefined ? Either.left("a stored completion without an id") : Either.right([{
     source: "openai",
-    trace: id,
+    // calls that name their session are put together
+    trace: sessionIn(completion["metadata"]) ?? id,
     observation: id,
     session: sessionIn(completion["metadata"]),
     call: { ...answered(completion), prompt, tools: completion["tools"] ?? request["tools"] }
@@ -260,7 +261,7 @@ const stored = (completion: Json): Facts => {
 
 /** What the page of a stored completion's messages has: `GET /chat/completions/ID/messages`. */
 const storedMessages = (page: Json, id: string): Facts =>
-  Either.right([{ source: "openai", trace: id, observation: id, call: { isModel: true, prompt: page["data"] } }])
+  Either.right([{ source: "openai", trace: undefined, observation: id, call: { isModel: true, prompt: page["data"] } }])
 
 // =============================================================================
 // all of them
