@@ -8,7 +8,7 @@ import * as Benchmark from "@effect-tinker/cookbook/Benchmark"
 import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import type * as Environment from "@effect-tinker/cookbook/Environment"
 import * as EvalResults from "@effect-tinker/cookbook/EvalResults"
-import type * as Example from "@effect-tinker/cookbook/Example"
+import * as Example from "@effect-tinker/cookbook/Example"
 import * as Policy from "@effect-tinker/cookbook/Policy"
 import * as Preference from "@effect-tinker/cookbook/Preference"
 import * as Rollout from "@effect-tinker/cookbook/Rollout"
@@ -355,6 +355,22 @@ const trained = <E, R>(
       : { samplerPath: last.samplerPath, statePath: last.statePath, tokens }
   })
 
+/** What is trained on stays with the run, to be looked at. */
+const writeRows = <A, E, R>(path: string, rows: Stream.Stream<A, E, R>, toRow: (row: A) => unknown) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    let count = 0
+    yield* rows.pipe(
+      Stream.map((row) => {
+        count++
+        return `${JSON.stringify(toRow(row))}\n`
+      }),
+      Stream.encodeText,
+      Stream.run(fs.sink(path, { flag: "w", mode: 0o600 }))
+    )
+    return count
+  })
+
 const sizeOf = (rows: number, wanted: number | undefined): number => Math.max(1, Math.min(rows, wanted ?? 32))
 
 /**
@@ -403,10 +419,12 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
     const pairs: Dataset.Dataset<Example.Preference, ED, RD> = method === "sft"
       ? Dataset.fromIterable([])
       : yield* TraceData.preferences(train, options.success)
-    const [sft, dpo] = [
-      yield* Stream.runCount(Dataset.values(good)),
-      yield* Stream.runCount(Dataset.values(pairs))
-    ]
+    yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
+    const sftFile = `${directory}/sft.jsonl`
+    const dpoFile = `${directory}/dpo.jsonl`
+    const sft = yield* writeRows(sftFile, Dataset.values(good), TraceData.chatRow)
+    const dpo = yield* writeRows(dpoFile, Dataset.values(pairs), TraceData.preferenceRow)
+    yield* writeRows(`${directory}/held-out.jsonl`, Stream.fromIterable(heldOut), TraceData.promptRow)
     if (method !== "dpo" && sft === 0) {
       return yield* new NotEnough({
         description: `none of the ${traces - heldOut.length} traces to train on is a success`,
@@ -419,7 +437,6 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
         advice: "Learn from the successes: sft."
       })
     }
-    yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
     const common = {
       learningRate: options.learningRate,
       adam: { clip: 1 },
@@ -437,7 +454,7 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
         Supervised.train({
           ...common,
           model,
-          data: good,
+          data: Example.chats(sftFile),
           batchSize: sizeOf(sft, options.batchSize),
           log: RunLog.directory(at)
         }),
@@ -455,7 +472,7 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
           ...common,
           model: { ...model, ...statePath === undefined ? {} : { from: statePath } },
           ...samplerPath === "" ? {} : { reference: samplerPath },
-          data: pairs,
+          data: Example.preferences(dpoFile),
           batchSize: sizeOf(dpo, options.batchSize),
           ...options.beta === undefined ? {} : { beta: options.beta },
           log: RunLog.directory(at)

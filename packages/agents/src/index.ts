@@ -59,6 +59,14 @@ export * as CallStore from "./CallStore.js"
 export * as Gateway from "./Gateway.js"
 
 /**
+ * From what an agent did to a better agent: traces are split by session, the good ones are trained on, and the model is
+ * evaluated before and after on what was held out, by a paired test. A page says whether to ship it.
+ *
+ * @since 0.2.0
+ */
+export * as Improve from "./Improve.js"
+
+/**
  * Environments behind an OpenEnv server (`openenv-core`): what it observes becomes messages, what the policy answers becomes
  * actions, and the trainers and evaluators of the cookbook take it like any other environment.
  *
@@ -99,6 +107,16 @@ export * as Sampler from "./Sampler.js"
  * @since 0.2.0
  */
 export * as Trace from "./Trace.js"
+
+/**
+ * Training data out of traces: successes to imitate, the best of several answers to one prompt, pairs of a better and a worse
+ * one, feedback as reward, and real first messages as problems.
+ *
+ * Whatever is made, sessions are held out as a whole: traces of one session say too much about each other.
+ *
+ * @since 0.2.0
+ */
+export * as TraceData from "./TraceData.js"
 
 /**
  * Logs of agents as traces: spans of OpenTelemetry (JSON lines and protobuf), exports and requests of Langfuse, Braintrust and
