@@ -15,7 +15,7 @@ import * as Rollout from "@effect-tinker/cookbook/Rollout"
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import * as Statistics from "@effect-tinker/cookbook/Statistics"
 import * as Supervised from "@effect-tinker/cookbook/Supervised"
-import * as Trainer from "@effect-tinker/cookbook/Trainer"
+import type * as Trainer from "@effect-tinker/cookbook/Trainer"
 import * as Trajectory from "@effect-tinker/cookbook/Trajectory"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
@@ -244,7 +244,8 @@ const evaluate = <E, R>(
                 outcome: "completed",
                 reward,
                 answer: answerOf(group, sample),
-                tokens: group.trajectories[sample]?.turns.reduce((sum, { action }) => sum + action.tokens.length, 0) ?? 0,
+                tokens: group.trajectories[sample]?.turns.reduce((sum, { action }) => sum + action.tokens.length, 0) ??
+                  0,
                 input,
                 ...target === undefined ? {} : { target }
               })
@@ -259,7 +260,11 @@ const evaluate = <E, R>(
 const encodeResult = Schema.encodeSync(Schema.parseJson(Benchmark.Result))
 
 const resultLines = (model: string, samples: number, seed: number, results: ReadonlyArray<Benchmark.Result>): string =>
-  [JSON.stringify({ benchmark: "held-out", model, samples, seed }), ...results.map((result) => encodeResult(result)), ""]
+  [
+    JSON.stringify({ benchmark: "held-out", model, samples, seed }),
+    ...results.map((result) => encodeResult(result)),
+    ""
+  ]
     .join("\n")
 
 /** Cases of one session are one cluster. */
@@ -274,12 +279,14 @@ const compared = (
     example.attempts.reduce((sum, { value }) => sum + value, 0) / example.attempts.length
   return {
     ...plain,
-    ...Statistics.compare(Array.from(before.examples.values()).flatMap((first) => {
-      const second = after.examples.get(first.id)
-      return second === undefined
-        ? []
-        : [{ first: mean(first), second: mean(second), cluster: sessions.get(first.id) ?? first.id }]
-    }))
+    ...Statistics.compare(
+      Array.from(before.examples.values()).flatMap((first) => {
+        const second = after.examples.get(first.id)
+        return second === undefined
+          ? []
+          : [{ first: mean(first), second: mean(second), cluster: sessions.get(first.id) ?? first.id }]
+      })
+    )
   }
 }
 
@@ -295,7 +302,8 @@ const verdictOf = ({ difference, p }: EvalResults.Comparison, minDelta: number):
 const decisions: Readonly<Record<Verdict, string>> = {
   ship: "**Ship it.** It is better on the sessions it was not trained on, beyond the uncertainty of the comparison.",
   worse: "**Do not ship it.** It is worse on the sessions it was not trained on.",
-  unproven: "**Do not ship it yet.** The difference is within the uncertainty of the comparison: more held-out sessions " +
+  unproven:
+    "**Do not ship it yet.** The difference is within the uncertainty of the comparison: more held-out sessions " +
     "would tell, or better data."
 }
 
@@ -314,13 +322,17 @@ const markdownOf = (
     "| --- | --- |",
     `| in production | ${figure(comparison.scores[0])} |`,
     `| trained | ${figure(comparison.scores[1])} |`,
-    `| difference | ${figure(difference.mean)}, 95 % interval ${figure(difference.low)} to ${figure(difference.high)} |`,
+    `| difference | ${figure(difference.mean)}, 95 % interval ${figure(difference.low)} to ${
+      figure(difference.high)
+    } |`,
     `| p (paired permutation test) | ${p < 0.001 ? "below 0.001" : figure(p)} |`,
     `| better, worse, the same | ${comparison.better}, ${comparison.worse}, ${
       comparison.shared - comparison.better - comparison.worse
     } |`,
     `| evaluated on | ${comparison.shared} prompts of ${difference.clusters} held-out sessions |`,
-    `| traces | ${report.traces} of ${sessions.train + sessions.heldOut} sessions, ${sessions.heldOut} of them held out |`,
+    `| traces | ${report.traces} of ${
+      sessions.train + sessions.heldOut
+    } sessions, ${sessions.heldOut} of them held out |`,
     `| trained on | ${
       [
         ...examples.sft > 0 ? [`${examples.sft} successes`] : [],

@@ -193,8 +193,9 @@ export const answer = ({ messages }: Pick<Trace, "messages">): string => {
 }
 
 /**
- * What a trace is worth: a score by name, the feedback by the name `feedback`, and without a name the feedback, else the
- * mean of its scores. `undefined` where nobody judged it.
+ * What a trace is worth: a score by name, or the feedback by the name `feedback`. Without a name it is the feedback, else the
+ * score `reward`, else the only score there is; of several others, nobody can say which counts. `undefined` where it is not
+ * known.
  *
  * @since 0.2.0
  * @category combinators
@@ -203,6 +204,7 @@ export const worth = (trace: Pick<Trace, "feedback" | "scores">, score?: string)
   if (score === "feedback") return trace.feedback?.value
   if (score !== undefined) return Object.hasOwn(trace.scores, score) ? trace.scores[score] : undefined
   if (trace.feedback?.value !== undefined) return trace.feedback.value
+  if (Object.hasOwn(trace.scores, "reward")) return trace.scores["reward"]
   const values = Object.values(trace.scores)
-  return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0) / values.length
+  return values.length === 1 ? values[0] : undefined
 }

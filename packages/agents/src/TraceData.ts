@@ -72,7 +72,7 @@ export const split = <E, R>(
  * @category configuration
  */
 export interface Judged {
-  /** The name of a score, or `feedback`. Defaults to the feedback, else the mean of the scores. */
+  /** The name of a score, or `feedback`. Defaults to what `Trace.worth` finds without a name. */
   readonly score?: string | undefined
 }
 
@@ -158,9 +158,11 @@ export const best = <E, R>(
   } = {}
 ): Effect.Effect<Dataset.Dataset<Example.Conversation, E, R>, E, R> =>
   Effect.map(groupsOf(traces, options), (groups) => {
-    const kept = new Set(groups.flatMap((group) =>
-      group.filter(({ worth }) => worth >= (options.atLeast ?? 1)).slice(0, options.keep ?? 1).map(({ id }) => id)
-    ))
+    const kept = new Set(
+      groups.flatMap((group) =>
+        group.filter(({ worth }) => worth >= (options.atLeast ?? 1)).slice(0, options.keep ?? 1).map(({ id }) => id)
+      )
+    )
     return Dataset.map(Dataset.filter(traces, ({ id }) => kept.has(id), "not the best of its prompt"), conversationOf)
   })
 

@@ -50,7 +50,8 @@ export const time = (u: unknown): number | undefined => {
   }
   const value = typeof u === "string" ? Number(u) : u
   if (typeof value !== "number" || !(value > 0) || !Number.isFinite(value)) return undefined
-  return value > 1e17 ? value / 1e6 : value > 1e14 ? value / 1e3 : value > 1e11 ? value : value * 1e3
+  // nanoseconds of a date have more digits than a number
+  return value > 1e17 ? Math.round(value / 1e3) / 1e3 : value > 1e14 ? value / 1e3 : value > 1e11 ? value : value * 1e3
 }
 
 /** Keys under which applications name a session. @internal */
