@@ -147,6 +147,9 @@ export interface Options<ED, RD, E, R> {
   readonly batchSize?: number | undefined
   /** Defaults to 3. */
   readonly epochs?: number | undefined
+  /** Learning rate of the preferences. Defaults to a tenth of `learningRate`: the model that they correct is there already. */
+  readonly preferenceRate?: Trainer.LearningRateInput | undefined
+  /** Strength of the constraint to the model before the preferences. Defaults to 0.1. */
   readonly beta?: number | undefined
   /** How answers are drawn in the evaluation. */
   readonly sampling?: {
@@ -232,7 +235,8 @@ const evaluate = <E, R>(
         Effect.map(
           Rollout.group(policy, problem, {
             size: attempts,
-            settings: { renderer: options.renderer },
+            // an answer that ends badly is worth nothing; to be punished is for training
+            settings: { renderer: options.renderer, overflowReward: 0, parseErrors: { reward: 0 } },
             limits: options.suite.limits,
             seed: seed + 1000 * i
           }),
@@ -383,6 +387,9 @@ const writeRows = <A, E, R>(path: string, rows: Stream.Stream<A, E, R>, toRow: (
     return count
   })
 
+const tenth = (rate: Trainer.LearningRateInput): Trainer.LearningRateInput =>
+  typeof rate === "number" ? rate / 10 : { ...rate, peak: rate.peak / 10 }
+
 const sizeOf = (rows: number, wanted: number | undefined): number => Math.max(1, Math.min(rows, wanted ?? 32))
 
 /**
@@ -484,6 +491,7 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
           ...common,
           model: { ...model, ...statePath === undefined ? {} : { from: statePath } },
           ...samplerPath === "" ? {} : { reference: samplerPath },
+          learningRate: options.preferenceRate ?? tenth(options.learningRate),
           data: Example.preferences(dpoFile),
           batchSize: sizeOf(dpo, options.batchSize),
           ...options.beta === undefined ? {} : { beta: options.beta },
