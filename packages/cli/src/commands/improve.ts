@@ -25,6 +25,7 @@ import * as LocalModels from "../internal/LocalModels.js"
 import * as userModule from "../internal/userModule.js"
 import { Output } from "../terminal/Output.js"
 import { figure } from "../training/drive.js"
+import * as judgingFlags from "../training/judging.js"
 import * as options from "../training/options.js"
 import * as setup from "../training/setup.js"
 import * as TrainModule from "../TrainModule.js"
@@ -90,6 +91,23 @@ const suiteOf = Effect.fnUntraced(function*(path: string) {
     : yield* fixed(loaded)
 })
 
+/** Answers to what was asked, graded by a model. */
+const rubricSuite = Effect.fnUntraced(function*(flags: judgingFlags.Flags) {
+  if (Option.isNone(flags.criteria)) {
+    return yield* usage(
+      "There is nothing to evaluate by",
+      "Name a module with --eval, or say with --criteria what makes an answer good."
+    )
+  }
+  const model = yield* judgingFlags.judgeFor(flags)
+  const judge = yield* judgingFlags.groupJudge(model, { ...flags, rubric: true })
+  const suite: Suite = Improve.suite((trace) => {
+    const opening = Trace.opening(trace)
+    return opening.length === 0 ? undefined : judgingFlags.problemOf(opening, judge)
+  })
+  return suite
+})
+
 const verdicts: Readonly<Record<Improve.Verdict, string>> = {
   ship: "ship it",
   worse: "do not ship it: it is worse",
@@ -97,31 +115,33 @@ const verdicts: Readonly<Record<Improve.Verdict, string>> = {
 }
 
 const improve = Effect.fnUntraced(
-  function*(flags: {
-    readonly files: ReadonlyArray<string>
-    readonly model: string
-    readonly eval: string
-    readonly production: Option.Option<string>
-    readonly method: Improve.Method
-    readonly bestOnly: boolean
-    readonly score: Option.Option<string>
-    readonly atLeast: number
-    readonly share: number
-    readonly seed: number
-    readonly rank: number
-    readonly learningRate: Option.Option<number>
-    readonly batchSize: Option.Option<number>
-    readonly epochs: number
-    readonly groupSize: number
-    readonly maxTokens: number
-    readonly temperature: number
-    readonly minDelta: number
-    readonly requireBetter: boolean
-    readonly runDir: Option.Option<string>
-    readonly keepSensitive: boolean
-    readonly renderer: Option.Option<string>
-    readonly tokenizer: Option.Option<string>
-  }) {
+  function*(
+    flags: judgingFlags.Flags & {
+      readonly files: ReadonlyArray<string>
+      readonly model: string
+      readonly eval: Option.Option<string>
+      readonly production: Option.Option<string>
+      readonly method: Improve.Method
+      readonly bestOnly: boolean
+      readonly score: Option.Option<string>
+      readonly atLeast: number
+      readonly share: number
+      readonly seed: number
+      readonly rank: number
+      readonly learningRate: Option.Option<number>
+      readonly batchSize: Option.Option<number>
+      readonly epochs: number
+      readonly groupSize: number
+      readonly maxTokens: number
+      readonly temperature: number
+      readonly minDelta: number
+      readonly requireBetter: boolean
+      readonly runDir: Option.Option<string>
+      readonly keepSensitive: boolean
+      readonly renderer: Option.Option<string>
+      readonly tokenizer: Option.Option<string>
+    }
+  ) {
     if (!(flags.share > 0 && flags.share < 1)) {
       return yield* usage("--share must be above 0 and below 1", "For example: --share 0.2")
     }
@@ -131,7 +151,7 @@ const improve = Effect.fnUntraced(
     const [first = ""] = flags.files
     const directory = Option.getOrElse(flags.runDir, () => path.join("runs", `improve-${path.parse(first).name}`))
     yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
-    const suite = yield* suiteOf(flags.eval)
+    const suite = Option.isSome(flags.eval) ? yield* suiteOf(flags.eval.value) : yield* rubricSuite(flags)
     const traces = path.join(directory, "traces.jsonl")
     yield* imported({ sources: flags.files, out: traces, redact: !flags.keepSensitive })
     const report = yield* Improve.run({
@@ -210,6 +230,7 @@ const improve = Effect.fnUntraced(
       return yield* new CliFailure({ what: `It is not to be shipped: ${verdict}`, advice: `${page} says why.` })
     }
   },
+  Effect.scoped,
   (effect, { model }) =>
     Effect.provideService(effect, LocalModels.Requested, model.startsWith("local/") ? [] : [model]),
   Effect.provide(Layer.mergeAll(live.training, setup.tokenizers, FetchHttpClient.layer))
@@ -222,11 +243,11 @@ export const command = Command.make("improve", {
     Args.atLeast(1)
   ),
   model: options.model("The base model to adapt."),
-  eval: Options.text("eval").pipe(
-    Options.withDescription(
-      "A module: a scorer of answers to what held-out sessions asked, Improve.suite, an agent, or environments."
-    )
+  eval: options.optionalText(
+    "eval",
+    "A module: a scorer of answers to what held-out sessions asked, Improve.suite, an agent, or environments."
   ),
+  ...judgingFlags.flags,
   production: options.optionalText(
     "production",
     "What is in production: a base model or tinker:// path. Default: --model."
