@@ -47,7 +47,7 @@ export interface Options {
   readonly out: string
   /** Whether personal data and secrets are replaced, as `Sensitive` finds them. Defaults to true. */
   readonly redact?: boolean | undefined
-  /** Bytes of records that are held until their traces are complete. Defaults to 256 MiB. */
+  /** Bytes of records that are held until their traces are complete; in memory they take about five times as much. Defaults to 64 MiB. */
   readonly maxHeldBytes?: number | undefined
   /** A record of more bytes is put aside; also the limit of files that are read whole. Defaults to 64 MiB. */
   readonly maxRecordBytes?: number | undefined
@@ -372,7 +372,7 @@ export const run: (
         )
         : []
     )
-    const assembly = Assembly.make({ maxBytes: options.maxHeldBytes ?? 256 * 1024 * 1024 })
+    const assembly = Assembly.make({ maxBytes: options.maxHeldBytes ?? 64 * 1024 * 1024 })
     const file = yield* fs.open(out, { flag: "a", mode: 0o600 })
     const aside = yield* fs.open(rejectedFile, { flag: "a", mode: 0o600 })
 

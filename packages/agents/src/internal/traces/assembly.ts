@@ -153,7 +153,8 @@ const traceOf = (held: Held, chain: ReadonlyArray<Told>): Trace.Trace | undefine
     ...input === undefined && output === undefined ? {} : { usage: { input: input ?? 0, output: output ?? 0 } },
     ...cost === undefined ? {} : { cost },
     ...held.tags.size === 0 ? {} : { tags: Array.from(held.tags) }
-  })
+    // made of parts that were checked
+  }, { disableValidation: true })
 }
 
 const finish = (held: Held): ReadonlyArray<Assembled> => {

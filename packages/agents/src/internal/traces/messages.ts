@@ -10,8 +10,7 @@ import * as Predicate from "effect/Predicate"
 export type Json = Readonly<Record<string, unknown>>
 
 /** @internal */
-export const record = (u: unknown): Json | undefined =>
-  Predicate.isRecord(u) && !Array.isArray(u) ? Object.fromEntries(Object.entries(u)) : undefined
+export const record = (u: unknown): Json | undefined => Predicate.isRecord(u) && !Array.isArray(u) ? u : undefined
 
 /** @internal */
 export const string = (u: unknown): string | undefined => typeof u === "string" && u !== "" ? u : undefined
