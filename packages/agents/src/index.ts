@@ -67,7 +67,7 @@ export * as Gateway from "./Gateway.js"
 export * as Improve from "./Improve.js"
 
 /**
- * Environments behind an OpenEnv server (`openenv-core`): what it observes becomes messages, what the policy answers becomes
+ * Environments behind an OpenEnv server (`openenv` 0.10, and `openenv-core` before it): what it observes becomes messages, what the policy answers becomes
  * actions, and the trainers and evaluators of the cookbook take it like any other environment.
  *
  * A session is a WebSocket with its own environment instance on the server. The server's HTTP endpoints make a new

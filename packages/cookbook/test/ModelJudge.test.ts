@@ -3,7 +3,7 @@ import { Message } from "@effect-tinker/tokenizer"
 import { FileSystem, HttpClient, HttpClientResponse } from "@effect/platform"
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, TestClock } from "effect"
+import { Array as Arr, Effect, Fiber, Layer, TestClock } from "effect"
 import { renderer } from "./utils/local.js"
 
 interface Asked {
@@ -139,7 +139,7 @@ describe("ModelJudge", () => {
     const { layer } = api(biased)
     return Effect.gen(function*() {
       const write = yield* renderer
-      const policy = Policy.fromScript(["aaaa", "aa"].map((text) => write.tokenizer.encode(`${text}<|im_end|>`)))
+      const policy = Policy.fromScript(Arr.map(Arr.make("aaaa", "aa"), (text) => write.tokenizer.encode(`${text}<|im_end|>`)))
       const judge = ModelJudge.relative(yield* ModelJudge.make(options))
       const problem = ModelJudge.problem({ question: "Say something short.", judge })
       const group = yield* Rollout.group(policy, problem, { size: 2, settings: { renderer: write }, concurrency: 1 })
@@ -170,8 +170,8 @@ describe("ModelJudge", () => {
       const write = yield* renderer
       const user = yield* ModelJudge.make(options)
       const problem = ModelJudge.conversation({ persona: "Ann, in a hurry.", user, judge: ModelJudge.relative(user) })
-      const script = ["Which one?", "It is shipped.", "No idea.", "Still none.", "None.", "None."]
-      const policy = Policy.fromScript(script.map((text) => write.tokenizer.encode(`${text}<|im_end|>`)))
+      const script = Arr.make("Which one?", "It is shipped.", "No idea.", "Still none.", "None.", "None.")
+      const policy = Policy.fromScript(Arr.map(script, (text) => write.tokenizer.encode(`${text}<|im_end|>`)))
       const group = yield* Rollout.group(policy, problem, { size: 2, settings: { renderer: write }, concurrency: 1 })
       assert.deepStrictEqual(group.trajectories.map(({ turns }) => turns.length), [2, 4])
       assert.deepStrictEqual(Trajectory.rewardsOf(group), [1, 0])

@@ -123,7 +123,7 @@ export const logServer = (receiver: string, conversations: ReadonlyArray<Convers
               ? {}
               : { "content-encoding": request.headers["content-encoding"] }
           }
-          const sent = await fetch(`${receiver}/v1/traces`, { method: "POST", headers, body: raw })
+          const sent = await fetch(`${receiver}/v1/traces`, { method: "POST", headers, body: new Uint8Array(raw) })
           response.statusCode = sent.status
           response.end(await sent.text())
           return

@@ -24,10 +24,10 @@ import * as live from "../internal/connection.js"
 import * as LocalModels from "../internal/LocalModels.js"
 import * as userModule from "../internal/userModule.js"
 import { Output } from "../terminal/Output.js"
-import { figure } from "../training/drive.js"
 import * as judgingFlags from "../training/judging.js"
+import * as modelSettings from "../training/modelSettings.js"
 import * as options from "../training/options.js"
-import * as setup from "../training/setup.js"
+import { figure } from "../training/progress.js"
 import * as TrainModule from "../TrainModule.js"
 import { imported, judging, splitting } from "./dataTraces.js"
 
@@ -158,13 +158,13 @@ const improve = Effect.fnUntraced(
       traces: Trace.jsonl(traces),
       model: { baseModel: flags.model, rank: flags.rank, seed: flags.seed },
       production: Option.getOrUndefined(flags.production),
-      renderer: yield* setup.rendererFor(flags.model, flags),
+      renderer: yield* modelSettings.rendererFor(flags.model, flags),
       suite,
       directory,
       method: flags.method,
       split: { share: flags.share, seed: flags.seed },
       success: { score: Option.getOrUndefined(flags.score), atLeast: flags.atLeast, bestOnly: flags.bestOnly },
-      learningRate: yield* setup.learningRateFor(flags.learningRate, flags.model),
+      learningRate: yield* modelSettings.learningRateFor(flags.learningRate, flags.model),
       batchSize: Option.getOrUndefined(flags.batchSize),
       epochs: flags.epochs,
       sampling: {
@@ -233,7 +233,7 @@ const improve = Effect.fnUntraced(
   Effect.scoped,
   (effect, { model }) =>
     Effect.provideService(effect, LocalModels.Requested, model.startsWith("local/") ? [] : [model]),
-  Effect.provide(Layer.mergeAll(live.training, setup.tokenizers, FetchHttpClient.layer))
+  Effect.provide(Layer.mergeAll(live.training, modelSettings.tokenizers, FetchHttpClient.layer))
 )
 
 /** @internal */

@@ -14,9 +14,9 @@ import * as Option from "effect/Option"
 import { CliFailure, usage } from "../internal/CliFailure.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
-import { figure } from "./drive.js"
+import * as modelSettings from "./modelSettings.js"
 import * as options from "./options.js"
-import * as setup from "./setup.js"
+import { figure } from "./progress.js"
 
 /** @internal */
 export const flags = {
@@ -60,7 +60,7 @@ export const judgeFor = Effect.fnUntraced(function*(given: Flags) {
   const key = yield* Effect.option(
     Config.redacted("JUDGE_API_KEY").pipe(Config.orElse(() => Config.redacted("OPENAI_API_KEY")))
   )
-  const price = Option.isNone(given.judgePrice) ? undefined : yield* setup.parsePrice(given.judgePrice.value)
+  const price = Option.isNone(given.judgePrice) ? undefined : yield* modelSettings.parsePrice(given.judgePrice.value)
   yield* fs.makeDirectory(path.dirname(given.judgeCache), { recursive: true })
   const judge = yield* ModelJudge.make({
     url: base.value,

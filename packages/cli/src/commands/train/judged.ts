@@ -10,9 +10,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as dataFile from "../../training/dataFile.js"
 import * as judging from "../../training/judging.js"
+import * as modelSettings from "../../training/modelSettings.js"
 import * as options from "../../training/options.js"
 import { checkpoints, run } from "../../training/run.js"
-import * as setup from "../../training/setup.js"
 import { reinforceConfig, type Sampled, sampled } from "./rl.js"
 
 const train = Effect.fnUntraced(
@@ -51,9 +51,9 @@ const train = Effect.fnUntraced(
           ...config,
           advantage: advantage === "custom" ? undefined : advantage,
           problems,
-          renderer: yield* setup.rendererFor(flags.model, flags),
+          renderer: yield* modelSettings.rendererFor(flags.model, flags),
           checkpoints: checkpoints(flags),
-          cost: yield* setup.costOf(flags),
+          cost: yield* modelSettings.costOf(flags),
           log
         })
       })
