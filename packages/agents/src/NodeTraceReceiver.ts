@@ -101,6 +101,8 @@ export const serve: (options: Options) => Effect.Effect<
     if (request.method !== "POST" || !/\/v1\/traces\/?(\?|$)/.test(request.url)) {
       return answer(404, "traces are sent to /v1/traces")
     }
+    // refused unread, so that the exporter is told why
+    if (Number(headers["content-length"] ?? 0) > limit) return yield* Effect.fail(new TooLarge())
     const raw = yield* bodyOf(request, limit)
     const bytes = headers["content-encoding"] === "gzip"
       ? yield* Effect.try({ try: () => Zlib.gunzipSync(raw, { maxOutputLength: limit }), catch: () => new TooLarge() })

@@ -31,6 +31,7 @@ beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), "effect-tinker-traces-"))
   writeFileSync(at("runs.jsonl"), runs.map((run) => `${JSON.stringify(run)}\n`).join(""))
   writeFileSync(at("scorer.mjs"), "export default ({ output }) => output.trim() === \"Ahoy!\"\n")
+  writeFileSync(at("opposite.mjs"), "export default ({ output }) => output.trim() !== \"Ahoy!\"\n")
   writeFileSync(at("nothing.mjs"), "export default 5\n")
 })
 
@@ -133,6 +134,26 @@ describe.sequential("traces on the command line", { timeout: 300_000 }, () => {
       const both = yield* improve("--run-dir", at("both"), "--method", "sft+dpo")
       assert.deepInclude(both.examples, { dpo: report.sessions.train })
       assert.isAtLeast(both.after, 0.9)
+    }))
+
+  it.live("improve: a model that became worse is not to be shipped", () =>
+    Effect.gen(function*() {
+      const args = [
+        at("runs.jsonl"),
+        "--model",
+        "local/chat",
+        "--eval",
+        at("opposite.mjs"),
+        "--share",
+        "0.5",
+        "--seed",
+        "3"
+      ]
+      const training = ["--rank", "8", "--learning-rate", "2e-3", "--epochs", "8", "--max-tokens", "8"]
+      const { code, stderr } = yield* run("improve", ...args, ...training, "--run-dir", at("worse"), "--require-better")
+      assert.strictEqual(code, 1)
+      assert.match(stderr.replace(/\s+/g, " "), /It is not to be shipped: worse/)
+      assert.match(readFileSync(at("worse/report.md"), "utf8"), /\*\*Do not ship it\.\*\*/)
     }))
 
   it.live("improve: what is missing is said", () =>

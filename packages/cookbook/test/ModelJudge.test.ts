@@ -139,7 +139,9 @@ describe("ModelJudge", () => {
     const { layer } = api(biased)
     return Effect.gen(function*() {
       const write = yield* renderer
-      const policy = Policy.fromScript(Arr.map(Arr.make("aaaa", "aa"), (text) => write.tokenizer.encode(`${text}<|im_end|>`)))
+      const policy = Policy.fromScript(
+        Arr.map(Arr.make("aaaa", "aa"), (text) => write.tokenizer.encode(`${text}<|im_end|>`))
+      )
       const judge = ModelJudge.relative(yield* ModelJudge.make(options))
       const problem = ModelJudge.problem({ question: "Say something short.", judge })
       const group = yield* Rollout.group(policy, problem, { size: 2, settings: { renderer: write }, concurrency: 1 })
