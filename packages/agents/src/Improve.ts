@@ -105,12 +105,13 @@ export const isSuite = (u: unknown): u is Suite<unknown, unknown> =>
   typeof u === "object" && u !== null && "_tag" in u && u._tag === "Suite"
 
 /**
- * What is trained on: successes, pairs of a better and a worse answer to one prompt, or one after the other.
+ * What is trained on: successes, pairs of a better and a worse answer to one prompt, or one after the other; or all that was
+ * judged, with what it was worth as reward (`offline`).
  *
  * @since 0.2.0
  * @category schemas
  */
-export const Method = Schema.Literal("sft", "dpo", "sft+dpo")
+export const Method = Schema.Literal("sft", "dpo", "sft+dpo", "offline")
 
 /**
  * What is trained on.
@@ -142,6 +143,7 @@ export interface Options<ED, RD, E, R> {
   readonly split?: TraceData.Split | undefined
   /** Which traces are imitated. */
   readonly success?: TraceData.Successful & { readonly bestOnly?: boolean | undefined } | undefined
+  /** Of supervised learning; a fifth of it where `offline` learns from recorded log probabilities. */
   readonly learningRate: Trainer.LearningRateInput
   /** Examples of a step. Defaults to 32, or all where there are fewer. */
   readonly batchSize?: number | undefined
@@ -166,7 +168,7 @@ export interface Options<ED, RD, E, R> {
   readonly concurrency?: number | undefined
   /** What an evaluated difference must exceed to ship. Defaults to 0. */
   readonly minDelta?: number | undefined
-  readonly onStep?: ((stage: "sft" | "dpo", step: Trainer.StepReport) => Effect.Effect<void>) | undefined
+  readonly onStep?: ((stage: "sft" | "dpo" | "offline", step: Trainer.StepReport) => Effect.Effect<void>) | undefined
 }
 
 /**
@@ -188,7 +190,7 @@ export interface Report {
   readonly comparison: EvalResults.Comparison
   readonly traces: number
   readonly sessions: { readonly train: number; readonly heldOut: number }
-  readonly examples: { readonly sft: number; readonly dpo: number }
+  readonly examples: { readonly sft: number; readonly dpo: number; readonly offline: number }
   readonly tokens: number
   /** The `tinker://` path of the trained weights. */
   readonly samplerPath: string
@@ -340,7 +342,8 @@ const markdownOf = (
     `| trained on | ${
       [
         ...examples.sft > 0 ? [`${examples.sft} successes`] : [],
-        ...examples.dpo > 0 ? [`${examples.dpo} pairs`] : []
+        ...examples.dpo > 0 ? [`${examples.dpo} pairs`] : [],
+        ...examples.offline > 0 ? [`${examples.offline} judged traces`] : []
       ].join(", ")
     }: ${report.tokens.toLocaleString("en-US")} tokens |`,
     `| weights | \`${report.samplerPath}\` |`,
@@ -387,8 +390,28 @@ const writeRows = <A, E, R>(path: string, rows: Stream.Stream<A, E, R>, toRow: (
     return count
   })
 
-const tenth = (rate: Trainer.LearningRateInput): Trainer.LearningRateInput =>
-  typeof rate === "number" ? rate / 10 : { ...rate, peak: rate.peak / 10 }
+/** Judged traces as data of one loss: that with log probabilities where there are some. */
+const rewardsOf = Effect.fnUntraced(function*<ED, RD>(
+  train: Dataset.Dataset<Trace.Trace, ED, RD>,
+  { renderer, success }: Pick<Options<ED, RD, never, never>, "renderer" | "success">
+) {
+  const all = Chunk.toReadonlyArray(
+    yield* Stream.runCollect(
+      Dataset.values(yield* TraceData.rewarded(train, { renderer, score: success?.score }))
+    )
+  )
+  const sampled = all.filter(({ loss }) => loss === "importance_sampling")
+  const chosen = sampled.length > 0 ? sampled : all
+  const [first] = chosen
+  return first === undefined ? undefined : {
+    loss: first.loss,
+    count: chosen.length,
+    data: Dataset.fromIterable(chosen.map(({ datum }) => datum))
+  }
+})
+
+const divided = (rate: Trainer.LearningRateInput, by: number): Trainer.LearningRateInput =>
+  typeof rate === "number" ? rate / by : { ...rate, peak: rate.peak / by }
 
 const sizeOf = (rows: number, wanted: number | undefined): number => Math.max(1, Math.min(rows, wanted ?? 32))
 
@@ -430,12 +453,12 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
         advice: "Hold out a larger share, or import more sessions."
       })
     }
-    const good: Dataset.Dataset<Example.Conversation, ED, RD> = method === "dpo"
+    const good: Dataset.Dataset<Example.Conversation, ED, RD> = method === "dpo" || method === "offline"
       ? Dataset.fromIterable([])
       : options.success?.bestOnly === true
       ? yield* TraceData.best(train, options.success)
       : TraceData.successes(train, options.success)
-    const pairs: Dataset.Dataset<Example.Preference, ED, RD> = method === "sft"
+    const pairs: Dataset.Dataset<Example.Preference, ED, RD> = method === "sft" || method === "offline"
       ? Dataset.fromIterable([])
       : yield* TraceData.preferences(train, options.success)
     yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
@@ -444,7 +467,14 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
     const sft = yield* writeRows(sftFile, Dataset.values(good), TraceData.chatRow)
     const dpo = yield* writeRows(dpoFile, Dataset.values(pairs), TraceData.preferenceRow)
     yield* writeRows(`${directory}/held-out.jsonl`, Stream.fromIterable(heldOut), TraceData.promptRow)
-    if (method !== "dpo" && sft === 0) {
+    const rewards = method === "offline" ? yield* rewardsOf(train, options) : undefined
+    if (method === "offline" && rewards === undefined) {
+      return yield* new NotEnough({
+        description: `none of the ${traces - heldOut.length} traces to train on was worth more than the mean`,
+        advice: "Name the score that counts."
+      })
+    }
+    if (method !== "dpo" && method !== "offline" && sft === 0) {
       return yield* new NotEnough({
         description: `none of the ${traces - heldOut.length} traces to train on is a success`,
         advice: "Name the score that counts, or what it must be worth."
@@ -484,6 +514,27 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
       samplerPath = done.samplerPath
       statePath = done.statePath
     }
+    if (rewards !== undefined) {
+      const at = `${directory}/offline`
+      const done = yield* trained(
+        Supervised.train({
+          ...common,
+          model,
+          // recorded samples are those of a policy that every step leaves further behind
+          learningRate: rewards.loss === "importance_sampling"
+            ? divided(options.learningRate, 5)
+            : options.learningRate,
+          data: rewards.data,
+          loss: rewards.loss,
+          batchSize: sizeOf(rewards.count, options.batchSize),
+          log: RunLog.directory(at)
+        }),
+        at,
+        (step) => options.onStep?.("offline", step) ?? Effect.void
+      )
+      tokens += done.tokens
+      samplerPath = done.samplerPath
+    }
     if (dpo > 0) {
       const at = `${directory}/dpo`
       const done = yield* trained(
@@ -491,7 +542,7 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
           ...common,
           model: { ...model, ...statePath === undefined ? {} : { from: statePath } },
           ...samplerPath === "" ? {} : { reference: samplerPath },
-          learningRate: options.preferenceRate ?? tenth(options.learningRate),
+          learningRate: options.preferenceRate ?? divided(options.learningRate, 10),
           data: Example.preferences(dpoFile),
           batchSize: sizeOf(dpo, options.batchSize),
           ...options.beta === undefined ? {} : { beta: options.beta },
@@ -520,7 +571,7 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
       comparison,
       traces,
       sessions: { train: sessions.size, heldOut: new Set(heldOut.map(({ session }) => session)).size },
-      examples: { sft, dpo },
+      examples: { sft, dpo, offline: rewards?.count ?? 0 },
       tokens,
       samplerPath
     }

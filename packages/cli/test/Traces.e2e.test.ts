@@ -134,6 +134,11 @@ describe.sequential("traces on the command line", { timeout: 300_000 }, () => {
       const both = yield* improve("--run-dir", at("both"), "--method", "sft+dpo")
       assert.deepInclude(both.examples, { dpo: report.sessions.train })
       assert.isAtLeast(both.after, 0.9)
+
+      // without log probabilities: what was better than the mean of its prompt, by how much
+      const offline = yield* improve("--run-dir", at("offline"), "--method", "offline")
+      assert.deepInclude(offline.examples, { sft: 0, dpo: 0, offline: report.sessions.train })
+      assert.isAtLeast(offline.after, 0.9)
     }))
 
   it.live("improve: a model that became worse is not to be shipped", () =>

@@ -221,7 +221,10 @@ const improve = Effect.fnUntraced(
           }`
         ],
         ["Evaluated on", `${comparison.shared} prompts of ${sessions.heldOut} held-out sessions`],
-        ["Trained on", `${examples.sft} successes, ${examples.dpo} pairs of ${sessions.train} sessions`],
+        [
+          "Trained on",
+          `${examples.sft} successes, ${examples.dpo} pairs, ${examples.offline} rewards of ${sessions.train} sessions`
+        ],
         ["Sampler", report.samplerPath],
         ["Report", page]
       ]
@@ -252,9 +255,11 @@ export const command = Command.make("improve", {
     "production",
     "What is in production: a base model or tinker:// path. Default: --model."
   ),
-  method: Options.choice("method", ["sft", "dpo", "sft+dpo"]).pipe(
+  method: Options.choice("method", ["sft", "dpo", "sft+dpo", "offline"]).pipe(
     Options.withDefault("sft" as const),
-    Options.withDescription("Learn from successes, from pairs of a better and a worse answer, or both. Default: sft.")
+    Options.withDescription(
+      "Learn from successes, from pairs of a better and a worse answer, from both, or from what all of them are worth. Default: sft."
+    )
   ),
   bestOnly: Options.boolean("best-only").pipe(
     Options.withDescription("Of traces that were asked the same, train on the best alone.")
