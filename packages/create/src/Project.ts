@@ -112,7 +112,7 @@ export const packageManagers: ReadonlyArray<PackageManager> = ["npm", "pnpm", "y
  */
 export class DirectoryNotEmpty extends Data.TaggedError("DirectoryNotEmpty")<{ readonly directory: string }> {
   override get message(): string {
-    return `${this.directory} is not empty; name a new directory`
+    return `${this.directory} is not empty: name a new directory`
   }
 }
 
@@ -244,8 +244,11 @@ export const files = (project: Project, templates: string) =>
     return found
   })
 
+/** What may be in the directory of a new project. */
+const harmless = new Set([".git", ".npmrc", ".DS_Store"])
+
 /**
- * Writes a project into a directory that is new or empty.
+ * Writes a project into a directory that is new or empty; a repository without files is empty.
  *
  * @since 0.1.0
  * @category combinators
@@ -254,9 +257,8 @@ export const write = (directory: string, contents: Readonly<Record<string, strin
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    if ((yield* fs.exists(directory)) && (yield* fs.readDirectory(directory)).length > 0) {
-      return yield* new DirectoryNotEmpty({ directory })
-    }
+    const there = (yield* fs.exists(directory)) ? yield* fs.readDirectory(directory) : []
+    if (there.some((name) => !harmless.has(name))) return yield* new DirectoryNotEmpty({ directory })
     yield* Effect.forEach(Object.entries(contents), ([name, text]) => {
       const file = path.join(directory, name)
       return Effect.zipRight(

@@ -5,7 +5,7 @@ import { trainers } from "@effect-tinker/cookbook/Promise"
 import { chatFor } from "@effect-tinker/tokenizer/Promise"
 import { connect, model } from "./backend.js"
 
-const question = "Where is my violin? The order is 417."
+const question = "Where is my drum? The order is 417."
 
 await using tinker = await connect()
 const chat = await chatFor(tinker, model)
