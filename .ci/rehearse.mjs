@@ -134,7 +134,13 @@ const managers = {
     tinker: ["bun", "run", "tinker"]
   },
   deno: {
-    install: ["deno", "install", "--node-modules-dir=auto", ...wanted.map((name) => `npm:${name}`)],
+    install: [
+      "deno",
+      "install",
+      "--node-modules-dir=auto",
+      "--minimum-dependency-age=0",
+      ...wanted.map((name) => `npm:${name}`)
+    ],
     program: ["deno", "run", "-A", "first-program.mjs"],
     tinker: ["deno", "run", "-A", "npm:@effect-tinker/cli"]
   }
@@ -197,7 +203,8 @@ try {
     for (const [name, { install, program, tinker }] of Object.entries(managers)) {
       if (!name.includes(only)) continue
       const directory = empty(name)
-      first(directory, {})
+      // Its platform packages of the newest version are not on every mirror; the lock file of this project has another.
+      first(directory, name === "yarn" ? { resolutions: { "msgpackr-extract": "3.0.4" } } : {})
       const installed = await step(`${name}: ${install.slice(0, 2).join(" ")}`, async () => {
         await type(directory, ...install)
         return weight(join(directory, "node_modules"))
