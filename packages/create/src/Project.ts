@@ -144,7 +144,9 @@ const development = { "@types/node": "^20.19.0", tsx: "^4.19.0", typescript: "^5
 const folders = (project: Project): ReadonlyArray<string> => {
   const style = styleOf(project)
   const own = project.start === "agent" ? `agent-${project.framework}` : `${project.start}-${style}`
-  return ["base", `base-${style}`, project.start, own]
+  // An agent's trainer stands on Effect; all others in Promises come without it.
+  const base = style === "promise" && project.start !== "agent" ? "base-plain" : `base-${style}`
+  return ["base", base, project.start, own]
 }
 
 const sorted = (record: Readonly<Record<string, string>>) =>
@@ -157,8 +159,16 @@ const sorted = (record: Readonly<Record<string, string>>) =>
  * @category combinators
  */
 export const manifest = (project: Project): object => {
+  const version = `^${project.version}`
   const own = ["local", "tokenizer", ...project.start === "loop" ? [] : ["cookbook"]]
   if (project.start === "agent") own.push("agents")
+  const dependencies = styleOf(project) === "promise" && project.start !== "agent"
+    ? { "@effect-tinker/promise": version }
+    : {
+      ...Record.fromEntries(own.map((name) => [`@effect-tinker/${name}`, version])),
+      "effect-tinker": version,
+      ...effect
+    }
   return {
     name: project.name,
     version: "0.0.0",
@@ -166,9 +176,7 @@ export const manifest = (project: Project): object => {
     type: "module",
     scripts: { train: "tsx src/train.ts", test: "vitest run", check: "tsc" },
     dependencies: sorted({
-      ...Record.fromEntries(own.map((name) => [`@effect-tinker/${name}`, `^${project.version}`])),
-      "effect-tinker": `^${project.version}`,
-      ...effect,
+      ...dependencies,
       ...project.start === "agent" ? frameworkDependencies[project.framework] : {}
     }),
     devDependencies: development

@@ -64,7 +64,10 @@ describe("Project", () => {
         const named = Object.keys({ ...dependencies, ...devDependencies })
         assert.deepStrictEqual(used.filter((name) => !named.includes(name)), [])
         assert.deepStrictEqual(scripts, { train: "tsx src/train.ts", test: "vitest run", check: "tsc" })
-        assert.strictEqual(dependencies["effect-tinker"], "^0.1.0")
+        const plain = project.start !== "agent" && project.style === "promise"
+        assert.strictEqual(dependencies[plain ? "@effect-tinker/promise" : "effect-tinker"], "^0.1.0")
+        // Plain async code comes without Effect.
+        assert.strictEqual(Object.hasOwn(dependencies, "effect"), !plain)
         // Modules that a program names are there.
         const relative = Object.entries(files).filter(([name]) => name.endsWith(".ts")).flatMap(([name, text]) =>
           ts.preProcessFile(text).importedFiles.map(({ fileName }) => fileName).filter((file) => file.startsWith("."))
@@ -92,6 +95,7 @@ describe("Project", () => {
         const { dependencies } = yield* manifestOf(yield* Project.files(project, templates))
         for (const name of ["effect", "@effect/platform", "@effect/platform-node"]) {
           const installed: { readonly version: string } = require(`${name}/package.json`)
+          if (dependencies["effect"] === undefined) continue
           assert.strictEqual(dependencies[name], `^${installed.version}`, `${title(project)}: ${name}`)
         }
       }
