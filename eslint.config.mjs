@@ -55,7 +55,7 @@ export default tseslint.config(
     }
   },
   {
-    files: ["packages/{tinker,tokenizer,local,cookbook,agents,cluster,studio,cli}/src/**/*.ts"],
+    files: ["packages/{tinker,tokenizer,local,cookbook,agents,cluster,studio,cli,promise,effect4}/src/**/*.ts"],
     rules: {
       "no-console": "error",
       "no-restricted-syntax": ["error", ...outsideEffect],

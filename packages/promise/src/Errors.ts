@@ -35,16 +35,24 @@ export type Tag =
   | "Unsupported"
 
 /**
- * A call that failed.
+ * A call that failed, for a reason.
  *
  * @since 0.1.0
  * @category errors
  */
-export interface TinkerError extends Error {
-  readonly _tag: Tag
+export interface Failure<T extends Tag> extends Error {
+  readonly _tag: T
   /** Where it failed, such as `TrainingClient`. */
   readonly module: string
   /** HTTP status, where there was a response. */
   readonly status?: number | undefined
   readonly requestId?: string | undefined
 }
+
+/**
+ * A call that failed: look at its `_tag`.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type TinkerError = { readonly [T in Tag]: Failure<T> }[Tag]

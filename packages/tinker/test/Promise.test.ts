@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Stream } from "effect"
 import { runInNewContext } from "node:vm"
 import { Tinker } from "../src/Promise.js"
 import * as Server from "./utils/recordingServer.js"
@@ -59,6 +59,27 @@ describe("Promise", () => {
     assert.strictEqual(held.length, 3)
     assert.isTrue(held.every(({ aborted }) => aborted))
     await tinker.close()
+  })
+
+  it("closing waits for what a loop that was aborted has to release", async () => {
+    const tinker = await Tinker.connect({ ...Server.options, layer: Training.make().layer })
+    const released: Array<string> = []
+    const controller = new AbortController()
+    const saving = Stream.acquireRelease(Effect.succeed(1), () =>
+      Effect.promise(async () => {
+        await turns(20)
+        released.push("saved")
+      })).pipe(Stream.concat(Stream.never))
+    const failure = await (async () => {
+      for await (const _ of tinker.iterate(saving, { signal: controller.signal })) {
+        turns(5).then(() => controller.abort("enough"))
+      }
+      return undefined
+    })().catch((error: unknown) => error)
+    assert.strictEqual(failure, "enough")
+    assert.deepStrictEqual(released, [])
+    await tinker.close()
+    assert.deepStrictEqual(released, ["saved"])
   })
 
   it("a loss may return a promise of another realm", async () => {
