@@ -264,7 +264,8 @@ try {
           copyFileSync(join(root, "packages/create/templates/chats/data", file), join(directory, file))
         }
         await type(directory, "npm", "install", "@effect-tinker/cli")
-        await type(directory, "npx", "tinker", ...sft.slice(0, -1), "8", "--learning-rate", "1e-3")
+        const trained = await type(directory, "npx", "tinker", ...sft.slice(0, -1), "8", "--learning-rate", "1e-3")
+        const [path = ""] = /tinker:\/\/\S+/.exec(trained) ?? []
         const measured = await type(
           directory,
           ...["npx", "tinker", "eval", "runs/sft-chats-chat", "--on", "held-out.jsonl"],
@@ -272,7 +273,7 @@ try {
         )
         await type(
           directory,
-          ...["npx", "tinker", "export", "runs/sft-chats-chat", "--for", "transformers", "--base-url", "local"],
+          ...["npx", "tinker", "export", "weights", path, "--for", "transformers", "--base-url", "local"],
           ...["-o", "model"]
         )
         statSync(join(directory, "model/model.safetensors"))

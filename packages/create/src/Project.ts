@@ -128,7 +128,7 @@ export const styleOf = ({ framework, start, style }: Pick<Project, "framework" |
 /** Versions of the other packages, which these were tried with. */
 const effect = { "@effect/platform": "^0.97.2", "@effect/platform-node": "^0.108.2", effect: "^3.22.4" }
 const frameworkDependencies: Readonly<Record<Framework, Readonly<Record<string, string>>>> = {
-  "ai-sdk": { "@ai-sdk/provider": "^3.0.0", ai: "^6.0.0", zod: "^4.0.0" },
+  "ai-sdk": { "@ai-sdk/provider": "^4.0.0", ai: "^7.0.0", zod: "^4.0.0" },
   "openai-agents": { "@openai/agents": "^0.20.0", zod: "^4.0.0" },
   langgraph: {
     "@langchain/core": "^1.2.0",
