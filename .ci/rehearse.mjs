@@ -1,7 +1,8 @@
 // npm run rehearse: a release, on this machine alone. The working tree is copied, `release:version` gives the copy its new
 // versions, it is built and published to a registry on the loopback interface. Then, in empty directories and with each
 // package manager, what a newcomer types: install, the first program, `tinker train sft`, and the projects that
-// `create-effect-tinker` writes. `--only NAME` runs the scenarios whose names contain it, `--keep` leaves the directory,
+// `create-effect-tinker` writes. `--smoke` does it with npm alone and one project of each kind, at the versions there are;
+// `--only NAME` runs the scenarios whose names contain it, `--keep` leaves the directory,
 // `--unversioned` publishes the versions as they are. The exit code is 1 when something did not work.
 import { spawnSync } from "node:child_process"
 import {
@@ -20,6 +21,7 @@ import { publishable, root } from "./packages.mjs"
 import { copy, publish, run, settings, start } from "./registry/registry.mjs"
 
 const option = (name) => process.argv.includes(name)
+const smoke = option("--smoke")
 const only = option("--only") ? process.argv[process.argv.indexOf("--only") + 1] : ""
 
 /** Package managers and runtimes that newcomers have, as npm packages. */
@@ -35,6 +37,9 @@ const starts = ["chats", "reward", "loop"].flatMap((start) =>
 const overrides = {
   "agent, langgraph": { "@langchain/langgraph-checkpoint": "1.1.5", "@langchain/protocol": "0.0.18" }
 }
+
+/** One of each kind, both styles, the agent of the framework that most have. */
+const smokes = new Set(["chats, promise", "reward, effect", "loop, promise", "agent, ai-sdk"])
 
 const rows = []
 const step = async (name, act) => {
@@ -104,6 +109,8 @@ const env = {
   PATH: [join(folder, "tools/node_modules/.bin"), process.env["PATH"]].join(delimiter)
 }
 const type = (directory, command, ...args) => run(directory, command, args, { env })
+/** What `npm create` keeps is found again by its version, which earlier rehearsals had too. */
+const fresh = { ...env, npm_config_cache: join(home, "npm") }
 
 const wanted = ["effect-tinker", "@effect-tinker/local", "@effect-tinker/tokenizer", "@effect-tinker/cli"]
 const first = (directory, project) => {
@@ -112,6 +119,12 @@ const first = (directory, project) => {
   copyFileSync(join(root, "packages/create/templates/chats/data/chats.jsonl"), join(directory, "chats.jsonl"))
 }
 const sft = ["train", "sft", "chats.jsonl", "--model", "local/chat", "--base-url", "local", "--epochs", "1"]
+
+/** Of these, the newest version's packages for other platforms are not on every mirror; the lock file here has another. */
+const native = {
+  yarn: { resolutions: { "msgpackr-extract": "3.0.4" } },
+  deno: { overrides: { "msgpackr-extract": "3.0.4" } }
+}
 
 /** What a program of Effects imports itself; npm and bun install peers without being asked, and find them. */
 const peers = ["effect@3", "@effect/platform@0.97", "@effect/platform-node@0.108"]
@@ -151,6 +164,28 @@ const managers = {
   }
 }
 
+/** Packages that bring no Effect 3. */
+const promise = "packages/promise/test/support/program.mjs"
+const withoutEffect3 = [
+  { name: "npm: promise", install: ["npm", "install", "@effect-tinker/promise"], run: ["node"], program: promise },
+  {
+    name: "npm: effect4",
+    install: ["npm", "install", "@effect-tinker/effect4", "effect"],
+    run: ["node"],
+    program: "packages/effect4/examples/train.mjs"
+  },
+  { name: "bun: promise", install: ["bun", "add", "@effect-tinker/promise"], run: ["bun"], program: promise },
+  {
+    name: "deno: promise",
+    install: [
+      ...["deno", "install", "--node-modules-dir=auto", "--minimum-dependency-age=0"],
+      "npm:@effect-tinker/promise"
+    ],
+    run: ["deno", "run", "-A"],
+    program: promise
+  }
+]
+
 try {
   process.stdout.write(`${folder}\n`)
   const tree = join(folder, "tree")
@@ -158,15 +193,17 @@ try {
     const built = spawnSync("npm", ["run", "--silent", "build"], { cwd: root, stdio: ["ignore", "ignore", "inherit"] })
     if (built.status !== 0) throw new Error("npm run build")
     await copy(tree)
+    // Change logs name the commits that changesets came with, and releases tag them.
+    await run(tree, "git", ["init", "--quiet", "--initial-branch=main"])
+    for (const [name, value] of [["name", "rehearsal"], ["email", "rehearsal@localhost"]]) {
+      await run(tree, "git", ["config", `user.${name}`, value])
+    }
+    await run(tree, "git", ["add", "--all"])
+    await run(tree, "git", ["commit", "--quiet", "-m", "as it is"])
   })
   const versionOf = () => JSON.parse(readFileSync(join(tree, "packages/tinker/package.json"), "utf8")).version
-  if (ready && !option("--unversioned")) {
+  if (ready && !smoke && !option("--unversioned")) {
     ready = await step("npm run release:version", async () => {
-      // Change logs name the commits that changesets came with.
-      await run(tree, "git", ["init", "--quiet", "--initial-branch=main"])
-      await run(tree, "git", ["add", "--all"])
-      const author = ["-c", "user.name=rehearsal", "-c", "user.email=rehearsal@localhost"]
-      await run(tree, "git", [...author, "commit", "--quiet", "-m", "as it is"])
       await run(tree, "npm", ["run", "release:version"])
       const versions = new Set(
         publishable.map(({ name }) =>
@@ -197,19 +234,20 @@ try {
         throw new Error(`${manifest.name}@${version} asks for no provenance`)
       }
     }
-    await publish(tree, url) // once more: nothing is left to be published
+    if (!smoke) await publish(tree, url) // once more: nothing is left to be published
     return `${publishable.length} packages`
   })
   if (ready) {
-    await step("package managers", async () => {
-      mkdirSync(join(folder, "tools"))
-      await run(join(folder, "tools"), "npm", ["install", "--no-save", "--prefix", ".", ...Object.values(tools)])
-    })
+    if (!smoke) {
+      await step("package managers", async () => {
+        mkdirSync(join(folder, "tools"))
+        await run(join(folder, "tools"), "npm", ["install", "--no-save", "--prefix", ".", ...Object.values(tools)])
+      })
+    }
     for (const [name, { install, program, tinker }] of Object.entries(managers)) {
-      if (!name.includes(only)) continue
+      if (!name.includes(only) || (smoke && name !== "npm")) continue
       const directory = empty(name)
-      // Its platform packages of the newest version are not on every mirror; the lock file of this project has another.
-      first(directory, name === "yarn" ? { resolutions: { "msgpackr-extract": "3.0.4" } } : {})
+      first(directory, native[name] ?? {})
       const installed = await step(`${name}: ${install.slice(0, 2).join(" ")}`, async () => {
         await type(directory, ...install)
         return weight(join(directory, "node_modules"))
@@ -221,24 +259,30 @@ try {
         statSync(join(directory, "runs"))
       })
     }
+    for (const { install, name, program, run: command } of withoutEffect3) {
+      if (!name.includes(only) || (smoke && !name.startsWith("npm"))) continue
+      const directory = empty(name)
+      writeFileSync(join(directory, "package.json"), JSON.stringify({ private: true, type: "module" }))
+      copyFileSync(join(root, program), join(directory, "program.mjs"))
+      const installed = await step(name, async () => {
+        await type(directory, ...install)
+        return weight(join(directory, "node_modules"))
+      })
+      if (installed) {
+        await step(
+          `${name}: a program`,
+          async () => holds(await type(directory, ...command, "program.mjs"), "A pirate.")
+        )
+      }
+    }
     for (const [i, [name, args]] of starts.entries()) {
-      const manager = ["npm", "pnpm", "bun"][i % 3]
-      if (!`create ${name}`.includes(only)) continue
+      const manager = smoke ? "npm" : ["npm", "pnpm", "bun"][i % 3]
+      if (!`create ${name}`.includes(only) || (smoke && !smokes.has(name))) continue
       const directory = empty(`create ${name}`)
       const project = join(directory, "my-model")
       const created = await step(`create ${name}, ${manager}`, async () => {
-        await type(
-          directory,
-          "npx",
-          "--yes",
-          `create-effect-tinker@${versionOf()}`,
-          "my-model",
-          ...args,
-          "--pm",
-          manager,
-          "--no-install",
-          "--yes"
-        )
+        const create = ["create", "--yes", `effect-tinker@${versionOf()}`, "my-model", "--"]
+        await run(directory, "npm", [...create, ...args, "--pm", manager, "--no-install", "--yes"], { env: fresh })
         copyFileSync(join(directory, ".npmrc"), join(project, ".npmrc"))
         if (overrides[name] !== undefined) {
           const path = join(project, "package.json")
@@ -257,7 +301,7 @@ try {
         return lines.slice(-2).join("; ")
       })
     }
-    if ("stranger".includes(only)) {
+    if (!smoke && "stranger".includes(only)) {
       await step("stranger: empty directory to exported model", async () => {
         const directory = empty("stranger")
         for (const file of ["chats.jsonl", "held-out.jsonl"]) {

@@ -3,7 +3,7 @@
  */
 import type { Effect as Program } from "effect/Effect"
 import { spawn } from "node:child_process"
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -211,6 +211,12 @@ describe.skipIf(missing !== undefined)("@effect-tinker/effect4", async () => {
       symlinkSync(join(root, "packages/effect4/effect/node_modules/effect"), join(modules, "effect"))
       writeFileSync(join(project, "package.json"), `{ "type": "module" }`)
       cpSync(join(root, "packages/effect4/examples/train.mjs"), join(project, "train.mjs"))
+
+      const [, readme = ""] = /^```js\n([\s\S]*?)^```$/m.exec(
+        readFileSync(join(root, "packages/effect4/README.md"), "utf8")
+      ) ?? []
+      writeFileSync(join(project, "readme.mjs"), readme)
+      assert.strictEqual((await execute(process.execPath, ["readme.mjs"], project)).output, "A pirate.\n")
 
       const first = await execute(process.execPath, ["train.mjs"], project, /^step 3:/m)
       assert.include(first.output, "step 3:")
