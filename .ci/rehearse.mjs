@@ -157,7 +157,7 @@ const managers = {
       "install",
       "--node-modules-dir=auto",
       "--minimum-dependency-age=0",
-      ...wanted.map((name) => `npm:${name}`)
+      ...[...wanted, ...peers].map((name) => `npm:${name}`)
     ],
     program: ["deno", "run", "-A", "first-program.mjs"],
     tinker: ["deno", "run", "-A", "npm:@effect-tinker/cli"]
