@@ -9,7 +9,7 @@ import { join, relative } from "node:path"
 import ts from "typescript"
 import { packages, root } from "./packages.mjs"
 
-const moved = ["tinker", "tokenizer", "cookbook"]
+const moved = ["platform", "tinker", "tokenizer", "cookbook"]
 const codemod = JSON.parse(readFileSync(new URL("effect4.json", import.meta.url), "utf8"))
 
 /** Rewritten calls, by the shape that effect4.json names. `undefined` leaves the call as it is. */
@@ -202,9 +202,9 @@ try {
   const follow = errors.filter(({ code }) => /follows/.test(means[code] ?? "")).length
 
   process.stdout.write(
-    `Effect ${version}: ${errors.length} type errors in ${touched.size} of ${files.length} files of ${
-      `${moved.slice(0, -1).join(", ")} and ${moved.at(-1)}`
-    }` +
+    `Effect ${version}: ${errors.length} type errors in ${touched.size} of ${files.length} files of ${`${
+      moved.slice(0, -1).join(", ")
+    } and ${moved.at(-1)}`}` +
       `, ${follow} of them follow from others\n` +
       `the codemod changed ${applied.modules} imports, ${applied.members} names, ${applied.calls} calls, ${applied.text} declarations\n`
   )

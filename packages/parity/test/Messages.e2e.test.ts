@@ -72,7 +72,7 @@ const failing = (effect: string, imports: string) =>
 
 interface Case {
   readonly title: string
-  readonly wanted: ReadonlyArray<string | RegExp>
+  readonly wanted: ReadonlyArray<string>
   readonly run: () => Promise<string>
 }
 

@@ -50,7 +50,7 @@ export const connect = async (options: ConnectOptions = {}): Promise<Tinker<"fil
   complete(
     await Inner.Tinker.connect({
       ...options,
-      layer: Layer.mergeAll(NodeTinker.layerEnv(), NodeTokenizers.layer(), NodeContext.layer, FetchHttpClient.layer)
+      layer: Layer.mergeAll(NodeTinker.layerFromEnv(), NodeTokenizers.layer(), NodeContext.layer, FetchHttpClient.layer)
     })
   )
 
