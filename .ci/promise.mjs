@@ -52,7 +52,7 @@ export const bundlePromise = async (directory, dist = `${directory}/dist`) => {
     splitting: true,
     chunkNames: "part-[hash]"
   })
-  // What the embedded backend looks for beside its code: the program of its threads.
+  // The program of the backend's threads, which it looks for beside its code.
   await build({
     ...shared,
     entryPoints: [`${root}packages/local/src/internal/engine/NodeEngineWorker.ts`],

@@ -62,7 +62,7 @@ const holds = (text, wanted) => {
   if (!text.includes(wanted)) throw new Error(`the output has no ${JSON.stringify(wanted)}:\n${text.slice(-2000)}`)
 }
 
-/** What a directory weighs, and how many packages are in it. */
+/** Weight of a directory, and the number of packages in it. */
 const weight = (directory) => {
   let bytes = 0
   let count = 0
@@ -109,7 +109,7 @@ const env = {
   PATH: [join(folder, "tools/node_modules/.bin"), process.env["PATH"]].join(delimiter)
 }
 const type = (directory, command, ...args) => run(directory, command, args, { env })
-/** What `npm create` keeps is found again by its version, which earlier rehearsals had too. */
+/** A cache of its own: `npm create` finds what it keeps again by its version, which earlier rehearsals had too. */
 const fresh = { ...env, npm_config_cache: join(home, "npm") }
 
 const wanted = ["effect-tinker", "@effect-tinker/local", "@effect-tinker/tokenizer", "@effect-tinker/cli"]
@@ -126,7 +126,7 @@ const native = {
   deno: { overrides: { "msgpackr-extract": "3.0.4" } }
 }
 
-/** What a program of Effects imports itself; npm and bun install peers without being asked, and find them. */
+/** Packages that a program of Effects imports itself; npm and bun install peers without being asked, and find them. */
 const peers = ["effect@3", "@effect/platform@0.97", "@effect/platform-node@0.108"]
 
 /** The same with each: install, the first program, the command. */

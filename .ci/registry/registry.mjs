@@ -1,4 +1,4 @@
-// What a release would publish, in a registry on the loopback interface: for `npm run rehearse` and the slow tests.
+// A release, published to a registry on the loopback interface: for `npm run rehearse` and the slow tests.
 import { spawn } from "node:child_process"
 import { cpSync, existsSync, mkdirSync, readdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"

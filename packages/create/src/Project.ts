@@ -1,5 +1,5 @@
 /**
- * A project that trains a model: what can be chosen, and the files that a choice makes. A project is made of folders of
+ * A project that trains a model: the choices, and the files that a choice makes. A project is made of folders of
  * `templates/`, of which a later one replaces files of an earlier one, and of a `package.json` and a README.
  *
  * @since 0.1.0
@@ -12,7 +12,7 @@ import * as Record from "effect/Record"
 import * as Schema from "effect/Schema"
 
 /**
- * What a project begins with.
+ * Starting point of a project.
  *
  * @since 0.1.0
  * @category models
@@ -62,7 +62,7 @@ export interface Project {
 }
 
 /**
- * The choices with what they mean, in the order in which they are offered.
+ * The choices with their meaning, in the order in which they are offered.
  *
  * @since 0.1.0
  * @category models
@@ -252,7 +252,7 @@ export const files = (project: Project, templates: string) =>
     return found
   })
 
-/** What may be in the directory of a new project. */
+/** Files that the directory of a new project may have. */
 const harmless = new Set([".git", ".npmrc", ".DS_Store"])
 
 /**

@@ -1,6 +1,5 @@
 /**
- * What `npm create effect-tinker` leads to, from a registry on the loopback interface: the packages are built and published
- * there, and in empty directories a project of each kind is created, installed, type-checked, tested and trained. With
+ * `npm create effect-tinker` from a registry on the loopback interface: the packages are built and published there, and in empty directories a project of each kind is created, installed, type-checked, tested and trained. With
  * `TINKER_REHEARSE=all` all projects, package managers and runtimes, which takes some ten minutes: `npm run rehearse`.
  */
 import { assert, describe, it } from "@effect/vitest"

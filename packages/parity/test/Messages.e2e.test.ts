@@ -1,5 +1,5 @@
 /**
- * What a person reads who installed something that does not fit: it says what to type. The packages are the built ones, in a
+ * Messages to a person who installed something that does not fit: they say what to type. The packages are the built ones, in a
  * project that lacks what is at stake.
  */
 import { assert, describe, it } from "@effect/vitest"

@@ -93,7 +93,7 @@ export interface SupervisedOptions extends RunOptions {
   readonly data: string | Iterable<Exchange | { readonly messages: ReadonlyArray<Message> } | Datum>
   /** Examples per step. Defaults to 32. */
   readonly batchSize?: number
-  /** What to do with fewer rows than a batch at the end of an epoch. Defaults to `drop`. */
+  /** Fate of fewer rows than a batch at the end of an epoch. Defaults to `drop`. */
   readonly partial?: "drop" | "keep"
   /** Most tokens of an example. Defaults to no limit. */
   readonly maxLength?: number | undefined

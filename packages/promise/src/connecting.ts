@@ -1,5 +1,5 @@
 /**
- * What needs no tokenizer and no files: the clients and their data.
+ * The clients and their data, which need no tokenizer and no files.
  */
 import * as Datum from "effect-tinker/Datum"
 import * as Inner from "effect-tinker/Promise"

@@ -1,4 +1,4 @@
-// What a person without Effect writes: trains, asks, goes on, rewards, downloads. It prints what came of it as JSON.
+// A program without Effect: trains, asks, goes on, rewards, downloads. It prints what came of it as JSON.
 import { chatFor, fromExamples, isTinkerError, tokenizerFor, trainers } from "@effect-tinker/promise"
 import { connectLocal, downloadCheckpoint } from "@effect-tinker/promise/node"
 import { mkdtempSync, rmSync } from "node:fs"
