@@ -106,6 +106,11 @@ const promiseProject = Effect.fnUntraced(function*(directory: string) {
     Effect.all([
       fs.copyFile(`${source}/package.json`, path.join(installed, "package.json")),
       fs.copy(`${root}packages/local/models`, path.join(installed, "models")),
+      // Deno looks for packages where a manifest names them.
+      fs.writeFileString(
+        path.join(directory, "package.json"),
+        JSON.stringify({ type: "module", dependencies: { "@effect-tinker/promise": "*" } })
+      ),
       fs.copyFile(`${source}/test/support/program.mjs`, program)
     ]),
     (error) => error.message
