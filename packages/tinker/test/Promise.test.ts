@@ -64,10 +64,14 @@ describe("Promise", () => {
   it("closing waits for what a loop that was aborted has to release", async () => {
     const tinker = await Tinker.connect({ ...Server.options, layer: Training.make().layer })
     const released: Array<string> = []
+    let finish = () => {}
+    const held = new Promise<void>((resolve) => {
+      finish = resolve
+    })
     const controller = new AbortController()
     const saving = Stream.acquireRelease(Effect.succeed(1), () =>
       Effect.promise(async () => {
-        await turns(20)
+        await held
         released.push("saved")
       })).pipe(Stream.concat(Stream.never))
     const failure = await (async () => {
@@ -77,9 +81,12 @@ describe("Promise", () => {
       return undefined
     })().catch((error: unknown) => error)
     assert.strictEqual(failure, "enough")
+    const closing = tinker.close().then(() => released.push("closed"))
+    await turns(50)
     assert.deepStrictEqual(released, [])
-    await tinker.close()
-    assert.deepStrictEqual(released, ["saved"])
+    finish()
+    await closing
+    assert.deepStrictEqual(released, ["saved", "closed"])
   })
 
   it("a loss may return a promise of another realm", async () => {
