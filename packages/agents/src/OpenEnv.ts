@@ -1,5 +1,5 @@
 /**
- * Environments behind an OpenEnv server (`openenv-core`): what it observes becomes messages, what the policy answers becomes
+ * Environments behind an OpenEnv server (`openenv` 0.10, and `openenv-core` before it): what it observes becomes messages, what the policy answers becomes
  * actions, and the trainers and evaluators of the cookbook take it like any other environment.
  *
  * A session is a WebSocket with its own environment instance on the server. The server's HTTP endpoints make a new

@@ -59,7 +59,15 @@ export * as CallStore from "./CallStore.js"
 export * as Gateway from "./Gateway.js"
 
 /**
- * Environments behind an OpenEnv server (`openenv-core`): what it observes becomes messages, what the policy answers becomes
+ * From what an agent did to a better agent: traces are split by session, the good ones are trained on, and the model is
+ * evaluated before and after on what was held out, by a paired test. A page says whether to ship it.
+ *
+ * @since 0.2.0
+ */
+export * as Improve from "./Improve.js"
+
+/**
+ * Environments behind an OpenEnv server (`openenv` 0.10, and `openenv-core` before it): what it observes becomes messages, what the policy answers becomes
  * actions, and the trainers and evaluators of the cookbook take it like any other environment.
  *
  * A session is a WebSocket with its own environment instance on the server. The server's HTTP endpoints make a new
@@ -89,3 +97,35 @@ export * as Recorder from "./Recorder.js"
  * @since 0.1.0
  */
 export * as Sampler from "./Sampler.js"
+
+/**
+ * What an agent did in production: one conversation with its tools, scores, feedback, cost and session.
+ *
+ * A trace is a line of JSON. All importers write it, and everything made of traces reads it. A line with only `messages` is
+ * a trace too.
+ *
+ * @since 0.2.0
+ */
+export * as Trace from "./Trace.js"
+
+/**
+ * Training data out of traces: successes to imitate, the best of several answers to one prompt, pairs of a better and a worse
+ * one, feedback as reward, and real first messages as problems.
+ *
+ * Whatever is made, sessions are held out as a whole: traces of one session say too much about each other.
+ *
+ * @since 0.2.0
+ */
+export * as TraceData from "./TraceData.js"
+
+/**
+ * Logs of agents as traces: spans of OpenTelemetry (JSON lines and protobuf), exports and requests of Langfuse, Braintrust and
+ * LangSmith, stored completions and batches of OpenAI, recordings of the gateway, and files of chats.
+ *
+ * Files are read as streams. What belongs to one trace is held until its file ends or room is needed; calls that continue
+ * each other become one conversation. The file of traces only grows: the same import again adds nothing that is there, goes
+ * on where it was cut short, and takes what was added to its files. What cannot be used is kept in a file beside it.
+ *
+ * @since 0.2.0
+ */
+export * as TraceImport from "./TraceImport.js"

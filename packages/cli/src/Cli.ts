@@ -54,6 +54,7 @@ const commands = [
   { name: "train", load: () => import("./commands/train.js").then(({ command }) => command) },
   { name: "worker", load: () => import("./commands/worker.js").then(({ command }) => command) },
   { name: "data", load: () => import("./commands/data.js").then(({ command }) => command) },
+  { name: "improve", load: () => import("./commands/improve.js").then(({ command }) => command) },
   { name: "eval", load: () => import("./commands/eval.js").then(({ command }) => command) },
   { name: "runs", load: () => import("./commands/runs.js").then(({ command }) => command) },
   { name: "sampler", load: () => import("./commands/models.js").then(({ sampler }) => sampler) },

@@ -204,7 +204,7 @@ const submitSoft = Effect.fnUntraced(function*(
   learningRate: number
 ) {
   const data = batch.map(({ datum }) => datum)
-  const { result, tokens, usage } = yield* steps.crossEntropy(training, data, adam, learningRate)
+  const { result, tokens, usage } = yield* steps.supervised(training, data, adam, learningRate)
   const entropy = batch.reduce((sum, one) => sum + one.entropy, 0) / steps.weightOf(data)
   return {
     tokens,

@@ -150,6 +150,21 @@ export interface Group<out E = never, out R = never> {
   readonly compare: (
     trajectories: ReadonlyArray<Trajectory.Trajectory>
   ) => Effect.Effect<ReadonlyArray<number>, E, R>
+  /** The same with reasons, which are recorded with the rollouts. Where there is one, it is asked instead of `compare`. */
+  readonly judge?:
+    | ((trajectories: ReadonlyArray<Trajectory.Trajectory>) => Effect.Effect<ReadonlyArray<Judged>, E, R>)
+    | undefined
+}
+
+/**
+ * A reward by comparison, and why.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Judged {
+  readonly reward: number
+  readonly reason: string
 }
 
 /**

@@ -168,6 +168,8 @@ export interface Preference {
   readonly prompt: ReadonlyArray<Message.Message>
   readonly chosen: ReadonlyArray<Message.Message>
   readonly rejected: ReadonlyArray<Message.Message>
+  /** Tools that were declared in it. */
+  readonly tools?: ReadonlyArray<Message.ToolSpec> | undefined
 }
 
 /**
@@ -246,7 +248,7 @@ export const ConversationFromJson: Schema.Schema<Conversation, typeof ChatRow.En
     const list = messages ?? conversations
     return list === undefined ? Either.left("a chat needs messages") : Either.right(conversation(
       list,
-      tools?.map((tool) => "function" in tool ? tool.function : tool)
+      toTools(tools)
     ))
   }
 )
@@ -276,7 +278,15 @@ export const CompletionFromJson: Schema.Schema<Example, typeof CompletionRow.Enc
     )
 )
 
-const PreferenceRow = Schema.Struct({ prompt: Schema.optional(Text), chosen: Text, rejected: Text })
+const PreferenceRow = Schema.Struct({
+  prompt: Schema.optional(Text),
+  chosen: Text,
+  rejected: Text,
+  tools: Schema.optional(Schema.NullOr(Schema.Array(WireTool)))
+})
+
+const toTools = (tools: ReadonlyArray<typeof WireTool.Type> | null | undefined) =>
+  tools?.map((tool) => "function" in tool ? tool.function : tool)
 
 const sameMessage = Schema.equivalence(Message.Message)
 
@@ -289,10 +299,14 @@ const sameMessage = Schema.equivalence(Message.Message)
 export const PreferenceFromJson: Schema.Schema<Preference, typeof PreferenceRow.Encoded> = decodeOnly(
   PreferenceRow,
   "Preference",
-  (row) => {
+  (row): Either.Either<Preference, string> => {
     const chosen = toMessages("assistant", row.chosen)
     const rejected = toMessages("assistant", row.rejected)
-    if (row.prompt !== undefined) return Either.right({ prompt: toMessages("user", row.prompt), chosen, rejected })
+    const tools = toTools(row.tools)
+    const declared = tools === undefined ? {} : { tools }
+    if (row.prompt !== undefined) {
+      return Either.right({ prompt: toMessages("user", row.prompt), chosen, rejected, ...declared })
+    }
     let shared = 0
     for (; shared < Math.min(chosen.length, rejected.length) - 1; shared++) {
       const [a, b] = [chosen[shared], rejected[shared]]
@@ -303,7 +317,8 @@ export const PreferenceFromJson: Schema.Schema<Preference, typeof PreferenceRow.
       : Either.right({
         prompt: chosen.slice(0, shared),
         chosen: chosen.slice(shared),
-        rejected: rejected.slice(shared)
+        rejected: rejected.slice(shared),
+        ...declared
       })
   }
 )
@@ -493,7 +508,7 @@ export const toPair = (
       conversation([
         ...preference.prompt.map((message) => ({ ...message, trainable: false })),
         ...answer.map((message) => ({ ...message, trainable: message.role === "assistant" }))
-      ]),
+      ], preference.tools),
       options
     )
   return Effect.all({ chosen: side(preference.chosen), rejected: side(preference.rejected) })

@@ -533,7 +533,13 @@ export const group = Effect.fnUntraced(function*<EP, RP, E, R, RS = never>(
         : yield* new GroupFailed({ succeeded: succeeded.length, needed, errors })
     })
   const trajectories = episodes.flat()
-  const groupRewards = yield* problem.compare(trajectories)
-  const result: Trajectory.Group = { trajectories, groupRewards, tags: problem.tags, errors }
+  const judged = problem.judge === undefined ? undefined : yield* problem.judge(trajectories)
+  const result: Trajectory.Group = {
+    trajectories,
+    groupRewards: judged === undefined ? yield* problem.compare(trajectories) : judged.map(({ reward }) => reward),
+    ...judged === undefined ? {} : { reasons: judged.map(({ reason }) => reason) },
+    tags: problem.tags,
+    errors
+  }
   return result
 }, Effect.scoped)

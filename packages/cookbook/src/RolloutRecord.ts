@@ -66,6 +66,8 @@ export class RolloutRecord extends Schema.Class<RolloutRecord>("@effect-tinker/c
   /** Whether the step was trained on it: a group whose rewards are all the same teaches nothing. */
   trained: Schema.Boolean,
   stop: Schema.String,
+  /** Why it was worth so much by comparison, where a judge said so. */
+  reason: Schema.optional(Schema.String),
   metrics: Metrics,
   turns: Schema.Array(Turn)
 }) {}
@@ -111,8 +113,11 @@ export interface Limits {
   readonly maxText?: number | undefined
 }
 
+const cutAt = (limit: number) => (text: string) =>
+  text.length > limit ? `${text.slice(0, limit)}… (${text.length} characters)` : text
+
 const shorten = (limit: number) => {
-  const cut = (text: string) => text.length > limit ? `${text.slice(0, limit)}… (${text.length} characters)` : text
+  const cut = cutAt(limit)
   return (message: Message.Message): Message.Message => ({
     ...message,
     content: typeof message.content === "string"
@@ -205,6 +210,9 @@ export const fromGroup = (
     advantage: encodeMetric(advantages[member] ?? 0),
     trained: options.trained,
     stop: trajectory.stop,
+    ...(group.reasons?.[member] === undefined
+      ? {}
+      : { reason: cutAt(options.limits?.maxText ?? 10_000)(group.reasons[member] ?? "") }),
     metrics: encodeMetrics(trajectory.metrics),
     // Last: a reader that only wants the rest can stop here.
     turns: turnsOf(trajectory, options.limits)

@@ -40,7 +40,12 @@ export class Config extends Schema.Class<Config>("@effect-tinker/cookbook/Superv
     "customized"
   )),
   /** `mean` lets every example count the same, however long. Defaults to `none`. */
-  reduction: Schema.optionalWith(Schema.Literal("none", "mean"), { default: () => "none" as const })
+  reduction: Schema.optionalWith(Schema.Literal("none", "mean"), { default: () => "none" as const }),
+  /**
+   * `importance_sampling` for data with `advantages`, and the `logprobs` their tokens were sampled with: offline learning from
+   * recorded samples. Defaults to `cross_entropy`.
+   */
+  loss: Schema.optional(Schema.Literal("cross_entropy", "importance_sampling"))
 }) {}
 
 /**
@@ -161,6 +166,6 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
     ...yield* reading.read(data, settings, checkpoint),
     submitAhead: Math.max(0, options.submitAhead ?? 1),
     submit: (batch, { commit, learningRate }) =>
-      Effect.zipRight(commit, steps.crossEntropy(training, batch, settings.adam, learningRate))
+      Effect.zipRight(commit, steps.supervised(training, batch, settings.adam, learningRate, settings.loss))
   })
 })

@@ -124,6 +124,8 @@ export interface Group {
   readonly trajectories: ReadonlyArray<Trajectory>
   /** One for each trajectory, on top of its own. */
   readonly groupRewards: ReadonlyArray<number>
+  /** Why, one for each trajectory, where a judge said so. */
+  readonly reasons?: ReadonlyArray<string> | undefined
   readonly tags: ReadonlyArray<string>
   /** Rollouts that failed and were left out or tried again. */
   readonly errors: ReadonlyArray<string>

@@ -233,6 +233,17 @@ export * as Loss from "./Loss.js"
 export * as MathAnswer from "./MathAnswer.js"
 
 /**
+ * Rewards that need no programmer: any model behind an OpenAI-compatible API judges the answers of a group relative to each
+ * other, grades them by a rubric made of a paragraph, or plays the user.
+ *
+ * What it said is cached, so that a run that is resumed, or repeated, asks nothing twice; tokens and their price are counted;
+ * its reasons are recorded with the rollouts.
+ *
+ * @since 0.2.0
+ */
+export * as ModelJudge from "./ModelJudge.js"
+
+/**
  * Who acts in an environment: a model, a script, a person.
  *
  * @since 0.1.0

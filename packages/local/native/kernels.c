@@ -14,6 +14,7 @@
 typedef float Floats __attribute__((vector_size(32), aligned(4), may_alias));
 typedef unsigned Words __attribute__((vector_size(32), aligned(4), may_alias));
 typedef unsigned short Shorts __attribute__((vector_size(16), aligned(2), may_alias));
+typedef signed char Bytes8 __attribute__((vector_size(8), aligned(1), may_alias));
 typedef _Float16 Halves __attribute__((vector_size(16), aligned(2), may_alias));
 typedef float Floats4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef double Doubles4 __attribute__((vector_size(32), aligned(8), may_alias));
@@ -148,11 +149,12 @@ static napi_value gemm(napi_env env, napi_callback_info info) {
 
 /* ------------------------------------------------------------------------------------- weights outside of the memory */
 
-/* How weights are stored: frozen ones stay as they are in their file. */
-enum { FLOAT, BRAIN, HALF };
+/* How weights are stored: as they are in their file, or in eight bits with a scale for each output. */
+enum { FLOAT, BRAIN, HALF, BYTE };
 
-/* Eight weights as floats, from position `at`. */
-INLINE Floats widened(const void *weights, Position at, int format) {
+/* Eight weights as floats, from position `at`; `scale` is that of their outputs, if they are stored in eight bits. */
+INLINE Floats widened(const void *weights, Position at, int format, Floats scale) {
+  if (format == BYTE) return __builtin_convertvector(*(const Bytes8 *)((const signed char *)weights + at), Floats) * scale;
   if (format == FLOAT) return load((const float *)weights + at);
   const unsigned short *bits = (const unsigned short *)weights + at;
   if (format == HALF) return __builtin_convertvector(*(const Halves *)bits, Floats);
@@ -164,6 +166,8 @@ typedef struct {
   const float *a;
   Position aRow;
   const void *weights;
+  /* of the outputs from the first on, if weights are stored in eight bits */
+  const float *scales;
   /* position of the first panel */
   Position first;
   Position inputs;
@@ -173,6 +177,10 @@ typedef struct {
   int adds;
 } Outside;
 
+INLINE Floats scaleOf(const float *scales, Position output, int format) {
+  return format == BYTE ? load(scales + output) : all(1);
+}
+
 /* Few rows: weights are widened as they are used. Sums are in the order of `tile`, so that bits are the same. */
 INLINE void fewRows(const Outside *o, int rows, int panels, int format, Position panel, float *c) {
   Floats sums[6][8], right[8];
@@ -181,8 +189,10 @@ INLINE void fewRows(const Outside *o, int rows, int panels, int format, Position
       sums[i][j] = o->adds ? load(c + i * o->cRow + 8 * j) : all(0);
   const float *a = o->a;
   const Position stride = o->inputs * 8;
+  Floats scale[8];
+  UNROLL for (int j = 0; j < panels; j++) scale[j] = scaleOf(o->scales, (c - o->c) + 8 * j, format);
   for (Position term = 0; term < o->inputs; term++, panel += 8) {
-    UNROLL for (int j = 0; j < panels; j++) right[j] = widened(o->weights, panel + j * stride, format);
+    UNROLL for (int j = 0; j < panels; j++) right[j] = widened(o->weights, panel + j * stride, format, scale[j]);
     UNROLL for (int i = 0; i < rows; i++) {
       const Floats left = all(a[i * o->aRow + term]);
       UNROLL for (int j = 0; j < panels; j++) sums[i][j] = FUSED(left, right[j], sums[i][j]);
@@ -214,8 +224,9 @@ INLINE void manyRows(const Outside *o, int format) {
       const int panels = o->n - column >= 16 ? 2 : 1;
       for (int j = 0; j < panels; j++) {
         const Position panel = o->first + (column / 8 + j) * o->inputs * 8 + from * 8;
+        const Floats scale = scaleOf(o->scales, column + 8 * j, format);
         for (Position term = 0; term < terms; term++)
-          store(block + j * 8 * DEPTH + term * 8, widened(o->weights, panel + term * 8, format));
+          store(block + j * 8 * DEPTH + term * 8, widened(o->weights, panel + term * 8, format, scale));
       }
       if (panels == 2) down(&p, 2, block, o->c + column);
       else down(&p, 1, block, o->c + column);
@@ -238,6 +249,7 @@ INLINE void outsideOf(const Outside *o, int format) {
 static VECTORS void outsideFloat(const Outside *o) { outsideOf(o, FLOAT); }
 static VECTORS void outsideBrain(const Outside *o) { outsideOf(o, BRAIN); }
 static VECTORS void outsideHalf(const Outside *o) { outsideOf(o, HALF); }
+static VECTORS void outsideByte(const Outside *o) { outsideOf(o, BYTE); }
 
 /* Eight vectors of eight as their transpose. */
 INLINE void transpose8(Floats *r) {
@@ -259,12 +271,15 @@ INLINE void transpose8(Floats *r) {
 }
 
 /* Panels of eight outputs as panels of eight inputs with `outputs` rows each: what products with the transpose read. */
-INLINE void transposed(const void *weights, Position first, Position inputs, Position outputs, float *target, int format) {
+INLINE void transposed(
+  const void *weights, const float *scales, Position first, Position inputs, Position outputs, float *target, int format
+) {
   Floats rows[8];
   for (Position output = 0; output < outputs; output += 8) {
     const Position panel = first + output * inputs;
+    const Floats scale = scaleOf(scales, output, format);
     for (Position input = 0; input < inputs; input += 8) {
-      UNROLL for (int i = 0; i < 8; i++) rows[i] = widened(weights, panel + (input + i) * 8, format);
+      UNROLL for (int i = 0; i < 8; i++) rows[i] = widened(weights, panel + (input + i) * 8, format, scale);
       transpose8(rows);
       float *to = target + input * outputs + output * 8;
       UNROLL for (int i = 0; i < 8; i++) store(to + i * 8, rows[i]);
@@ -273,12 +288,13 @@ INLINE void transposed(const void *weights, Position first, Position inputs, Pos
 }
 
 static VECTORS void transpose(
-  const void *weights, Position first, Position inputs, Position outputs, float *target, int format
+  const void *weights, const float *scales, Position first, Position inputs, Position outputs, float *target, int format
 ) {
   switch (format) {
-    case FLOAT: transposed(weights, first, inputs, outputs, target, FLOAT); break;
-    case BRAIN: transposed(weights, first, inputs, outputs, target, BRAIN); break;
-    default: transposed(weights, first, inputs, outputs, target, HALF);
+    case FLOAT: transposed(weights, scales, first, inputs, outputs, target, FLOAT); break;
+    case BRAIN: transposed(weights, scales, first, inputs, outputs, target, BRAIN); break;
+    case HALF: transposed(weights, scales, first, inputs, outputs, target, HALF); break;
+    default: transposed(weights, scales, first, inputs, outputs, target, BYTE);
   }
 }
 
@@ -309,14 +325,19 @@ static napi_value outside(napi_env env, napi_callback_info info) {
   const OutsideFrame *f = data;
   const Frame whole = { .memory = f->memory, .length = f->length };
   const Position m = f->m, n = f->n, inputs = f->inputs, first = (Position)f->first * inputs;
+  /* behind weights of eight bits lie the scales of their outputs, four bytes each */
+  const Position outputs = inputs <= 0 ? 0 : f->format == BYTE ? f->count / (inputs + 4) : f->count / inputs;
   const int fits = n > 0 && n % 8 == 0 && inputs > 0 && inputs % 8 == 0 && f->first >= 0 && f->first % 8 == 0 &&
-                   first + n * inputs <= f->count;
+                   f->first + n <= outputs;
+  const float *scales = f->format == BYTE && fits
+    ? (const float *)((const signed char *)f->weights + inputs * outputs) + f->first
+    : 0;
   if (f->operation == 1) {
     if (!fits || !within(&whole, f->c, n * inputs)) {
       napi_throw_range_error(env, 0, "a transpose outside of the memory");
       return 0;
     }
-    transpose(f->weights, first, inputs, n, f->memory + f->c, f->format);
+    transpose(f->weights, scales, first, inputs, n, f->memory + f->c, f->format);
     return 0;
   }
   if (!fits || m <= 0 || f->aRow < 0 || f->cRow < 0 || !within(&whole, f->a, (m - 1) * f->aRow + inputs) ||
@@ -325,12 +346,13 @@ static napi_value outside(napi_env env, napi_callback_info info) {
     return 0;
   }
   const Outside o = {
-    .a = f->memory + f->a, .aRow = f->aRow, .weights = f->weights, .first = first, .inputs = inputs,
+    .a = f->memory + f->a, .aRow = f->aRow, .weights = f->weights, .scales = scales, .first = first, .inputs = inputs,
     .c = f->memory + f->c, .cRow = f->cRow, .m = m, .n = n, .adds = f->adds
   };
   if (f->format == FLOAT) outsideFloat(&o);
   else if (f->format == BRAIN) outsideBrain(&o);
-  else outsideHalf(&o);
+  else if (f->format == HALF) outsideHalf(&o);
+  else outsideByte(&o);
   return 0;
 }
 
@@ -464,8 +486,9 @@ static napi_value outsideOver(napi_env env, napi_callback_info info) {
   if (napi_get_cb_info(env, info, &count, values, 0, 0) != napi_ok || count != 4) return refuse(env);
   if (napi_get_typedarray_info(env, values[0], &type, &length, &memory, 0, 0) != napi_ok) return refuse(env);
   if (napi_get_typedarray_info(env, values[1], &kind, &values16, &weights, 0, 0) != napi_ok) return refuse(env);
-  if (napi_get_value_int32(env, values[2], &format) != napi_ok || format < FLOAT || format > HALF) return refuse(env);
-  if (kind != (format == FLOAT ? napi_float32_array : napi_uint16_array)) return refuse(env);
+  if (napi_get_value_int32(env, values[2], &format) != napi_ok || format < FLOAT || format > BYTE) return refuse(env);
+  if (kind != (format == FLOAT ? napi_float32_array : format == BYTE ? napi_int8_array : napi_uint16_array))
+    return refuse(env);
   OutsideFrame *frame = numbersOf(env, values[3], napi_int32_array, sizeof(OutsideFrame) / sizeof(int));
   if (type != napi_float32_array || frame == 0) return refuse(env);
   frame->memory = memory;

@@ -99,6 +99,8 @@ export interface LocalModel {
   readonly tokenizerFiles?: ReadonlyMap<string, string> | undefined
   /** Where the weights come from; absent for random ones. */
   readonly weights?: Weights | undefined
+  /** Keeps frozen matrices in eight bits, with a scale for each output. Defaults to the precision of the weights. */
+  readonly quantize?: "int8" | undefined
 }
 
 /**

@@ -1,4 +1,4 @@
-"""A number to guess behind a server of openenv-core, and episodes with its own client.
+"""A number to guess behind an OpenEnv server, and episodes with its own client.
 
     python -m openenv_server serve           prints its port, and serves until it is ended
     python -m openenv_server play URL JOB    plays the episodes of a job file; prints what the client saw as JSON

@@ -65,7 +65,7 @@ export const findInterpreter = Effect.fnUntraced(function*(oldest: number) {
 })
 
 const comparedPin =
-  /^(tinker-cookbook|lm-eval|bfcl-eval|renderers|torch|transformers|peft|gguf|tensorboard|mlflow|skyrl|openenv-core|rllm-model-gateway)==(\S+)/gm
+  /^(tinker-cookbook|lm-eval|bfcl-eval|renderers|torch|transformers|peft|gguf|tensorboard|mlflow|skyrl|openenv|openenv-core|rllm-model-gateway)==(\S+)/gm
 
 /** Pinned packages whose behaviour suites are held against, as they are named in the summary. */
 const compared = (pins: string): ReadonlyArray<string> =>

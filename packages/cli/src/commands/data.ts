@@ -12,7 +12,6 @@ import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
@@ -24,6 +23,8 @@ import * as text from "../terminal/text.js"
 import * as dataFile from "../training/dataFile.js"
 import * as modelSettings from "../training/modelSettings.js"
 import * as options from "../training/options.js"
+import { writeRows, wrote } from "../training/rows.js"
+import { commands as traceCommands } from "./dataTraces.js"
 
 /** Runs of tokens that are all trained on, or all not. */
 const spans = (
@@ -110,34 +111,6 @@ const printQuality = Effect.fnUntraced(function*(quality: DataQuality.Report) {
   if (quality.chosenLonger !== undefined) {
     yield* output.note(`the chosen answer is the longer one in ${percent(quality.chosenLonger)} of the preferences`)
   }
-})
-
-const newline = new TextEncoder().encode("\n")
-
-/** Writes rows as JSON lines beside the file, which is put in its place when all are there. */
-const writeRows = <E, R>(path: string, rows: Stream.Stream<unknown, E, R>) =>
-  Effect.gen(function*() {
-    const fs = yield* FileSystem.FileSystem
-    const encoder = new TextEncoder()
-    let count = 0
-    const draft = `${path}.partial`
-    yield* rows.pipe(
-      Stream.tap(() => Effect.sync(() => count++)),
-      Stream.flatMap((row) => Stream.make(encoder.encode(text.json(row)), newline)),
-      Stream.run(fs.sink(draft)),
-      Effect.onError(() => Effect.ignore(fs.remove(draft)))
-    )
-    yield* fs.rename(draft, path)
-    return count
-  })
-
-const wrote = Effect.fnUntraced(function*(files: ReadonlyArray<{ readonly file: string; readonly rows: number }>) {
-  const output = yield* Output
-  yield* output.print({
-    columns: [{ header: "File", keep: true }, { header: "Rows", align: "right" }],
-    rows: files.map(({ file, rows }) => [file, rows.toLocaleString("en-US")]),
-    json: { files }
-  })
 })
 
 const check = Effect.fnUntraced(
@@ -404,6 +377,6 @@ const mixCommand = Command.make("mix", {
 
 /** @internal */
 export const command = Command.make("data").pipe(
-  Command.withSubcommands([checkCommand, splitCommand, dedupeCommand, sampleCommand, mixCommand]),
-  Command.withDescription("Inspect training data, and write files of it.")
+  Command.withSubcommands([checkCommand, splitCommand, dedupeCommand, sampleCommand, mixCommand, ...traceCommands]),
+  Command.withDescription("Inspect training data, import logs of agents, and write files of them.")
 )

@@ -25,6 +25,7 @@ import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
 import * as benchmarks from "../training/benchmarks.js"
 import * as dataFile from "../training/dataFile.js"
+import * as judging from "../training/judging.js"
 import * as modelSettings from "../training/modelSettings.js"
 import * as options from "../training/options.js"
 import { figure } from "../training/progress.js"
@@ -50,7 +51,7 @@ interface Asked {
   readonly temperature: Option.Option<number>
 }
 
-interface Flags extends Omit<Asked, "maxTokens" | "temperature"> {
+interface Flags extends Omit<Asked, "maxTokens" | "temperature">, judging.Flags {
   readonly target: string
   readonly compare: Option.Option<string>
   readonly on: Option.Option<string>
@@ -96,6 +97,18 @@ const measureBy = Effect.fnUntraced(function*(flags: Flags) {
       Effect.flatMap(
         rendererOf(sampler),
         (renderer) => scoring.scores(sampler, { file, renderer, limit, score, drawing })
+      )
+  }
+  if (Option.isSome(flags.criteria)) {
+    yield* dataFile.requireFile(file)
+    const judge = yield* judging.groupJudge(yield* judging.judgeFor(flags), { ...flags, rubric: true })
+    const problems = Dataset.map(dataFile.prompts(file), ({ messages }) => judging.problemOf(messages, judge))
+    const loaded = { problems, test: undefined, settings: { overflowReward: 0 }, limits: undefined }
+    return (sampler: SamplingClient.Service) =>
+      Effect.flatMap(
+        rendererOf(sampler),
+        (renderer) =>
+          scoring.rollouts(sampler, { environments: loaded, renderer, limit, groupSize: flags.groupSize, drawing })
       )
   }
   const { kind } = yield* dataFile.recognize(file)
@@ -307,6 +320,7 @@ const evaluate = Effect.fnUntraced(
       : undefined
     if (fails !== undefined) return yield* new CliFailure({ what: fails, advice: "--format json has every example." })
   },
+  Effect.scoped,
   Effect.provide(Layer.mergeAll(live.training, modelSettings.tokenizers, FetchHttpClient.layer))
 )
 
@@ -334,6 +348,7 @@ const runCommand = Command.make("run", {
     "scorer",
     "A module whose default export scores answers to the prompts of --on, 0 to 1."
   ),
+  ...judging.flags,
   env: options.optionalText("env", "A module whose default export is an environment, as for `train rl`."),
   compare: options.optionalText("compare", "Another target, compared with example by example."),
   noRegression: Options.boolean("no-regression").pipe(

@@ -7,11 +7,12 @@
 import * as Command from "@effect/cli/Command"
 import { distill } from "./train/distill.js"
 import { dpo } from "./train/dpo.js"
+import { judged } from "./train/judged.js"
 import { agent, rl } from "./train/rl.js"
 import { sft } from "./train/sft.js"
 
 /** @internal */
 export const command = Command.make("train").pipe(
-  Command.withSubcommands([sft, dpo, rl, agent, distill]),
+  Command.withSubcommands([sft, dpo, rl, agent, judged, distill]),
   Command.withDescription("Train a model; the same command resumes a run that was interrupted.")
 )

@@ -34,15 +34,27 @@ export const weightOf = (data: ReadonlyArray<Datum.Datum>): number => {
   return sum
 }
 
-/** A step of cross-entropy. @internal */
-export const crossEntropy = Effect.fnUntraced(function*(
+/** Tokens that were sampled and count: what a summed policy loss is divided by. */
+const advantagedOf = (data: ReadonlyArray<Datum.Datum>): number => {
+  let count = 0
+  for (const datum of data) {
+    const advantages = datum.lossFnInputs["advantages"]
+    if (advantages === undefined) continue
+    for (const advantage of TensorData.toFloat32Array(advantages)) if (advantage !== 0) count++
+  }
+  return count
+}
+
+/** A step on data as they are. @internal */
+export const supervised = Effect.fnUntraced(function*(
   training: TrainingClient.Service,
   batch: ReadonlyArray<Datum.Datum>,
   adam: Trainer.Adam,
-  learningRate: number
+  learningRate: number,
+  loss: "cross_entropy" | "importance_sampling" = "cross_entropy"
 ) {
-  const future = yield* training.trainStep(batch, "cross_entropy", adamParams(adam, learningRate))
-  const weight = weightOf(batch)
+  const future = yield* training.trainStep(batch, loss, adamParams(adam, learningRate))
+  const weight = loss === "cross_entropy" ? weightOf(batch) : advantagedOf(batch)
   const tokens = lengthOf(batch)
   return {
     tokens,

@@ -76,7 +76,9 @@ export const makeTestSpace = (
   const architecture = makeArchitecture(model)
   const layout = makeLayout(architecture, { ...defaultLayout, ...options, threads: 1 })
   const kernels = makeKernels(layout.floats, mode, native)
-  const store = layout.outside ? makeStore(architecture, model.weights?.precision ?? "f32", false) : undefined
+  const store = layout.outside
+    ? makeStore(architecture, model.quantize ?? model.weights?.precision ?? "f32", false)
+    : undefined
   const run = <A>(work: () => Work<A>) => Effect.sync(() => drain(work()))
   Effect.runSync(writeWeights(architecture, layout, kernels.memory, store, mode === "native" ? native : undefined, run))
   const space = makeSpace(architecture, layout, kernels, store, 0)

@@ -12,8 +12,8 @@ import { tokenBytesOf } from "../../src/internal/engine/weights.js"
 import { makeTestSpace, microQwen, native, randomArray } from "./support.js"
 
 /** A model on a thread, and how often the output layer's weights were read. */
-const subject = (mode: "native" | "wasm" | "js", mergedFloats: number) => {
-  const space = makeTestSpace(microQwen, mode, { mergedFloats })
+const subject = (mode: "native" | "wasm" | "js", mergedFloats: number, quantize?: "int8") => {
+  const space = makeTestSpace({ ...microQwen, quantize }, mode, { mergedFloats })
   let reads = 0
   const multiply: Frozen["multiply"] = (projection, first, ...rest) => {
     if (projection === space.architecture.unembed && first === 0) reads++
@@ -51,10 +51,16 @@ const job = (
 const modes = (["native", "wasm", "js"] as const).filter((mode) => mode !== "native" || native !== undefined)
 
 describe.each(modes)("requests at once, computed by %s", (mode) => {
-  for (const [name, mergedFloats] of [["beside the weights", 0], ["multiplied into them", 1e9]] as const) {
+  for (
+    const [name, mergedFloats, quantize] of [
+      ["beside the weights", 0, undefined],
+      ["multiplied into them", 1e9, undefined],
+      ["beside weights of eight bits", 0, "int8"]
+    ] as const
+  ) {
     it.effect(`adapters ${name}: each has the tokens and logprobs that it has alone`, () =>
       Effect.gen(function*() {
-        const { adapter, thread } = subject(mode, mergedFloats)
+        const { adapter, thread } = subject(mode, mergedFloats, quantize)
         const adapters = [undefined, adapter(1), adapter(2), adapter(3)]
         const jobs = Array.from({ length: 9 }, (_, i) => job(adapters[i % 4], i, 3 + 2 * i, 1 + i % 3))
         const alone = yield* Effect.forEach(jobs, thread.sample)

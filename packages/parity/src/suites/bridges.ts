@@ -1,5 +1,5 @@
 /**
- * `--bridges`: OpenEnv servers as environments, beside the client of openenv-core; and rLLM's gateway client, unmodified,
+ * `--bridges`: OpenEnv servers as environments, beside its own client; and rLLM's gateway client, unmodified,
  * against the recording gateway.
  */
 import { Gateway, OpenEnv, Recorder } from "@effect-tinker/agents"
@@ -41,7 +41,7 @@ const Seen = Schema.parseJson(
   Schema.Array(Schema.Struct({ steps: Schema.Array(Schema.Unknown), state: Schema.Unknown }))
 )
 
-/** The server of openenv-core, until the scope closes. */
+/** An OpenEnv server, until the scope closes. */
 const startServer = Effect.fnUntraced(function*(interpreter: string) {
   const child = yield* Command.start(
     Command.make(interpreter, "-m", "openenv_server", "serve").pipe(
@@ -58,14 +58,18 @@ const startServer = Effect.fnUntraced(function*(interpreter: string) {
     Effect.map(Option.flatten)
   )
   return yield* Option.match(port, {
-    onNone: () => new Differs({ suite: name, differences: ["the server of openenv-core did not start"] }),
+    onNone: () => new Differs({ suite: name, differences: ["the OpenEnv server did not start"] }),
     onSome: (port) => Effect.succeed(`http://127.0.0.1:${port}`)
   })
 })
 
 /** The port is bound before the server accepts connections. */
 const connect = (url: string) =>
-  Effect.retry(OpenEnv.connect({ url, ...game }), { times: 5, while: ({ reason }) => reason === "Unreachable" })
+  // everything that is observed, what environments add to it too
+  Effect.retry(OpenEnv.connect({ url, action: OpenEnv.Json, observation: OpenEnv.Json }), {
+    times: 5,
+    while: ({ reason }) => reason === "Unreachable"
+  })
 
 const playEpisode = (url: string, moves: ReadonlyArray<Move>) =>
   Effect.scoped(Effect.gen(function*() {
@@ -180,7 +184,7 @@ const compareRllm = Effect.fnUntraced(function*(python: Python.Python) {
 
 export const bridges: Suite = {
   name,
-  summary: "OpenEnv servers beside openenv-core's client; rLLM's gateway client against the gateway",
+  summary: "OpenEnv servers beside its own client; rLLM's gateway client against the gateway",
   run: () =>
     Effect.scoped(Effect.gen(function*() {
       const python = yield* Python.makeAgents
@@ -197,8 +201,8 @@ export const bridges: Suite = {
       )
       const differences = [...openEnv.differences, ...rllm.differences]
       if (differences.length > 0) return yield* new Differs({ suite: name, differences })
-      yield* Console.log(`openenv-core: ${openEnv.episodes} episodes, ${openEnv.messages} messages, the same`)
-      yield* Console.log(`openenv-core: ${openEnv.rollouts} rollouts over 2 sessions, all played to their end`)
+      yield* Console.log(`OpenEnv: ${openEnv.episodes} episodes, ${openEnv.messages} messages, the same`)
+      yield* Console.log(`OpenEnv: ${openEnv.rollouts} rollouts over 2 sessions, all played to their end`)
       yield* Console.log(`rLLM's client: ${rllm.traces} traces, as they were recorded`)
       yield* Console.log(
         JSON.stringify({

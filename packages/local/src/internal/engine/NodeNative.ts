@@ -52,7 +52,7 @@ const gemmOver = (addon: Addon, memory: Float32Array): ReturnType<Native["gemmOv
   }
 }
 
-const formats: Readonly<Record<Precision, number>> = { f32: 0, bf16: 1, f16: 2 }
+const formats: Readonly<Record<Precision, number>> = { f32: 0, bf16: 1, f16: 2, int8: 3 }
 
 // Two pointers with lengths, a format, an operation, and nine integers.
 const outsideFrameBytes = 80

@@ -165,7 +165,7 @@ export const makeInProcess = (slices: Slices, wanted: KernelMode, options: Execu
 const storeOf = (architecture: Architecture, layout: Layout, shared: boolean): Store | undefined =>
   layout.outside ? makeStore(architecture, precisionOf(architecture.model), shared) : undefined
 
-const precisionOf = ({ weights }: LocalModel): Precision => weights?.precision ?? "f32"
+const precisionOf = ({ quantize, weights }: LocalModel): Precision => quantize ?? weights?.precision ?? "f32"
 
 const allocate = <A>(model: LocalModel, make: () => A): Effect.Effect<A, EngineError.ModelUnavailable> =>
   Effect.try({

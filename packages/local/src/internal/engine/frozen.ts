@@ -8,44 +8,72 @@ import type { Kernels } from "./kernels.js"
 import { at } from "./numbers.js"
 import type { Layout } from "./space.js"
 
-/** @internal */
-export type Precision = "f32" | "bf16" | "f16"
+/** Precisions of files. @internal */
+export type FilePrecision = "f32" | "bf16" | "f16"
 
-/** Values in the precision of a store: floats, or the bits of 16-bit numbers. @internal */
-export type Values = Float32Array | Uint16Array
+/** Precisions of stores. `int8` has one scale for each output: its largest weight is 127 of them. @internal */
+export type Precision = FilePrecision | "int8"
+
+/**
+ * Values in the precision of a store: floats, the bits of 16-bit numbers, or numbers of eight bits. Behind the last come the
+ * scales of the outputs, as floats.
+ *
+ * @internal
+ */
+export type Values = Float32Array | Uint16Array | Int8Array
 
 /** Matrices outside of the memory; all of it can be shared with other threads. @internal */
 export interface Store {
   readonly precision: Precision
+  /** Precision of the file, in which the embedding is kept. */
+  readonly filePrecision: FilePrecision
   /** By the number of the projection, in panels of eight outputs. */
   readonly projections: ReadonlyArray<Values>
-  /** By rows; undefined when it is the unembedding's. */
-  readonly embedding: Values | undefined
+  /** By rows, as in the file; undefined when it is the unembedding's. */
+  readonly embedding: Float32Array | Uint16Array | undefined
 }
 
-/** Room for values of a precision; `shared` if other threads use it. @internal */
-export const makeValues = (precision: Precision, count: number, shared: boolean): Values => {
-  const bytes = count * (precision === "f32" ? 4 : 2)
-  const buffer = shared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes)
+const bytesOf = (precision: Precision, inputs: number, outputs: number): number =>
+  precision === "int8" ? outputs * (inputs + 4) : inputs * outputs * (precision === "f32" ? 4 : 2)
+
+const bufferOf = (bytes: number, shared: boolean): ArrayBufferLike =>
+  shared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes)
+
+/** Room for values as a file has them; `shared` if other threads use it. */
+const makeFileValues = (precision: FilePrecision, count: number, shared: boolean): Float32Array | Uint16Array => {
+  const buffer = bufferOf(bytesOf(precision, count, 1), shared)
   return precision === "f32" ? new Float32Array(buffer) : new Uint16Array(buffer)
+}
+
+/** The scales of the outputs of a matrix of eight bits. @internal */
+export const scalesOf = (values: Int8Array, inputs: number): Float32Array => {
+  const outputs = values.length / (inputs + 4)
+  return new Float32Array(values.buffer, values.byteOffset + inputs * outputs, outputs)
 }
 
 /** @internal */
 export const makeStore = (architecture: Architecture, precision: Precision, shared: boolean): Store => {
-  const { embedding, model: { vocabularySize, width }, projections } = architecture
+  const { embedding, model: { vocabularySize, weights, width }, projections } = architecture
+  const filePrecision = weights?.precision ?? "f32"
   return {
     precision,
-    projections: projections.map(({ inputs, outputs }) => makeValues(precision, inputs * outputs, shared)),
-    embedding: embedding === undefined ? undefined : makeValues(precision, vocabularySize * width, shared)
+    filePrecision,
+    projections: projections.map(({ inputs, outputs }) =>
+      precision === "int8"
+        ? new Int8Array(bufferOf(bytesOf(precision, inputs, outputs), shared))
+        : makeFileValues(precision, inputs * outputs, shared)
+    ),
+    embedding: embedding === undefined
+      ? undefined
+      : makeFileValues(filePrecision, vocabularySize * width, shared)
   }
 }
 
 /** Bytes of the matrices of a model. @internal */
 export const storeBytes = (architecture: Architecture, precision: Precision): number => {
-  const { embedding, model: { vocabularySize, width }, projections } = architecture
-  const values = projections.reduce((sum, { inputs, outputs }) => sum + inputs * outputs, 0) +
-    (embedding === undefined ? 0 : vocabularySize * width)
-  return values * (precision === "f32" ? 4 : 2)
+  const { embedding, model: { vocabularySize, weights, width }, projections } = architecture
+  return projections.reduce((sum, { inputs, outputs }) => sum + bytesOf(precision, inputs, outputs), 0) +
+    (embedding === undefined ? 0 : bytesOf(weights?.precision ?? "f32", vocabularySize, width))
 }
 
 const scalar = new Float32Array(1)
@@ -67,7 +95,7 @@ let halves: Float32Array | undefined
 const halfTable = (): Float32Array => halves ??= Float32Array.from({ length: 65536 }, (_, half) => fromHalf(half))
 
 /** Floats as they are stored: the nearest number of the precision, ties to even. @internal */
-export const narrow = (precision: Precision, values: Float32Array): Values => {
+export const narrow = (precision: FilePrecision, values: Float32Array): Float32Array | Uint16Array => {
   if (precision === "f32") return values
   const words = new Uint32Array(values.buffer, values.byteOffset, values.length)
   const narrowed = new Uint16Array(values.length)
@@ -99,10 +127,49 @@ const halfOf = (value: number): number => {
   return sign | ((size + 0xc8000fff + ((size >>> 13) & 1)) >>> 13) & 0x7fff
 }
 
+/**
+ * Writes an output's weights as numbers of eight bits into its place in a matrix of panels, and their scale: the nearest
+ * multiple, ties to even.
+ *
+ * @internal
+ */
+export const quantizeRow = (matrix: Int8Array, inputs: number, output: number, row: Float32Array): void => {
+  let largest = 0
+  for (let i = 0; i < row.length; i++) largest = Math.max(largest, Math.abs(row[i] ?? 0))
+  const scale = Math.fround(largest / 127)
+  scalesOf(matrix, inputs)[output] = scale
+  const factor = scale === 0 ? 0 : 1 / scale
+  let to = (output >> 3) * inputs * 8 + (output & 7)
+  for (let i = 0; i < row.length; i++, to += 8) {
+    const exact = (row[i] ?? 0) * factor
+    const down = Math.floor(exact)
+    const rest = exact - down
+    matrix[to] = Math.max(-127, Math.min(127, rest > 0.5 || (rest === 0.5 && (down & 1) === 1) ? down + 1 : down))
+  }
+}
+
+/** Writes weights of eight bits as floats, from position `from` of a matrix of panels; they are `stride` apart. @internal */
+export const widenBytes = (
+  matrix: Int8Array,
+  inputs: number,
+  from: number,
+  target: Float32Array,
+  to: number,
+  count: number,
+  stride = 1
+): void => {
+  const scales = scalesOf(matrix, inputs)
+  const panel = inputs * 8
+  for (let i = 0; i < count; i++) {
+    const position = from + i * stride
+    target[to + i] = (matrix[position] ?? 0) * at(scales, Math.floor(position / panel) * 8 + (position & 7))
+  }
+}
+
 /** Writes stored values as floats; those of the source are `stride` apart. @internal */
 export const widenInto = (
-  precision: Precision,
-  source: Values,
+  precision: FilePrecision,
+  source: Float32Array | Uint16Array,
   from: number,
   target: Float32Array,
   to: number,
@@ -175,13 +242,17 @@ const frozenOutside = (
 ): Frozen => {
   const { model: { width }, unembed } = architecture
   const { memory } = kernels
-  const { embedding, precision } = store
+  const { embedding, filePrecision, precision } = store
   const native = kernels.outsideOver
   const values = (projection: Projection): Values => store.projections[projection.index] ?? new Uint16Array(0)
-  const embed: Frozen["embed"] = (token, target) =>
-    embedding !== undefined
-      ? widenInto(precision, embedding, token * width, memory, target, width)
-      : widenInto(precision, values(unembed), (token >> 3) * width * 8 + (token & 7), memory, target, width, 8)
+  const embed: Frozen["embed"] = (token, target) => {
+    if (embedding !== undefined) return widenInto(filePrecision, embedding, token * width, memory, target, width)
+    const from = (token >> 3) * width * 8 + (token & 7)
+    const table = values(unembed)
+    return table instanceof Int8Array
+      ? widenBytes(table, width, from, memory, target, width, 8)
+      : widenInto(filePrecision, table, from, memory, target, width, 8)
+  }
   if (native !== undefined) {
     const bound = architecture.projections.map((projection) => native(values(projection), precision, projection.inputs))
     return {
@@ -201,7 +272,7 @@ const frozenOutside = (
     const step = outputsAtATime(inputs, room)
     for (let from = first; from < first + outputs; from += step) {
       const count = Math.min(step, first + outputs - from)
-      kernels.widen(values(projection), precision, from * inputs, scratch, count * inputs)
+      kernels.widen(values(projection), precision, inputs, from * inputs, scratch, count * inputs)
       use(from, count)
     }
   }

@@ -5,7 +5,7 @@
  */
 import { globalValue } from "effect/GlobalValue"
 import type { Precision, Values } from "./frozen.js"
-import { widenInto } from "./frozen.js"
+import { widenBytes, widenInto } from "./frozen.js"
 import { makeJsKernels } from "./jsKernels.js"
 import type { Native } from "./native.js"
 import { assemble } from "./wasm/assembler.js"
@@ -124,14 +124,23 @@ export interface Kernels extends Operations {
   readonly mode: KernelMode
   readonly memory: Float32Array
   /** Writes `count` stored values as floats into the memory; `count` is a multiple of eight. */
-  readonly widen: (values: Values, precision: Precision, from: number, target: number, count: number) => void
+  readonly widen: (
+    values: Values,
+    precision: Precision,
+    inputs: number,
+    from: number,
+    target: number,
+    count: number
+  ) => void
   /** Products that read a matrix where it is, where kernels can. */
   readonly outsideOver: ((values: Values, precision: Precision, inputs: number) => OutsideProducts) | undefined
 }
 
 const widenOver = (memory: Float32Array, operations: Pick<Operations, "widenBrain">): Kernels["widen"] => {
   const shorts = new Uint16Array(memory.buffer, memory.byteOffset, memory.length * 2)
-  return (values, precision, from, target, count) => {
+  return (values, precision, inputs, from, target, count) => {
+    if (values instanceof Int8Array) return widenBytes(values, inputs, from, memory, target, count)
+    if (precision === "int8") return
     if (precision !== "bf16") return widenInto(precision, values, from, memory, target, count)
     shorts.set(values.subarray(from, from + count), 2 * target + count)
     operations.widenBrain(target, count)

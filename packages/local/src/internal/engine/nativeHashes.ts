@@ -4,9 +4,9 @@
  * @internal
  */
 export const nativeHashes: Readonly<Record<string, string>> = {
-  "darwin-arm64": "f0c969add14868055be8cc108b9975bf5cb6c22cdf1121e5c56d5fa265f088e0",
-  "darwin-x64": "67752622ebe536f25a51d318baae5a926ef17146f6bdab5d4ab5352d1db1cffb",
-  "linux-arm64": "e8c63f3b393e38640e171a85c975d57ae102ec5e7bbefee4b3a3e8850bf61eb7",
-  "linux-x64": "42bb463bede4bf693765ee1befa058734afbeb710f75f1e152de9be494cdb1cf",
-  "win32-x64": "a623e7073e75205c7eea32943963c2299080b7f04e4c929ab281a68b27e48795"
+  "darwin-arm64": "72c73e8cc5c65475a8576b5477f5bfc9f41ea4df4c2e56854f31e9cdd69cb214",
+  "darwin-x64": "e9e298483845052bc7a267ec66e1f54f3391fb83c98427dbc268a457df86d99e",
+  "linux-arm64": "cb4df39f5a1e081ab1cdbe6a706ff07563c7b8471ab582dd2beef7127293cf64",
+  "linux-x64": "8febc5090625afeff970c37b3e6ddc6e550fa4d0269e069918ff29ad6568f1ac",
+  "win32-x64": "bb8103a27c9e25f3a727324ceb54b9b9fe82b7b9b89c21b8d781e6f5aa8128f1"
 }

@@ -181,7 +181,7 @@ export const makeLayout = (architecture: Architecture, options: LayoutOptions): 
   const qkvRow = queryWidth + 2 * keyWidth
   const upRow = blocks[0]?.up.outputs ?? hidden
   const maxRank = projectionSize > 200e6 ? 64 : 128
-  const merges = projectionSize <= (options.mergedFloats ?? mergedFloats)
+  const merges = model.quantize === undefined && projectionSize <= (options.mergedFloats ?? mergedFloats)
   const widestIn = Math.max(width, queryWidth, hidden)
   const widestOut = Math.max(qkvRow, upRow, logits, width)
   const logitRows = Math.max(8, Math.min(sliceRows, Math.floor(logitFloats / logits) & ~7))

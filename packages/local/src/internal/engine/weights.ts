@@ -8,8 +8,8 @@ import type { LocalModel, Rotation } from "../../LocalModel.js"
 import * as LocalTokenizer from "../../LocalTokenizer.js"
 import type { Architecture, Part, Projection } from "./architecture.js"
 import { paragraphs } from "./corpus.js"
-import type { Precision, Store, Values } from "./frozen.js"
-import { narrow, widenInto } from "./frozen.js"
+import type { FilePrecision, Store } from "./frozen.js"
+import { narrow, quantizeRow, widenInto } from "./frozen.js"
 import type { Native } from "./native.js"
 import { add, at, fillRandom, makeRandom } from "./numbers.js"
 import type { TokenBytes } from "./sampling.js"
@@ -71,6 +71,9 @@ function* writeRotation(
   }
 }
 
+/** Values as a file has them. */
+type Values = Float32Array | Uint16Array
+
 /** Where matrices are written to: into the memory, or into a store outside of it. */
 interface Target {
   /** Values of a part's matrix, given by rows of outputs, from position `offset` of the matrix. */
@@ -102,7 +105,7 @@ const writePanels = <A extends Values>(
   }
 }
 
-const floatsOf = (precision: Precision, values: Values): Float32Array => {
+const floatsOf = (precision: FilePrecision, values: Values): Float32Array => {
   if (values instanceof Float32Array) return values
   const floats = new Float32Array(values.length)
   widenInto(precision, values, 0, floats, 0, values.length)
@@ -122,11 +125,34 @@ const insideTarget = (
   }
 }
 
+/** Writes pieces of a part's matrix as numbers of eight bits; a row is written when all of it has come. */
+const makeQuantizer = (filePrecision: FilePrecision) => {
+  let row = new Float32Array(0)
+  let filled = 0
+  return (matrix: Int8Array, inputs: number, firstOutput: number, values: Values, offset: number): void => {
+    const floats = floatsOf(filePrecision, values)
+    if (row.length !== inputs) row = new Float32Array(inputs)
+    filled = offset % inputs
+    for (let from = 0; from < floats.length;) {
+      const count = Math.min(inputs - filled, floats.length - from)
+      row.set(floats.subarray(from, from + count), filled)
+      from += count
+      filled += count
+      if (filled < inputs) return
+      quantizeRow(matrix, inputs, firstOutput + (offset + from) / inputs - 1, row)
+      filled = 0
+    }
+  }
+}
+
 const outsideTarget = (store: Store, native: Native | undefined): Target => {
-  const stored = (values: Values): Values => values instanceof Float32Array ? narrow(store.precision, values) : values
+  const { filePrecision } = store
+  const stored = (values: Values): Values => values instanceof Float32Array ? narrow(filePrecision, values) : values
+  const quantize = makeQuantizer(filePrecision)
   return {
     part: ({ index, inputs }, { shift }, values, offset) => {
       const panels = store.projections[index]
+      if (panels instanceof Int8Array) return quantize(panels, inputs, shift, values, offset)
       const narrowed = stored(values)
       if (panels instanceof Uint16Array && narrowed instanceof Uint16Array) {
         const whole = offset % inputs === 0 && narrowed.length % inputs === 0
