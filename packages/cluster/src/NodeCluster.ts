@@ -1,6 +1,7 @@
 /**
  * A cluster over Postgres: workers that listen on a port, and trainers that send to them. All of them need the database;
- * trainers should reach the ports of workers too, which saves them from waiting for the next look at the database.
+ * trainers should reach the ports of workers too: what they send directly costs the database nothing, and need not wait for a
+ * worker's next look at it.
  *
  * Trainers and workers share a secret. Every connection between them is encrypted and authenticated in both directions with
  * a key of it (TLS-PSK, with forward secrecy), and each request for a rollout is signed with another one. The secret is an
@@ -46,9 +47,10 @@ const shared: Partial<ShardingConfig.ShardingConfig["Type"]> = {
   availableShardGroups: ["default", ...RolloutWorker.Label.literals],
   // No more workers than this can have the same label.
   shardsPerGroup: 128,
-  entityMessagePollInterval: Duration.seconds(1),
+  // Of trainers that cannot reach a worker: others ask it directly. With a thousand workers this is what a database does most.
+  entityMessagePollInterval: Duration.seconds(5),
   entityReplyPollInterval: Duration.millis(200),
-  refreshAssignmentsInterval: Duration.seconds(1),
+  refreshAssignmentsInterval: Duration.seconds(3),
   runnerHealthCheckInterval: Duration.seconds(5),
   // A worker whose refresh takes longer than the interval leaves its rollouts: longer than a busy machine stalls. Locks of
   // one that is killed end with its connection, and the others hear of it from the one of them that pings all; if that was
@@ -245,6 +247,8 @@ export const layerClientWith = (
       Layer.provideMerge(layerStorage),
       Layer.provide(ShardingConfig.layerFromEnv({
         ...shared,
+        // One process of a run, which hears a second later that there are other workers.
+        refreshAssignmentsInterval: Duration.seconds(1),
         runnerAddress: Option.none(),
         assignedShardGroups: []
       })),
