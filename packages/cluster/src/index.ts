@@ -94,3 +94,14 @@ export * as TrajectoryStore from "./TrajectoryStore.js"
  * @since 0.2.0
  */
 export * as WorkerMetrics from "./WorkerMetrics.js"
+
+/**
+ * How many workers a rate of rollouts needs, and what is full first: a simulation of trainers, workers, the server they
+ * sample from and the database, with figures that `npm run bench -- cluster` measures.
+ *
+ * Every station is a queue: the server samples for one rollout after the other, a trainer reads one result after the other,
+ * and the database commits one batch after the other, beside what waiting workers ask it.
+ *
+ * @since 0.2.0
+ */
+export * as WorkerPlan from "./WorkerPlan.js"
