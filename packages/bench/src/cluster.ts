@@ -101,10 +101,14 @@ interface Throughput {
   readonly trainer: number
   /** Transactions for each rollout, without those of polling. */
   readonly transactions: number
+  /** Transactions for each rollout, with those of polling meanwhile. */
+  readonly withPolling: number
   /** Transactions per second of each worker that waits. */
   readonly idle: number
   readonly bytes: number
 }
+
+const seconds = ({ system, user }: NodeJS.CpuUsage) => (system + user) / 1e6
 
 /** Rollouts per second of so many workers, and what they cost the database. */
 const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, workers: number) {
@@ -159,14 +163,17 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
     const sampling = Duration.toSeconds(took) / probes
     // The first ones wait until all workers have their shards.
     yield* roll(0, concurrency * workers)
+    const usedBefore = process.cpuUsage()
     const [quiet, polls] = yield* Effect.timed(
       Effect.flatMap(
         commits,
         (before) =>
-          Effect.map(Effect.zipRight(Effect.sleep(Duration.seconds(sized(5, 1))), commits), (after) => after - before)
+          Effect.map(Effect.zipRight(Effect.sleep(Duration.seconds(sized(15, 1))), commits), (after) => after - before)
       )
     )
+    // Counters lag behind by as much at the end as at the beginning.
     const idle = polls / (Duration.toSeconds(quiet) - 1.5)
+    const quietly = seconds(process.cpuUsage(usedBefore)) / Duration.toSeconds(quiet)
     const before = yield* commits
     const started = process.cpuUsage()
     const [whole, millis] = yield* Effect.timed(timed(roll(1, problems.length)))
@@ -178,8 +185,9 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
       workers,
       perSecond: 1000 * problems.length / millis,
       sampling,
-      trainer: (used.user + used.system) / 1e6 / problems.length,
+      trainer: Math.max(0, seconds(used) - quietly * millis / 1000) / problems.length,
       transactions: (after - before - idle * (Duration.toSeconds(whole) + 1.5)) / problems.length,
+      withPolling: (after - before) / problems.length,
       idle: Math.max(0, idle - idleOfTrainer) / workers,
       bytes: size?.bytes ?? NaN
     }
@@ -272,7 +280,7 @@ export const bench: Bench = {
       const points: Array<Throughput> = []
       for (const workers of sized([1, 2, 4, 8], [1])) {
         const point = yield* throughput(database.value, workers)
-        const { bytes, perSecond, transactions } = point
+        const { bytes, perSecond, transactions, withPolling } = point
         points.push(point)
         if (workers > 1) ratios[`workers_${workers}`] = round(perSecond / (points[0]?.perSecond ?? NaN))
         const ofIdeal = perSecond / (workers * concurrency / Duration.toSeconds(env.wait))
@@ -280,7 +288,7 @@ export const bench: Bench = {
           `${workers} workers, ${ofIdeal.toFixed(2)} of what they could`,
           "",
           perSecond.toFixed(2),
-          transactions.toFixed(1),
+          `${transactions.toFixed(2)}, ${withPolling.toFixed(2)} with polling`,
           String(bytes)
         ])
       }
@@ -302,7 +310,7 @@ export const bench: Bench = {
         const [first = last] = points
         const errors = points.map((point) => {
           const { perSecond } = WorkerPlan.simulate({
-            ...settingOf(first, capacity, point.workers),
+            ...settingOf({ ...first, trainer: last.trainer }, capacity, point.workers),
             count: perWorker * point.workers
           })
           rows.push([`planned: ${point.workers} workers`, "", perSecond.toFixed(2), "", ""])

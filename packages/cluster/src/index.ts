@@ -23,6 +23,17 @@ export * as DurableRun from "./DurableRun.js"
 export * as Judgement from "./Judgement.js"
 
 /**
+ * Trajectories in a bucket of any S3-compatible server: for rollouts with images or long transcripts, of which neither
+ * messages nor a database should hear. Workers put each trajectory there themselves, and the trainer reads it.
+ *
+ * A trajectory is an object, written on the condition that there is none. A server that does not keep to the condition
+ * (`If-None-Match`) cannot be used, since a rollout that ran twice would count twice; that is tried when the layer is built.
+ *
+ * @since 0.2.0
+ */
+export * as ObjectTrajectoryStore from "./ObjectTrajectoryStore.js"
+
+/**
  * The trainer's side of distributed rollouts: a layer under `Reinforce.train` sends every rollout to the workers of a
  * label, and gathers the trajectories as they are stored. The trainer itself does not change.
  *
