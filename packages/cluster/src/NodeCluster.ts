@@ -29,14 +29,17 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Config from "effect/Config"
 import * as ConfigError from "effect/ConfigError"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Os from "node:os"
+import * as entityGate from "./internal/entityGate.js"
 import * as clusterSockets from "./internal/node/clusterSockets.js"
 import { freePort } from "./internal/node/freePort.js"
+import * as serialConnection from "./internal/serialConnection.js"
 import * as RolloutWorker from "./RolloutWorker.js"
 import * as RunAuthority from "./RunAuthority.js"
 import type * as TrajectoryStore from "./TrajectoryStore.js"
@@ -73,7 +76,15 @@ export const layerPostgres = (options: {
   /** Defaults to 10. */
   readonly maxConnections?: number | undefined
 }): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, ConfigError.ConfigError | SqlError> =>
-  PgClient.layer({ url: options.url, maxConnections: options.maxConnections ?? 10, applicationName: "effect-tinker" })
+  Layer.map(
+    PgClient.layer({
+      url: options.url,
+      maxConnections: options.maxConnections ?? 10,
+      applicationName: "effect-tinker"
+    }),
+    (context) =>
+      Context.add(context, SqlClient.SqlClient, serialConnection.make(Context.get(context, SqlClient.SqlClient)))
+  )
 
 /** Identifies the lock under which tables are created. */
 const tablesLock = "1953066603, 1"
@@ -214,7 +225,8 @@ export const layerWorker = (
       Layer.provide(clusterSockets.layerServer({ host: listen, port, key })),
       Layer.provide(Layer.provide(RunnerHealth.layerPing, Runners.layerRpc)),
       Layer.provide(layerTransport(secret)),
-      Layer.provide(layerStorage),
+      Layer.provide(Layer.provideMerge(entityGate.layerStorage, layerStorage)),
+      Layer.provideMerge(entityGate.layer),
       Layer.provide(ShardingConfig.layerFromEnv({
         ...shared,
         runnerAddress: Option.some(RunnerAddress.make(host, port)),

@@ -21,7 +21,7 @@ import * as Rollout from "@effect-tinker/cookbook/Rollout"
 import type * as Trajectory from "@effect-tinker/cookbook/Trajectory"
 import * as ClusterSchema from "@effect/cluster/ClusterSchema"
 import * as Entity from "@effect/cluster/Entity"
-import type * as Sharding from "@effect/cluster/Sharding"
+import * as Sharding from "@effect/cluster/Sharding"
 import * as Rpc from "@effect/rpc/Rpc"
 import * as SamplingClient from "effect-tinker/SamplingClient"
 import type * as ServiceClient from "effect-tinker/ServiceClient"
@@ -39,6 +39,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as codec from "./internal/codec.js"
+import * as entityGate from "./internal/entityGate.js"
 import * as fairTurns from "./internal/fairTurns.js"
 import * as outboxOf from "./internal/outbox.js"
 import * as serverFailure from "./internal/serverFailure.js"
@@ -402,8 +403,15 @@ export const layer = <E, R, ED, RD>(options: Options<E, R, ED, RD>): Layer.Layer
       yield* outbox.flush
     })
 
+    const gate = yield* entityGate.EntityGate
+    const sharding = yield* Sharding.Sharding
+    const begin = Effect.suspend(() => {
+      gate.isOpen = true
+      return sharding.pollStorage
+    })
+
     // Built after the slots, so that it ends before they do.
-    return Layer.scopedDiscard(Effect.addFinalizer(() => drain)).pipe(
+    return Layer.scopedDiscard(Effect.zipRight(Effect.addFinalizer(() => drain), begin)).pipe(
       Layer.provideMerge(Slot.toLayer(build, { concurrency: "unbounded" }))
     )
   }))

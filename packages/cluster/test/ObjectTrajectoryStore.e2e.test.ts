@@ -1,8 +1,11 @@
 import { ObjectTrajectoryStore, TrajectoryStore } from "@effect-tinker/cluster"
 import { FetchHttpClient, HttpClient, HttpClientResponse } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Redacted } from "effect"
-import { credentials, start } from "./utils/objectStore.js"
+import { start } from "./utils/objectStore.js"
+
+const credentials = { accessKeyId: "tinker", secretAccessKey: Redacted.make("of-nobody") }
 
 const key = (step: number, sample = 0, run = "a/b c") =>
   new TrajectoryStore.RolloutKey({ run, step, task: "file.jsonl#1/../ä+x", sample })
@@ -19,10 +22,10 @@ const inStore = <A, E, R>(
       ? Effect.sync(() => context.skip("there is no Go on this machine, which versitygw is built with"))
       : Effect.provide(
         effect,
-        ObjectTrajectoryStore.layer({ ...found.value, ...credentials, prefix: "tinker", ...more }).pipe(
+        ObjectTrajectoryStore.layer({ ...found.value, prefix: "tinker", ...more }).pipe(
           Layer.provide(FetchHttpClient.layer)
         )
-      ))
+      )).pipe(Effect.provide(NodeContext.layer))
 
 describe("trajectories in a bucket", { timeout: 660_000 }, () => {
   it.scopedLive("the first result of a rollout stays, of two that are written at once too", (context) =>
