@@ -43,7 +43,8 @@ export const layer = <E, R, ED, RD>(
   }
 ) =>
   Layer.unwrapEffect(Effect.map(WorkerMetrics.make, (metrics) =>
-    Layer.merge(
+    // Served until the worker has left.
+    Layer.provide(
       RolloutWorker.layer({ ...options, metrics }),
       Option.match(options.metrics, { onNone: () => Layer.empty, onSome: (served) => layerMetrics(metrics, served) })
     ))).pipe(
