@@ -99,14 +99,36 @@ interface Throughput {
   readonly sampling: number
   /** Seconds of the trainer's processor for each rollout. */
   readonly trainer: number
-  /** Transactions for each rollout, without those of polling. */
+  /** Statements for each rollout: those of the trainer's store, and of messages that go through the database. */
   readonly transactions: number
+  /** What the database committed more than while nothing runs; as exact as polling is regular. */
+  readonly measured: number
   /** Transactions for each rollout, with those of polling meanwhile. */
   readonly withPolling: number
   /** Transactions per second of each worker that waits. */
   readonly idle: number
   readonly bytes: number
 }
+
+/** The store, which says how often it asks the database. */
+const counted = (onStatement: () => void) =>
+  Layer.effect(
+    TrajectoryStore.TrajectoryStore,
+    Effect.map(TrajectoryStore.TrajectoryStore, (store) => {
+      const note = <A, E>(effect: Effect.Effect<A, E>) => Effect.zipRight(Effect.sync(onStatement), effect)
+      return TrajectoryStore.TrajectoryStore.of({
+        ...store,
+        put: (key, trajectories) => note(store.put(key, trajectories)),
+        putMany: (entries) => note(store.putMany(entries)),
+        has: (key) => note(store.has(key)),
+        get: (key) => note(store.get(key)),
+        getMany: (keys) => note(store.getMany(keys))
+      })
+    })
+  )
+
+/** What a message costs that goes through the database: it is saved, read, answered and removed. */
+const perMessage = 4
 
 const seconds = ({ system, user }: NodeJS.CpuUsage) => (system + user) / 1e6
 
@@ -125,8 +147,12 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
     )
     yield* worker.ask("")
   }
+  let statements = 0
   const cluster = RolloutCluster.layer({ run: `workers-${workers}`, slots: slotsOf(workers) }).pipe(
-    Layer.provideMerge(Layer.merge(NodeCluster.layerClient, TrajectoryStore.layerSql)),
+    Layer.provideMerge(Layer.merge(
+      NodeCluster.layerClient,
+      Layer.provide(counted(() => statements++), TrajectoryStore.layerSql)
+    )),
     Layer.provideMerge(NodeCluster.layerPostgres({ url: database }))
   )
   return yield* Effect.gen(function*() {
@@ -163,22 +189,31 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
     const sampling = Duration.toSeconds(took) / probes
     // The first ones wait until all workers have their shards.
     yield* roll(0, concurrency * workers)
-    const usedBefore = process.cpuUsage()
-    const [quiet, polls] = yield* Effect.timed(
-      Effect.flatMap(
-        commits,
-        (before) =>
-          Effect.map(Effect.zipRight(Effect.sleep(Duration.seconds(sized(15, 1))), commits), (after) => after - before)
-      )
+    const messages = Effect.map(
+      sql<{ readonly n: string }>`SELECT n_tup_ins AS n FROM pg_stat_user_tables WHERE relname = 'cluster_messages'`,
+      ([row]) => Number(row?.n ?? 0)
     )
-    // Counters lag behind by as much at the end as at the beginning.
-    const idle = polls / (Duration.toSeconds(quiet) - 1.5)
-    const quietly = seconds(process.cpuUsage(usedBefore)) / Duration.toSeconds(quiet)
+    /** Transactions per second, and seconds of this process, while nothing runs. */
+    const quiet = Effect.gen(function*() {
+      const used = process.cpuUsage()
+      const from = yield* commits
+      const [took, to] = yield* Effect.timed(Effect.zipRight(Effect.sleep(Duration.seconds(sized(12, 1))), commits))
+      return {
+        polls: (to - from) / Duration.toSeconds(took),
+        busy: seconds(process.cpuUsage(used)) / (Duration.toSeconds(took) + 1.5)
+      }
+    })
+    const quietBefore = yield* quiet
+    const [messagesBefore, statementsBefore] = [yield* messages, statements]
     const before = yield* commits
     const started = process.cpuUsage()
     const [whole, millis] = yield* Effect.timed(timed(roll(1, problems.length)))
     const used = process.cpuUsage(started)
     const after = yield* commits
+    const asked = statements - statementsBefore + perMessage * ((yield* messages) - messagesBefore)
+    const quietAfter = yield* quiet
+    const idle = (quietBefore.polls + quietAfter.polls) / 2
+    const quietly = (quietBefore.busy + quietAfter.busy) / 2
     const [size] = yield* sql<{ readonly bytes: number }>`
       SELECT avg(length(trajectories))::int AS bytes FROM tinker_trajectories WHERE run = ${`workers-${workers}`}`
     const found: Throughput = {
@@ -186,7 +221,8 @@ const throughput = Effect.fnUntraced(function*(database: Redacted.Redacted, work
       perSecond: 1000 * problems.length / millis,
       sampling,
       trainer: Math.max(0, seconds(used) - quietly * millis / 1000) / problems.length,
-      transactions: (after - before - idle * (Duration.toSeconds(whole) + 1.5)) / problems.length,
+      transactions: asked / problems.length,
+      measured: (after - before - idle * (Duration.toSeconds(whole) + 1.5)) / problems.length,
       withPolling: (after - before) / problems.length,
       idle: Math.max(0, idle - idleOfTrainer) / workers,
       bytes: size?.bytes ?? NaN
@@ -280,7 +316,7 @@ export const bench: Bench = {
       const points: Array<Throughput> = []
       for (const workers of sized([1, 2, 4, 8], [1])) {
         const point = yield* throughput(database.value, workers)
-        const { bytes, perSecond, transactions, withPolling } = point
+        const { bytes, measured, perSecond, transactions, withPolling } = point
         points.push(point)
         if (workers > 1) ratios[`workers_${workers}`] = round(perSecond / (points[0]?.perSecond ?? NaN))
         const ofIdeal = perSecond / (workers * concurrency / Duration.toSeconds(env.wait))
@@ -288,7 +324,7 @@ export const bench: Bench = {
           `${workers} workers, ${ofIdeal.toFixed(2)} of what they could`,
           "",
           perSecond.toFixed(2),
-          `${transactions.toFixed(2)}, ${withPolling.toFixed(2)} with polling`,
+          `${transactions.toFixed(2)}; committed ${measured.toFixed(2)}, with polling ${withPolling.toFixed(2)}`,
           String(bytes)
         ])
       }

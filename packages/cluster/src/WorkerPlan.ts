@@ -69,16 +69,16 @@ const window = 0.05
 const batch = 256
 
 /**
- * What was measured on a machine with two cores, which everything shared, for trajectories of a few tokens. Other machines
- * have other figures: `npm run bench -- cluster` prints them.
+ * What was measured on a machine with two cores, which everything shared, for trajectories of a few tokens. Other machines,
+ * and this one when it is busy, have other figures: `npm run bench -- cluster` prints them.
  *
  * @since 0.2.0
  * @category configuration
  */
 export const measured = {
-  sampling: 0.01,
-  trainer: 0.002,
-  database: { transactions: 3351, rows: 20_000, idle: 0.8 }
+  sampling: 0.0056,
+  trainer: 0.003,
+  database: { transactions: 6820, rows: 107_000, idle: 0.76 }
 }
 
 /** What is taken out in the order in which it was put in. */

@@ -238,7 +238,10 @@ describe("requests over a connection", { timeout: 300_000 }, () => {
               policy: { path, version: 0, maxTokens: 4 },
               limits: {}
             })
-          const signature = yield* authority.sign("mine", JSON.stringify(Schema.encodeSync(RolloutWorker.RolloutRequest)(requestOf(0))))
+          const signature = yield* authority.sign(
+            "mine",
+            JSON.stringify(Schema.encodeSync(RolloutWorker.RolloutRequest)(requestOf(0)))
+          )
           const play = (sample: number, signature?: string) =>
             client("cpu/mine/0").play({ request: requestOf(sample), signature })
           for (const attempt of [play(0), play(0, "00"), play(1, signature)]) {

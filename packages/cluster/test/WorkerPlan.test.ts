@@ -68,7 +68,7 @@ describe("the simulation of workers", () => {
       concurrency: 8,
       seconds: 1,
       slots: 16_384,
-      trainers: 20,
+      trainers: 31,
       // many servers
       sampling: 0
     })

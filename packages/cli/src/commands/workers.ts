@@ -115,10 +115,10 @@ const planCommand = Command.make("plan", {
     0,
     "Milliseconds that the server works for one rollout, where it samples for one after the other."
   ),
-  trainerMillis: number("trainer-ms", 1.5, "Milliseconds of the trainer's processor for one rollout."),
+  trainerMillis: number("trainer-ms", 3, "Milliseconds of the trainer's processor for one rollout."),
   databaseTransactions: number("database-transactions", 3000, "Transactions per second that the database can do."),
-  databaseRows: number("database-rows", 20_000, "Trajectories per second that it stores, many in one transaction."),
-  idle: number("idle", 0.7, "Transactions per second of a worker that has nothing to do.")
+  databaseRows: number("database-rows", 100_000, "Trajectories per second that it stores, many in one transaction."),
+  idle: number("idle", 0.8, "Transactions per second of a worker that has nothing to do.")
 }, plan).pipe(Command.withDescription(
   "Show how many workers, slots and machines a rate of rollouts needs, and what is full first. The defaults are those of a " +
     "small machine: `npm run bench -- cluster` measures yours."
