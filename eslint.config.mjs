@@ -9,6 +9,40 @@ const outsideEffect = [
   { selector: "MemberExpression[object.name='process'][property.name='env']", message: "Use Config." }
 ]
 
+/** The packages that each package may import; docs/architecture.md explains the order. */
+const mayImport = {
+  platform: [],
+  tinker: [],
+  tokenizer: ["platform"],
+  weights: ["platform"],
+  local: ["platform", "tinker", "tokenizer", "weights"],
+  cookbook: ["platform", "tinker", "tokenizer"],
+  agents: ["platform", "tinker", "tokenizer", "cookbook"],
+  cluster: ["platform", "tinker", "tokenizer", "cookbook"],
+  studio: ["platform", "tinker", "tokenizer", "cookbook"],
+  cli: ["platform", "tinker", "tokenizer", "weights", "local", "cookbook", "agents", "cluster", "studio"],
+  create: []
+}
+const nameOf = (name) => name === "tinker" ? "effect-tinker" : `@effect-tinker/${name}`
+
+const barrels = (names) =>
+  names.map((name) => ({ name, message: "Import the module itself: a barrel costs every user its whole load time." }))
+
+/** Packages of ours that another one must not import: data flows one way. */
+const graph = (name) => ({
+  group: Object.keys(mayImport).filter((other) => other !== name && !mayImport[name].includes(other))
+    .flatMap((other) => [nameOf(other), `${nameOf(other)}/*`]),
+  message: `Not among the packages that ${name} may import.`
+})
+
+const nodeOnly = {
+  group: ["node:*", "undici", "@effect/platform-node*"],
+  message: "Node only: belongs in a Node*.ts module."
+}
+
+/** Packages whose modules run anywhere, but for those named after Node. */
+const portable = ["platform", "tinker", "tokenizer", "local", "cookbook", "agents", "cluster", "studio"]
+
 export default tseslint.config(
   {
     ignores: [
@@ -55,33 +89,26 @@ export default tseslint.config(
     }
   },
   {
-    files: ["packages/{tinker,tokenizer,local,cookbook,agents,cluster,studio,cli}/src/**/*.ts"],
+    files: ["packages/{platform,tinker,tokenizer,weights,local,cookbook,agents,cluster,studio,cli,create}/src/**/*.ts"],
+    rules: { "no-console": "error", "no-restricted-syntax": ["error", ...outsideEffect] }
+  },
+  ...Object.keys(mayImport).map((name) => ({
+    files: [`packages/${name}/src/**/*.ts`],
     rules: {
-      "no-console": "error",
-      "no-restricted-syntax": ["error", ...outsideEffect],
       "no-restricted-imports": ["error", {
-        paths: ["effect", "@effect/platform", "@effect/platform-node", "@effect/cli"].map((name) => ({
-          name,
-          message: "Import the module itself: a barrel costs every user its whole load time."
-        }))
+        patterns: [graph(name)],
+        paths: barrels(["effect", "@effect/platform", "@effect/platform-node", "@effect/cli"])
       }]
     }
-  },
-  {
-    // Portable code: Node's own modules appear in Node*.ts, in the CLI and in tests only.
-    files: ["packages/{tinker,tokenizer,local,cookbook,agents,cluster,studio}/src/**/*.ts"],
+  })),
+  ...portable.map((name) => ({
+    files: [`packages/${name}/src/**/*.ts`],
     ignores: ["packages/*/src/**/Node*.ts", "packages/*/src/internal/node/**/*.ts"],
     rules: {
       "no-restricted-imports": ["error", {
-        patterns: [{
-          group: ["node:*", "undici", "@effect/platform-node*"],
-          message: "Node only: belongs in a Node*.ts module."
-        }],
-        paths: ["effect", "@effect/platform", "@effect/platform-node"].map((name) => ({
-          name,
-          message: "Import the module itself: a barrel costs every user its whole load time."
-        }))
+        patterns: [graph(name), nodeOnly],
+        paths: barrels(["effect", "@effect/platform", "@effect/platform-node"])
       }]
     }
-  }
+  }))
 )

@@ -12,7 +12,7 @@ const { EXAMPLE_MODEL: baseModel = "local/tiny", TINKER_BASE_URL } = process.env
 const main = async () => {
   await using tinker = TINKER_BASE_URL === undefined
     ? await connectLocal()
-    : await Tinker.connect({ layer: NodeTinker.layerEnv() })
+    : await Tinker.connect({ layer: NodeTinker.layerFromEnv() })
   const training = await tinker.createLoraTrainingClient({ baseModel, rank: 16, seed: 1 })
   const lesson = fromTokens(LocalTokenizer.encode("Tinker trains models."))
 

@@ -27,7 +27,7 @@ const judge = (tokens: Int32Array): number => {
 
 /** In the worker: a client of the sampler it was started with, over its own service. */
 const Runner = WorkerRunner.layerSerialized(Schema.Union(SamplingWorker.Start, Rollout), {
-  InitialMessage: SamplingWorker.start(Layer.provide(ServiceClient.layerEnv(), NodeTinker.layerEnv())),
+  InitialMessage: SamplingWorker.start(Layer.provide(ServiceClient.layerFromEnv(), NodeTinker.layerFromEnv())),
   Rollout: ({ seed }) =>
     Effect.gen(function*() {
       const sampler = yield* SamplingClient.SamplingClient
@@ -62,8 +62,8 @@ const program = Effect.gen(function*() {
     ? {}
     : { TINKER_BASE_URL: running.baseUrl, TINKER_API_KEY: Redacted.value(running.apiKey) }
   const Sampler = SamplingClient.layer({ baseModel: yield* model }).pipe(
-    Layer.provide(ServiceClient.layerEnv({ baseUrl: local.TINKER_BASE_URL, apiKey: local.TINKER_API_KEY })),
-    Layer.provide(NodeTinker.layerEnv())
+    Layer.provide(ServiceClient.layerFromEnv({ baseUrl: local.TINKER_BASE_URL, apiKey: local.TINKER_API_KEY })),
+    Layer.provide(NodeTinker.layerFromEnv())
   )
   const Threads = NodeWorker.layer(() => new Worker(new URL(import.meta.url), { env: { ...process.env, ...local } }))
   yield* Effect.provide(rollouts, Layer.merge(Sampler, Threads))

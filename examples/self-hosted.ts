@@ -33,7 +33,7 @@ const program = Effect.gen(function*() {
     baseUrl,
     apiKey,
     allowInsecure: false // true for plain http within a network you trust; localhost needs no permission
-  }).pipe(Layer.provide(NodeTinker.layerEnv()))
+  }).pipe(Layer.provide(NodeTinker.layerFromEnv()))
   yield* Effect.provide(train, Service)
 }).pipe(Effect.scoped)
 

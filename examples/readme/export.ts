@@ -9,6 +9,9 @@ const Observability = Otlp.layerJson({
   resource: { serviceName: "training-run" }
 }).pipe(Layer.provide(FetchHttpClient.layer))
 
-const Service = ServiceClient.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()), Layer.provideMerge(Observability))
+const Service = ServiceClient.layerFromEnv().pipe(
+  Layer.provide(NodeTinker.layerFromEnv()),
+  Layer.provideMerge(Observability)
+)
 
 export { Service }

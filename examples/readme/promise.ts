@@ -1,7 +1,7 @@
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import { fromTokens, Tinker } from "effect-tinker/Promise"
 
-await using tinker = await Tinker.connect({ layer: NodeTinker.layerEnv() }) // TINKER_API_KEY, TINKER_BASE_URL
+await using tinker = await Tinker.connect({ layer: NodeTinker.layerFromEnv() }) // TINKER_API_KEY, TINKER_BASE_URL
 const training = await tinker.createLoraTrainingClient({ baseModel: "Qwen/Qwen3-8B", rank: 32 })
 const batch = [fromTokens([1, 15, 27, 2])]
 

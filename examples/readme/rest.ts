@@ -4,8 +4,8 @@ import { Console, Effect, Layer, Stream } from "effect"
 import { CheckpointDownload, RestClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 
-const Live = RestClient.layerEnv().pipe(
-  Layer.provide(NodeTinker.layerEnv()),
+const Live = RestClient.layerFromEnv().pipe(
+  Layer.provide(NodeTinker.layerFromEnv()),
   Layer.merge(FetchHttpClient.layer), // what checkpoints are downloaded with
   Layer.merge(NodeContext.layer)
 )

@@ -16,8 +16,8 @@ const train = (batches: ReadonlyArray<ReadonlyArray<Datum.Datum>>) =>
   })
 
 const Live = TrainingClient.layerLora({ baseModel: "Qwen/Qwen3-8B", rank: 32 }).pipe(
-  Layer.provide(ServiceClient.layerEnv()), // TINKER_API_KEY, TINKER_BASE_URL
-  Layer.provide(NodeTinker.layerEnv())
+  Layer.provide(ServiceClient.layerFromEnv()), // TINKER_API_KEY, TINKER_BASE_URL
+  Layer.provide(NodeTinker.layerFromEnv())
 )
 
 export const program = (batches: ReadonlyArray<ReadonlyArray<Datum.Datum>>) => train(batches).pipe(Effect.provide(Live))

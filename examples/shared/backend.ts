@@ -18,8 +18,8 @@ export const learningRate = Config.withDefault(Config.number("EXAMPLE_LEARNING_R
 /** Where to work instead of in this process. */
 export const baseUrl = Config.withDefault(Config.string("TINKER_BASE_URL"), "")
 
-const Hosted = Layer.merge(Tinker.layerEnv(), NodeTokenizers.layer({ registry: LocalTokenizer.registry })).pipe(
-  Layer.provide(NodeTinker.layerEnv())
+const Hosted = Layer.merge(Tinker.layerFromEnv(), NodeTokenizers.layer({ registry: LocalTokenizer.registry })).pipe(
+  Layer.provide(NodeTinker.layerFromEnv())
 )
 
 /** The clients and tokenizers of a backend in this process, or of the server that `TINKER_BASE_URL` names. */

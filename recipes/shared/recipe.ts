@@ -115,7 +115,7 @@ export const layerClients = (model: string): Layer.Layer<Tinker.Tinker, unknown>
   model.startsWith("local/")
     ? NodeTinkerLocal.layerInProcess()
     : Layer.unwrapEffect(Effect.gen(function*(): Effect.fn.Return<Layer.Layer<Tinker.Tinker, unknown>, unknown> {
-      if (yield* hasService) return Tinker.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()))
+      if (yield* hasService) return Tinker.layerFromEnv().pipe(Layer.provide(NodeTinker.layerFromEnv()))
       const found = yield* NodeModels.resolve(model, { name: model })
       return NodeTinkerLocal.layerInProcess({ engine: { models: [found] }, threads: availableParallelism() })
     }))
@@ -132,7 +132,7 @@ const layerTokenizers = Tokenizers.layer({
       Effect.provide(NodeContext.layer)
     )
   }
-}).pipe(Layer.provide(HuggingFaceHub.layerConfig()), Layer.provide([NodeContext.layer, NodeHttpClient.layerUndici]))
+}).pipe(Layer.provide(HuggingFaceHub.layerFromEnv()), Layer.provide([NodeContext.layer, NodeHttpClient.layerUndici]))
 
 /** The format a model was trained on; the random local models have none, and take Qwen's. */
 export const rendererOf = Effect.fnUntraced(function*(model: string) {

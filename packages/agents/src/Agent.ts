@@ -31,6 +31,7 @@ import * as Queue from "effect/Queue"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
+import type * as Types from "effect/Types"
 import * as AgentModel from "./AgentModel.js"
 import * as Recorder from "./Recorder.js"
 import type * as Sampler from "./Sampler.js"
@@ -494,11 +495,11 @@ export const problems = <Task, Result, E, R, ED, RD>(
  * @since 0.1.0
  * @category models
  */
-export type TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL> =
-  & Omit<Reinforce.Options<E | RunFailure, R, ED, RD, EV, RV, ER, RR, RS, RL>, "problems">
+export type TrainOptions<Task, Result, E = never, R = never> =
+  & Omit<Reinforce.Options<E, R>, "problems">
   & EpisodeOptions<Task, Result>
   & {
-    readonly agent: Agent<Task, Result, E, R, ED, RD>
+    readonly agent: Agent<Task, Result, E, R, E, R>
     /** Limits of a run, on top of {@link defaultLimits}. */
     readonly limits?: Rollout.Limits | undefined
     /** How the agent's test tasks are evaluated. */
@@ -511,6 +512,19 @@ export type TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL> =
       readonly seed?: number | undefined
     } | undefined
   }
+
+/**
+ * Types of {@link TrainOptions} whose parts fail and need different things.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export declare namespace TrainOptions {
+  /** The errors of all parts that options of type `O` have. */
+  type Error<O> = O extends TrainOptions<infer _Task, infer _Result, infer E, unknown> ? E : never
+  /** The services that they need. */
+  type Context<O> = O extends TrainOptions<infer _Task, infer _Result, unknown, infer R> ? R : never
+}
 
 /**
  * What a run may use by default: 64 calls and 10 minutes. An agent that never ends would hold up its step.
@@ -527,31 +541,30 @@ export const defaultLimits: Rollout.Limits = { maxTurns: 64, timeout: "10 minute
  * @since 0.1.0
  * @category constructors
  */
-export const train = <
-  Task,
-  Result,
-  E,
-  R,
-  ED,
-  RD,
-  EV = never,
-  RV = never,
-  ER = never,
-  RR = never,
-  RS = never,
-  RL = never
->(
-  options: TrainOptions<Task, Result, E, R, ED, RD, EV, RV, ER, RR, RS, RL>
+export function train<Task, Result, E, R>(
+  options: TrainOptions<Task, Result, E, R>
 ): Stream.Stream<
   Trainer.StepReport<Reinforce.Detail>,
-  E | RunFailure | ED | EV | ER | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError,
-  R | RD | RV | RR | RS | RL | ServiceClient.ServiceClient
-> => {
+  E | RunFailure | Reinforce.TrainError,
+  R | ServiceClient.ServiceClient
+>
+export function train<
+  Task,
+  Result,
+  O extends Types.NoExcessProperties<TrainOptions<Task, Result, unknown, unknown>, O>
+>(
+  options: O & { readonly agent: Agent<Task, Result, unknown, unknown, unknown, unknown> }
+): Stream.Stream<
+  Trainer.StepReport<Reinforce.Detail>,
+  TrainOptions.Error<O> | RunFailure | Reinforce.TrainError,
+  TrainOptions.Context<O> | ServiceClient.ServiceClient
+>
+export function train<Task, Result, E, R>(options: TrainOptions<Task, Result, E, R>) {
   const { agent, onRun, recorder, test, ...rest } = options
   const limits = { ...defaultLimits, ...rest.limits }
   const { renderer } = rest
-  type Failure = E | RunFailure | ED | EV | ER | TinkerError.TinkerError | Rollout.ActionTimedOut | Rollout.GroupFailed
-  const own = Option.map(agent.test, (tasks): Evaluator.Evaluator<Failure, R | RD | RR> => ({
+  type Failure = E | RunFailure | TinkerError.TinkerError | Rollout.ActionTimedOut | Rollout.GroupFailed
+  const own = Option.map(agent.test, (tasks): Evaluator.Evaluator<Failure, R> => ({
     name: "test",
     evaluate: Effect.fnUntraced(function*(weights) {
       const resolved = typeof renderer === "function" ? yield* renderer(weights.training) : renderer
@@ -567,7 +580,7 @@ export const train = <
       return yield* evaluator.evaluate(weights)
     })
   }))
-  return Reinforce.train<E | RunFailure, R, ED, RD, Failure, R | RD | RR | RV, ER, RR, RS, RL>({
+  return Reinforce.train<Failure, R>({
     ...rest,
     limits,
     loss: rest.loss ?? Loss.perRollout(rest.mode?._tag === "Async" ? Loss.ppo() : Loss.importanceSampling),

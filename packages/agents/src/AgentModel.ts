@@ -8,6 +8,7 @@
  */
 import { Validator } from "@cfworker/json-schema"
 import * as RunConfig from "@effect-tinker/cookbook/RunConfig"
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
@@ -22,7 +23,6 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as entropy from "./internal/entropy.js"
 import * as Recorder from "./Recorder.js"
 import type * as Sampler from "./Sampler.js"
 
@@ -302,7 +302,7 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
   function*(options) {
     const recorder = yield* Recorder.Recorder
     const { contextWindow = Infinity, renderer } = options
-    const ownRollout = options.rollout ?? `rollout-${yield* entropy.hex(8)}`
+    const ownRollout = options.rollout ?? `rollout-${yield* Entropy.hex(8)}`
     const attempts = Math.max(1, options.attempts ?? 3)
 
     /** Draws until there are as many answers without a problem as asked for, and records every draw. */
@@ -345,7 +345,7 @@ export const make: (options: Options) => Effect.Effect<Service, never, Recorder.
         })
         const endedAt = yield* Clock.currentTimeMillis
         for (const sample of samples) {
-          const reply = call.read(`call-${yield* entropy.hex(12)}`, sample)
+          const reply = call.read(`call-${yield* Entropy.hex(12)}`, sample)
           const rejected = call.problemOf(reply)
           yield* recorder.record({
             id: reply.callId,

@@ -9,6 +9,7 @@
  *
  * @since 0.1.0
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -21,7 +22,6 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as entropy from "./internal/entropy.js"
 import type * as Recorder from "./Recorder.js"
 
 // =============================================================================
@@ -297,7 +297,7 @@ export const open: (
     const index = yield* makeIndex(fs, earlier)
     // numbered, so that a rollout that goes on is read in its order; processes that open at once differ in the rest
     const last = Number(/calls-([0-9]+)-[0-9a-f]+$/.exec(earlier.at(-1) ?? "")?.[1] ?? 0)
-    const segment = `${directory}/calls-${String(last + 1).padStart(6, "0")}-${yield* entropy.hex(4)}`
+    const segment = `${directory}/calls-${String(last + 1).padStart(6, "0")}-${yield* Entropy.hex(4)}`
     const lines = yield* fs.open(linesOf(segment), { flag: "ax", mode: 0o600 })
     const arrays = yield* fs.open(arraysOf(segment), { flag: "ax", mode: 0o600 })
     let lineBytes = 0

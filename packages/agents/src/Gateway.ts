@@ -12,6 +12,7 @@
  * @since 0.1.0
  */
 import * as RunConfig from "@effect-tinker/cookbook/RunConfig"
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpIncomingMessage from "@effect/platform/HttpIncomingMessage"
@@ -28,7 +29,6 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as AgentModel from "./AgentModel.js"
 import * as anthropic from "./internal/anthropic/messages.js"
-import * as entropy from "./internal/entropy.js"
 import * as chat from "./internal/openai/chat.js"
 import type { Refused } from "./internal/openai/common.js"
 import { broken, busy, decoder, fromModelError, invalid, refuse, sse, unsupported } from "./internal/openai/common.js"
@@ -401,7 +401,7 @@ export const makeWithRoutes: (
 
     const createRollout = Effect.gen(function*() {
       const { session_id } = yield* decodeSession((yield* bodyText) || "{}")
-      const rollout = session_id ?? `rollout-${yield* entropy.hex(8)}`
+      const rollout = session_id ?? `rollout-${yield* Entropy.hex(8)}`
       yield* allowed(undefined, rollout)
       const key = apiKey === undefined ? undefined : Redacted.value(yield* rolloutKey(apiKey, rollout))
       return HttpServerResponse.unsafeJson({ session_id: rollout, url: `/rollouts/${rollout}/v1`, api_key: key })

@@ -4,6 +4,8 @@
  *
  * @since 0.1.0
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
+import * as HostGuard from "@effect-tinker/platform/HostGuard"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import type * as HttpServerError from "@effect/platform/HttpServerError"
@@ -11,14 +13,13 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as Http from "node:http"
-import * as Net from "node:net"
 import * as Agent from "./Agent.js"
 import * as AgentModel from "./AgentModel.js"
 import * as Gateway from "./Gateway.js"
-import * as entropy from "./internal/entropy.js"
 import { invalid, refuse } from "./internal/openai/common.js"
 import * as Recorder from "./Recorder.js"
 
@@ -69,20 +70,13 @@ export interface Running {
  */
 export class NodeGateway extends Context.Tag("@effect-tinker/agents/NodeGateway")<NodeGateway, Running>() {}
 
-const isLoopback = (name: string): boolean =>
-  name === "localhost" || name.endsWith(".localhost") || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
-
-/**
- * A web page can make its own host name resolve to this machine, and then counts as the same origin (DNS rebinding).
- * Agents are not web pages: what a browser sends is refused by its `Origin`.
- */
+/** Agents are not web pages: what a browser sends is refused by its `Origin`. */
 const guarded = (app: HttpApp.Default, options: Options): HttpApp.Default => {
-  const names = new Set([options.host ?? "127.0.0.1", ...(options.allowHosts ?? [])].map((name) => name.toLowerCase()))
+  const isOurs = HostGuard.make({ host: options.host, allow: options.allowHosts })
   return Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
-    const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(headers["host"] ?? "")
-    const name = (match?.[1] ?? match?.[2] ?? "").toLowerCase()
-    if (!isLoopback(name) && !names.has(name) && Net.isIP(name) === 0) {
-      return Effect.succeed(refuse(invalid("the gateway does not go by this host name", { status: 403 })))
+    const name = Option.getOrElse(HostGuard.nameOf(headers["host"]), () => "")
+    if (!isOurs(name)) {
+      return Effect.succeed(refuse(invalid(`Host ${name} is not allowed; name it in allowHosts`, { status: 403 })))
     }
     return headers["origin"] === undefined
       ? app
@@ -101,7 +95,7 @@ export const serve: (
 ) => Effect.Effect<Running, HttpServerError.ServeError, AgentModel.AgentModel | Recorder.Recorder | Scope.Scope> =
   Effect
     .fnUntraced(function*(options) {
-      const apiKey = options.apiKey ?? Redacted.make(`ag-${yield* entropy.hex(32)}`)
+      const apiKey = options.apiKey ?? Redacted.make(`ag-${yield* Entropy.hex(32)}`)
       const { app, reportRest } = yield* Gateway.makeWithRoutes({
         ...options,
         apiKey: options.open === true ? undefined : apiKey

@@ -23,7 +23,7 @@ export type TrainOptions<Task, Result> =
   & RunOptions
   & Agent.EpisodeOptions<Task, Result>
   & Pick<
-    Agent.TrainOptions<Task, Result, never, never, never, never, never, never, never, never, never, never>,
+    Agent.TrainOptions<Task, Result>,
     "test" | "settings" | "concurrency" | "measureUpdate" | "record"
   >
   & {

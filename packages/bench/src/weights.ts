@@ -2,7 +2,7 @@
  * Merging an adapter into a model on disk, a tenth of whose bytes change: beside a plain copy of the same files, and
  * beside the Python cookbook.
  */
-import { Safetensors } from "@effect-tinker/weights"
+import { SafetensorsHeader } from "@effect-tinker/weights"
 import { FileSystem, Path } from "@effect/platform"
 import { Effect, Schema } from "effect"
 import type { Bench } from "./Bench.js"
@@ -35,7 +35,7 @@ const model = Effect.fnUntraced(function*(directory: string, count: number) {
   yield* fs.writeFileString(path.join(base, "config.json"), JSON.stringify({ model_type: "llama", architectures: [] }))
   yield* fs.writeFileString(path.join(base, "tokenizer.json"), "{}")
   const shard = path.join(base, "model.safetensors")
-  yield* fs.writeFile(shard, Safetensors.encodeHeader(tensors, { format: "pt" }))
+  yield* fs.writeFile(shard, SafetensorsHeader.encode(tensors, { format: "pt" }))
   for (const _ of names) yield* fs.writeFile(shard, bytes, { flag: "a" })
   const trained = names.filter((_, i) => i % 10 === 0).map((name) => name.replace(/\.weight$/, ""))
   const lora = trained.flatMap((name) => [
@@ -43,7 +43,7 @@ const model = Effect.fnUntraced(function*(directory: string, count: number) {
     { name: `base_model.model.${name}.lora_B.weight`, dtype: "F32", shape: [width, rank] }
   ])
   const weights = path.join(adapter, "adapter_model.safetensors")
-  yield* fs.writeFile(weights, Safetensors.encodeHeader(lora))
+  yield* fs.writeFile(weights, SafetensorsHeader.encode(lora))
   const values = new Uint8Array(new Float32Array(rank * width).fill(1e-3).buffer)
   for (const _ of lora) yield* fs.writeFile(weights, values, { flag: "a" })
   yield* fs.writeFileString(path.join(adapter, "adapter_config.json"), JSON.stringify({ r: rank, lora_alpha: rank }))

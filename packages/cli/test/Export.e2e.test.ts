@@ -1,4 +1,4 @@
-import { Safetensors } from "@effect-tinker/weights"
+import { Safetensors, SafetensorsHeader } from "@effect-tinker/weights"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
@@ -49,12 +49,12 @@ const mixture = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, root: str
     zeros("model.layers.0.mlp.gate.weight", 2, width),
     ...[0, 1].map((expert) => zeros(`model.layers.0.mlp.experts.${expert}.up_proj.weight`, width, width))
   ]
-  const count = weights.reduce((sum, { shape }) => sum + Safetensors.elements(shape), 0)
+  const count = weights.reduce((sum, { shape }) => sum + SafetensorsHeader.elements(shape), 0)
   const joined = (...parts: ReadonlyArray<Uint8Array>) => new Uint8Array(Buffer.concat(parts))
   yield* fs.writeFileString(`${base}/config.json`, JSON.stringify({ model_type: "qwen3_moe", architectures: [] }))
   yield* fs.writeFile(
     `${base}/model.safetensors`,
-    joined(Safetensors.encodeHeader(weights), new Uint8Array(count * 2))
+    joined(SafetensorsHeader.encode(weights), new Uint8Array(count * 2))
   )
   const module = "base_model.model.model.layers.0.mlp.experts.w3"
   const matrices = [
@@ -64,7 +64,7 @@ const mixture = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, root: str
   yield* fs.writeFileString(`${adapter}/adapter_config.json`, JSON.stringify({ r: rank, lora_alpha: rank }))
   yield* fs.writeFile(
     `${adapter}/adapter_model.safetensors`,
-    joined(Safetensors.encodeHeader(matrices), new Uint8Array(new Float32Array(8 * width).fill(1).buffer))
+    joined(SafetensorsHeader.encode(matrices), new Uint8Array(new Float32Array(8 * width).fill(1).buffer))
   )
   return { base, adapter }
 })

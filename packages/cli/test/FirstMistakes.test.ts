@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { nearest } from "../src/internal/nearest.js"
 import * as dataFile from "../src/training/dataFile.js"
-import * as setup from "../src/training/setup.js"
+import * as modelSettings from "../src/training/modelSettings.js"
 
 const temporary = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "effect-tinker-mistakes-"))),
@@ -34,7 +34,7 @@ describe("first mistakes", () => {
       const failure = yield* Effect.flip(tokenizers.forModel("local/chta"))
       assert.include(failure.message, "did you mean local/chat?")
       assert.include((yield* Effect.flip(tokenizers.forModel("local/llama"))).message, "it has local/bytes")
-    }).pipe(Effect.provide(setup.tokenizers), Effect.provide(NodeContext.layer)))
+    }).pipe(Effect.provide(modelSettings.tokenizers), Effect.provide(NodeContext.layer)))
 
   it("the nearest name is at most two letters away", () => {
     assert.strictEqual(nearest("chta", ["chat", "small"]), "chat")

@@ -22,7 +22,7 @@ const apiKey = "tml-credentials-of-the-worker"
 const problems = Dataset.fromIterable(Array.from({ length: 8 }, (_, n) => small(n)))
 
 const Tinkered = Layer.unwrapScoped(Effect.gen(function*() {
-  const local = yield* Layer.build(NodeTinkerLocal.layer({ port: 0, apiKeys: [{ key: Redacted.make(apiKey) }] }))
+  const local = yield* Layer.build(NodeTinkerLocal.layerServer({ port: 0, apiKeys: [{ key: Redacted.make(apiKey) }] }))
   const { baseUrl } = yield* Effect.provide(NodeTinkerLocal.LocalServerAddress, local)
   return Layer.provide(Tinker.layer({ baseUrl, apiKey, allowInsecure: true }), NodeTinker.layer())
 }))

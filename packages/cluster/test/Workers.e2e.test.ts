@@ -20,7 +20,7 @@ const problems = (after: Duration.DurationInput = 0) =>
 
 /** A server with a key, and clients of it. */
 const Tinkered = Layer.unwrapScoped(Effect.gen(function*() {
-  const local = yield* Layer.build(NodeTinkerLocal.layer({ port: 0, apiKeys: [{ key: Redacted.make(apiKey) }] }))
+  const local = yield* Layer.build(NodeTinkerLocal.layerServer({ port: 0, apiKeys: [{ key: Redacted.make(apiKey) }] }))
   const { baseUrl } = yield* Effect.provide(NodeTinkerLocal.LocalServerAddress, local)
   return Layer.provide(Tinker.layer({ baseUrl, apiKey, allowInsecure: true }), NodeTinker.layer())
 }))

@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import * as Lines from "@effect-tinker/platform/Lines"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -21,7 +22,6 @@ import type * as Dataset from "./Dataset.js"
 import { values } from "./Dataset.js"
 import type * as Environment from "./Environment.js"
 import * as AppendFile from "./internal/appendFile.js"
-import * as Lines from "./internal/lines.js"
 import * as random from "./internal/random.js"
 import type * as Policy from "./Policy.js"
 import * as Rollout from "./Rollout.js"

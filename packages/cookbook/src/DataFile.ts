@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Lines from "@effect-tinker/platform/Lines"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
@@ -13,7 +14,6 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Dataset from "./Dataset.js"
-import * as Lines from "./internal/lines.js"
 import * as Parquet from "./internal/parquet.js"
 import * as JsonText from "./JsonText.js"
 

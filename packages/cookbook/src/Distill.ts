@@ -21,20 +21,18 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import type * as Types from "effect/Types"
 import * as Cost from "./Cost.js"
 import * as Dataset from "./Dataset.js"
 import * as Environment from "./Environment.js"
-import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
-import type * as Guard from "./Guard.js"
 import * as Loop from "./internal/loop.js"
 import * as random from "./internal/random.js"
+import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
-import * as supervise from "./internal/supervise.js"
+import * as steps from "./internal/steps.js"
 import * as Policy from "./Policy.js"
 import * as Reinforce from "./Reinforce.js"
-import type * as Rollout from "./Rollout.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
 
@@ -52,13 +50,10 @@ type Problem = Environment.Group<RenderFailed | ChatTemplateFailed>
  * @since 0.1.0
  * @category models
  */
-export type OnPolicyOptions<ED, RD, EV, RV, ER, RR, RS, RL> =
-  & Omit<
-    Reinforce.Options<RenderFailed | ChatTemplateFailed, never, ED, RD, EV, RV, ER, RR, RS, RL>,
-    "problems" | "kl" | "advantage" | "keepConstant"
-  >
+export type OnPolicyOptions<E = never, R = never> =
+  & Omit<Reinforce.Options<E, R>, "problems" | "kl" | "advantage" | "keepConstant">
   & {
-    readonly prompts: Dataset.Dataset<string | ReadonlyArray<Message.Message>, ED, RD>
+    readonly prompts: Dataset.Dataset<string | ReadonlyArray<Message.Message>, E, R>
     /** The teacher: the `tinker://` path of a sampler, or the name of a model. It must have the student's tokenizer. */
     readonly teacher: string
     /** What a nat of difference costs. Defaults to 1. */
@@ -68,32 +63,46 @@ export type OnPolicyOptions<ED, RD, EV, RV, ER, RR, RS, RL> =
   }
 
 /**
+ * Types of {@link OnPolicyOptions} whose parts fail and need different things.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export declare namespace OnPolicyOptions {
+  /** The errors of all parts that options of type `O` have. */
+  type Error<O> = O extends OnPolicyOptions<infer E, unknown> ? E : never
+  /** The services that they need. */
+  type Context<O> = O extends OnPolicyOptions<unknown, infer R> ? R : never
+}
+
+/**
  * On-policy distillation: the student answers, and every token is rewarded by how much likelier the teacher finds it than
  * the student did. `metrics.kl_reference` is how far they are apart.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const onPolicy = <ED, RD, EV = never, RV = never, ER = never, RR = never, RS = never, RL = never>(
-  options: OnPolicyOptions<ED, RD, EV, RV, ER, RR, RS, RL>
+export function onPolicy<E, R>(
+  options: OnPolicyOptions<E, R>
 ): Stream.Stream<
   Trainer.StepReport<Reinforce.Detail>,
-  | RenderFailed
-  | ChatTemplateFailed
-  | ED
-  | EV
-  | ER
-  | Rollout.ActionTimedOut
-  | Rollout.GroupFailed
-  | Trainer.TrainError,
-  RD | RV | RR | RS | RL | ServiceClient.ServiceClient
-> => {
+  E | RenderFailed | ChatTemplateFailed | Reinforce.TrainError,
+  R | ServiceClient.ServiceClient
+>
+export function onPolicy<O extends Types.NoExcessProperties<OnPolicyOptions<unknown, unknown>, O>>(
+  options: O
+): Stream.Stream<
+  Trainer.StepReport<Reinforce.Detail>,
+  OnPolicyOptions.Error<O> | RenderFailed | ChatTemplateFailed | Reinforce.TrainError,
+  OnPolicyOptions.Context<O> | ServiceClient.ServiceClient
+>
+export function onPolicy<E, R>(options: OnPolicyOptions<E, R>) {
   const { coefficient, discount, prompts, teacher, ...rest } = options
-  const problems: Dataset.Dataset<Problem, ED, RD> = Environment.problems(prompts, {
+  const problems: Dataset.Dataset<Problem, E, R> = Environment.problems(prompts, {
     question: (prompt) => prompt,
     reward: () => 0
   })
-  return Reinforce.train({
+  return Reinforce.train<E | RenderFailed | ChatTemplateFailed, R>({
     ...rest,
     // An answer that is cut off, or cannot be read, is as good to learn from as any.
     settings: { ...rest.settings, overflowReward: 0, parseErrors: { ...rest.settings?.parseErrors, reward: 0 } },
@@ -195,8 +204,8 @@ const submitSoft = Effect.fnUntraced(function*(
   learningRate: number
 ) {
   const data = batch.map(({ datum }) => datum)
-  const { result, tokens, usage } = yield* supervise.submit(training, data, adam, learningRate)
-  const entropy = batch.reduce((sum, one) => sum + one.entropy, 0) / supervise.weightOf(data)
+  const { result, tokens, usage } = yield* steps.crossEntropy(training, data, adam, learningRate)
+  const entropy = batch.reduce((sum, one) => sum + one.entropy, 0) / steps.weightOf(data)
   return {
     tokens,
     usage: { used: Cost.sum([usage.used, ...batch.map((lesson) => lesson.usage)]) },
@@ -206,19 +215,6 @@ const submitSoft = Effect.fnUntraced(function*(
     }))
   }
 })
-
-interface CommonOptions<EV, RV, RL> {
-  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
-  /** Steps between evaluations, which see the weights before a step. Defaults to 10. */
-  readonly evaluateEvery?: number | undefined
-  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
-  /** When the run is stopped because its model breaks; `false` turns it off. */
-  readonly guard?: Guard.Guard | false | undefined
-  /** Prices of its tokens, and what it may cost. Defaults to counting tokens alone. */
-  readonly cost?: Cost.Options | undefined
-  /** Where the run is recorded, and resumed from. Defaults to nowhere. */
-  readonly log?: RunLog.Target<RL> | undefined
-}
 
 // =============================================================================
 // off policy
@@ -244,15 +240,28 @@ export class OffPolicyConfig extends Schema.Class<OffPolicyConfig>("@effect-tink
  * @since 0.1.0
  * @category models
  */
-export type OffPolicyOptions<E, R, EV, RV, ER, RR, RL> =
+export type OffPolicyOptions<E = never, R = never> =
   & Trainer.ConfigInput<ConstructorParameters<typeof OffPolicyConfig>[0]>
-  & CommonOptions<EV, RV, RL>
+  & Trainer.RunOptions<E, R>
   & {
     readonly data: Dataset.Dataset<Example.Example, E, R>
-    readonly renderer: Trainer.RendererInput<ER, RR>
+    readonly renderer: Trainer.RendererInput<E, R>
     /** Steps kept in flight behind the one that is waited for. Defaults to 1. */
     readonly submitAhead?: number | undefined
   }
+
+/**
+ * Types of {@link OffPolicyOptions} whose parts fail and need different things.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export declare namespace OffPolicyOptions {
+  /** The errors of all parts that options of type `O` have. */
+  type Error<O> = O extends OffPolicyOptions<infer E, unknown> ? E : never
+  /** The services that they need. */
+  type Context<O> = O extends OffPolicyOptions<unknown, infer R> ? R : never
+}
 
 /**
  * Off-policy distillation: on given answers, the student learns the teacher's distribution over its likeliest tokens.
@@ -261,25 +270,29 @@ export type OffPolicyOptions<E, R, EV, RV, ER, RR, RL> =
  * @since 0.1.0
  * @category constructors
  */
-export const offPolicy = <E, R, EV = never, RV = never, ER = never, RR = never, RL = never>(
-  options: OffPolicyOptions<E, R, EV, RV, ER, RR, RL>
+export function offPolicy<E, R>(
+  options: OffPolicyOptions<E, R>
+): Stream.Stream<Trainer.StepReport, E | Trainer.TrainError, R | ServiceClient.ServiceClient>
+export function offPolicy<O extends Types.NoExcessProperties<OffPolicyOptions<unknown, unknown>, O>>(
+  options: O
 ): Stream.Stream<
   Trainer.StepReport,
-  E | EV | ER | Trainer.TrainError,
-  R | RV | RR | RL | ServiceClient.ServiceClient
-> => scoped.stream(startOffPolicy(options))
+  OffPolicyOptions.Error<O> | Trainer.TrainError,
+  OffPolicyOptions.Context<O> | ServiceClient.ServiceClient
+>
+export function offPolicy<E, R>(options: OffPolicyOptions<E, R>) {
+  return scoped.stream(startOffPolicy(options))
+}
 
-const startOffPolicy = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(
-  options: OffPolicyOptions<E, R, EV, RV, ER, RR, RL>
-) {
+const startOffPolicy = Effect.fnUntraced(function*<E, R>(options: OffPolicyOptions<E, R>) {
   const trainer = "distill-off-policy"
   const config = yield* Trainer.configOf(trainer, OffPolicyConfig, options)
   const log = yield* (options.log ?? RunLog.none).open({ trainer, config: Schema.encodeSync(OffPolicyConfig)(config) })
   if (log.complete) return Stream.empty
   const { checkpoint, renderer, training } = yield* connect(log, config.model, options.renderer)
-  const teacher = yield* supervise.samplerOf(config.teacher)
+  const teacher = yield* steps.samplerOf(config.teacher)
   const rendered = Dataset.mapEffect(
-    supervise.shuffled(options.data, config.shuffle),
+    reading.shuffled(options.data, config.shuffle),
     (example) =>
       Effect.gen(function*() {
         const { tokens, weights } = yield* Example.render(example, { renderer })
@@ -305,18 +318,18 @@ const startOffPolicy = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(
     trainer,
     log,
     training,
-    ...supervise.loopOptions(options),
-    ...yield* supervise.read(data, config, checkpoint, rendered),
+    ...reading.loopOptions(options),
+    ...yield* reading.read(data, config, checkpoint, rendered),
     submitAhead: Math.max(0, options.submitAhead ?? 1),
     submit: (batch, { commit, learningRate }) =>
       Effect.zipRight(commit, submitSoft(training, batch, config.adam, learningRate))
   })
 })
 
-const connect = Effect.fnUntraced(function*<ER, RR>(
+const connect = Effect.fnUntraced(function*<E, R>(
   log: RunLog.RunLog,
   model: Trainer.Model,
-  renderer: Trainer.RendererInput<ER, RR>
+  renderer: Trainer.RendererInput<E, R>
 ) {
   const checkpoint = Option.flatMap(log.resumed, (resumed) => resumed.checkpoint)
   const training = yield* Trainer.makeClient(model, checkpoint)
@@ -357,17 +370,30 @@ export class SelfConfig extends Schema.Class<SelfConfig>("@effect-tinker/cookboo
  * @since 0.1.0
  * @category models
  */
-export type SelfOptions<A, E, R, EV, RV, ER, RR, RL> =
+export type SelfOptions<A, E = never, R = never> =
   & Trainer.ConfigInput<ConstructorParameters<typeof SelfConfig>[0]>
-  & CommonOptions<EV, RV, RL>
+  & Trainer.RunOptions<E, R>
   & {
     readonly data: Dataset.Dataset<A, E, R>
     /** What the student answers. */
     readonly prompt: (row: A) => ReadonlyArray<Message.Message>
     /** The same with what the student is not shown: an example to go by, or an instruction. */
     readonly teacherPrompt: (row: A) => ReadonlyArray<Message.Message>
-    readonly renderer: Trainer.RendererInput<ER, RR>
+    readonly renderer: Trainer.RendererInput<E, R>
   }
+
+/**
+ * Types of {@link SelfOptions} whose parts fail and need different things.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export declare namespace SelfOptions {
+  /** The errors of all parts that options of type `O` have. */
+  type Error<O> = O extends SelfOptions<infer _A, infer E, unknown> ? E : never
+  /** The services that they need. */
+  type Context<O> = O extends SelfOptions<infer _A, unknown, infer R> ? R : never
+}
 
 /**
  * Self-distillation: the student answers, and learns the distribution of a teacher that reads the same answer after a better
@@ -376,23 +402,31 @@ export type SelfOptions<A, E, R, EV, RV, ER, RR, RL> =
  * @since 0.1.0
  * @category constructors
  */
-export const self = <A, E, R, EV = never, RV = never, ER = never, RR = never, RL = never>(
-  options: SelfOptions<A, E, R, EV, RV, ER, RR, RL>
+export function self<A, E, R>(
+  options: SelfOptions<A, E, R>
 ): Stream.Stream<
   Trainer.StepReport,
-  E | EV | ER | RenderFailed | ChatTemplateFailed | Trainer.TrainError,
-  R | RV | RR | RL | ServiceClient.ServiceClient
-> => scoped.stream(startSelf(options))
+  E | RenderFailed | ChatTemplateFailed | Trainer.TrainError,
+  R | ServiceClient.ServiceClient
+>
+export function self<A, O extends Types.NoExcessProperties<SelfOptions<A, unknown, unknown>, O>>(
+  options: O & { readonly data: Dataset.Dataset<A, unknown, unknown> }
+): Stream.Stream<
+  Trainer.StepReport,
+  SelfOptions.Error<O> | RenderFailed | ChatTemplateFailed | Trainer.TrainError,
+  SelfOptions.Context<O> | ServiceClient.ServiceClient
+>
+export function self<A, E, R>(options: SelfOptions<A, E, R>) {
+  return scoped.stream(startSelf(options))
+}
 
-const startSelf = Effect.fnUntraced(function*<A, E, R, EV, RV, ER, RR, RL>(
-  options: SelfOptions<A, E, R, EV, RV, ER, RR, RL>
-) {
+const startSelf = Effect.fnUntraced(function*<A, E, R>(options: SelfOptions<A, E, R>) {
   const trainer = "distill-self"
   const config = yield* Trainer.configOf(trainer, SelfConfig, options)
   const log = yield* (options.log ?? RunLog.none).open({ trainer, config: Schema.encodeSync(SelfConfig)(config) })
   if (log.complete) return Stream.empty
   const { checkpoint, renderer, training } = yield* connect(log, config.model, options.renderer)
-  const teacher = yield* supervise.samplerOf(config.teacher ?? config.model.baseModel)
+  const teacher = yield* steps.samplerOf(config.teacher ?? config.model.baseModel)
 
   /** An answer of the student with the teacher's view of it. */
   const lesson = Effect.fnUntraced(function*(student: Policy.Policy<TinkerError.TinkerError>, row: A, seed: number) {
@@ -409,13 +443,13 @@ const startSelf = Effect.fnUntraced(function*<A, E, R, EV, RV, ER, RR, RL>(
     return made
   })
 
-  const data = supervise.shuffled(options.data, config.shuffle)
-  return Loop.run<A, undefined, E | RenderFailed | ChatTemplateFailed, R, EV, RV>({
+  const data = reading.shuffled(options.data, config.shuffle)
+  return Loop.run<A, undefined, E | RenderFailed | ChatTemplateFailed, R>({
     trainer,
     log,
     training,
-    ...supervise.loopOptions(options),
-    ...yield* supervise.read(data, config, checkpoint),
+    ...reading.loopOptions(options),
+    ...yield* reading.read(data, config, checkpoint),
     submitAhead: 0,
     submit: (rows, { commit, learningRate, step }) =>
       Effect.gen(function*() {
@@ -431,7 +465,7 @@ const startSelf = Effect.fnUntraced(function*<A, E, R, EV, RV, ER, RR, RL>(
           const student = Policy.fromSampler(sampler, { maxTokens, temperature, version: step })
           return yield* Effect.forEach(members, ({ row, seed }) => lesson(student, row, seed), { concurrency: 64 })
         }).pipe(Effect.scoped)
-        const usable = lessons.filter(({ datum }) => supervise.weightOf([datum]) > 0)
+        const usable = lessons.filter(({ datum }) => steps.weightOf([datum]) > 0)
         if (usable.length === 0) {
           return yield* new Trainer.InvalidRun({
             trainer,

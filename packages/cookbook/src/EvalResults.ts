@@ -6,6 +6,7 @@
  *
  * @since 0.2.0
  */
+import * as Lines from "@effect-tinker/platform/Lines"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Chunk from "effect/Chunk"
@@ -14,7 +15,6 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Benchmark from "./Benchmark.js"
-import * as Lines from "./internal/lines.js"
 import * as Statistics from "./Statistics.js"
 
 /**

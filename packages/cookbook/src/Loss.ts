@@ -3,10 +3,13 @@
  *
  * @since 0.1.0
  */
+import type * as ServerLoss from "effect-tinker/Loss"
+import type * as ForwardBackward from "effect-tinker/wire/ForwardBackward"
 import * as Schema from "effect/Schema"
 
 /**
- * A loss the server computes, and its settings.
+ * A loss the server computes, and its settings. Made by {@link make} with the settings that its name allows, by
+ * {@link other}, or by a preset.
  *
  * @since 0.1.0
  * @category schemas
@@ -23,6 +26,34 @@ export class Loss extends Schema.Class<Loss>("@effect-tinker/cookbook/Loss")({
   staleness: Schema.optional(Schema.Number.pipe(Schema.between(0, 1)))
 }) {}
 
+/** The losses of the service whose inputs trainers of reinforcement learning make. */
+type PolicyLoss = Exclude<ServerLoss.Name, "cross_entropy" | "custom">
+
+/**
+ * A loss of the service by its name, with the settings it takes.
+ *
+ * @example
+ * ```ts
+ * import { Loss } from "@effect-tinker/cookbook"
+ *
+ * const loss = Loss.make("ppo", { clip_low_threshold: 0.9 })
+ * ```
+ *
+ * @since 0.2.0
+ * @category constructors
+ */
+export const make = <L extends PolicyLoss>(name: L, config?: ServerLoss.Config<L>): Loss =>
+  new Loss({ name, config: { ...config } })
+
+/**
+ * A loss by any name, with any settings, for servers that have more than the hosted service.
+ *
+ * @since 0.2.0
+ * @category constructors
+ */
+export const other = (name: string, config?: ForwardBackward.LossConfig): Loss =>
+  new Loss({ name, config: { ...config } })
+
 /**
  * The plain policy gradient, weighted by how much likelier the token has become. Right for samples of the current weights;
  * off policy it grows without bound.
@@ -30,10 +61,10 @@ export class Loss extends Schema.Class<Loss>("@effect-tinker/cookbook/Loss")({
  * @since 0.1.0
  * @category constructors
  */
-export const importanceSampling: Loss = new Loss({ name: "importance_sampling" })
+export const importanceSampling: Loss = make("importance_sampling")
 
-const clipped = (name: string, low: number, high: number) =>
-  new Loss({ name, config: { clip_low_threshold: low, clip_high_threshold: high } })
+const clipped = (name: "ppo" | "cispo" | "gspo", low: number, high: number) =>
+  make(name, { clip_low_threshold: low, clip_high_threshold: high })
 
 /**
  * PPO: tokens that have become likelier or less likely than the bounds allow earn no gradient. The default off policy.
@@ -104,7 +135,7 @@ export const gspo = (options?: {
 export const dro = (options?: {
   /** Defaults to 0.05. */
   readonly beta?: number | undefined
-}): Loss => new Loss({ name: "dro", config: { beta: options?.beta ?? 0.05 } })
+}): Loss => make("dro", { beta: options?.beta ?? 0.05 })
 
 /**
  * The same loss, every rollout counting the same however long it is.

@@ -269,6 +269,26 @@ const outOfTime = 128 + 24
 
 type Ended = Effect.Effect<Uint8Array, Sandbox.SandboxFailed | Sandbox.SandboxUnavailable>
 
+/** Sends a signal to a process or, where negative, a group that may have ended meanwhile. */
+const signal = (pid: number, name: NodeJS.Signals): void => {
+  try {
+    process.kill(pid, name)
+  } catch {
+    // It has ended.
+  }
+}
+
+/** The processes that a process has started, where the system tells. */
+const childrenOf = (pid: number): ReadonlyArray<number> => {
+  try {
+    return NodeFs.readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter((id) => id !== "").map(
+      Number
+    )
+  } catch {
+    return []
+  }
+}
+
 /** Starts a command; it is killed when the scope closes, if it has not ended. */
 const start = (options: CommandOptions & Extras, request: Sandbox.Request, id: string) =>
   Effect.acquireRelease(
@@ -284,6 +304,8 @@ const start = (options: CommandOptions & Extras, request: Sandbox.Request, id: s
         cwd: "/",
         env,
         stdio: ["pipe", "pipe", "pipe", ...options.extra === undefined ? [] : ["pipe" as const]],
+        // A group of its own, which is killed as one.
+        detached: true,
         ...options.user
       })
       let over = false
@@ -323,8 +345,11 @@ const start = (options: CommandOptions & Extras, request: Sandbox.Request, id: s
       const files = Array.from(request.files, ([path, data]) => [`work/${path}`, data] as const)
       child.stdin.end(Tar.write([["control/stdin", request.stdin], ...files], request.from?.bytes))
       const kill = Effect.sync(() => {
-        if (over) return
-        child.kill("SIGKILL")
+        if (over || child.pid === undefined) return
+        // bubblewrap's child does not end with it while the sandbox is still being set up. Stopped, it makes no other one.
+        signal(child.pid, "SIGSTOP")
+        for (const pid of childrenOf(child.pid)) signal(pid, "SIGKILL")
+        signal(-child.pid, "SIGKILL")
         if (options.stop === undefined) return
         const [stop, ...stopArgs] = options.stop(id)
         spawn(stop, stopArgs, { env, stdio: "ignore" }).on("error", () => undefined).unref()

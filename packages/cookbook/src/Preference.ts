@@ -15,15 +15,14 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import type * as Types from "effect/Types"
 import * as Cost from "./Cost.js"
 import * as Dataset from "./Dataset.js"
-import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
-import type * as Guard from "./Guard.js"
 import * as Loop from "./internal/loop.js"
+import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
-import * as supervise from "./internal/supervise.js"
+import * as steps from "./internal/steps.js"
 import * as RunConfig from "./RunConfig.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
@@ -56,19 +55,22 @@ export type ConfigInput = Trainer.ConfigInput<ConstructorParameters<typeof Confi
  * @since 0.1.0
  * @category models
  */
-export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
+export type Options<E = never, R = never> = ConfigInput & Trainer.RunOptions<E, R> & {
   readonly data: Dataset.Dataset<Example.Preference, E, R>
-  readonly renderer: Trainer.RendererInput<ER, RR>
-  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
-  /** Steps between evaluations, which see the weights before a step. Defaults to 10. */
-  readonly evaluateEvery?: number | undefined
-  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
-  /** When the run is stopped because its model breaks; `false` turns it off. */
-  readonly guard?: Guard.Guard | false | undefined
-  /** Prices of its tokens, and what it may cost. Defaults to counting tokens alone. */
-  readonly cost?: Cost.Options | undefined
-  /** Where the run is recorded, and resumed from. Defaults to nowhere. */
-  readonly log?: RunLog.Target<RL> | undefined
+  readonly renderer: Trainer.RendererInput<E, R>
+}
+
+/**
+ * Types of {@link Options} whose parts fail and need different things.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export declare namespace Options {
+  /** The errors of all parts that options of type `O` have. */
+  type Error<O> = O extends Options<infer E, unknown> ? E : never
+  /** The services that they need. */
+  type Context<O> = O extends Options<unknown, infer R> ? R : never
 }
 
 /**
@@ -114,18 +116,24 @@ export const loss = (reference: ReadonlyArray<number>, beta: number): CustomLoss
  * @since 0.1.0
  * @category constructors
  */
-export const train = <E, R, EV = never, RV = never, ER = never, RR = never, RL = never>(
-  options: Options<E, R, EV, RV, ER, RR, RL>
+export function train<E, R>(
+  options: Options<E, R>
+): Stream.Stream<Trainer.StepReport, E | Trainer.TrainError, R | ServiceClient.ServiceClient>
+export function train<O extends Types.NoExcessProperties<Options<unknown, unknown>, O>>(
+  options: O
 ): Stream.Stream<
   Trainer.StepReport,
-  E | EV | ER | Trainer.TrainError,
-  R | RV | RR | RL | ServiceClient.ServiceClient
-> => scoped.stream(start(options))
+  Options.Error<O> | Trainer.TrainError,
+  Options.Context<O> | ServiceClient.ServiceClient
+>
+export function train<E, R>(options: Options<E, R>) {
+  return scoped.stream(start(options))
+}
 
 /** The model as it begins: an adapter that has learned nothing is its base model. */
 const makeReference = Effect.fnUntraced(function*(config: Config) {
-  if (config.reference !== undefined) return yield* supervise.samplerOf(config.reference)
-  if (config.model.from === undefined) return yield* supervise.samplerOf(config.model.baseModel)
+  if (config.reference !== undefined) return yield* steps.samplerOf(config.reference)
+  if (config.model.from === undefined) return yield* steps.samplerOf(config.model.baseModel)
   const start = yield* TrainingClient.makeFromState({ path: config.model.from })
   return yield* start.saveWeightsAndGetSamplingClient()
 })
@@ -142,7 +150,7 @@ const sequenceOf = (datum: Datum.Datum) =>
     }
   })
 
-const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Options<E, R, EV, RV, ER, RR, RL>) {
+const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
   const config = yield* Trainer.configOf("preference", Config, options)
   const log = yield* (options.log ?? RunLog.none).open({
     trainer: "preference",
@@ -172,7 +180,7 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
   })
 
   const data = Dataset.mapEffect(
-    supervise.shuffled(options.data, config.shuffle),
+    reading.shuffled(options.data, config.shuffle),
     (preference) => Example.toPair(preference, { renderer, maxLength: config.maxLength })
   )
 
@@ -180,8 +188,8 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
     trainer: "preference",
     log,
     training,
-    ...supervise.loopOptions(options),
-    ...yield* supervise.read(data, config, checkpoint),
+    ...reading.loopOptions(options),
+    ...yield* reading.read(data, config, checkpoint),
     // A custom loss needs the logprobs of the weights it changes.
     submitAhead: 0,
     submit: (pairs, { commit, epoch, learningRate }) =>
@@ -190,8 +198,8 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
         const scores = yield* Effect.forEach(batch, scoreOf, { concurrency: 32 })
         const pass = yield* training.forwardBackwardCustom(batch, loss(scores, config.beta))
         yield* commit
-        const update = yield* training.optimStep(supervise.adamParams(config.adam, learningRate))
-        const tokens = supervise.lengthOf(batch)
+        const update = yield* training.optimStep(steps.adamParams(config.adam, learningRate))
+        const tokens = steps.lengthOf(batch)
         return {
           tokens,
           usage: {
@@ -199,7 +207,7 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
               // A custom loss takes two passes.
               Cost.trained(2 * tokens),
               // The reference scores each text once, in the first epoch, also in a run that was resumed since.
-              ...(epoch === 0 ? batch.map((datum) => Cost.scored(supervise.lengthOf([datum]) + 1)) : [])
+              ...(epoch === 0 ? batch.map((datum) => Cost.scored(steps.lengthOf([datum]) + 1)) : [])
             ])
           },
           result: Effect.gen(function*() {

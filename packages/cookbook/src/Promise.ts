@@ -146,7 +146,7 @@ export type ReinforceOptions<Problem> = Reinforce.ConfigInput & RolloutOptions &
 export type DistillOptions =
   & Omit<Reinforce.ConfigInput, "kl" | "advantage" | "keepConstant">
   & RolloutOptions
-  & Pick<Distill.OnPolicyOptions<never, never, never, never, never, never, never, never>, "teacher" | "coefficient">
+  & Pick<Distill.OnPolicyOptions, "teacher" | "coefficient">
   & { readonly prompts: Iterable<string | ReadonlyArray<Message.Message>> }
 
 /**

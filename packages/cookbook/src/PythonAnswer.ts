@@ -7,8 +7,8 @@
  *
  * @since 0.2.0
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Effect from "effect/Effect"
-import * as entropy from "./internal/entropy.js"
 import * as Sandbox from "./Sandbox.js"
 
 /**
@@ -48,7 +48,7 @@ export const passes: (
   limits?: Sandbox.Limits
 ) => Effect.Effect<boolean, Sandbox.SandboxUnavailable, Sandbox.Sandbox> = Effect.fnUntraced(
   function*(code, tests, limits) {
-    const passed = yield* entropy.hex(16)
+    const passed = yield* Entropy.hex(16)
     const program = `${code}\n\n${tests}\n\nprint("\\n" + ${JSON.stringify(passed)})\n`
     const { exitCode, stdout } = yield* python(program, "", limits)
     return exitCode === 0 && decoder.decode(stdout).trimEnd().endsWith(`\n${passed}`)

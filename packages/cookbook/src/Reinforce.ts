@@ -31,17 +31,16 @@ import * as Iterable from "effect/Iterable"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import type * as Types from "effect/Types"
 import * as Cost from "./Cost.js"
 import type * as Dataset from "./Dataset.js"
 import type * as Environment from "./Environment.js"
-import type * as Evaluator from "./Evaluator.js"
-import type * as Guard from "./Guard.js"
 import * as Loop from "./internal/loop.js"
 import * as Policies from "./internal/policies.js"
 import * as random from "./internal/random.js"
+import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
-import * as supervise from "./internal/supervise.js"
+import * as steps from "./internal/steps.js"
 import * as Loss from "./Loss.js"
 import * as Rollout from "./Rollout.js"
 import * as RolloutRecord from "./RolloutRecord.js"
@@ -191,30 +190,33 @@ export type ConfigInput =
  * @since 0.1.0
  * @category models
  */
-export type Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL> = ConfigInput & {
-  readonly problems: Dataset.Dataset<Environment.Group<E, R>, ED, RD>
-  readonly renderer: Trainer.RendererInput<ER, RR>
+export type Options<E = never, R = never> = ConfigInput & Trainer.RunOptions<E, R> & {
+  readonly problems: Dataset.Dataset<Environment.Group<E, R>, E, R>
+  readonly renderer: Trainer.RendererInput<E, R>
   /** What environments must keep to, beside the context window. */
   readonly settings?: Omit<Environment.Settings, "renderer" | "contextWindow"> | undefined
   readonly limits?: Rollout.Limits | undefined
   /** What becomes of a group when one of its rollouts fails. Defaults to `Rollout.failFast`. */
-  readonly strategy?: Rollout.Strategy<RS> | undefined
+  readonly strategy?: Rollout.Strategy<R> | undefined
   /** Groups sampled at once. Defaults to as many as can be used. */
   readonly concurrency?: number | undefined
-  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
-  /** Steps between evaluations, which see the weights before a step. Defaults to 20. */
-  readonly evaluateEvery?: number | undefined
-  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
-  /** When the run is stopped because its model breaks; `false` turns it off. */
-  readonly guard?: Guard.Guard | false | undefined
-  /** Prices of its tokens, and what it may cost. Defaults to counting tokens alone. */
-  readonly cost?: Cost.Options | undefined
   /** Also measure how far each step goes, by a pass over its data after it: `kl_update_v1`, `kl_update_v2`. Defaults to false. */
   readonly measureUpdate?: boolean | undefined
-  /** What of the rollouts is recorded. */
+  /** How many rollouts are recorded, and how much of each. */
   readonly record?: Recording | undefined
-  /** Where the run is recorded, and resumed from. Defaults to nowhere. */
-  readonly log?: RunLog.Target<RL> | undefined
+}
+
+/**
+ * Types of {@link Options} whose parts fail and need different things.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export declare namespace Options {
+  /** The errors of all parts that options of type `O` have. */
+  type Error<O> = O extends Options<infer E, unknown> ? E : never
+  /** The services that they need. */
+  type Context<O> = O extends Options<unknown, infer R> ? R : never
 }
 
 /**
@@ -263,6 +265,14 @@ const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRu
 // =============================================================================
 
 /**
+ * How reinforcement learning fails, beside what its problems and other parts add.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type TrainError = Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError
+
+/**
  * Trains on problems: a stream of steps.
  *
  * @example
@@ -291,24 +301,19 @@ const configOf = (options: ConfigInput): Effect.Effect<Config, Trainer.InvalidRu
  * @since 0.1.0
  * @category constructors
  */
-export const train = <
-  E,
-  R,
-  ED,
-  RD,
-  EV = never,
-  RV = never,
-  ER = never,
-  RR = never,
-  RS = never,
-  RL = never
->(
-  options: Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL>
+export function train<E, R>(
+  options: Options<E, R>
+): Stream.Stream<Trainer.StepReport<Detail>, E | TrainError, R | ServiceClient.ServiceClient>
+export function train<O extends Types.NoExcessProperties<Options<unknown, unknown>, O>>(
+  options: O
 ): Stream.Stream<
   Trainer.StepReport<Detail>,
-  E | ED | EV | ER | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError,
-  R | RD | RV | RR | RS | RL | ServiceClient.ServiceClient
-> => scoped.stream(start(options))
+  Options.Error<O> | TrainError,
+  Options.Context<O> | ServiceClient.ServiceClient
+>
+export function train<E, R>(options: Options<E, R>) {
+  return scoped.stream(start(options))
+}
 
 /** A group that has been sampled, and from which weights. */
 interface Sampled {
@@ -317,9 +322,7 @@ interface Sampled {
   readonly millis: number
 }
 
-const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
-  options: Options<E, R, ED, RD, EV, RV, ER, RR, RS, RL>
-) {
+const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
   const config = yield* configOf(options)
   const log = yield* (options.log ?? RunLog.none).open({
     trainer: "reinforce",
@@ -333,7 +336,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   const first = Option.match(checkpoint, { onNone: () => 0, onSome: ({ step }) => step })
   const reference = config.kl === undefined
     ? Option.none<SamplingClient.Service>()
-    : Option.some(yield* supervise.samplerOf(config.kl.reference ?? config.model.baseModel))
+    : Option.some(yield* steps.samplerOf(config.kl.reference ?? config.model.baseModel))
 
   const { contextWindow, maxTokens, temperature } = config
   const policies = yield* Policies.make(training, {
@@ -360,8 +363,8 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
       return sampled
     })
 
-  const { batches, ...plan } = yield* supervise.read(
-    supervise.shuffled(options.problems, config.shuffle),
+  const { batches, ...plan } = yield* reading.read(
+    reading.shuffled(options.problems, config.shuffle),
     // Asynchronous training discards nothing: groups left over at the end of an epoch are a smaller step.
     { ...config, batchSize: config.groupsPerBatch, partial: config.mode._tag === "Async" ? "keep" : "drop" },
     checkpoint
@@ -382,7 +385,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
     trainer: "reinforce",
     log,
     training,
-    ...supervise.loopOptions({
+    ...reading.loopOptions({
       ...options,
       evaluateEvery: options.evaluateEvery ?? 20,
       // The loss of a policy gradient is no distance: it may have any size.
@@ -391,9 +394,6 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
     ...plan,
     submitAhead: 0
   }
-  type Failure = E | ED | Rollout.ActionTimedOut | Rollout.GroupFailed | Trainer.TrainError
-  type Needs = R | RD | RS
-
   if (config.mode._tag === "Async") {
     const { maxStepsOffPolicy } = config.mode
     const limit = options.concurrency ?? config.groupsPerBatch * (maxStepsOffPolicy + 1)
@@ -404,7 +404,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
       (problem, step, index) =>
         Effect.zipRight(policies.atLeast(step - maxStepsOffPolicy), sampleGroup(problem, step, index))
     )
-    return Loop.run<Sampled, Detail, Failure, Needs, EV, RV>({
+    return Loop.run<Sampled, Detail, E | TrainError, R>({
       ...common,
       batches: sampled,
       submit: (groups, at) => Effect.tap(learn.whole(Effect.succeed(groups), at), () => policies.publish(at.step + 1))
@@ -412,7 +412,7 @@ const start = Effect.fnUntraced(function*<E, R, ED, RD, EV, RV, ER, RR, RS, RL>(
   }
 
   const minibatches = config.mode._tag === "Stream" ? Math.min(config.mode.minibatches, config.groupsPerBatch) : 1
-  return Loop.run<Environment.Group<E, R>, Detail, Failure, Needs, EV, RV>({
+  return Loop.run<Environment.Group<E, R>, Detail, E | TrainError, R>({
     ...common,
     batches,
     submit: (problems, at) =>
@@ -541,7 +541,7 @@ const makeLearner = (options: {
       })
     }
     yield* commit
-    const update = yield* training.optimStep(supervise.adamParams(config.adam, learningRate))
+    const update = yield* training.optimStep(steps.adamParams(config.adam, learningRate))
     const after = options.measureUpdate
       ? Option.some(yield* training.forward(parts.flatMap(({ data }) => data), serverLoss))
       : Option.none()

@@ -412,11 +412,11 @@ export class Runner extends Context.Reference<Runner>()("@effect-tinker/cookbook
         training.saveWeightsAndGetSamplingClient({ kind }),
         (sampler) => Policy.fromSampler(sampler, options)
       ),
-    episode: here
+    episode: inThisProcess
   })
 }) {}
 
-const here = <EP, RP, E, R>({ limits, policy, problem, seed, settings }: Episode<EP, RP, E, R>) =>
+const inThisProcess = <EP, RP, E, R>({ limits, policy, problem, seed, settings }: Episode<EP, RP, E, R>) =>
   scoped.effect<ReadonlyArray<Trajectory.Trajectory>, EP | E | ActionTimedOut, RP | R>(
     Effect.flatMap(problem.make(settings), (environment) => play(policy, environment, { limits, seed }))
   )

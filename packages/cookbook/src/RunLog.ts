@@ -11,6 +11,8 @@
  *
  * @since 0.1.0
  */
+import * as DirectoryLock from "@effect-tinker/platform/DirectoryLock"
+import * as Lines from "@effect-tinker/platform/Lines"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Checkpoint from "effect-tinker/Checkpoint"
@@ -24,8 +26,6 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as AppendFile from "./internal/appendFile.js"
-import * as Lines from "./internal/lines.js"
-import * as Lock from "./internal/lock.js"
 import * as RunConfig from "./RunConfig.js"
 import * as RunEntry from "./RunEntry.js"
 
@@ -450,7 +450,7 @@ export const claim: (
     const fs = yield* FileSystem.FileSystem
     // What was sampled may be private: as for the server's files, others of this machine cannot read it.
     yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
-    const owner = yield* Lock.acquire(fs, directory)
+    const { owner } = yield* DirectoryLock.acquire(directory)
     if (Option.isSome(owner)) return yield* new RunInUse({ directory, pid: owner.value })
   })
 
@@ -464,10 +464,10 @@ export const claim: (
 export const writer: (
   directory: string
 ) => Effect.Effect<
-  Option.Option<{ readonly pid: number; readonly isRunning: boolean }>,
+  Option.Option<DirectoryLock.Holder>,
   never,
   FileSystem.FileSystem
-> = (directory) => Effect.flatMap(FileSystem.FileSystem, (fs) => Lock.look(fs, directory))
+> = DirectoryLock.holder
 
 /**
  * Opens the journal of a run until the scope closes, which is recorded as its end. Where the directory holds the run

@@ -9,15 +9,13 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type * as CheckpointPolicy from "./CheckpointPolicy.js"
-import type * as Cost from "./Cost.js"
+import type * as Types from "effect/Types"
 import * as Dataset from "./Dataset.js"
-import type * as Evaluator from "./Evaluator.js"
 import * as Example from "./Example.js"
-import type * as Guard from "./Guard.js"
 import * as Loop from "./internal/loop.js"
+import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
-import * as supervise from "./internal/supervise.js"
+import * as steps from "./internal/steps.js"
 import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
 
@@ -59,23 +57,26 @@ export type ConfigInput = Trainer.ConfigInput<ConstructorParameters<typeof Confi
  * @since 0.1.0
  * @category models
  */
-export type Options<E, R, EV, RV, ER, RR, RL> = ConfigInput & {
+export type Options<E = never, R = never> = ConfigInput & Trainer.RunOptions<E, R> & {
   /** Data, or examples that a renderer makes data of. */
   readonly data: Dataset.Dataset<Datum.Datum | Example.Example, E, R>
   /** Needed for examples. */
-  readonly renderer?: Trainer.RendererInput<ER, RR> | undefined
+  readonly renderer?: Trainer.RendererInput<E, R> | undefined
   /** Steps kept in flight behind the one that is waited for. Defaults to 1. */
   readonly submitAhead?: number | undefined
-  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<EV, RV>> | undefined
-  /** Steps between evaluations, which see the weights before a step. Defaults to 10. */
-  readonly evaluateEvery?: number | undefined
-  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
-  /** When the run is stopped because its model breaks; `false` turns it off. */
-  readonly guard?: Guard.Guard | false | undefined
-  /** Prices of its tokens, and what it may cost. Defaults to counting tokens alone. */
-  readonly cost?: Cost.Options | undefined
-  /** Where the run is recorded, and resumed from. Defaults to nowhere. */
-  readonly log?: RunLog.Target<RL> | undefined
+}
+
+/**
+ * Types of {@link Options} whose parts fail and need different things.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export declare namespace Options {
+  /** The errors of all parts that options of type `O` have. */
+  type Error<O> = O extends Options<infer E, unknown> ? E : never
+  /** The services that they need. */
+  type Context<O> = O extends Options<unknown, infer R> ? R : never
 }
 
 /**
@@ -93,7 +94,7 @@ export const config = (input: ConfigInput): Effect.Effect<Config, Trainer.Invali
  * @since 0.1.0
  * @category combinators
  */
-export const weightOf: (data: ReadonlyArray<Datum.Datum>) => number = supervise.weightOf
+export const weightOf: (data: ReadonlyArray<Datum.Datum>) => number = steps.weightOf
 
 /**
  * Trains on a dataset: a stream of steps.
@@ -118,15 +119,21 @@ export const weightOf: (data: ReadonlyArray<Datum.Datum>) => number = supervise.
  * @since 0.1.0
  * @category constructors
  */
-export const train = <E, R, EV = never, RV = never, ER = never, RR = never, RL = never>(
-  options: Options<E, R, EV, RV, ER, RR, RL>
+export function train<E, R>(
+  options: Options<E, R>
+): Stream.Stream<Trainer.StepReport, E | Trainer.TrainError, R | ServiceClient.ServiceClient>
+export function train<O extends Types.NoExcessProperties<Options<unknown, unknown>, O>>(
+  options: O
 ): Stream.Stream<
   Trainer.StepReport,
-  E | EV | ER | Trainer.TrainError,
-  R | RV | RR | RL | ServiceClient.ServiceClient
-> => scoped.stream(start(options))
+  Options.Error<O> | Trainer.TrainError,
+  Options.Context<O> | ServiceClient.ServiceClient
+>
+export function train<E, R>(options: Options<E, R>) {
+  return scoped.stream(start(options))
+}
 
-const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Options<E, R, EV, RV, ER, RR, RL>) {
+const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
   const settings = yield* config(options)
   const log = yield* (options.log ?? RunLog.none).open({
     trainer: "supervised",
@@ -140,7 +147,7 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
     : yield* Trainer.rendererOf(options.renderer, training)
 
   const data = Dataset.mapEffect(
-    supervise.shuffled(options.data, settings.shuffle),
+    reading.shuffled(options.data, settings.shuffle),
     (row): Effect.Effect<Datum.Datum, Dataset.Skip | Trainer.InvalidRun> =>
       Datum.isDatum(row) ? Effect.succeed(row) : renderer === undefined
         ? new Trainer.InvalidRun({ trainer: "supervised", description: "examples need a renderer" })
@@ -150,10 +157,10 @@ const start = Effect.fnUntraced(function*<E, R, EV, RV, ER, RR, RL>(options: Opt
     trainer: "supervised",
     log,
     training,
-    ...supervise.loopOptions(options),
-    ...yield* supervise.read(data, settings, checkpoint),
+    ...reading.loopOptions(options),
+    ...yield* reading.read(data, settings, checkpoint),
     submitAhead: Math.max(0, options.submitAhead ?? 1),
     submit: (batch, { commit, learningRate }) =>
-      Effect.zipRight(commit, supervise.submit(training, batch, settings.adam, learningRate))
+      Effect.zipRight(commit, steps.crossEntropy(training, batch, settings.adam, learningRate))
   })
 })

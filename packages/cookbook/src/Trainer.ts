@@ -16,7 +16,10 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import type * as CheckpointPolicy from "./CheckpointPolicy.js"
+import type * as Cost from "./Cost.js"
 import type * as Dataset from "./Dataset.js"
+import type * as Evaluator from "./Evaluator.js"
 import type * as Guard from "./Guard.js"
 import * as Waits from "./internal/waits.js"
 import * as LearningRate from "./LearningRate.js"
@@ -91,6 +94,25 @@ export type LearningRateInput = number | ConstructorParameters<typeof LearningRa
 export type RendererInput<E = never, R = never> =
   | Renderer.Renderer
   | ((training: TrainingClient.Service) => Effect.Effect<Renderer.Renderer, E, R>)
+
+/**
+ * What every trainer takes beside its data and its configuration. `E` and `R` are those of all parts together.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface RunOptions<out E = never, out R = never> {
+  readonly evaluate?: ReadonlyArray<Evaluator.Evaluator<E, R>> | undefined
+  /** Steps between evaluations, which see the weights before a step. Defaults to 10, in reinforcement learning to 20. */
+  readonly evaluateEvery?: number | undefined
+  readonly checkpoints?: CheckpointPolicy.CheckpointPolicy | undefined
+  /** Limits at which a run that diverges is stopped; `false` turns them off. */
+  readonly guard?: Guard.Guard | false | undefined
+  /** Prices of tokens, and a budget. Defaults to counting tokens alone. */
+  readonly cost?: Cost.Options | undefined
+  /** Where the run is recorded, and resumed from. Defaults to nowhere. */
+  readonly log?: RunLog.Target<R> | undefined
+}
 
 const Count = Schema.Positive.pipe(Schema.int())
 

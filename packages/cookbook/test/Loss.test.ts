@@ -18,6 +18,16 @@ describe("Loss", () => {
     assert.throws(() => Loss.discountStale(Loss.ppo(), { decay: 1.5 }))
   })
 
+  it("has the settings that the SDK names for each loss", () => {
+    assert.deepInclude(Loss.make("dro", { beta: 0.1 }), { name: "dro", config: { beta: 0.1 } })
+    assert.deepInclude(Loss.make("importance_sampling"), { name: "importance_sampling", config: {} })
+    assert.deepInclude(Loss.other("dppo", { delta_low: 0.2 }), { name: "dppo", config: { delta_low: 0.2 } })
+    // @ts-expect-error: "ppo" has no such setting
+    Loss.make("ppo", { beta: 0.1 })
+    // @ts-expect-error: no such loss
+    Loss.make("popo")
+  })
+
   it("counts every rollout the same, whatever the loss", () => {
     const loss = Loss.perRollout(Loss.truncated())
     assert.deepInclude(loss, { name: "cispo", normalize: "rollout" })

@@ -316,11 +316,22 @@ describe("Sandbox", () => {
     (context) =>
       bubblewrap(context, (sandbox) =>
         Effect.gen(function*() {
-          const running = yield* Effect.fork(sandbox.run({ command: ["sleep", "97.6543"] }))
-          const alive = Effect.sync(() => processesOf("97.6543").length > 0)
-          yield* Effect.repeat(alive, { until: (yes) => yes, schedule: Schedule.spaced("20 millis") })
-          yield* Fiber.interrupt(running)
-          yield* Effect.repeat(alive, { until: (yes) => !yes, schedule: Schedule.spaced("20 millis") })
+          // Of this run alone: others may run the same tests on this machine.
+          const seconds = `97.${process.pid}`
+          const alive = Effect.sync(() => processesOf(seconds).length > 0)
+          // From the moment it is spawned on, when bubblewrap has not set anything up yet.
+          for (const after of [0, 2, 5, 10, 50, 200]) {
+            const running = yield* Effect.fork(sandbox.run({ command: ["sleep", seconds] }))
+            yield* Effect.repeat(alive, { until: (yes) => yes, schedule: Schedule.spaced("1 millis") }).pipe(
+              Effect.raceFirst(Effect.zipRight(Fiber.join(running), Effect.never)),
+              Effect.timeout("1 minute")
+            )
+            yield* Effect.sleep(Duration.millis(after))
+            yield* Fiber.interrupt(running)
+            yield* Effect.repeat(alive, { until: (yes) => !yes, schedule: Schedule.spaced("20 millis") }).pipe(
+              Effect.timeout("1 minute")
+            )
+          }
         })),
     long
   )

@@ -24,7 +24,7 @@ import * as LocalModel from "./LocalModel.js"
 import type * as LocalSampler from "./LocalSampler.js"
 
 /**
- * What the engine offers.
+ * Operations of the engine.
  *
  * @since 0.1.0
  * @category models

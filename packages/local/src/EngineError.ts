@@ -1,5 +1,5 @@
 /**
- * What the engine refuses to do, and why.
+ * Refusals of the engine, and their reasons.
  *
  * @since 0.1.0
  */

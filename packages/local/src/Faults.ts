@@ -12,7 +12,7 @@ import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
 
 /**
- * What goes wrong. `when` says whether the request is carried out before its answer is lost.
+ * Kind of fault. `when` says whether the request is carried out before its answer is lost.
  *
  * @since 0.1.0
  * @category models
@@ -60,7 +60,7 @@ export interface Rule {
  * @category models
  */
 export interface Service {
-  /** What happens to a request of this endpoint. */
+  /** Fault of a request of this endpoint. */
   readonly decide: (endpoint: string) => Effect.Effect<ReadonlyArray<Fault>>
   /** Replaces the rules and starts counting again. */
   readonly set: (rules: ReadonlyArray<Rule>) => Effect.Effect<void>

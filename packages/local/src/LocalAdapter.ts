@@ -78,7 +78,7 @@ export interface PassRequest {
 }
 
 /**
- * What a pass found.
+ * Result of a pass.
  *
  * @since 0.1.0
  * @category models
@@ -134,7 +134,7 @@ export interface NamedTensor extends FloatTensor {
 export interface Snapshot {
   readonly baseModel: string
   readonly rank: number
-  /** What the product of the factors is multiplied by: PEFT's `lora_alpha` over the rank. */
+  /** Factor of the product of the factors: PEFT's `lora_alpha` over the rank. */
   readonly scale: number
   readonly trainAttn: boolean
   readonly trainMlp: boolean

@@ -108,7 +108,7 @@ export interface Result {
 }
 
 /**
- * What was added to one completion, in the order of drawing.
+ * Addition to one completion, in the order of drawing.
  *
  * @since 0.1.0
  * @category models

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -13,7 +14,6 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { Engine } from "./Engine.js"
 import { Faults } from "./Faults.js"
-import * as entropy from "./internal/entropy.js"
 import * as accounts from "./internal/server/accounts.js"
 import * as auditLog from "./internal/server/auditLog.js"
 import * as checkpoints from "./internal/server/checkpoints.js"
@@ -129,14 +129,14 @@ export interface Options {
   readonly sampleConcurrency?: number | undefined
   /** Sample requests waiting before more are refused with 429. Defaults to 4096. */
   readonly maxQueuedSamples?: number | undefined
-  /** What the server asks of its clients. Defaults to what they assume anyway. */
+  /** Settings the server asks its clients to use. Defaults to those they assume anyway. */
   readonly clientConfig?: settings.ConfigFlags | undefined
   /** The part of it that clients refresh from time to time. */
   readonly dynamicConfig?: settings.DynamicFlags | undefined
 }
 
 /**
- * What a server has done since its start.
+ * Counters of a server since its start.
  *
  * @since 0.1.0
  * @category models
@@ -205,7 +205,7 @@ export interface Service {
     readonly reason?: string | undefined
   }) => Effect.Effect<void>
   readonly resume: Effect.Effect<void>
-  /** What it has done since its start. */
+  /** Counters since its start. */
   readonly activity: Effect.Effect<Activity>
   readonly setClientConfig: (flags: settings.ConfigFlags) => Effect.Effect<void>
   readonly setDynamicConfig: (flags: settings.DynamicFlags) => Effect.Effect<void>
@@ -229,14 +229,6 @@ export const readBody = (request: Request): Effect.Effect<Uint8Array, Connection
  * @category services
  */
 export class LocalServer extends Context.Tag("@effect-tinker/local/LocalServer")<LocalServer, Service>() {}
-
-/**
- * Where ids, keys and download addresses come from: the platform's cryptographic generator, unless a test fixes it.
- *
- * @since 0.1.0
- * @category services
- */
-export const Entropy = entropy.Entropy
 
 const table = [
   ...sessionRoutes,
@@ -338,7 +330,7 @@ export const layer = (options: Options = {}): Layer.Layer<LocalServer, StorageFa
         // Nothing is saved that the engine would refuse to load.
         const adapter = yield* Effect.mapError(engine.restoreAdapter(snapshot), (error) => refuse(error.message))
         const { baseModel, rank, trainAttn, trainMlp, trainUnembed } = adapter
-        const id = yield* entropy.randomId
+        const id = yield* Entropy.uuid
         const userMetadata = { imported_as: name }
         yield* trained.create({ id, owner: urn, baseModel, rank, trainAttn, trainMlp, trainUnembed, userMetadata })
         const save = (kind: checkpoints.Kind) =>

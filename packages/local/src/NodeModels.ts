@@ -4,6 +4,7 @@
  *
  * @since 0.2.0
  */
+import * as HubDirectory from "@effect-tinker/platform/HubDirectory"
 import * as HuggingFaceHub from "@effect-tinker/tokenizer/HuggingFaceHub"
 import * as NodeHubSnapshot from "@effect-tinker/tokenizer/NodeHubSnapshot"
 import { TokenizerNotFound, TokenizerUnsupported } from "@effect-tinker/tokenizer/TokenizerError"
@@ -160,7 +161,7 @@ const ollamaFile = Effect.fnUntraced(function*(reference: string) {
   return path.join(root, "blobs", digest.replace(":", "-"))
 })
 
-/** What holds the model of a directory: itself, if it is a Hugging Face one, or the only GGUF file in it. */
+/** File or directory of a model: the directory itself, if it is a Hugging Face one, or the only GGUF file in it. */
 const placeIn = Effect.fnUntraced(function*(directory: string) {
   const path = yield* Path.Path
   const inside = yield* names(directory)
@@ -251,7 +252,6 @@ const bytesOf = Effect.fnUntraced(function*(place: string) {
 
 /** Repositories in the hub's cache that hold weights: the newest snapshot of each. */
 const inHubCache = Effect.fnUntraced(function*(hub: Options["hub"]) {
-  const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const environment = yield* Effect.option(HuggingFaceHub.fromEnvironment)
   const cache = hub?.cacheDirectory ??
@@ -259,12 +259,12 @@ const inHubCache = Effect.fnUntraced(function*(hub: Options["hub"]) {
   if (cache === undefined) return []
   const found: Array<{ readonly reference: string; readonly place: string }> = []
   for (const name of yield* names(cache)) {
-    if (!name.startsWith("models--")) continue
-    const commit = yield* Effect.option(fs.readFileString(path.join(cache, name, "refs", "main")))
-    if (Option.isNone(commit) || !/^[0-9a-f]{40}$/.test(commit.value.trim())) continue
-    const place = path.join(cache, name, "snapshots", commit.value.trim())
+    const repo = HubDirectory.modelOf(name)
+    const commit = yield* HubDirectory.commitOf(path.join(cache, name), "main")
+    if (Option.isNone(repo) || Option.isNone(commit)) continue
+    const reference = repo.value
+    const place = path.join(cache, name, "snapshots", commit.value)
     const files = yield* names(place)
-    const reference = name.slice("models--".length).replaceAll("--", "/")
     if (files.some(isShard) && files.includes("config.json")) found.push({ reference, place })
     const ggufs = files.filter((file) => file.endsWith(".gguf"))
     for (const file of ggufs) {

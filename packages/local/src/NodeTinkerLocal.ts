@@ -4,6 +4,8 @@
  *
  * @since 0.1.0
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
+import * as HostGuard from "@effect-tinker/platform/HostGuard"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
@@ -24,11 +26,9 @@ import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Http from "node:http"
-import * as Net from "node:net"
 import * as Os from "node:os"
 import type * as Engine from "./Engine.js"
 import type { ModelUnavailable } from "./EngineError.js"
-import { randomToken } from "./internal/entropy.js"
 import { timeSlicedScheduler } from "./internal/eventLoop.js"
 import { Dropped } from "./internal/server/message.js"
 import * as LocalServer from "./LocalServer.js"
@@ -105,26 +105,8 @@ export interface Running extends Listening {
 
 const refuse = (status: number, detail: string) => HttpServerResponse.unsafeJson({ detail }, { status })
 
-const isLoopback = (name: string): boolean =>
-  name === "localhost" || name.endsWith(".localhost") || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
-
-/** The name in a `Host` header, without port and brackets; nothing when it is malformed. */
-const hostName = (header: string | undefined): Option.Option<string> => {
-  const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(header ?? "")
-  return Option.map(Option.fromNullable(match?.[1] ?? match?.[2]), (name) => name.toLowerCase())
-}
-
-/**
- * A web page can make a name of its own resolve to this machine (DNS rebinding) and then counts as the same origin: only
- * names that nobody else controls are accepted. An IP address cannot be rebound.
- */
-const makeHostCheck = (options: ListenOptions): (name: string) => boolean => {
-  const { allowHosts = [], host = "127.0.0.1" } = options
-  const names = new Set([host, ...allowHosts].map((name) => name.toLowerCase()))
-  if (names.has("*")) return () => true
-  if (!isLoopback(host)) names.add(Os.hostname().toLowerCase())
-  return (name) => isLoopback(name) || names.has(name) || (!isLoopback(host) && Net.isIP(name) !== 0)
-}
+const makeHostCheck = ({ allowHosts = [], host = "127.0.0.1" }: ListenOptions): (name: string) => boolean =>
+  HostGuard.make({ host, allow: HostGuard.isLoopback(host) ? allowHosts : [...allowHosts, Os.hostname()] })
 
 const cors = (origin: string): Readonly<Record<string, string>> => ({
   "access-control-allow-origin": origin,
@@ -188,7 +170,7 @@ const makeApp = (server: LocalServer.Service, options: ListenOptions): HttpApp.D
   const app = Effect.gen(function*() {
     const request = yield* HttpServerRequest.HttpServerRequest
     const host = request.headers["host"]
-    const name = hostName(host)
+    const name = HostGuard.nameOf(host)
     if (Option.isNone(name)) return refuse(400, "The Host header is missing or malformed")
     if (!isKnownHost(name.value)) {
       return refuse(403, `Host ${name.value} is not allowed; start the server with that name among its hosts`)
@@ -265,7 +247,7 @@ const ensureApiKey = Effect.gen(function*() {
   const storage = yield* Storage.Storage
   const stored = Option.map(yield* storage.get(keyFile), (bytes) => new TextDecoder().decode(bytes).trim())
   if (Option.isSome(stored) && keyPattern.test(stored.value)) return Redacted.make(stored.value)
-  const key = `tml-${yield* randomToken}`
+  const key = `tml-${yield* Entropy.token}`
   yield* storage.put(keyFile, new TextEncoder().encode(`${key}\n`))
   return Redacted.make(key)
 })
@@ -286,7 +268,7 @@ const sameServer = (a: string, b: string): boolean => {
   const [left, right] = parts
   if (left === undefined || right === undefined || left.port !== right.port) return false
   const name = ({ hostname }: URL) => hostname.replace(/^\[|\]$/g, "")
-  return name(left) === name(right) || (isLoopback(name(left)) && isLoopback(name(right)))
+  return name(left) === name(right) || (HostGuard.isLoopback(name(left)) && HostGuard.isLoopback(name(right)))
 }
 
 /**
@@ -388,7 +370,7 @@ export const serve: (
  * @since 0.1.0
  * @category layers
  */
-export const layerInProcess = (
+export const layer = (
   options: TinkerLocal.Options & Pick<Options, "directory" | "models" | "threads"> = {}
 ): Layer.Layer<TinkerLocal.Provided, ModelUnavailable | Storage.StorageFailed | TinkerError.TinkerError> =>
   TinkerLocal.layerClients(options.client).pipe(
@@ -412,12 +394,20 @@ export const layerInProcess = (
   )
 
 /**
+ * {@link layer}, by a name that says where it computes: in this process, with no server.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerInProcess: typeof layer = layer
+
+/**
  * A server for as long as the layer lives.
  *
  * @since 0.1.0
  * @category layers
  */
-export const layer = (
+export const layerServer = (
   options?: Options
 ): Layer.Layer<LocalServerAddress, HttpServerError.ServeError | ModelUnavailable | Storage.StorageFailed> =>
   Layer.scoped(LocalServerAddress, serve(options))

@@ -32,7 +32,7 @@ const Config = Schema.parseJson(Schema.Struct({
 
 const decodeConfig = ParseResult.decodeUnknownEither(Config)
 
-/** What a setting changes about the computation, where it is set. */
+/** Change that a setting makes to the computation, where it is set. */
 const refusal = (config: typeof Config.Type): string | undefined => {
   if ((config.peft_type ?? "LORA") !== "LORA") return `a ${config.peft_type} adapter, expected LORA`
   if (config.use_dora === true) return "DoRA is not supported"

@@ -18,7 +18,7 @@ export interface Options extends Omit<ConnectOptions, "layer"> {
   readonly backend?: TinkerLocal.Options | undefined
 }
 
-/** What else the connection provides: `NodeContext.layer` for trainers and downloads, which use files. */
+/** Further services of the connection: `NodeContext.layer` for trainers and downloads, which use files. */
 type WithServices<R> = Options & { readonly services: Layer.Layer<R, unknown> }
 
 function connect<R>(options: WithServices<R>): Promise<Tinker<TinkerLocal.Provided | R>>

@@ -29,7 +29,7 @@ export class StorageFailed extends Schema.TaggedError<StorageFailed>("@effect-ti
   }
 }
 
-/** What people can act on, by the codes of the operating system. */
+/** Advice by the codes of the operating system. */
 const reasons: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full",
   EDQUOT: "the disk quota is used up",

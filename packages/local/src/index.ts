@@ -10,7 +10,7 @@ import "effect-tinker/requiresEffect3"
 export * as Engine from "./Engine.js"
 
 /**
- * What the engine refuses to do, and why.
+ * Refusals of the engine, and their reasons.
  *
  * @since 0.1.0
  */

@@ -62,7 +62,7 @@ describe("Safetensors", () => {
     const problem = (damaged: Uint8Array) => Either.getOrThrow(Either.flip(Safetensors.decode(damaged)))
     assert.match(problem(bytes.subarray(0, 4)), /prefix/)
     assert.match(problem(bytes.subarray(0, 20)), /header/)
-    assert.match(problem(bytes.subarray(0, bytes.length - 1)), /outside the file/)
+    assert.match(problem(bytes.subarray(0, bytes.length - 1)), /ends beyond the end of the file/)
     const garbled = bytes.slice()
     garbled[8] = 0x7b + 1
     assert.match(problem(garbled), /header/)

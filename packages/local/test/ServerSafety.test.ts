@@ -1,3 +1,4 @@
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -130,7 +131,7 @@ describe("another user", () => {
       const withKeys = (apiKeys: ReadonlyArray<LocalServer.ApiKey>) =>
         statusWith(signed).pipe(
           Effect.provide(TinkerLocal.layer({ apiKeys })),
-          Effect.provideService(LocalServer.Entropy, { bytes: zeros })
+          Effect.provideService(Entropy.Entropy, { bytes: zeros })
         )
       assert.strictEqual(yield* withKeys(users), 200)
       assert.strictEqual(yield* withKeys([]), 401)
@@ -159,7 +160,7 @@ describe("ids and download addresses", () => {
 
   it.effect("are fixed by a test that fixes the source of entropy", () =>
     Effect.gen(function*() {
-      const fixed = Effect.provideService(ids, LocalServer.Entropy, {
+      const fixed = Effect.provideService(ids, Entropy.Entropy, {
         bytes: (count) => Effect.succeed(new Uint8Array(count).fill(0xab))
       })
       const [session, url] = yield* fixed

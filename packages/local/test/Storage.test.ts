@@ -96,26 +96,25 @@ describe("Storage", () => {
       })
     ))
 
-  it.effect("a lock whose process is gone, or which is damaged, is taken over", () =>
+  it.effect("a claim of a process that is gone, or which is damaged, does not hold the directory", () =>
     inDirectory((root, fs) =>
       Effect.gen(function*() {
-        const lock = `${root}/.lock`
-        for (const left of [JSON.stringify({ pid: 2 ** 30, nonce: "x", seenAt: Number.MAX_SAFE_INTEGER }), "{"]) {
-          yield* fs.writeFileString(lock, left)
+        const claim = (pid: number) => `${root}/.lock-${pid}-1`
+        for (const left of ["0 - - held", "{"]) {
+          yield* fs.writeFileString(claim(2 ** 30), left)
           yield* Effect.scoped(Storage.directory(root))
-          assert.isFalse(yield* fs.exists(lock))
+          assert.isFalse(yield* fs.exists(claim(2 ** 30)))
         }
-        const live = { pid: 1, nonce: "x", seenAt: Number.MAX_SAFE_INTEGER }
-        yield* fs.writeFileString(lock, JSON.stringify(live))
+        yield* fs.writeFileString(claim(1), "0 - - held")
         const refused = yield* Effect.flip(Effect.scoped(Storage.directory(root)))
         assert.match(refused.message, /process 1 is using it/)
       })
     ))
 
-  it.effect("of two processes that find a stale lock, one gets the directory", () =>
+  it.effect("of several that open it at the same time, one gets the directory", () =>
     inDirectory((root, fs) =>
       Effect.gen(function*() {
-        yield* fs.writeFileString(`${root}/.lock`, JSON.stringify({ pid: 2 ** 30, nonce: "x", seenAt: 0 }))
+        yield* fs.writeFileString(`${root}/.lock-${2 ** 30}-1`, "0 - - held")
         const opened = yield* Effect.forEach(
           Array.from({ length: 8 }),
           () => Effect.either(Storage.directory(root)),
@@ -134,8 +133,9 @@ describe("Storage", () => {
         yield* storage.put("runs/a.json", bytes("x"))
         yield* storage.putAll("runs/b", new Map([["weights", bytes("y")]]))
         const mode = (name: string) => Effect.map(fs.stat(`${at}/${name}`), (info) => (info.mode & 0o777).toString(8))
+        const claim = (yield* fs.readDirectory(at)).find((name) => name.startsWith(".lock")) ?? ""
         assert.deepStrictEqual(
-          yield* Effect.forEach(["", "runs", "runs/b", "runs/a.json", "runs/b/weights", ".lock"], mode),
+          yield* Effect.forEach(["", "runs", "runs/b", "runs/a.json", "runs/b/weights", claim], mode),
           ["700", "700", "700", "600", "600", "600"]
         )
       })

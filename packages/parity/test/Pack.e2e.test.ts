@@ -9,7 +9,18 @@ import { writePackages } from "../../../.ci/native/packages.mjs"
 
 const root = new URL("../../../", import.meta.url).pathname
 
-const packages = ["tinker", "tokenizer", "local", "cookbook", "agents", "cluster", "weights", "studio", "cli"]
+const packages = [
+  "platform",
+  "tinker",
+  "tokenizer",
+  "local",
+  "cookbook",
+  "agents",
+  "cluster",
+  "weights",
+  "studio",
+  "cli"
+]
 
 const program = `
 import * as Effect from "effect/Effect"

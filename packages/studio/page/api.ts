@@ -9,7 +9,7 @@ import type * as Rollouts from "../src/Rollouts.js"
 import type * as RunDirectory from "../src/RunDirectory.js"
 import type * as Series from "../src/Series.js"
 import type * as Studio from "../src/Studio.js"
-import type * as Talk from "../src/Talk.js"
+import type * as CheckpointChat from "../src/CheckpointChat.js"
 
 export type Axis = Series.Axis
 export type Points = Series.Points
@@ -24,8 +24,8 @@ export type Turn = Rollouts.Turn
 export type Message = Rollouts.Message
 export type Tokens = Rollouts.Tokens
 export type Found = Rollouts.Found
-export type Answer = Talk.Answer
-export type Question = typeof Talk.Question.Encoded
+export type Answer = CheckpointChat.Answer
+export type Question = typeof CheckpointChat.Question.Encoded
 export type Waiting = Grades.Waiting
 export type DataReport = DataCheck.Report
 export type Comparison = Evaluations.Report

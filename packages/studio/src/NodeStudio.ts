@@ -78,7 +78,7 @@ const readPage = Effect.gen(function*() {
 }).pipe(Effect.mapError(() => new PageMissing({ directory: assets })))
 
 /**
- * Serves a studio on loopback until the scope closes. With a `Talk` in the context its page has a chat, with `Grades` a
+ * Serves a studio on loopback until the scope closes. With a `CheckpointChat` in the context its page has a chat, with `Grades` a
  * page to grade on, with a `DataCheck` one for training data, and with `Tokenizers` it shows what tokens say.
  *
  * @since 0.1.0

@@ -3,11 +3,13 @@
  *
  * Everything it serves needs the token it was started with; it answers to loopback names only, to no other web page, and
  * its own page may load nothing from anywhere else. It only reads, unless its context has more to offer: with a
- * {@link Talk} people can talk to a checkpoint beside its base model, with {@link Grades} they can grade answers that runs
+ * {@link CheckpointChat} people can talk to a checkpoint beside its base model, with {@link Grades} they can grade answers that runs
  * wait for, and with a {@link DataCheck} they can look at training data.
  *
  * @since 0.1.0
  */
+import * as Bytes from "@effect-tinker/platform/Bytes"
+import * as HostGuard from "@effect-tinker/platform/HostGuard"
 import * as Tokenizers from "@effect-tinker/tokenizer/Tokenizers"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -29,12 +31,12 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as CheckpointChat from "./CheckpointChat.js"
 import * as DataCheck from "./DataCheck.js"
 import * as Evaluations from "./Evaluations.js"
 import * as Grades from "./Grades.js"
 import * as RunDirectory from "./RunDirectory.js"
 import type * as Series from "./Series.js"
-import * as Talk from "./Talk.js"
 
 // =============================================================================
 // models
@@ -250,19 +252,12 @@ const json = (body: unknown, status = 200) => HttpServerResponse.unsafeJson(body
 
 const refuse = (status: number, message: string) => json({ message }, status)
 
-const isLoopback = (name: string): boolean => name === "localhost" || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
-
-/** Compared in constant time: how long a wrong guess takes says nothing about the right one. */
-const sameText = (a: string, b: string): boolean => {
-  let difference = a.length ^ b.length
-  for (let i = 0; i < b.length; i++) difference |= a.charCodeAt(i % Math.max(1, a.length)) ^ b.charCodeAt(i)
-  return difference === 0
-}
-
 const wordsOf = (request: HttpServerRequest.HttpServerRequest): URLSearchParams => {
   const at = request.url.indexOf("?")
   return new URLSearchParams(at < 0 ? "" : request.url.slice(at + 1))
 }
+
+const isOurs = HostGuard.make()
 
 /** Host and Origin, before anything else is looked at. */
 const guard = (
@@ -271,9 +266,7 @@ const guard = (
   Effect.gen(function*() {
     const request = yield* HttpServerRequest.HttpServerRequest
     const host = request.headers["host"] ?? ""
-    const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?$/i.exec(host)
-    // A web page can make a name of its own resolve to this machine: only names nobody else controls are accepted.
-    if (!isLoopback((match?.[1] ?? match?.[2] ?? "").toLowerCase())) return refuse(403, "Unknown host name")
+    if (!Option.exists(HostGuard.nameOf(host), isOurs)) return refuse(403, "Unknown host name")
     const origin = request.headers["origin"]
     if (origin !== undefined && origin !== `http://${host}`) return refuse(403, "Other web pages may not ask")
     const site = request.headers["sec-fetch-site"]
@@ -295,7 +288,7 @@ const authorized = (token: Redacted.Redacted) => {
   return <E, R>(handler: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
       const presented = /^Bearer (.+)$/i.exec(request.headers["authorization"] ?? "")?.[1]
-      return presented !== undefined && sameText(presented, secret) ? handler : Effect.succeed(unknown)
+      return presented !== undefined && Bytes.equalSecrets(presented, secret) ? handler : Effect.succeed(unknown)
     })
 }
 
@@ -331,7 +324,7 @@ export const make: (
   function*(options) {
     const fs = yield* FileSystem.FileSystem
     const runs = yield* makeRuns(options)
-    const talk = yield* Effect.serviceOption(Talk.Talk)
+    const talk = yield* Effect.serviceOption(CheckpointChat.CheckpointChat)
     const grades = yield* Effect.serviceOption(Grades.Grades)
     const data = yield* Effect.serviceOption(DataCheck.DataCheck)
     const evaluations = yield* Effect.serviceOption(Evaluations.Evaluations)
@@ -475,7 +468,7 @@ export const make: (
     const chat = needs(
       talk,
       "Start the studio with a connection to talk to models",
-      ({ ask }) => posted(Talk.Question, ask)
+      ({ ask }) => posted(CheckpointChat.Question, ask)
     )
 
     const noGrades = "This studio cannot take grades"
@@ -554,7 +547,7 @@ export const make: (
     const unreadable = (error: PlatformError.PlatformError) => refuse(503, error.message)
     const app = router.pipe(
       Effect.catchTags({
-        TalkFailed: (error) => Effect.succeed(refuse(502, error.message)),
+        ChatFailed: (error) => Effect.succeed(refuse(502, error.message)),
         GradeRefused: (error) => Effect.succeed(refuse(409, error.message)),
         CheckFailed: (error) => Effect.succeed(refuse(422, error.message)),
         CompareFailed: (error) => Effect.succeed(refuse(422, error.message)),

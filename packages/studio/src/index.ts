@@ -1,4 +1,11 @@
 /**
+ * Talking to a model: a base model, or the weights of a checkpoint.
+ *
+ * @since 0.1.0
+ */
+export * as CheckpointChat from "./CheckpointChat.js"
+
+/**
  * What a file of training data comes to before any money is spent on it: its lengths, what is trained on, what would be
  * skipped and why, and what a run would cost.
  *
@@ -74,19 +81,12 @@ export * as Series from "./Series.js"
  *
  * Everything it serves needs the token it was started with; it answers to loopback names only, to no other web page, and
  * its own page may load nothing from anywhere else. It only reads, unless its context has more to offer: with a
- * {@link Talk} people can talk to a checkpoint beside its base model, with {@link Grades} they can grade answers that runs
+ * {@link CheckpointChat} people can talk to a checkpoint beside its base model, with {@link Grades} they can grade answers that runs
  * wait for, and with a {@link DataCheck} they can look at training data.
  *
  * @since 0.1.0
  */
 export * as Studio from "./Studio.js"
-
-/**
- * Talking to a model: a base model, or the weights of a checkpoint.
- *
- * @since 0.1.0
- */
-export * as Talk from "./Talk.js"
 
 /**
  * TensorBoard event files: the curves of a run in the form that TensorBoard and everything built around it read.

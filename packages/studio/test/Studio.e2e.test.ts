@@ -1,7 +1,7 @@
 /** The page in a real browser: Debian's `chromium`, or the one that `CHROMIUM` names. */
 import { Dataset, Environment, Example, Reinforce, RunLog } from "@effect-tinker/cookbook"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
-import { DataCheck, Grades, Talk } from "@effect-tinker/studio"
+import { CheckpointChat, DataCheck, Grades } from "@effect-tinker/studio"
 import * as NodeStudio from "@effect-tinker/studio/NodeStudio"
 import { Chat, Message } from "@effect-tinker/tokenizer"
 import { FileSystem } from "@effect/platform"
@@ -181,7 +181,7 @@ const Backend = Layer.unwrapScoped(Effect.gen(function*() {
   return NodeTinkerLocal.layerInProcess({ directory: yield* fs.makeTempDirectoryScoped() })
 })).pipe(Layer.orDie)
 
-const Live = Talk.layer.pipe(Layer.provideMerge(Backend), Layer.provideMerge(NodeContext.layer))
+const Live = CheckpointChat.layer.pipe(Layer.provideMerge(Backend), Layer.provideMerge(NodeContext.layer))
 
 describe.skipIf(executable === undefined)("The page (needs Chromium: apt install chromium)", () => {
   it.scopedLive("a run on the embedded backend, watched from its start to a token", () =>

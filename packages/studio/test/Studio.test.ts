@@ -1,6 +1,6 @@
 import { RunLog } from "@effect-tinker/cookbook"
 import type { RunDirectory } from "@effect-tinker/studio"
-import { Studio, Talk } from "@effect-tinker/studio"
+import { CheckpointChat, Studio } from "@effect-tinker/studio"
 import { FileSystem, HttpApp } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
@@ -200,7 +200,7 @@ describe("Studio", () => {
       assert.strictEqual(response.headers.get("referrer-policy"), "no-referrer")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("questions go to the Talk in its context; a wrong one is refused before", () =>
+  it.scoped("questions go to the CheckpointChat in its context; a wrong one is refused before", () =>
     Effect.gen(function*() {
       const { ask } = yield* start
       const post = (body: unknown) =>
@@ -214,15 +214,15 @@ describe("Studio", () => {
         })
       const good = { model: "tinker://a/sampler_weights/b", messages: [{ role: "user", content: "Hi" }], seed: 3 }
       const asked = yield* post(good)
-      const answer: Talk.Answer = yield* Effect.promise(() => asked.json())
+      const answer: CheckpointChat.Answer = yield* Effect.promise(() => asked.json())
       assert.strictEqual(answer.text, "tinker://a/sampler_weights/b 3 256")
       assert.strictEqual((yield* post({ ...good, messages: [] })).status, 400)
       assert.strictEqual((yield* post({ ...good, model: "broken" })).status, 502)
     }).pipe(
-      Effect.provide(Layer.succeed(Talk.Talk, {
+      Effect.provide(Layer.succeed(CheckpointChat.CheckpointChat, {
         ask: ({ maxTokens, model, seed }) =>
           model === "broken"
-            ? new Talk.TalkFailed({ model, cause: new Error("gone") })
+            ? new CheckpointChat.ChatFailed({ model, cause: new Error("gone") })
             : Effect.succeed({
               text: `${model} ${seed} ${maxTokens}`,
               reasoning: "",

@@ -50,7 +50,7 @@ export class ArchiveRefused extends Schema.TaggedError<ArchiveRefused>("effect-t
 }
 
 /**
- * What an archive may hold at most.
+ * Limits of an archive.
  *
  * @since 0.1.0
  * @category configuration
@@ -63,7 +63,7 @@ export interface Limits {
 }
 
 /**
- * What was extracted.
+ * Extracted files.
  *
  * @since 0.1.0
  * @category models

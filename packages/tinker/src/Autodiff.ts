@@ -453,7 +453,7 @@ export type Shape = Tape.Shape
 export type Value = Tape.Value
 
 /**
- * What every function accepts: a value, or numbers (nested: a matrix) that become a constant.
+ * Argument of every function: a value, or numbers (nested: a matrix) that become a constant.
  *
  * @since 0.1.0
  * @category models

@@ -16,7 +16,7 @@ const id = <const Name extends string>(name: Name) => `effect-tinker/Checkpoint/
 
 /**
  * Whether checkpoints outlive the process that saves them: they do, unless a backend in this process keeps them in its memory.
- * What resumes by checkpoints asks first.
+ * Lifetime of checkpoints, which a resumable run asks for first.
  *
  * @since 0.2.0
  * @category services
@@ -31,7 +31,7 @@ export class Lifetime extends Context.Reference<Lifetime>()("effect-tinker/Check
 }) {}
 
 /**
- * What a checkpoint is for. A newer service may know more kinds.
+ * Purpose of a checkpoint. A newer service may know more kinds.
  *
  * @since 0.1.0
  * @category models
@@ -39,7 +39,7 @@ export class Lifetime extends Context.Reference<Lifetime>()("effect-tinker/Check
 export type CheckpointType = Open<"training" | "sampler" | "external">
 
 /**
- * What a checkpoint is for: training goes on from it, or samples come from it.
+ * Purpose of a checkpoint: training goes on from it, or samples come from it.
  *
  * @since 0.1.0
  * @category schemas

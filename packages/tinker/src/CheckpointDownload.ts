@@ -25,7 +25,7 @@ import * as RestClient from "./RestClient.js"
 import * as TinkerError from "./TinkerError.js"
 
 /**
- * What happens on the way.
+ * Progress of a checkpoint's download.
  *
  * @since 0.1.0
  * @category models
@@ -46,7 +46,7 @@ export type Event =
   | ({ readonly _tag: "Completed" } & Summary)
 
 /**
- * What is on disk now.
+ * Files that are on disk now.
  *
  * @since 0.1.0
  * @category models
@@ -105,7 +105,7 @@ export class DownloadInProgress
 }
 
 /**
- * What can go wrong.
+ * Failures of a download.
  *
  * @since 0.1.0
  * @category errors

@@ -1,5 +1,5 @@
 /**
- * What training and sampling cost: tokens of each model and kind times the prices you give, and a budget that refuses
+ * Costs of training and sampling: tokens of each model and kind times the prices you give, and a budget that refuses
  * an operation before it could overspend.
  *
  * The most an operation may cost is reserved before it starts; what it did cost is settled when it ends. An operation
@@ -114,7 +114,7 @@ const guardSampling = (
 // -----------------------------------------------------------------------------
 
 /**
- * What tokens are used for: trained on, passed through without gradients, read as a prompt, generated.
+ * Uses of tokens: trained on, passed through without gradients, read as a prompt, generated.
  *
  * @since 0.1.0
  * @category models
@@ -171,7 +171,7 @@ export interface Entry {
 }
 
 /**
- * What was spent, and on what.
+ * Amounts spent, by use.
  *
  * @since 0.1.0
  * @category models
@@ -196,7 +196,7 @@ export interface Guard<in A> {
   readonly model: string
   /** The most it may use. */
   readonly atMost: Usage
-  /** What it did use, read from its result. Defaults to `atMost`. */
+  /** Tokens it used, read from its result. Defaults to `atMost`. */
   readonly used?: ((result: A) => Usage) | undefined
 }
 
@@ -207,7 +207,7 @@ export interface Guard<in A> {
  * @category models
  */
 export interface Service {
-  /** What so many tokens cost. */
+  /** Price of a number of tokens. */
   readonly cost: (model: string, usage: Usage) => Either.Either<number, TinkerError.InvalidInput>
   /** Runs an effect if the budget has room for the most it may use, and counts what it did use. */
   readonly guard: <A>(options: Guard<A>) => <E, R>(

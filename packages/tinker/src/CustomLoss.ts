@@ -11,7 +11,7 @@ import * as Objectives from "./Objectives.js"
 import { InvalidInput } from "./TinkerError.js"
 
 /**
- * What a custom loss answers: a scalar {@link Autodiff} value, or a number with its gradients by the logprobs of each
+ * Result of a custom loss: a scalar {@link Autodiff} value, or a number with its gradients by the logprobs of each
  * datum, computed elsewhere. `metrics` join those of the pass under their own names.
  *
  * @since 0.1.0

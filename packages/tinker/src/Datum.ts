@@ -111,7 +111,7 @@ export interface With<in Inputs extends string> extends Datum {
 export const isDatum = (u: unknown): u is Datum => Predicate.hasProperty(u, TypeId)
 
 /**
- * What can be given as a tensor of a loss: a tensor, a typed array, or a plain list whose dtype follows from its key.
+ * Input that becomes a tensor of a loss: a tensor, a typed array, or a plain list whose dtype follows from its key.
  *
  * @since 0.1.0
  * @category models

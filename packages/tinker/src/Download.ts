@@ -33,7 +33,7 @@ export interface Progress {
 }
 
 /**
- * What was fetched.
+ * Result of a download.
  *
  * @since 0.1.0
  * @category models
@@ -45,7 +45,7 @@ export interface Summary {
 }
 
 /**
- * What to fetch, and where to.
+ * File to fetch, and where to write it.
  *
  * @since 0.1.0
  * @category configuration
@@ -65,7 +65,7 @@ export interface Options {
 
 type Failure = TinkerError.TinkerError | PlatformError.PlatformError
 
-/** What is known of a partial file: without a validator there is no way to know whether the rest belongs to it. */
+/** Facts known of a partial file: without a validator there is no way to know whether the rest belongs to it. */
 const PartState = Schema.parseJson(Schema.Struct({
   validator: Schema.String,
   total: Schema.optional(Schema.Number)

@@ -38,7 +38,7 @@ type NoConfig = Readonly<Record<string, never>>
 type PolicyInput = "target_tokens" | "logprobs" | "advantages"
 
 /**
- * What each loss needs in a datum's `lossFnInputs`, and the settings it takes.
+ * Inputs each loss needs in a datum's `lossFnInputs`, and the settings it takes.
  *
  * @since 0.1.0
  * @category models
@@ -76,7 +76,7 @@ export interface Other {
 }
 
 /**
- * What identifies a loss: one of the names above, or {@link other}.
+ * Identity of a loss: one of the names above, or {@link other}.
  *
  * @since 0.1.0
  * @category models
@@ -143,7 +143,7 @@ const requiredInputs = (lossFn: string): ReadonlyArray<string> => {
 }
 
 /**
- * What is wrong with the inputs of a batch for a loss of the service, if anything.
+ * The problem with a batch's inputs for a loss of the service, if there is one.
  *
  * @internal
  */

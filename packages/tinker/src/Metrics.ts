@@ -1,5 +1,5 @@
 /**
- * What the SDK counts while it works, as Effect metrics: read them with `Metric.value`, or let an exporter
+ * Counters of the SDK as Effect metrics: read them with `Metric.value`, or let an exporter
  * (`@effect/opentelemetry`) read all of them. They are for you; nothing here is sent to the service.
  *
  * Counting costs a few additions for each request, whether someone reads or not. Times are milliseconds.

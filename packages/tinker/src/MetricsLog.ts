@@ -50,7 +50,7 @@ const timeOf = (value: unknown): number | undefined => {
   return time !== undefined && time >= 1e8 && time < 1e11 ? time * 1000 : time
 }
 
-/** What `MetricsLog` says between the steps. */
+/** Entries of `MetricsLog` between the steps. */
 const markOf = (fields: ReadonlyMap<string, unknown>): Line | undefined => {
   const time = timeOf(fields.get("time"))
   switch (fields.get("event")) {
@@ -86,7 +86,7 @@ const entryOf = (fields: ReadonlyMap<string, unknown>, index: number): Entry => 
 }
 
 /**
- * What a line says; `index` counts where it does not say its step.
+ * Content of a line; `index` counts where it does not say its step.
  *
  * @internal
  */
@@ -347,7 +347,7 @@ export const stream = (
   }))
 
 /**
- * What one line of a log says, or why it says nothing; `index` counts where it does not say its step.
+ * Content of one line of a log, or why it has none; `index` counts where it does not say its step.
  *
  * @since 0.1.0
  * @category constructors

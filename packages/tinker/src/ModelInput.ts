@@ -1,5 +1,5 @@
 /**
- * What a model reads: text as tokens, images and audio, in order.
+ * Input of a model: text as tokens, images and audio, in order.
  *
  * @since 0.1.0
  */

@@ -23,7 +23,7 @@ import * as TinkerError from "./TinkerError.js"
  */
 export const defaultPath = (): string => path.join(os.homedir(), ".tinker", "credentials.json")
 
-/** What is read of the file; `tinker auth login` and the Python SDK write more. */
+/** Fields read from the file; `tinker auth login` and the Python SDK write more. */
 const CredentialsFile = Schema.parseJson(Schema.Struct({
   version: Schema.optionalWith(Schema.Literal(1), { default: () => 1 as const }),
   default: Schema.optionalWith(Schema.String, { nullable: true }),

@@ -58,7 +58,7 @@ export interface Options {
 }
 
 /**
- * What Node adds: the transport, the credentials file and credential commands.
+ * Options that Node adds: the transport, the credentials file and credential commands.
  *
  * @since 0.1.0
  * @category models
@@ -119,13 +119,13 @@ export const layerConfig = (
  * import { Tinker } from "effect-tinker"
  * import * as NodeTinker from "effect-tinker/NodeTinker"
  *
- * const Live = Tinker.layerEnv().pipe(Layer.provide(NodeTinker.layerEnv()))
+ * const Live = Tinker.layerFromEnv().pipe(Layer.provide(NodeTinker.layerFromEnv()))
  * ```
  *
  * @since 0.1.0
  * @category layers
  */
-export const layerEnv = (
+export const layerFromEnv = (
   options: Options = {}
 ): Layer.Layer<Provided, TinkerError.InvalidInput | ConfigError.ConfigError> =>
   fromOptions(

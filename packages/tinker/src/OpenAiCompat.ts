@@ -259,7 +259,7 @@ export const make: Effect.Effect<
 
 const withConfig = <E, R>(
   config: Effect.Effect<TinkerConfig.Service, E, R>
-): Layer.Layer<OpenAiCompat, E | ApiClient.StartupError, R | TinkerTransport.TinkerTransport> =>
+): Layer.Layer<OpenAiCompat, E | TinkerError.ConfigurationError, R | TinkerTransport.TinkerTransport> =>
   Layer.scoped(OpenAiCompat, Effect.map(ApiClient.connect(config), ({ api }) => fromApi(api)))
 
 /**
@@ -270,7 +270,7 @@ const withConfig = <E, R>(
  */
 export const layer = (
   options: TinkerConfig.Options
-): Layer.Layer<OpenAiCompat, ApiClient.StartupError, TinkerTransport.TinkerTransport> =>
+): Layer.Layer<OpenAiCompat, TinkerError.ConfigurationError, TinkerTransport.TinkerTransport> =>
   withConfig(Effect.suspend(() => TinkerConfig.make(options)))
 
 /**
@@ -281,8 +281,11 @@ export const layer = (
  */
 export const layerConfig = (
   options: Config.Config.Wrap<TinkerConfig.Options>
-): Layer.Layer<OpenAiCompat, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
-  withConfig(TinkerConfig.fromConfig(options))
+): Layer.Layer<
+  OpenAiCompat,
+  TinkerError.ConfigurationError | ConfigError.ConfigError,
+  TinkerTransport.TinkerTransport
+> => withConfig(TinkerConfig.fromConfig(options))
 
 /**
  * A client configured from the environment (`TINKER_API_KEY`, `TINKER_BASE_URL`, …), with what is given on top.
@@ -290,7 +293,10 @@ export const layerConfig = (
  * @since 0.1.0
  * @category layers
  */
-export const layerEnv = (
+export const layerFromEnv = (
   options: TinkerConfig.Options = {}
-): Layer.Layer<OpenAiCompat, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
-  withConfig(TinkerConfig.fromEnv(options))
+): Layer.Layer<
+  OpenAiCompat,
+  TinkerError.ConfigurationError | ConfigError.ConfigError,
+  TinkerTransport.TinkerTransport
+> => withConfig(TinkerConfig.fromEnv(options))

@@ -195,6 +195,6 @@ export const optimStepRequest = (options: {
  * @category schemas
  */
 export class OptimStepResponse extends Schema.Class<OptimStepResponse>("effect-tinker/Optimizer/OptimStepResponse")({
-  /** What the server measured, e.g. the gradient's norm. */
+  /** Measurements of the server, e.g. the gradient's norm. */
   metrics: optional(Metrics, "metrics")
 }, lenient) {}

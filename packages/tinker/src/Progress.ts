@@ -135,7 +135,7 @@ export interface Standing {
 export interface Snapshot extends Standing {
   /** Tokens of all steps of this loop. */
   readonly tokens: number
-  /** What holds the loop up at the moment. */
+  /** The current reason for which the loop waits. */
   readonly waiting: QueueState.Event | undefined
 }
 
@@ -296,7 +296,7 @@ const overdue = ({ sinceStep, stepTime }: Standing): boolean =>
   (stepTime === undefined || Duration.greaterThan(sinceStep, Duration.times(stepTime, slow)))
 
 /**
- * What is shown next to a bar: metrics, speed, time left, and what the loop waits for.
+ * Text next to a bar: metrics, speed, time left, and what the loop waits for.
  *
  * @since 0.1.0
  * @category combinators

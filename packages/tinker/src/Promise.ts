@@ -63,7 +63,7 @@ import type * as Weights from "./wire/Weights.js"
 // -----------------------------------------------------------------------------
 
 /**
- * What every call takes.
+ * Options of every call.
  *
  * @since 0.1.0
  * @category models
@@ -71,7 +71,7 @@ import type * as Weights from "./wire/Weights.js"
 export type CallOptions = Runner.CallOptions
 
 /**
- * What every operation of a model takes.
+ * Options of every operation of a model.
  *
  * @since 0.1.0
  * @category models
@@ -197,7 +197,7 @@ export interface Training extends Closing {
 // -----------------------------------------------------------------------------
 
 /**
- * What to draw, and how.
+ * Prompt and settings of sampling.
  *
  * @since 0.1.0
  * @category models
@@ -237,7 +237,7 @@ export interface Sampler extends Closing {
     requests: Iterable<SampleOptions> | AsyncIterable<SampleOptions>,
     options?: { readonly concurrency?: number | undefined } & CallOptions
   ) => AsyncIterable<SampleResult>
-  /** What holds samples up, from now on. */
+  /** Reasons for which samples wait, from now on. */
   readonly events: (options?: CallOptions) => AsyncIterable<QueueState.Event>
   readonly baseModel: (options?: CallOptions) => Promise<string>
 }
@@ -251,7 +251,7 @@ type Pages = Omit<RestClient.Paging, "onTotal"> & CallOptions
 type OnPath<A> = (tinkerPath: string, options?: CallOptions) => Promise<A>
 
 /**
- * What the service knows. See `RestClient` for what each call does; lists are one page, or async iterators over all.
+ * Records of the service. See `RestClient` for what each call does; lists are one page, or async iterators over all.
  *
  * @since 0.1.0
  * @category models
@@ -374,7 +374,7 @@ export interface Tinker<in R = never> extends Closing {
 export interface ConnectOptions<R = never> extends ServiceClient.Options, CallOptions {
   /**
    * The transport, with whatever else the runtime needs: loggers, tracers, tokenizers, a file system. For example
-   * `NodeTinker.layerEnv()`, `TinkerLocal.layer()`. Defaults to `fetch`.
+   * `NodeTinker.layerFromEnv()`, `TinkerLocal.layer()`. Defaults to `fetch`.
    */
   readonly layer?: Layer.Layer<TinkerTransport.TinkerTransport | R, unknown> | undefined
 }
@@ -387,7 +387,7 @@ const open = async <R>(
   const scope = Effect.runSync(Scope.make())
   const exit = await Effect.runPromiseExit(
     Effect.onExit(
-      Scope.extend(Layer.toRuntime(TinkerLayer.layerEnv(service).pipe(Layer.provideMerge(layer))), scope),
+      Scope.extend(Layer.toRuntime(TinkerLayer.layerFromEnv(service).pipe(Layer.provideMerge(layer))), scope),
       (exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit)
     ),
     signal === undefined ? undefined : { signal }
@@ -502,7 +502,7 @@ const valueOf = (state: MetricState.MetricState<unknown>): Pick<MetricValue, "va
 }
 
 /**
- * What the SDK has counted in this process so far, all connections together.
+ * Counters of the SDK in this process so far, all connections together.
  *
  * @since 0.1.0
  * @category metrics

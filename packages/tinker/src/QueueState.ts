@@ -1,5 +1,5 @@
 /**
- * What a waiting caller can see: whether the server is working on the operation, holding it back, or unreachable.
+ * State visible to a waiting caller: whether the server is working on the operation, holding it back, or unreachable.
  *
  * @since 0.1.0
  */

@@ -1,5 +1,5 @@
 /**
- * What the service knows: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.
+ * Records of the service: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.
  *
  * @since 0.1.0
  */
@@ -191,7 +191,7 @@ const fromApi = (api: ApiClient.Service) => Effect.as(Telemetry.make(api), RestC
 
 const withConfig = <E, R>(
   config: Effect.Effect<TinkerConfig.Service, E, R>
-): Layer.Layer<RestClient, E | ApiClient.StartupError, R | TinkerTransport.TinkerTransport> =>
+): Layer.Layer<RestClient, E | TinkerError.ConfigurationError, R | TinkerTransport.TinkerTransport> =>
   Layer.scoped(RestClient, Effect.flatMap(ApiClient.connect(config), ({ api }) => fromApi(api)))
 
 /**
@@ -202,7 +202,7 @@ const withConfig = <E, R>(
  */
 export const layer = (
   options: TinkerConfig.Options
-): Layer.Layer<RestClient, ApiClient.StartupError, TinkerTransport.TinkerTransport> =>
+): Layer.Layer<RestClient, TinkerError.ConfigurationError, TinkerTransport.TinkerTransport> =>
   withConfig(Effect.suspend(() => TinkerConfig.make(options)))
 
 /**
@@ -213,7 +213,7 @@ export const layer = (
  */
 export const layerConfig = (
   options: Config.Config.Wrap<TinkerConfig.Options>
-): Layer.Layer<RestClient, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
+): Layer.Layer<RestClient, TinkerError.ConfigurationError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
   withConfig(TinkerConfig.fromConfig(options))
 
 /**
@@ -222,7 +222,7 @@ export const layerConfig = (
  * @since 0.1.0
  * @category layers
  */
-export const layerEnv = (
+export const layerFromEnv = (
   options: TinkerConfig.Options = {}
-): Layer.Layer<RestClient, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
+): Layer.Layer<RestClient, TinkerError.ConfigurationError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
   withConfig(TinkerConfig.fromEnv(options))

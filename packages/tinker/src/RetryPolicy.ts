@@ -16,7 +16,7 @@ import * as ScheduleIntervals from "effect/ScheduleIntervals"
 import * as TinkerError from "./TinkerError.js"
 
 /**
- * What failed; it selects the policy. The second group takes over for failures that need another rhythm than the
+ * Class of a failure; it selects the policy. The second group takes over for failures that need another rhythm than the
  * operation they happen to, and for steps that are more than one request.
  *
  * @since 0.1.0

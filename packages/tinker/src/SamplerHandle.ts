@@ -1,5 +1,5 @@
 /**
- * What another process or thread needs to sample from the same sampler: an address, not a credential.
+ * Handle with which another process or thread samples from the same sampler: an address, not a credential.
  *
  * @since 0.1.0
  */

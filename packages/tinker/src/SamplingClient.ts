@@ -25,7 +25,7 @@ import type * as Sample from "./wire/Sample.js"
 import type { Stop } from "./wire/SamplingParams.js"
 
 /**
- * What to continue or score: an input of the model, token ids in a plain or typed array, or chunks of text and images.
+ * Prompt to continue or score: an input of the model, token ids in a plain or typed array, or chunks of text and images.
  *
  * @since 0.1.0
  * @category models
@@ -36,13 +36,13 @@ export type Prompt =
   | ReadonlyArray<ModelInput.Chunk | ModelInput.ChunkFields>
 
 /**
- * What to draw, and how. Everything but the prompt may be left out.
+ * Prompt and settings of sampling. Everything but the prompt may be left out.
  *
  * @since 0.1.0
  * @category models
  */
 export interface SampleOptions {
-  /** What to continue: an input of the model, its token ids, or its chunks. For text there is {@link sampleText}. */
+  /** Prompt to continue: an input of the model, its token ids, or its chunks. For text there is {@link sampleText}. */
   readonly prompt: Prompt
   /** Sequences to draw. Defaults to 1. */
   readonly numSamples?: number | undefined
@@ -111,7 +111,7 @@ export interface Service {
   ) => Stream.Stream<SampleResult, E, R>
   /** Name of the model under the adapter. */
   readonly baseModel: Effect.Effect<string, TinkerError.RequestError>
-  /** What holds samples up: queue states, back-off, billing. */
+  /** Reasons for which samples wait: queue states, back-off, billing. */
   readonly events: Stream.Stream<QueueState.Event>
   /** For another process or thread. It holds no credential. */
   readonly handle: SamplerHandle
@@ -139,7 +139,7 @@ export interface Settings {
 }
 
 /**
- * What to sample from: either a base model or a `tinker://` path.
+ * Source of samples: either a base model or a `tinker://` path.
  *
  * @since 0.1.0
  * @category models
@@ -231,7 +231,7 @@ export const layerHandle = (
   Layer.scoped(SamplingClient, fromHandle(handle, settings))
 
 /**
- * What {@link sampleText} returns: each sequence as text, and the response with its tokens.
+ * Result of {@link sampleText}: each sequence as text, and the response with its tokens.
  *
  * @since 0.1.0
  * @category models

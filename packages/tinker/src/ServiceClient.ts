@@ -40,7 +40,7 @@ import type { ModelId, SessionId } from "./wire/Id.js"
 import type { FinishReason } from "./wire/Session.js"
 
 /**
- * What heartbeats say about the session: not opened yet, alive, not reachable for some time (with the last error), or
+ * State of the session by its heartbeats: not opened yet, alive, not reachable for some time (with the last error), or
  * ended by the server.
  *
  * @since 0.1.0
@@ -61,7 +61,7 @@ export interface Service {
   readonly clientConfig: Effect.Effect<ClientConfig, TinkerError.TinkerError>
   /** The part of it that may change; refreshed while the session lasts. */
   readonly dynamicConfig: Effect.Effect<ClientDynamicConfig, TinkerError.TinkerError>
-  /** What the server offers. Needs no session. */
+  /** Models and limits of the server. Needs no session. */
   readonly serverCapabilities: Effect.Effect<GetServerCapabilitiesResponse, TinkerError.TinkerError>
   /** Whether the session is alive. */
   readonly health: Effect.Effect<Health>
@@ -104,7 +104,7 @@ export interface Service {
 export class ServiceClient extends Context.Tag("effect-tinker/ServiceClient")<ServiceClient, Service>() {}
 
 /**
- * What the session is opened with. Tags and project come from the configuration.
+ * Metadata of the session. Tags and project come from the configuration.
  *
  * @since 0.1.0
  * @category models
@@ -123,7 +123,7 @@ export interface SessionOptions {
  * @category models
  */
 export interface Options extends TinkerConfig.Options {
-  /** What the session is opened with. */
+  /** Metadata of the session. */
   readonly session?: SessionOptions | undefined
 }
 
@@ -153,12 +153,12 @@ export const fromApi: (
     createLoraTrainingClient: (options) => Errors.toStartupError(created(Creation.lora(context, options))),
     createTrainingClientFromState: Effect.fnUntraced(function*(options) {
       yield* session.sessionId
-      if (api.traits.createsByLoading()) {
+      if (api.serverFacts.createsByLoading()) {
         const loaded = yield* Effect.either(created(Creation.viaLoadWeights(context, options)))
         if (Either.isRight(loaded)) return loaded.right
         // A server before 0.38 misses the id of the model. Everything else is about this checkpoint.
         if (loaded.left._tag !== "BadRequest" || loaded.left.status !== 422) return yield* loaded.left
-        api.traits.refusedToCreateByLoading()
+        api.serverFacts.refusedToCreateByLoading()
       }
       const training = yield* created(Creation.likeCheckpoint(context, options))
       const load = options.withOptimizer === true ? training.loadStateWithOptimizer : training.loadState
@@ -189,7 +189,7 @@ export const make = (
 const withConfig = <E, R>(
   config: Effect.Effect<TinkerConfig.Service, E, R>,
   options: SessionOptions | undefined
-): Layer.Layer<ServiceClient, E | TinkerError.TinkerError, R | TinkerTransport.TinkerTransport> =>
+): Layer.Layer<ServiceClient, E | TinkerError.ConfigurationError, R | TinkerTransport.TinkerTransport> =>
   Layer.scoped(ServiceClient, Effect.flatMap(ApiClient.connect(config), ({ api }) => fromApi(api, options)))
 
 /**
@@ -212,7 +212,7 @@ const withConfig = <E, R>(
  */
 export const layer = (
   options: Options
-): Layer.Layer<ServiceClient, TinkerError.TinkerError, TinkerTransport.TinkerTransport> =>
+): Layer.Layer<ServiceClient, TinkerError.ConfigurationError, TinkerTransport.TinkerTransport> =>
   withConfig(Effect.suspend(() => TinkerConfig.make(options)), options.session)
 
 /**
@@ -226,7 +226,7 @@ export const layerConfig = (
   session?: SessionOptions
 ): Layer.Layer<
   ServiceClient,
-  TinkerError.TinkerError | ConfigError.ConfigError,
+  TinkerError.ConfigurationError | ConfigError.ConfigError,
   TinkerTransport.TinkerTransport
 > => withConfig(TinkerConfig.fromConfig(options), session)
 
@@ -236,10 +236,10 @@ export const layerConfig = (
  * @since 0.1.0
  * @category layers
  */
-export const layerEnv = (
+export const layerFromEnv = (
   options: Options = {}
 ): Layer.Layer<
   ServiceClient,
-  TinkerError.TinkerError | ConfigError.ConfigError,
+  TinkerError.ConfigurationError | ConfigError.ConfigError,
   TinkerTransport.TinkerTransport
 > => withConfig(TinkerConfig.fromEnv(options), options.session)

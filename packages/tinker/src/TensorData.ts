@@ -69,7 +69,7 @@ export type TypedArray =
 export type NestedArray = ReadonlyArray<number | bigint | boolean | null | NestedArray>
 
 /**
- * What `toNested` gives: arrays as deep as the tensor has dimensions.
+ * Result of `toNested`: arrays as deep as the tensor has dimensions.
  *
  * @since 0.1.0
  * @category models
@@ -204,7 +204,7 @@ export const dtypeByKey: Readonly<Record<string, Dtype>> = {
 }
 
 /**
- * What the numbers of an array are.
+ * Type of the numbers of an array.
  *
  * @since 0.1.0
  * @category models

@@ -17,6 +17,7 @@ import * as OpenAiCompat from "./OpenAiCompat.js"
 import * as RestClient from "./RestClient.js"
 import * as ServiceClient from "./ServiceClient.js"
 import * as TinkerConfig from "./TinkerConfig.js"
+import type * as TinkerError from "./TinkerError.js"
 import type * as TinkerTransport from "./TinkerTransport.js"
 
 /**
@@ -43,7 +44,7 @@ export type Options = ServiceClient.Options
 const withConfig = <E, R>(
   config: Effect.Effect<TinkerConfig.Service, E, R>,
   session: ServiceClient.SessionOptions | undefined
-): Layer.Layer<Tinker, E | ApiClient.StartupError, R | TinkerTransport.TinkerTransport> =>
+): Layer.Layer<Tinker, E | TinkerError.ConfigurationError, R | TinkerTransport.TinkerTransport> =>
   Layer.scopedContext(Effect.gen(function*() {
     const { api, config: built, credentials } = yield* ApiClient.connect(config)
     // The service client's telemetry covers all of them: they share one API client.
@@ -76,7 +77,7 @@ const withConfig = <E, R>(
  */
 export const layer = (
   options: Options
-): Layer.Layer<Tinker, ApiClient.StartupError, TinkerTransport.TinkerTransport> =>
+): Layer.Layer<Tinker, TinkerError.ConfigurationError, TinkerTransport.TinkerTransport> =>
   withConfig(Effect.suspend(() => TinkerConfig.make(options)), options.session)
 
 /**
@@ -88,7 +89,7 @@ export const layer = (
 export const layerConfig = (
   options: Config.Config.Wrap<TinkerConfig.Options>,
   session?: ServiceClient.SessionOptions
-): Layer.Layer<Tinker, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
+): Layer.Layer<Tinker, TinkerError.ConfigurationError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
   withConfig(TinkerConfig.fromConfig(options), session)
 
 /**
@@ -97,7 +98,7 @@ export const layerConfig = (
  * @since 0.1.0
  * @category layers
  */
-export const layerEnv = (
+export const layerFromEnv = (
   options: Options = {}
-): Layer.Layer<Tinker, ApiClient.StartupError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
+): Layer.Layer<Tinker, TinkerError.ConfigurationError | ConfigError.ConfigError, TinkerTransport.TinkerTransport> =>
   withConfig(TinkerConfig.fromEnv(options), options.session)

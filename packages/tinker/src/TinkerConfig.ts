@@ -218,7 +218,7 @@ export interface Service {
 export class TinkerConfig extends Context.Tag("effect-tinker/TinkerConfig")<TinkerConfig, Service>() {}
 
 /**
- * What can be configured.
+ * Options of the configuration.
  *
  * @since 0.1.0
  * @category models
@@ -383,7 +383,7 @@ export const layerConfig = (
  * @since 0.1.0
  * @category layers
  */
-export const layerEnv = (
+export const layerFromEnv = (
   given: Options = {}
 ): Layer.Layer<TinkerConfig, TinkerError.InvalidInput | ConfigError.ConfigError> =>
   Layer.effect(TinkerConfig, fromEnv(given))

@@ -40,7 +40,7 @@ const common = {
   requestId: Schema.optional(Schema.String),
   /** How long the server asked us to wait: only hints in (0 s, 60 s] are kept. */
   retryAfter: Schema.optional(Schema.DurationFromMillis),
-  /** What the server (`x-should-retry`) or the endpoint's own rule says, where it overrides the kind of the error. */
+  /** Verdict of the server (`x-should-retry`) or of the endpoint's own rule, where it overrides the kind of the error. */
   shouldRetry: Schema.optional(Schema.Boolean),
   /** Body of the response, parsed when it was JSON; secrets we know are blanked. */
   body: Schema.optional(Schema.Unknown),
@@ -234,7 +234,7 @@ export class NotFound extends Schema.TaggedError<NotFound>(id("NotFound"))("NotF
  */
 export class Unsupported extends Schema.TaggedError<Unsupported>(id("Unsupported"))("Unsupported", {
   ...common,
-  /** What to use instead, if there is something. */
+  /** A replacement, if there is one. */
   advice: Schema.optional(Schema.String)
 }) {
   /** @since 0.1.0 */
@@ -521,7 +521,7 @@ export const TinkerError: Schema.Union<[
 )
 
 /**
- * What any request can fail with: refused here or by the server, or no usable response.
+ * Failures of any request: refused here or by the server, or no usable response.
  *
  * @since 0.1.0
  * @category errors
@@ -554,7 +554,7 @@ export type RequestError =
 export type OperationError = RequestFailed | FutureExpired | Stuck
 
 /**
- * What each kind of operation can fail with.
+ * Failures of each kind of operation.
  *
  * The groups are disjoint, and the types below are looked up here instead of being separate unions: so TypeScript
  * shows `MyError | RequestError | OperationError` for a program that trains and samples, and not twenty classes.
@@ -570,7 +570,15 @@ export interface Errors {
 }
 
 /**
- * What creating a model or opening a sampler can fail with.
+ * Failures of building a client: the configuration or the credential is unusable. Nothing is sent.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export type ConfigurationError = InvalidInput | MissingCredential | MalformedCredential
+
+/**
+ * Failures of creating a model or opening a sampler.
  *
  * @since 0.1.0
  * @category errors
@@ -578,7 +586,7 @@ export interface Errors {
 export type StartupError = Errors["startup"]
 
 /**
- * What an operation of a model in training can fail with.
+ * Failures of an operation of a model in training.
  *
  * @since 0.1.0
  * @category errors
@@ -586,7 +594,7 @@ export type StartupError = Errors["startup"]
 export type TrainingError = Errors["training"]
 
 /**
- * What drawing or scoring samples can fail with.
+ * Failures of drawing or scoring samples.
  *
  * @since 0.1.0
  * @category errors
@@ -594,7 +602,7 @@ export type TrainingError = Errors["training"]
 export type SamplingError = Errors["sampling"]
 
 /**
- * What a call of the REST client can fail with.
+ * Failures of a call of the REST client.
  *
  * @since 0.1.0
  * @category errors

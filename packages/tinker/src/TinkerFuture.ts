@@ -47,7 +47,7 @@ export interface TinkerFuture<out A> extends Effect.Effect<A, TinkerError.Traini
   /** The server's ids of the operation: several when a batch was sent in pieces. */
   readonly requestIds: ReadonlyArray<string>
   /**
-   * What is known about the wait: the latest event, if there is one, then each as it comes, until the operation ends.
+   * Events of the wait: the latest event, if there is one, then each as it comes, until the operation ends.
    * It reports what the waiters see, and does not wait itself.
    */
   readonly events: Stream.Stream<QueueState.Event>

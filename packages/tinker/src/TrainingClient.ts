@@ -78,7 +78,7 @@ export interface SamplerSettings extends SamplingClient.Settings {
 }
 
 /**
- * What {@link Service.trainStep} brings: the results of both halves.
+ * Result of {@link Service.trainStep}: those of both halves.
  *
  * @since 0.1.0
  * @category models
@@ -173,7 +173,7 @@ export interface Service {
    * and samplers do this by themselves, and so does closing the scope, where such a failure can only be a defect.
    */
   readonly settle: Effect.Effect<void, TinkerError.TrainingError>
-  /** What the model is. Takes no turn. */
+  /** Facts about the model. Takes no turn. */
   readonly getInfo: Effect.Effect<GetInfoResponse, TinkerError.RequestError>
   /** Name of the tokenizer to use with the model. */
   readonly tokenizerId: Effect.Effect<string, TinkerError.RequestError>

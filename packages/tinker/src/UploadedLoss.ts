@@ -11,7 +11,7 @@ import type * as CustomLossGraph from "./wire/CustomLossGraph.js"
 import type { LossId } from "./wire/Id.js"
 
 /**
- * What to upload.
+ * Loss to upload.
  *
  * @since 0.1.0
  * @category models
@@ -19,7 +19,7 @@ import type { LossId } from "./wire/Id.js"
 export interface Options {
   /** For people. */
   readonly name: string
-  /** What the loss is given, in this order: `logprobs`, then entries of a datum's `lossFnInputs`. */
+  /** Inputs of the loss, in this order: `logprobs`, then entries of a datum's `lossFnInputs`. */
   readonly inputs: ReadonlyArray<{ readonly name: string; readonly rank: 0 | 1 | 2 }>
   /**
    * Operations in the order they run: one `placeholder` per input, what is computed from them, and an `output` of a pair:

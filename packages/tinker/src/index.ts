@@ -45,7 +45,7 @@ export * as Checkpoint from "./Checkpoint.js"
 export * as CheckpointDownload from "./CheckpointDownload.js"
 
 /**
- * What training and sampling cost: tokens of each model and kind times the prices you give, and a budget that refuses
+ * Costs of training and sampling: tokens of each model and kind times the prices you give, and a budget that refuses
  * an operation before it could overspend.
  *
  * The most an operation may cost is reserved before it starts; what it did cost is settled when it ends. An operation
@@ -103,7 +103,7 @@ export * as LoraConfig from "./LoraConfig.js"
 export * as Loss from "./Loss.js"
 
 /**
- * What the SDK counts while it works, as Effect metrics: read them with `Metric.value`, or let an exporter
+ * Counters of the SDK as Effect metrics: read them with `Metric.value`, or let an exporter
  * (`@effect/opentelemetry`) read all of them. They are for you; nothing here is sent to the service.
  *
  * Counting costs a few additions for each request, whether someone reads or not. Times are milliseconds.
@@ -125,7 +125,7 @@ export * as Metrics from "./Metrics.js"
 export * as MetricsLog from "./MetricsLog.js"
 
 /**
- * What a model reads: text as tokens, images and audio, in order.
+ * Input of a model: text as tokens, images and audio, in order.
  *
  * @since 0.1.0
  */
@@ -168,14 +168,14 @@ export * as Optimizer from "./Optimizer.js"
 export * as Progress from "./Progress.js"
 
 /**
- * What a waiting caller can see: whether the server is working on the operation, holding it back, or unreachable.
+ * State visible to a waiting caller: whether the server is working on the operation, holding it back, or unreachable.
  *
  * @since 0.1.0
  */
 export * as QueueState from "./QueueState.js"
 
 /**
- * What the service knows: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.
+ * Records of the service: runs, checkpoints, sessions, samplers, billing and the audit log. Needs no session.
  *
  * @since 0.1.0
  */
@@ -190,7 +190,7 @@ export * as RestClient from "./RestClient.js"
 export * as RetryPolicy from "./RetryPolicy.js"
 
 /**
- * What another process or thread needs to sample from the same sampler: an address, not a credential.
+ * Handle with which another process or thread samples from the same sampler: an address, not a credential.
  *
  * @since 0.1.0
  */

@@ -17,7 +17,7 @@ export const oldest = "3.22.4"
 export const installLine = "npm install effect@3 @effect/platform@0.97 @effect/platform-node@0.108"
 
 /**
- * What is wrong with this version of Effect, or `undefined`.
+ * The problem with this version of Effect, or `undefined`.
  *
  * @internal
  */

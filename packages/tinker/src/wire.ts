@@ -22,14 +22,14 @@ export * as Api from "./wire/Api.js"
 export * as Audit from "./wire/Audit.js"
 
 /**
- * What was used, and what it cost.
+ * Usage and its costs.
  *
  * @since 0.1.0
  */
 export * as Billing from "./wire/Billing.js"
 
 /**
- * What a server offers.
+ * Models and limits of a server.
  *
  * @since 0.1.0
  */
@@ -131,7 +131,7 @@ export * as Session from "./wire/Session.js"
 export * as SessionSearch from "./wire/SessionSearch.js"
 
 /**
- * What a client reports about itself.
+ * Reports of a client about itself.
  *
  * @since 0.1.0
  */

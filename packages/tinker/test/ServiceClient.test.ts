@@ -225,10 +225,10 @@ describe("ServiceClient", () => {
       assert.deepStrictEqual(idle.paths(), [])
     }))
 
-  it.scoped("layerEnv reads the environment through the ConfigProvider", () =>
+  it.scoped("layerFromEnv reads the environment through the ConfigProvider", () =>
     Effect.gen(function*() {
       const server = Server.make(() => undefined)
-      const layer = ServiceClient.layerEnv().pipe(Layer.provide(server.layer))
+      const layer = ServiceClient.layerFromEnv().pipe(Layer.provide(server.layer))
       const environment = ConfigProvider.fromMap(
         new Map([["TINKER_API_KEY", "tml-env"], ["TINKER_BASE_URL", "http://localhost:2/"], ["TINKER_TAGS", "t"]])
       )

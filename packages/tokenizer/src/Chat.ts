@@ -94,7 +94,7 @@ export type SampleStream<E = never, R = never> = (
 ) => Stream.Stream<Sequence, E, R>
 
 /**
- * What a model answered, with everything needed to train on it or to go on from it.
+ * Answer of a model, with everything needed to train on it or to go on from it.
  *
  * @since 0.1.0
  * @category models
@@ -111,7 +111,7 @@ export interface Answer {
   readonly termination: Renderer.Termination
   /** Why the sampler ended it. */
   readonly stopReason: Option.Option<string>
-  /** What is wrong with it: see `Renderer.Parsed`. */
+  /** Problem of the answer: see `Renderer.Parsed`. */
   readonly failure: Renderer.Parsed["failure"]
   /** Why the prompt was written again instead of continuing from the turn before; `None` when it was not. */
   readonly fork: Option.Option<CannotContinue>
@@ -194,7 +194,7 @@ export interface Chat {
 }
 
 /**
- * What every conversation of a chat begins with.
+ * Messages with which every conversation of a chat begins.
  *
  * @since 0.1.0
  * @category models

@@ -44,7 +44,7 @@ export type TypeId = typeof TypeId
 export type TemplateMessage = Readonly<Record<string, unknown>>
 
 /**
- * What a render takes besides the messages.
+ * Inputs of a render besides the messages.
  *
  * @since 0.1.0
  * @category models
@@ -63,7 +63,7 @@ export interface RenderOptions {
 }
 
 /**
- * What a render may take.
+ * Limits of a render.
  *
  * @since 0.1.0
  * @category models

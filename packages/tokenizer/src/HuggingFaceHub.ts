@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as HubDirectory from "@effect-tinker/platform/HubDirectory"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as Path from "@effect/platform/Path"
@@ -88,7 +89,7 @@ export const make: (
 
   /** The commit a branch or tag stands for now; without a network, the one it last stood for. */
   const currentCommit = Effect.fnUntraced(function*(where: hubHttp.Where) {
-    if (hubCache.isCommit(where.revision)) return Option.some(where.revision)
+    if (HubDirectory.isCommit(where.revision)) return Option.some(where.revision)
     return yield* ask("HEAD", where).pipe(
       Effect.map((answer) => answer.commit),
       Effect.catchTag("TokenizerUnavailable", (error) =>
@@ -157,10 +158,6 @@ const environment = Config.all({
   endpoint: optional("HF_ENDPOINT"),
   token: Config.option(Config.redacted("HF_TOKEN")),
   tokenPath: optional("HF_TOKEN_PATH"),
-  cache: optional("HF_HUB_CACHE"),
-  home: optional("HF_HOME"),
-  xdgCache: optional("XDG_CACHE_HOME"),
-  userHome: Config.orElse(optional("HOME"), () => optional("USERPROFILE")),
   hubOffline: switchedOn("HF_HUB_OFFLINE"),
   transformersOffline: switchedOn("TRANSFORMERS_OFFLINE")
 })
@@ -177,11 +174,7 @@ export const fromEnvironment: Effect.Effect<Options, ConfigError, FileSystem.Fil
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const env = yield* environment
-    const home = Option.getOrElse(env.home, () =>
-      path.join(
-        Option.getOrElse(env.xdgCache, () => path.join(Option.getOrElse(env.userHome, () => "."), ".cache")),
-        "huggingface"
-      ))
+    const home = yield* HubDirectory.home
     const tokenFile = Option.getOrElse(env.tokenPath, () => path.join(home, "token"))
     const saved = yield* Effect.option(fs.readFileString(tokenFile))
     const token = env.token.pipe(
@@ -191,7 +184,7 @@ export const fromEnvironment: Effect.Effect<Options, ConfigError, FileSystem.Fil
       )
     )
     return {
-      cacheDirectory: Option.getOrElse(env.cache, () => path.join(home, "hub")),
+      cacheDirectory: yield* HubDirectory.cache,
       endpoint: Option.getOrUndefined(env.endpoint),
       token: Option.getOrUndefined(token),
       offline: env.hubOffline || env.transformersOffline
@@ -205,7 +198,7 @@ export const fromEnvironment: Effect.Effect<Options, ConfigError, FileSystem.Fil
  * @since 0.1.0
  * @category layers
  */
-export const layerConfig = (
+export const layerFromEnv = (
   options: Partial<Options> = {}
 ): Layer.Layer<TokenizerFiles, ConfigError, FileSystem.FileSystem | HttpClient.HttpClient | Path.Path> =>
   Layer.effect(TokenizerFiles, Effect.flatMap(fromEnvironment, (found) => make({ ...found, ...options })))

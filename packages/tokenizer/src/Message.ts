@@ -155,7 +155,7 @@ export type ToolSpec = typeof ToolSpec.Type
 export const system = (content: string): Message => ({ role: "system", content })
 
 /**
- * What the user says, or shows.
+ * Message of the user: text, or images.
  *
  * @since 0.1.0
  * @category constructors

@@ -4,6 +4,8 @@
  *
  * @since 0.2.0
  */
+import * as HubDirectory from "@effect-tinker/platform/HubDirectory"
+import { Processes } from "@effect-tinker/platform/Processes"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as Path from "@effect/platform/Path"
@@ -15,7 +17,6 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { createHash } from "node:crypto"
 import type * as HuggingFaceHub from "./HuggingFaceHub.js"
-import * as hubCache from "./internal/hubCache.js"
 import * as hubHttp from "./internal/hubHttp.js"
 import type { TokenizerError } from "./TokenizerError.js"
 import { TokenizerMalformed, TokenizerNotFound, TokenizerOffline, TokenizerUnavailable } from "./TokenizerError.js"
@@ -87,11 +88,11 @@ export interface SnapshotOptions {
   readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined
 }
 
-/** What is needed to reach the hub and the disk. */
+/** Services that reach the hub and the disk. */
 type Services = FileSystem.FileSystem | Path.Path | HttpClient.HttpClient
 
 const Listing = Schema.parseJson(Schema.Struct({
-  sha: Schema.String.pipe(Schema.filter(hubCache.isCommit)),
+  sha: Schema.String.pipe(Schema.filter(HubDirectory.isCommit)),
   siblings: Schema.Array(Schema.Struct({
     rfilename: Schema.String,
     size: Schema.optionalWith(Schema.NonNegativeInt, { nullable: true }),
@@ -137,25 +138,17 @@ const oneAtATime = <A, E, R>(key: string, effect: Effect.Effect<A, E, R>): Effec
       })
   )
 
-const isRunning = (pid: number): boolean => {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    // it exists, and belongs to another user
-    return Object(error).code === "EPERM"
-  }
-}
-
 /** Holds a lock file while the scope lasts; waits while another process that is alive holds it. */
 const lockFile = Effect.fnUntraced(function*(file: string, waiting: Effect.Effect<void>) {
   const fs = yield* FileSystem.FileSystem
-  const claim = fs.writeFileString(file, String(process.pid), { flag: "wx" })
+  const { isRunning, pid: ownPid } = yield* Processes
+  const claim = fs.writeFileString(file, String(ownPid), { flag: "wx" })
   const owner = Effect.map(Effect.option(fs.readFileString(file)), Option.map(Number))
   const acquire: Effect.Effect<boolean> = claim.pipe(
     Effect.as(true),
     Effect.catchAll(() =>
       Effect.flatMap(owner, (pid) =>
-        Option.isSome(pid) && pid.value !== process.pid && isRunning(pid.value)
+        Option.isSome(pid) && pid.value !== ownPid && isRunning(pid.value)
           ? Effect.as(waiting, false)
           : Effect.as(Effect.ignore(fs.remove(file)), false))
     )
@@ -309,17 +302,12 @@ export const ensure: (
   const { kind = "model", repo, revision = "main" } = repository
   const at = (file: string): hubHttp.Where => ({ repo, revision, file })
   yield* checkName(at(""))
-  const root = path.join(hub.cacheDirectory, `${kind}s--${repo.replaceAll("/", "--")}`)
+  const root = path.join(hub.cacheDirectory, HubDirectory.nameOf(repo, kind))
   const snapshotOf = (commit: string) => path.join(root, "snapshots", commit)
 
   /** The files of a snapshot in the cache, as far as they are there. */
   const cached = Effect.fnUntraced(function*() {
-    const known = hubCache.isCommit(revision)
-      ? Option.some(revision)
-      : Option.filter(
-        Option.map(yield* Effect.option(fs.readFileString(path.join(root, "refs", revision))), (text) => text.trim()),
-        hubCache.isCommit
-      )
+    const known = yield* HubDirectory.commitOf(root, revision)
     if (Option.isNone(known)) return Option.none<Snapshot>()
     const directory = snapshotOf(known.value)
     const names = yield* Effect.orElseSucceed(fs.readDirectory(directory, { recursive: true }), () => [])
@@ -398,7 +386,7 @@ export const ensure: (
     }).pipe(Effect.scoped, (effect) => oneAtATime(blob, effect))
   })
   yield* Effect.forEach(chosen, fetchFile, { discard: true })
-  if (!hubCache.isCommit(revision)) {
+  if (!HubDirectory.isCommit(revision)) {
     const ref = path.join(root, "refs", revision)
     yield* Effect.ignore(Effect.zipRight(
       fs.makeDirectory(path.dirname(ref), { recursive: true }),

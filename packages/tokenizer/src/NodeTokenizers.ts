@@ -17,7 +17,7 @@ import * as Tokenizers from "./Tokenizers.js"
  * @category configuration
  */
 export interface Options extends Tokenizers.Options {
-  /** What is not given comes from the environment (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HOME`, `HF_HUB_OFFLINE`, …). */
+  /** Settings not given come from the environment (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HOME`, `HF_HUB_OFFLINE`, …). */
   readonly hub?: Partial<HuggingFaceHub.Options> | undefined
 }
 
@@ -42,6 +42,6 @@ export interface Options extends Tokenizers.Options {
  */
 export const layer = ({ hub, ...options }: Options = {}): Layer.Layer<Tokenizers.Tokenizers, ConfigError> =>
   Tokenizers.layer(options).pipe(
-    Layer.provide(HuggingFaceHub.layerConfig(hub)),
+    Layer.provide(HuggingFaceHub.layerFromEnv(hub)),
     Layer.provide([NodeContext.layer, NodeHttpClient.layerUndici])
   )

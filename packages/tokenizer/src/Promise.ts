@@ -12,7 +12,7 @@ import type * as Tokenizer from "./Tokenizer.js"
 import { Tokenizers } from "./Tokenizers.js"
 
 /**
- * What every call takes.
+ * Options of every call.
  *
  * @since 0.1.0
  * @category models
@@ -23,7 +23,7 @@ export interface CallOptions {
 }
 
 /**
- * What runs Effects: the `Tinker` of `effect-tinker/Promise`.
+ * Runner of Effects: the `Tinker` of `effect-tinker/Promise`.
  *
  * @since 0.1.0
  * @category models
@@ -34,7 +34,7 @@ export interface Connection<in R> {
 }
 
 /**
- * What draws tokens: the `Sampler` of `effect-tinker/Promise`.
+ * Source of tokens: the `Sampler` of `effect-tinker/Promise`.
  *
  * @since 0.1.0
  * @category models

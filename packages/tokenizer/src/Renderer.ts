@@ -68,14 +68,14 @@ export interface Parsed {
   readonly message: Message.Message
   readonly termination: Termination
   /**
-   * What is wrong with it. `structural`: it did not end properly, so it cannot be continued from. `content`: it ended
+   * Kind of problem. `structural`: it did not end properly, so it cannot be continued from. `content`: it ended
    * properly, but a tool call in it cannot be read; the model can be asked again.
    */
   readonly failure: Option.Option<{ readonly kind: "structural" | "content"; readonly detail: string }>
 }
 
 /**
- * What became known about an answer.
+ * Event of parsing an answer.
  *
  * @since 0.1.0
  * @category models
@@ -94,7 +94,7 @@ export type Delta =
  */
 export interface Parser {
   readonly push: (ids: Iterable<number>) => ReadonlyArray<Delta>
-  /** What was still held back, and the answer as a whole. */
+  /** Events held back, and the answer as a whole. */
   readonly end: () => { readonly deltas: ReadonlyArray<Delta>; readonly parsed: Parsed }
 }
 
@@ -133,7 +133,7 @@ export interface ContinueOptions {
 }
 
 /**
- * What stands in ids at each position an image takes. It is no token: a server refuses it, so ids with images cannot be
+ * Placeholder in ids at each position an image takes. It is no token: a server refuses it, so ids with images cannot be
  * sent as text by mistake. {@link chunks} puts the images in their places.
  *
  * @since 0.1.0

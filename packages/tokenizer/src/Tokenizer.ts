@@ -95,7 +95,7 @@ export interface SpecialTokens {
 export interface Decoder {
   /** The text that is complete after these tokens. */
   readonly push: (ids: Iterable<number>) => string
-  /** What was held back, such as the beginning of a character that never ended. */
+  /** Text held back, such as the beginning of a character that never ended. */
   readonly end: () => string
 }
 
@@ -178,7 +178,7 @@ const fromLoaded = (loaded: load.Loaded, id: string, revision: string | undefine
 }
 
 /**
- * What {@link fromHuggingFace} reads. The files are given parsed.
+ * Input of {@link fromHuggingFace}. The files are given parsed.
  *
  * @since 0.1.0
  * @category models
@@ -217,7 +217,7 @@ export const fromHuggingFace: (files: HuggingFaceFiles) => Effect.Effect<Tokeniz
   })
 
 /**
- * What {@link fromTiktoken} reads.
+ * Input of {@link fromTiktoken}.
  *
  * @since 0.1.0
  * @category models

@@ -1,5 +1,5 @@
 /**
- * What can go wrong when a tokenizer is found, loaded, or used to render a conversation.
+ * Failures of finding or loading a tokenizer, and of rendering a conversation.
  *
  * The classes are flat and their tags carry the subject (`TokenizerNotFound`, not `NotFound`), so that they can be caught
  * by tag in a program which also handles the errors of a client.
@@ -15,7 +15,7 @@ const source = {
   revision: Schema.optional(Schema.String),
   /** The file that was asked. */
   file: Schema.optional(Schema.String),
-  /** What happened and what to do about it. */
+  /** Description of the failure, and what to do about it. */
   description: Schema.String,
   cause: Schema.optional(Schema.Defect)
 }

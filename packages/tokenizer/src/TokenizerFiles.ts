@@ -14,7 +14,7 @@ import { TokenizerNotFound, TokenizerUnavailable } from "./TokenizerError.js"
 import type { TokenizerRef } from "./TokenizerId.js"
 
 /**
- * What a source knows about one file.
+ * Answer of a source about one file.
  *
  * @since 0.1.0
  * @category models

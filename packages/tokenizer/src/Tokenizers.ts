@@ -50,7 +50,7 @@ export interface Service {
 export class Tokenizers extends Context.Tag("@effect-tinker/tokenizer/Tokenizers")<Tokenizers, Service>() {}
 
 /**
- * What is kept and what is known beforehand.
+ * Size of the cache, and tokenizers known beforehand.
  *
  * @since 0.1.0
  * @category configuration

@@ -71,7 +71,7 @@ export * as Renderers from "./Renderers.js"
 export * as Tokenizer from "./Tokenizer.js"
 
 /**
- * What can go wrong when a tokenizer is found, loaded, or used to render a conversation.
+ * Failures of finding or loading a tokenizer, and of rendering a conversation.
  *
  * The classes are flat and their tags carry the subject (`TokenizerNotFound`, not `NotFound`), so that they can be caught
  * by tag in a program which also handles the errors of a client.

@@ -325,7 +325,7 @@ describe("HuggingFaceHub", () => {
       assert.deepStrictEqual(value(yield* read({ HF_HOME: home })), Option.some("from-file"))
       assert.deepStrictEqual(value(yield* read({ HF_HOME: home, HF_TOKEN: "env" })), Option.some("env"))
       const files = yield* TokenizerFiles.TokenizerFiles.pipe(
-        Effect.provide(HuggingFaceHub.layerConfig({ cacheDirectory: home, offline: true })),
+        Effect.provide(HuggingFaceHub.layerFromEnv({ cacheDirectory: home, offline: true })),
         Effect.withConfigProvider(ConfigProvider.fromMap(new Map([["HOME", home]])))
       )
       assert.strictEqual((yield* Effect.flip(files.get({ repo: "a/b" }, "x")))._tag, "TokenizerOffline")

@@ -14,6 +14,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as numbers from "./internal/numbers.js"
 import * as Safetensors from "./Safetensors.js"
+import type * as SafetensorsHeader from "./SafetensorsHeader.js"
 import { AdapterMismatch, InvalidFile, UnsupportedFormat } from "./WeightsError.js"
 
 /**
@@ -26,9 +27,9 @@ export interface Pair {
   /** Name of the weight in the adapter's vocabulary, with `.weight`. */
   readonly name: string
   /** `[rank, in]` or `[experts, rank, in]`. */
-  readonly a: Safetensors.TensorInfo
+  readonly a: SafetensorsHeader.TensorInfo
   /** `[out, rank]` or `[experts, out, rank]`. */
-  readonly b: Safetensors.TensorInfo
+  readonly b: SafetensorsHeader.TensorInfo
 }
 
 /**
@@ -41,19 +42,19 @@ export interface Adapter {
   readonly directory: string
   readonly rank: number
   readonly alpha: number
-  /** What the configuration says it was trained from, if it does. */
+  /** Base model that the configuration names, if it does. */
   readonly baseModel: string | undefined
   /** The content of `adapter_config.json`. */
   readonly config: Readonly<Record<string, unknown>>
   readonly pairs: ReadonlyArray<Pair>
   /** A matrix as float32; of an expert, where it has several. A matrix shared by all experts is given for each. */
   readonly matrix: (
-    tensor: Safetensors.TensorInfo,
+    tensor: SafetensorsHeader.TensorInfo,
     expert?: number
   ) => Effect.Effect<Float32Array, PlatformError.PlatformError | InvalidFile>
   /** The bytes of a matrix as they are stored. */
   readonly bytes: (
-    tensor: Safetensors.TensorInfo
+    tensor: SafetensorsHeader.TensorInfo
   ) => Effect.Effect<Uint8Array, PlatformError.PlatformError | InvalidFile>
 }
 

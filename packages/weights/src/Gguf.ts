@@ -43,7 +43,7 @@ export interface ModelOptions extends MergedModel.Options {
   readonly format?: Format | undefined
   /** Shown by programs that load the file. Defaults to the name of the base directory. */
   readonly name?: string | undefined
-  /** What llama.cpp calls the tokenizer's pre-tokenizer, where it is not recognised. */
+  /** Name llama.cpp has for the tokenizer's pre-tokenizer, where it is not recognised. */
   readonly preTokenizer?: string | undefined
 }
 
@@ -59,7 +59,7 @@ export type Event =
   | { readonly _tag: "Completed"; readonly file: string; readonly bytes: number }
 
 /**
- * What writing can fail with.
+ * Failures of writing.
  *
  * @since 0.1.0
  * @category errors

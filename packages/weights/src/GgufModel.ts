@@ -22,7 +22,7 @@ export interface GgufModel {
   readonly file: GgufFile.GgufFile
   /** llama.cpp's name of the architecture. */
   readonly architecture: string
-  /** What `config.json` would say, as far as the metadata says it. */
+  /** Fields of `config.json`, as far as the metadata has them. */
   readonly config: Readonly<Record<string, unknown>>
   readonly tokenizer: GgufFile.TokenizerFiles
   /** Text files of a directory: the configuration, the tokenizer and the chat template. */

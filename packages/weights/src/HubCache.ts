@@ -4,30 +4,12 @@
  *
  * @since 0.1.0
  */
+import * as HubDirectory from "@effect-tinker/platform/HubDirectory"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { ModelNotFound } from "./WeightsError.js"
-
-/**
- * The cache's directory, as the Hub's own tools find it: `HF_HUB_CACHE`, then `HF_HOME`, then the user's cache directory.
- *
- * @since 0.1.0
- * @category configuration
- */
-export const directory: Effect.Effect<string, never, Path.Path> = Effect.gen(function*() {
-  const path = yield* Path.Path
-  const variable = (name: string) => Effect.orElseSucceed(Config.nonEmptyString(name), () => undefined)
-  const hub = (yield* variable("HF_HUB_CACHE")) ?? (yield* variable("HUGGINGFACE_HUB_CACHE"))
-  if (hub !== undefined) return hub
-  const home = yield* variable("HF_HOME")
-  if (home !== undefined) return path.join(home, "hub")
-  const user = (yield* variable("HOME")) ?? (yield* variable("USERPROFILE")) ?? "."
-  const cache = (yield* variable("XDG_CACHE_HOME")) ?? path.join(user, ".cache")
-  return path.join(cache, "huggingface", "hub")
-})
 
 const repository = /^[A-Za-z0-9][\w.-]*(\/[A-Za-z0-9][\w.-]*)?$/
 
@@ -49,18 +31,15 @@ export const find: (
     const path = yield* Path.Path
     const hasConfig = (place: string) => Effect.orElseSucceed(fs.exists(path.join(place, "config.json")), () => false)
     if (yield* hasConfig(model)) return model
-    const cache = yield* directory
+    const cache = yield* HubDirectory.cache
     const missing = (description: string) => new ModelNotFound({ model, description })
     if (yield* Effect.orElseSucceed(fs.exists(model), () => false)) {
       return yield* missing(`the directory has no config.json; was the model downloaded completely?`)
     }
     if (!repository.test(model)) return yield* missing("there is no such directory")
-    const own = path.join(cache, `models--${model.replaceAll("/", "--")}`)
+    const own = path.join(cache, HubDirectory.nameOf(model))
     const revision = options?.revision ?? "main"
-    const commit = yield* fs.readFileString(path.join(own, "refs", revision)).pipe(
-      Effect.map((text) => text.trim()),
-      Effect.option
-    )
+    const commit = yield* HubDirectory.commitOf(own, revision)
     const snapshot = path.join(own, "snapshots", Option.getOrElse(commit, () => revision))
     if (yield* hasConfig(snapshot)) return snapshot
     return yield* missing(`it is neither a directory nor in the cache ${cache}; fetch it with \`hf download ${model}\``)

@@ -17,12 +17,12 @@ import * as float8 from "./internal/float8.js"
 import * as numbers from "./internal/numbers.js"
 import * as MergedModel from "./MergedModel.js"
 import type * as ModelFamily from "./ModelFamily.js"
-import * as Safetensors from "./Safetensors.js"
+import * as SafetensorsHeader from "./SafetensorsHeader.js"
 import type { AdapterMismatch } from "./WeightsError.js"
 import { OutputExists, UnsupportedFormat } from "./WeightsError.js"
 
 /**
- * What to merge, and where to.
+ * Base and adapter to merge, and where to write the result.
  *
  * @since 0.1.0
  * @category configuration
@@ -54,7 +54,7 @@ export type Event =
   | { readonly _tag: "Completed"; readonly directory: string; readonly bytes: number }
 
 /**
- * What a merge can fail with.
+ * Failures of a merge.
  *
  * @since 0.1.0
  * @category errors
@@ -131,7 +131,7 @@ const float8Content = (tensor: MergedModel.Tensor): Stream.Stream<Uint8Array, Me
   )
 }
 
-/** What tells vLLM which weights are float8: those that have scales. */
+/** Settings that tell vLLM which weights are float8: those that have scales. */
 const compressionConfig = (names: ReadonlyArray<string>) => {
   const quantized = new Set(names.filter((name) => name.endsWith(".weight_scale")))
   const eightBits = { num_bits: 8, type: "float", symmetric: true }
@@ -163,9 +163,9 @@ const encode = (
     ? Effect.map(tensor.floats(firstRow, rows), (values) => numbers.fromFloat32(dtype, values))
     : tensor.bytes(firstRow, rows)
 
-/** What is written over the copy of a file that keeps its layout. */
+/** Tensors written over the copy of a file that keeps its layout. */
 const patches = (tensor: MergedModel.Tensor): ReadonlyArray<files.Patch<MergedModel.ReadError>> => {
-  const rowBytes = tensor.columns * (Safetensors.dtypeBytes[tensor.dtype] ?? 0)
+  const rowBytes = tensor.columns * (SafetensorsHeader.dtypeBytes[tensor.dtype] ?? 0)
   return blocks(tensor).map(([firstRow, rows]) => ({
     tensor: tensor.name,
     start: tensor.start + firstRow * rowBytes,
@@ -196,7 +196,10 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
     return yield* new UnsupportedFormat({ description: "the model has no routed experts to write as float8" })
   }
   const size = ({ written }: (typeof plan)[number]) =>
-    written.reduce((sum, own) => sum + Safetensors.elements(own.shape) * (Safetensors.dtypeBytes[own.dtype] ?? 0), 0)
+    written.reduce(
+      (sum, own) => sum + SafetensorsHeader.elements(own.shape) * (SafetensorsHeader.dtypeBytes[own.dtype] ?? 0),
+      0
+    )
   const total = plan.reduce((sum, entry) => sum + size(entry), 0)
   yield* emit({
     _tag: "Planned",
@@ -228,7 +231,7 @@ const merge = Effect.fnUntraced(function*(options: Options, emit: (event: Event)
     // The layout stays where no tensor gets another type and none is added: an untied head starts where its embedding does.
     const sameLayout = !fp8 && model.gguf === undefined && own.every(({ dtype, tensor }) => dtype === tensor.dtype) &&
       new Set(own.map(({ tensor }) => tensor.start)).size === own.length
-    const header = Safetensors.encodeHeader(own.flatMap(({ written }) => written), { format: "pt" })
+    const header = SafetensorsHeader.encode(own.flatMap(({ written }) => written), { format: "pt" })
     const expected = sameLayout ? Number((yield* fs.stat(source)).size) : header.length + ownBytes
     if (yield* files.isComplete(target, expected)) {
       yield* wrote(ownBytes, shard)

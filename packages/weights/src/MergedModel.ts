@@ -21,10 +21,11 @@ import * as ggufView from "./internal/ggufView.js"
 import * as numbers from "./internal/numbers.js"
 import * as ModelFamily from "./ModelFamily.js"
 import * as Safetensors from "./Safetensors.js"
+import * as SafetensorsHeader from "./SafetensorsHeader.js"
 import { AdapterMismatch, InvalidFile, UnsupportedFormat } from "./WeightsError.js"
 
 /**
- * What reading a model can fail with.
+ * Failures of reading a model.
  *
  * @since 0.1.0
  * @category errors
@@ -94,7 +95,7 @@ export interface Options {
   /** Directory of the adapter. Without one, the model is read as it is. */
   readonly adapter?: string | undefined
   /**
-   * What to do when the adapter changes the output head and the model shares it with its input embedding: `untie` gives
+   * Treatment of an adapter that changes the output head where the model shares it with its input embedding: `untie` gives
    * the head its own weight (the model computes what was trained), `merge` changes the shared weight (what the
    * Python cookbook does). Defaults to `untie`.
    */
@@ -387,8 +388,8 @@ export const open: (
   /** The scales that were read last: the next block most likely needs them too. */
   let current: { readonly of: string; readonly values: Float32Array } | undefined
   /** Rows of a tensor as they are stored, and as floats. */
-  const readerOf = (file: Shard, info: Safetensors.TensorInfo, columns: number) => {
-    const rowBytes = info.bytes / Math.max(1, Safetensors.elements(info.shape) / Math.max(columns, 1))
+  const readerOf = (file: Shard, info: SafetensorsHeader.TensorInfo, columns: number) => {
+    const rowBytes = info.bytes / Math.max(1, SafetensorsHeader.elements(info.shape) / Math.max(columns, 1))
     const bytes: Tensor["bytes"] = (firstRow, count, into) =>
       file.read(info.start + firstRow * rowBytes, count * rowBytes, into)
     const stored: Tensor["floats"] = Effect.fnUntraced(function*(firstRow, count) {
@@ -427,11 +428,11 @@ export const open: (
   const tensor = (
     file: Shard,
     shard: string,
-    info: Safetensors.TensorInfo,
+    info: SafetensorsHeader.TensorInfo,
     name = info.name
   ): Tensor => {
     const columns = info.shape.at(-1) ?? 1
-    const rows = info.shape.length < 2 ? 1 : Safetensors.elements(info.shape) / Math.max(columns, 1)
+    const rows = info.shape.length < 2 ? 1 : SafetensorsHeader.elements(info.shape) / Math.max(columns, 1)
     const own = patches.get(name) ?? []
     const { bytes, dtype, floats } = readerOf(file, info, columns)
     const { shape, start } = info

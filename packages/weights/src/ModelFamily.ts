@@ -6,7 +6,7 @@
  * @since 0.1.0
  */
 /**
- * What is known about a family.
+ * Description of a family.
  *
  * @since 0.1.0
  * @category models

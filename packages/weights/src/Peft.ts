@@ -11,7 +11,7 @@ import * as Stream from "effect/Stream"
 import * as Adapter from "./Adapter.js"
 import * as files from "./internal/files.js"
 import * as MergedModel from "./MergedModel.js"
-import * as Safetensors from "./Safetensors.js"
+import * as SafetensorsHeader from "./SafetensorsHeader.js"
 import { AdapterMismatch, OutputExists, UnsupportedFormat } from "./WeightsError.js"
 
 /**
@@ -27,14 +27,14 @@ export interface Options {
   readonly adapter: string
   /** Directory to write; must not exist. */
   readonly output: string
-  /** What the configuration says the adapter belongs to. Defaults to `base`. */
+  /** Base model that the configuration names. Defaults to `base`. */
   readonly baseModelName?: string | undefined
   /** Text files to put beside the weights, such as a model card, by name. */
   readonly files?: ((summary: Summary) => Readonly<Record<string, string>>) | undefined
 }
 
 /**
- * What was written.
+ * Written adapter.
  *
  * @since 0.1.0
  * @category models
@@ -45,12 +45,12 @@ export interface Summary {
   /** The largest rank: projections that the served model fuses add up theirs. */
   readonly rank: number
   readonly targetModules: ReadonlyArray<string>
-  /** What a server may refuse; empty for dense models. */
+  /** Features that a server may refuse; empty for dense models. */
   readonly warnings: ReadonlyArray<string>
 }
 
 /**
- * What a conversion can fail with.
+ * Failures of a conversion.
  *
  * @since 0.1.0
  * @category errors
@@ -100,7 +100,7 @@ const fuse = (
 ): ReadonlyArray<Matrix> => {
   const rank = pairs.reduce((sum, { a }) => sum + (a.shape[0] ?? 0), 0)
   const { dtype } = pairs[0]?.a ?? { dtype: "F32" }
-  const width = Safetensors.dtypeBytes[dtype] ?? 4
+  const width = SafetensorsHeader.dtypeBytes[dtype] ?? 4
   return [
     {
       name: key(module, "A"),
@@ -199,7 +199,7 @@ export const convert: (options: Options) => Effect.Effect<Summary, Failure, File
     yield* files.writeWhole(
       path.join(partial, "adapter_model.safetensors"),
       Stream.concat(
-        Stream.make(Safetensors.encodeHeader(matrices)),
+        Stream.make(SafetensorsHeader.encode(matrices)),
         Stream.mapEffect(Stream.fromIterable(matrices), ({ bytes }) => bytes)
       )
     )

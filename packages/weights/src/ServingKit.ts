@@ -42,7 +42,7 @@ export type Target = (typeof targets)[number]
 export type Form = "merged" | "adapter"
 
 /**
- * What to make.
+ * Options of a kit.
  *
  * @since 0.1.0
  * @category configuration
@@ -57,7 +57,7 @@ export interface Options {
   readonly output: string
   /** Name under which the model is served. Defaults to the name of the output directory. */
   readonly name?: string | undefined
-  /** What the base model is called where servers fetch it. Defaults to the base directory. */
+  /** Name of the base model where servers fetch it. Defaults to the base directory. */
   readonly baseModelName?: string | undefined
   /** Defaults to `adapter` for vLLM and SGLang, which serve many adapters of one model, and to `merged` for the others. */
   readonly form?: Form | undefined
@@ -90,7 +90,7 @@ export type Event =
   }
 
 /**
- * What making a kit can fail with.
+ * Failures of making a kit.
  *
  * @since 0.1.0
  * @category errors

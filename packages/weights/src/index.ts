@@ -84,6 +84,14 @@ export * as Peft from "./Peft.js"
 export * as Safetensors from "./Safetensors.js"
 
 /**
+ * The header of a safetensors file: which tensors there are, and where. It is checked against the size of the file, so that
+ * one that lies makes no room for anything.
+ *
+ * @since 0.2.0
+ */
+export * as SafetensorsHeader from "./SafetensorsHeader.js"
+
+/**
  * Everything an inference server needs, in one directory: weights in the form it takes, a model card that says what they
  * were made from, and the command that serves them.
  *

@@ -1,3 +1,4 @@
+import { HubDirectory } from "@effect-tinker/platform"
 import { HubCache } from "@effect-tinker/weights"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
@@ -10,10 +11,10 @@ const cache = Effect.gen(function*() {
   const root = yield* fs.makeTempDirectoryScoped()
   const model = `${root}/hub/models--acme--tiny`
   yield* fs.makeDirectory(`${model}/refs`, { recursive: true })
-  yield* fs.makeDirectory(`${model}/snapshots/abc123`, { recursive: true })
-  yield* fs.writeFileString(`${model}/refs/main`, "abc123\n")
-  yield* fs.writeFileString(`${model}/snapshots/abc123/config.json`, "{}")
-  return { root, snapshot: `${model}/snapshots/abc123` }
+  yield* fs.makeDirectory(`${model}/snapshots/abcdef0123456789abcdef0123456789abcdef01`, { recursive: true })
+  yield* fs.writeFileString(`${model}/refs/main`, "abcdef0123456789abcdef0123456789abcdef01\n")
+  yield* fs.writeFileString(`${model}/snapshots/abcdef0123456789abcdef0123456789abcdef01/config.json`, "{}")
+  return { root, snapshot: `${model}/snapshots/abcdef0123456789abcdef0123456789abcdef01` }
 })
 
 const within = (variables: Readonly<Record<string, string>>) =>
@@ -27,11 +28,13 @@ describe("HubCache", () => {
       assert.strictEqual(yield* find.pipe(within({ HF_HUB_CACHE: `${root}/hub` })), snapshot)
       assert.strictEqual(yield* find.pipe(within({ HF_HOME: root })), snapshot)
       assert.strictEqual(
-        yield* HubCache.find("acme/tiny", { revision: "abc123" }).pipe(within({ HF_HOME: root })),
+        yield* HubCache.find("acme/tiny", { revision: "abcdef0123456789abcdef0123456789abcdef01" }).pipe(
+          within({ HF_HOME: root })
+        ),
         snapshot
       )
       assert.strictEqual(
-        yield* HubCache.directory.pipe(within({ HOME: "/home/ada" })),
+        yield* HubDirectory.cache.pipe(within({ HOME: "/home/ada" })),
         "/home/ada/.cache/huggingface/hub"
       )
     }).pipe(Effect.provide(NodeContext.layer)))

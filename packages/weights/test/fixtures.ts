@@ -1,5 +1,5 @@
 /** Small random models and adapters on disk. */
-import { Safetensors } from "@effect-tinker/weights"
+import { Safetensors, SafetensorsHeader } from "@effect-tinker/weights"
 import { FileSystem, Path } from "@effect/platform"
 import type { Scope } from "effect"
 import { Effect, Option } from "effect"
@@ -20,12 +20,12 @@ export interface Tensor {
 
 export const random = (seed: number, ...shape: ReadonlyArray<number>): Tensor => {
   const next = numbers(seed)
-  return { shape, values: Float32Array.from({ length: Safetensors.elements(shape) }, next) }
+  return { shape, values: Float32Array.from({ length: SafetensorsHeader.elements(shape) }, next) }
 }
 
 export const safetensors = (tensors: Readonly<Record<string, Tensor>>): Uint8Array => {
   const names = Object.keys(tensors)
-  const header = Safetensors.encodeHeader(
+  const header = SafetensorsHeader.encode(
     names.map((name) => ({ name, dtype: "F32", shape: tensors[name]?.shape ?? [] }))
   )
   const parts = [header, ...names.map((name) => new Uint8Array(tensors[name]?.values.buffer ?? new ArrayBuffer(0)))]

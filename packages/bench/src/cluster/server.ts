@@ -14,6 +14,6 @@ const program = Effect.gen(function*() {
 })
 
 Effect.runFork(program.pipe(
-  Effect.provide(NodeTinkerLocal.layer({ port: 0, apiKeys: [{ key: apiKey }] })),
+  Effect.provide(NodeTinkerLocal.layerServer({ port: 0, apiKeys: [{ key: apiKey }] })),
   Effect.provide(Logger.remove(Logger.defaultLogger))
 ))

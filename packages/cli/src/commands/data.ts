@@ -22,8 +22,8 @@ import * as Progress from "../terminal/Progress.js"
 import { Stdio } from "../terminal/Stdio.js"
 import * as text from "../terminal/text.js"
 import * as dataFile from "../training/dataFile.js"
+import * as modelSettings from "../training/modelSettings.js"
 import * as options from "../training/options.js"
-import * as setup from "../training/setup.js"
 
 /** Runs of tokens that are all trained on, or all not. */
 const spans = (
@@ -156,11 +156,11 @@ const check = Effect.fnUntraced(
   }) {
     const output = yield* Output
     const { stdout } = yield* Stdio
-    const price = Option.isNone(flags.price) ? undefined : yield* setup.parsePrice(flags.price.value)
+    const price = Option.isNone(flags.price) ? undefined : yield* modelSettings.parsePrice(flags.price.value)
     const columns = yield* dataFile.parseColumns(flags.columns)
     const source = yield* dataFile.locate(flags.file)
     const { kind, shape } = yield* dataFile.recognize(source, columns)
-    const renderer = yield* setup.rendererFor(flags.model, flags)
+    const renderer = yield* modelSettings.rendererFor(flags.model, flags)
     const found = yield* Effect.scoped(Effect.gen(function*() {
       const progress = yield* Progress.make({ label: `Reading ${flags.file}` })
       const maxLength = Option.getOrUndefined(flags.maxLength)
@@ -253,7 +253,7 @@ const check = Effect.fnUntraced(
       })
     }
   },
-  Effect.provide(setup.tokenizers)
+  Effect.provide(modelSettings.tokenizers)
 )
 
 const checkCommand = Command.make("check", {

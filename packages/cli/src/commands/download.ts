@@ -46,7 +46,7 @@ const exportExternal: Effect.Effect<
       "The server has no archive of this checkpoint: exporting it through a training session of its base model"
     )
     const service = yield* Layer.build(
-      ServiceClient.layerEnv({
+      ServiceClient.layerFromEnv({
         baseUrl: config.baseUrl,
         apiKey: Option.getOrUndefined(config.apiKey),
         projectId: Option.getOrUndefined(config.projectId),

@@ -25,10 +25,10 @@ import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
 import * as benchmarks from "../training/benchmarks.js"
 import * as dataFile from "../training/dataFile.js"
-import { figure } from "../training/drive.js"
-import * as measure from "../training/measure.js"
+import * as modelSettings from "../training/modelSettings.js"
 import * as options from "../training/options.js"
-import * as setup from "../training/setup.js"
+import { figure } from "../training/progress.js"
+import * as scoring from "../training/scoring.js"
 import type * as TrainModule from "../TrainModule.js"
 import { command as compareCommand } from "./evalCompare.js"
 
@@ -72,7 +72,7 @@ const measureBy = Effect.fnUntraced(function*(flags: Flags) {
   const { limit } = flags
   const drawing = { maxTokens: flags.maxTokens, temperature: flags.temperature, seed: flags.seed }
   const rendererOf = (sampler: SamplingClient.Service) =>
-    Effect.flatMap(sampler.baseModel, (model) => setup.rendererFor(model, flags))
+    Effect.flatMap(sampler.baseModel, (model) => modelSettings.rendererFor(model, flags))
   if (Option.isSome(flags.env)) {
     if (Option.isSome(flags.on) || Option.isSome(flags.scorer)) {
       return yield* usage("--env needs no --on and no --scorer", "An environment has its problems and rewards.")
@@ -82,7 +82,7 @@ const measureBy = Effect.fnUntraced(function*(flags: Flags) {
       Effect.flatMap(
         rendererOf(sampler),
         (renderer) =>
-          measure.rollouts(sampler, { environments: loaded, renderer, limit, groupSize: flags.groupSize, drawing })
+          scoring.rollouts(sampler, { environments: loaded, renderer, limit, groupSize: flags.groupSize, drawing })
       )
   }
   if (Option.isNone(flags.on)) {
@@ -95,26 +95,26 @@ const measureBy = Effect.fnUntraced(function*(flags: Flags) {
     return (sampler: SamplingClient.Service) =>
       Effect.flatMap(
         rendererOf(sampler),
-        (renderer) => measure.scores(sampler, { file, renderer, limit, score, drawing })
+        (renderer) => scoring.scores(sampler, { file, renderer, limit, score, drawing })
       )
   }
   const { kind } = yield* dataFile.recognize(file)
   return (sampler: SamplingClient.Service) =>
     Effect.flatMap(rendererOf(sampler), (renderer) =>
       kind === "preferences"
-        ? measure.preferences(sampler, { file, renderer, limit })
-        : measure.nll(sampler, { file, kind, renderer, limit }))
+        ? scoring.preferences(sampler, { file, renderer, limit })
+        : scoring.nll(sampler, { file, kind, renderer, limit }))
 })
 
 /** Negative log-likelihoods are better when they are lower, all else when it is higher. */
-const signOf = (measured: measure.Measured): 1 | -1 => "nll" in measured.metrics ? -1 : 1
+const signOf = (measured: scoring.Measured): 1 | -1 => "nll" in measured.metrics ? -1 : 1
 
 /** Values by example; several answers to one row are one cluster. */
-const samplesOf = (measured: measure.Measured): ReadonlyArray<Statistics.Sample> =>
+const samplesOf = (measured: scoring.Measured): ReadonlyArray<Statistics.Sample> =>
   measured.examples.flatMap(({ row, value }) => value === null ? [] : [{ value, cluster: row }])
 
 /** The target beside another one, example by example: a difference above zero is for the target. */
-const compared = (target: measure.Measured, other: measure.Measured) => {
+const compared = (target: scoring.Measured, other: scoring.Measured) => {
   const sign = signOf(target)
   const others = new Map(other.examples.map(({ row, value }) => [row, value]))
   const pairs = target.examples.flatMap(({ row, value }) => {
@@ -156,8 +156,8 @@ const benchmark = Effect.fnUntraced(function*(names: string, flags: Flags, asked
   }
   const definitions = yield* benchmarks.parse(names)
   const found = yield* Effect.scoped(Effect.gen(function*() {
-    const sampler = yield* measure.open(flags.target)
-    const renderer = yield* Effect.flatMap(sampler.baseModel, (model) => setup.rendererFor(model, flags))
+    const sampler = yield* scoring.open(flags.target)
+    const renderer = yield* Effect.flatMap(sampler.baseModel, (model) => modelSettings.rendererFor(model, flags))
     return yield* Effect.forEach(definitions, (definition) =>
       benchmarks.run(sampler, {
         definition,
@@ -239,10 +239,10 @@ const evaluate = Effect.fnUntraced(
     if (Option.isSome(flags.benchmark)) return yield* benchmark(flags.benchmark.value, flags, given)
     const output = yield* Output
     const by = yield* measureBy(flags)
-    const of = (target: string) => Effect.scoped(Effect.flatMap(measure.open(target), by))
+    const of = (target: string) => Effect.scoped(Effect.flatMap(scoring.open(target), by))
     const first = yield* of(flags.target)
     const second = Option.isNone(flags.compare)
-      ? Option.none<measure.Measured>()
+      ? Option.none<scoring.Measured>()
       : Option.some(yield* of(flags.compare.value))
     const [skipped] = first.skipped
     if (skipped !== undefined) {
@@ -307,7 +307,7 @@ const evaluate = Effect.fnUntraced(
       : undefined
     if (fails !== undefined) return yield* new CliFailure({ what: fails, advice: "--format json has every example." })
   },
-  Effect.provide(Layer.mergeAll(live.training, setup.tokenizers, FetchHttpClient.layer))
+  Effect.provide(Layer.mergeAll(live.training, modelSettings.tokenizers, FetchHttpClient.layer))
 )
 
 const runCommand = Command.make("run", {

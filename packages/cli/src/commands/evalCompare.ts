@@ -14,8 +14,8 @@ import * as Option from "effect/Option"
 import { CliFailure } from "../internal/CliFailure.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
-import { figure } from "../training/drive.js"
 import * as options from "../training/options.js"
+import { figure } from "../training/progress.js"
 
 /** Pairs of files: two files, or those of the same name in two directories. */
 const pairsOf = Effect.fnUntraced(function*(first: string, second: string) {

@@ -15,8 +15,8 @@ import { CliFailure } from "../internal/CliFailure.js"
 import * as live from "../internal/connection.js"
 import { texts } from "../internal/options.js"
 import { Output } from "../terminal/Output.js"
-import * as measure from "../training/measure.js"
-import * as setup from "../training/setup.js"
+import * as modelSettings from "../training/modelSettings.js"
+import * as scoring from "../training/scoring.js"
 
 const gateway = Effect.fnUntraced(
   function*(options: {
@@ -41,9 +41,9 @@ const gateway = Effect.fnUntraced(
       Recorder: await import("@effect-tinker/agents/Recorder"),
       Sampler: await import("@effect-tinker/agents/Sampler")
     }))
-    const sampler = yield* measure.open(options.target)
+    const sampler = yield* scoring.open(options.target)
     const baseModel = yield* live.bounded(sampler.baseModel)
-    const renderer = yield* setup.rendererFor(baseModel, options)
+    const renderer = yield* modelSettings.rendererFor(baseModel, options)
     const rest = yield* RestClient.RestClient
     const { supportedModels } = yield* live.bounded(rest.getServerCapabilities)
     const contextWindow = supportedModels.find(({ modelName }) => modelName === baseModel)?.maxContextLength
@@ -99,7 +99,7 @@ const gateway = Effect.fnUntraced(
     return yield* Effect.never
   },
   Effect.scoped,
-  Effect.provide(Layer.mergeAll(live.training, setup.tokenizers))
+  Effect.provide(Layer.mergeAll(live.training, modelSettings.tokenizers))
 )
 
 /** @internal */

@@ -14,7 +14,7 @@ import { Output } from "../terminal/Output.js"
 import * as prompt from "../terminal/prompt.js"
 import { Stdio } from "../terminal/Stdio.js"
 import * as text from "../terminal/text.js"
-import { figure } from "../training/drive.js"
+import { figure } from "../training/progress.js"
 
 const directory = Args.text({ name: "directory" }).pipe(Args.withDescription("The directory of a run."))
 

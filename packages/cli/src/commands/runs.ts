@@ -18,7 +18,7 @@ import { CliFailure } from "../internal/CliFailure.js"
 import type { Tone } from "../terminal/Output.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
-import { costOf, figure } from "../training/drive.js"
+import { costOf, figure } from "../training/progress.js"
 import * as runControl from "./runControl.js"
 
 /** How far below the directory runs are looked for. */

@@ -26,8 +26,8 @@ import { Output } from "../terminal/Output.js"
 import * as prompt from "../terminal/prompt.js"
 import { Stdio } from "../terminal/Stdio.js"
 import * as text from "../terminal/text.js"
+import * as modelSettings from "../training/modelSettings.js"
 import { rendering } from "../training/options.js"
-import * as setup from "../training/setup.js"
 
 interface Sampling {
   readonly model: Option.Option<string>
@@ -263,7 +263,7 @@ const repliesOf = Effect.fnUntraced(function*(model: string, options: Chatting) 
   const open = isCheckpoint ? SamplingClient.make({ modelPath: model }) : SamplingClient.make({ baseModel: model })
   const checkpoint = isCheckpoint ? yield* open : undefined
   const name = checkpoint === undefined ? model : yield* checkpoint.baseModel
-  const renderer = yield* Effect.either(setup.rendererFor(name, options))
+  const renderer = yield* Effect.either(modelSettings.rendererFor(name, options))
   if (Either.isLeft(renderer)) {
     if (Option.isSome(options.renderer) || Option.isSome(options.tokenizer)) return yield* renderer.left
     yield* output.note(`The server writes the prompts: ${text.printable(renderer.left.message)}`)
@@ -372,7 +372,7 @@ const runChat = Effect.fnUntraced(
     }
   },
   Effect.scoped,
-  Effect.provide(Layer.mergeAll(live.conversation, setup.tokenizers))
+  Effect.provide(Layer.mergeAll(live.conversation, modelSettings.tokenizers))
 )
 
 const sampling = {

@@ -17,8 +17,8 @@ import * as Redacted from "effect/Redacted"
 import { CliFailure, explain, usage } from "../internal/CliFailure.js"
 import { texts } from "../internal/options.js"
 import { Output } from "../terminal/Output.js"
+import * as modelSettings from "../training/modelSettings.js"
 import * as training from "../training/options.js"
-import * as setup from "../training/setup.js"
 
 const loaded = Effect.promise(() => import("../internal/studioServer.js"))
 
@@ -78,7 +78,7 @@ const studio = Effect.fnUntraced(function*(options: {
 }) {
   const output = yield* Output
   const directory = yield* existing(options.directory)
-  const price = Option.isNone(options.price) ? undefined : yield* setup.parsePrice(options.price.value)
+  const price = Option.isNone(options.price) ? undefined : yield* modelSettings.parsePrice(options.price.value)
   const server = yield* loaded
   const model = Option.getOrElse(options.model, () => "")
   const data = Layer.effect(server.DataCheck, server.dataCheck(yield* Effect.forEach(options.data, dataFile), model))

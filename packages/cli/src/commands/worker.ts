@@ -18,8 +18,8 @@ import * as live from "../internal/connection.js"
 import * as userModule from "../internal/userModule.js"
 import { Output } from "../terminal/Output.js"
 import * as text from "../terminal/text.js"
+import * as modelSettings from "../training/modelSettings.js"
 import { rendering } from "../training/options.js"
-import * as setup from "../training/setup.js"
 import * as workerOptions from "../training/workerOptions.js"
 
 const isLoopback = (address: string): boolean => /^(localhost|127\.|::1$|\[::1\]$)/.test(address)
@@ -53,7 +53,7 @@ const run = Effect.fnUntraced(function*(flags: {
   const { problems, settings } = yield* userModule.environments(flags.module)
   const { layer } = yield* Effect.promise(() => import("../training/worker.js"))
   yield* Effect.gen(function*() {
-    const renderer = yield* setup.rendererFor(flags.model, flags)
+    const renderer = yield* modelSettings.rendererFor(flags.model, flags)
     let done = 0
     if (isElsewhere(flags.database) && !Option.exists(flags.listen, (address) => !isLoopback(address))) {
       yield* output.note(
@@ -80,7 +80,7 @@ const run = Effect.fnUntraced(function*(flags: {
           ? output.note(`${text.count(done, "rollout")}, the last for step ${key.step + 1} of ${key.run}`)
           : Effect.void
     }))
-  }).pipe(Effect.provide(Layer.mergeAll(live.training, setup.tokenizers, FetchHttpClient.layer)))
+  }).pipe(Effect.provide(Layer.mergeAll(live.training, modelSettings.tokenizers, FetchHttpClient.layer)))
 })
 
 /** @internal */

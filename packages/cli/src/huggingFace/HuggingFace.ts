@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as HubDirectory from "@effect-tinker/platform/HubDirectory"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import type * as HttpClient from "@effect/platform/HttpClient"
@@ -17,7 +18,6 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { createHash } from "node:crypto"
-import { homedir } from "node:os"
 import { CliFailure } from "../internal/CliFailure.js"
 import * as hub from "./hub.js"
 import * as largeFile from "./largeFile.js"
@@ -80,8 +80,7 @@ const loginHint = "Run `hf auth login`, or set HF_TOKEN."
 const environment = Config.all({
   endpoint: Config.string("HF_ENDPOINT").pipe(Config.withDefault("https://huggingface.co")),
   token: Config.string("HF_TOKEN").pipe(Config.withDefault("")),
-  tokenPath: Config.string("HF_TOKEN_PATH").pipe(Config.withDefault("")),
-  home: Config.string("HF_HOME").pipe(Config.withDefault(""))
+  tokenPath: Config.string("HF_TOKEN_PATH").pipe(Config.withDefault(""))
 })
 
 /** As the hub's own tools find it: the environment, then the file their login writes. */
@@ -91,7 +90,7 @@ const findToken = Effect.fnUntraced(function*(env: Config.Config.Success<typeof 
   const path = yield* Path.Path
   const file = env.tokenPath !== ""
     ? env.tokenPath
-    : path.join(env.home === "" ? path.join(homedir(), ".cache", "huggingface") : env.home, "token")
+    : path.join(yield* HubDirectory.home, "token")
   return yield* fs.readFileString(file).pipe(
     Effect.map((text) => Option.map(Option.liftPredicate(text.trim(), (token) => token !== ""), Redacted.make)),
     Effect.orElseSucceed(() => Option.none<Redacted.Redacted>())

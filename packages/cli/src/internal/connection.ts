@@ -105,7 +105,10 @@ export const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection
 const embedded = Effect.promise(() => import("./localBackend.js"))
 
 /** Loaded on demand: it brings in undici, which the embedded backend does without. */
-const remote = Effect.map(Effect.promise(() => import("effect-tinker/NodeTinker")), ({ layerEnv }) => layerEnv())
+const remote = Effect.map(
+  Effect.promise(() => import("effect-tinker/NodeTinker")),
+  ({ layerFromEnv }) => layerFromEnv()
+)
 
 /** A `tinker local` on this machine keeps its key in its data directory, where only its user can read it. */
 const neighbourKey = Effect.gen(function*() {
@@ -221,7 +224,7 @@ export const sampling: Layer.Layer<
   Failure,
   Environment
 > = Layer.unwrapEffect(Effect.map(TinkerConfig.TinkerConfig, (config) =>
-  OpenAiCompat.layerEnv({
+  OpenAiCompat.layerFromEnv({
     baseUrl: config.baseUrl,
     apiKey: Option.getOrUndefined(config.apiKey),
     // The URL was checked when the configuration was read.
@@ -262,7 +265,7 @@ export const training: Layer.Layer<
       (yield* isLocal)
         ? (yield* embedded).layer({ threads: true })
         : yield* remote
-    return Tinker.layerEnv(options).pipe(Layer.provide(NodeCredentials.layer), Layer.provide(transport))
+    return Tinker.layerFromEnv(options).pipe(Layer.provide(NodeCredentials.layer), Layer.provide(transport))
   })
 )
 

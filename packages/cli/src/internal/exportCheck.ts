@@ -172,7 +172,7 @@ const scoreRemote = (tinkerPath: string, prompts: Prompts) =>
   Effect.scoped(Effect.gen(function*() {
     const config = yield* TinkerConfig.TinkerConfig
     const service = yield* Layer.build(
-      ServiceClient.layerEnv({
+      ServiceClient.layerFromEnv({
         baseUrl: config.baseUrl,
         apiKey: Option.getOrUndefined(config.apiKey),
         projectId: Option.getOrUndefined(config.projectId),

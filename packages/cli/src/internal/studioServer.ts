@@ -9,12 +9,12 @@ import * as Dataset from "@effect-tinker/cookbook/Dataset"
 import * as Language from "@effect-tinker/cookbook/Language"
 import * as LocalCheckpoint from "@effect-tinker/local/LocalCheckpoint"
 import * as LocalTokenizer from "@effect-tinker/local/LocalTokenizer"
+import * as CheckpointChat from "@effect-tinker/studio/CheckpointChat"
 import * as Check from "@effect-tinker/studio/DataCheck"
 import * as Evaluations from "@effect-tinker/studio/Evaluations"
 import * as Grades from "@effect-tinker/studio/Grades"
 import * as MLflow from "@effect-tinker/studio/MLflow"
 import * as NodeStudio from "@effect-tinker/studio/NodeStudio"
-import * as Talk from "@effect-tinker/studio/Talk"
 import * as TensorBoard from "@effect-tinker/studio/TensorBoard"
 import * as NodeTokenizers from "@effect-tinker/tokenizer/NodeTokenizers"
 import { TokenizerMalformed } from "@effect-tinker/tokenizer/TokenizerError"
@@ -28,7 +28,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as dataFile from "../training/dataFile.js"
-import * as setup from "../training/setup.js"
+import * as modelSettings from "../training/modelSettings.js"
 import * as live from "./connection.js"
 
 /** @internal */
@@ -83,7 +83,10 @@ export const dataCheck = (files: ReadonlyArray<Check.File>, model: string) =>
             return yield* new Check.CheckFailed({ file, description: `${file} was not given to the studio` })
           }
           const { kind } = yield* dataFile.recognize(file)
-          const renderer = yield* setup.rendererFor(model, { renderer: Option.none(), tokenizer: Option.none() })
+          const renderer = yield* modelSettings.rendererFor(model, {
+            renderer: Option.none(),
+            tokenizer: Option.none()
+          })
           const found = yield* Check.measure(dataFile.data(file, kind, { renderer, maxLength }), { show, maxRows })
           const detect = Option.getOrUndefined(yield* Effect.option(Language.detector))
           const quality = yield* DataQuality.inspect(Dataset.take(dataFile.raw(file), maxRows), { detect })
@@ -132,7 +135,7 @@ export const tokenizers = (online: boolean) =>
   })
 
 /** Talks to the models of the server that the options and the environment name. @internal */
-export const talk = Talk.layer.pipe(
+export const talk = CheckpointChat.layer.pipe(
   Layer.provide(Layer.scoped(ServiceClient.ServiceClient, ServiceClient.make())),
   Layer.provide(live.base)
 )

@@ -19,9 +19,9 @@ import type { CliFailure } from "../internal/CliFailure.js"
 import { usage } from "../internal/CliFailure.js"
 import * as live from "../internal/connection.js"
 import * as LocalModels from "../internal/LocalModels.js"
-import { drive } from "./drive.js"
+import * as modelSettings from "./modelSettings.js"
 import type { Common } from "./options.js"
-import * as setup from "./setup.js"
+import { drive } from "./progress.js"
 
 /** A name of files: `Qwen/Qwen3-8B` is `qwen3-8b`. */
 const slug = (value: string): string =>
@@ -47,7 +47,7 @@ const recorded = (
 
 /** What every trainer is configured with. @internal */
 export const commonConfig = Effect.fnUntraced(function*(flags: Common, decay: LearningRate.Decay) {
-  const peak = yield* setup.learningRateFor(flags.learningRate, flags.model)
+  const peak = yield* modelSettings.learningRateFor(flags.learningRate, flags.model)
   return yield* checked(() => ({
     model: new Trainer.Model({
       baseModel: flags.model,
@@ -84,8 +84,8 @@ export const overridden = <A, I>(
 /** Everything a run is made with; the environment of the clients is that of the command. */
 const layerFor = (ledger: Option.Option<CostLedger.Service>, model: string) =>
   Layer.mergeAll(
-    Layer.provideMerge(setup.layerBudget(ledger, model), live.training),
-    setup.tokenizers,
+    Layer.provideMerge(modelSettings.layerBudget(ledger, model), live.training),
+    modelSettings.tokenizers,
     FetchHttpClient.layer
   )
 
@@ -110,7 +110,7 @@ export const run = Effect.fnUntraced(
   }) {
     const { flags } = options
     const directory = yield* directoryOf(options.recipe, options.source, flags)
-    const ledger = yield* setup.ledgerFor(flags.model, flags)
+    const ledger = yield* modelSettings.ledgerFor(flags.model, flags)
     const log = recorded(directory, { file: options.source, ...options.about })
     const inTokens = Option.isSome(flags.tokenBudget)
     const rollouts = options.rollouts?.(directory) ?? Layer.empty

@@ -2,11 +2,11 @@
  * A file of lines that only grows. A line is written whole, in one go; what a killed writer left of its last one is removed
  * when the file is opened again.
  */
+import * as Lines from "@effect-tinker/platform/Lines"
 import type * as PlatformError from "@effect/platform/Error"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import { readExactly } from "./lines.js"
 
 const block = 64 * 1024
 const encoder = new TextEncoder()
@@ -20,7 +20,7 @@ const removeTornLine = Effect.fnUntraced(function*(fs: FileSystem.FileSystem, pa
   while (from > 0) {
     const begin = Math.max(0, from - block)
     yield* file.seek(begin, "start")
-    const end = (yield* readExactly(file, from - begin)).lastIndexOf(10)
+    const end = (yield* Lines.readExactly(file, from - begin)).lastIndexOf(10)
     if (end >= 0) {
       if (begin + end + 1 < size) yield* file.truncate(begin + end + 1)
       return

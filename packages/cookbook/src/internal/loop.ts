@@ -46,12 +46,12 @@ export interface Submitted<out Detail, out E, out R> {
 }
 
 /** @internal */
-export interface Options<B, Detail, E, R, E2, R2> {
+export interface Options<B, Detail, E, R> {
   readonly trainer: string
   readonly log: RunLog.RunLog
   readonly training: Waits.Watched
   readonly checkpoints: CheckpointPolicy.CheckpointPolicy
-  readonly evaluators: ReadonlyArray<Evaluator.Evaluator<E2, R2>>
+  readonly evaluators: ReadonlyArray<Evaluator.Evaluator<E, R>>
   readonly evaluateEvery: number
   readonly submitAhead: number
   /** When the run is stopped; `false` is never. */
@@ -98,16 +98,16 @@ const describeSkipped = (skipped: ReadonlyArray<Dataset.Skipped>): string => {
 }
 
 /** @internal */
-export const run = <B, Detail, E, R, E2, R2>(
-  options: Options<B, Detail, E, R, E2, R2>
+export const run = <B, Detail, E, R>(
+  options: Options<B, Detail, E, R>
 ): Stream.Stream<
   Trainer.StepReport<Detail>,
-  E | E2 | Trainer.TrainError,
-  R | R2
+  E | Trainer.TrainError,
+  R
 > => scoped.stream(make(options))
 
-const make = Effect.fnUntraced(function*<B, Detail, E, R, E2, R2>(options: Options<B, Detail, E, R, E2, R2>) {
-  type AnyError = E | E2 | Trainer.TrainError
+const make = Effect.fnUntraced(function*<B, Detail, E, R>(options: Options<B, Detail, E, R>) {
+  type AnyError = E | Trainer.TrainError
   const { evaluators, log, training } = options
   const policy = CheckpointPolicy.resolve(options.checkpoints)
   const rest = yield* Effect.serviceOption(RestClient.RestClient)

@@ -1,12 +1,12 @@
 /**
  * Rows of a Parquet file through `hyparquet`, which is loaded only when a file is opened.
  */
+import * as Lines from "@effect-tinker/platform/Lines"
 import * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as Runtime from "effect/Runtime"
 import type * as Scope from "effect/Scope"
-import { readExactly } from "./lines.js"
 
 /** @internal */
 export interface Table {
@@ -44,7 +44,7 @@ export const open: (
       slice: (start: number, end = byteLength): Promise<ArrayBuffer> =>
         run(
           cursor.withPermits(1)(
-            Effect.zipRight(file.seek(start, "start"), readExactly(file, end - start))
+            Effect.zipRight(file.seek(start, "start"), Lines.readExactly(file, end - start))
           )
         ).then((bytes) => Uint8Array.from(bytes).buffer)
     }

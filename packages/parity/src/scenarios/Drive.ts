@@ -123,8 +123,8 @@ export const ours = ({ apiKey, baseUrl, credentialsPath, environment, scenario }
     ...(scenario.session === undefined ? {} : { session: scenario.session })
   }
   return Effect.scoped(scenario.run).pipe(
-    Effect.provide(Layer.merge(ServiceClient.layerEnv(options), RestClient.layerEnv(options))),
-    Effect.provide(NodeTinker.layerEnv()),
+    Effect.provide(Layer.merge(ServiceClient.layerFromEnv(options), RestClient.layerFromEnv(options))),
+    Effect.provide(NodeTinker.layerFromEnv()),
     Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(environment)))),
     Effect.timeout(Duration.seconds(patience)),
     Effect.exit,

@@ -7,7 +7,7 @@
  */
 import { LocalCheckpoint, LocalServer, PeftAdapter, TinkerLocal } from "@effect-tinker/local"
 import { Tokenizer } from "@effect-tinker/tokenizer"
-import { Gguf, Merge, Safetensors } from "@effect-tinker/weights"
+import { Gguf, Merge, SafetensorsHeader } from "@effect-tinker/weights"
 import { Command, FileSystem, Path } from "@effect/platform"
 import { Config, Console, Effect, Option, Schema } from "effect"
 import { CheckpointDownload, Datum, ModelInput, SamplingClient, TinkerFuture, TrainingClient } from "effect-tinker"
@@ -202,8 +202,8 @@ const vocabulary = Effect.fnUntraced(function*(directory: string, modelType: str
   yield* fs.makeDirectory(directory)
   yield* fs.copyFile(file, path.join(directory, "tokenizer.json"))
   yield* fs.copyFile(config, path.join(directory, "tokenizer_config.json"))
-  yield* fs.writeFile(path.join(directory, "model.safetensors"), Safetensors.encodeHeader([embedding]))
-  const zeros = new Uint8Array(Safetensors.elements(embedding.shape) * 2)
+  yield* fs.writeFile(path.join(directory, "model.safetensors"), SafetensorsHeader.encode([embedding]))
+  const zeros = new Uint8Array(SafetensorsHeader.elements(embedding.shape) * 2)
   yield* fs.writeFile(path.join(directory, "model.safetensors"), zeros, { flag: "a" })
   yield* fs.writeFileString(
     path.join(directory, "config.json"),

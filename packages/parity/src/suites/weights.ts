@@ -1,6 +1,7 @@
 /**
  * `--weights`: merged models and PEFT adapters of tiny random models, ours beside the Python cookbook's.
  */
+import type { SafetensorsHeader } from "@effect-tinker/weights"
 import { Merge, Peft, Safetensors } from "@effect-tinker/weights"
 import { FileSystem, Path } from "@effect/platform"
 import { Console, Effect, Schema } from "effect"
@@ -53,7 +54,10 @@ const negligible = 1e-7
 
 const tensorsOf = Effect.fnUntraced(function*(directory: string) {
   const path = yield* Path.Path
-  const all = new Map<string, { readonly file: Safetensors.SafetensorsFile; readonly info: Safetensors.TensorInfo }>()
+  const all = new Map<
+    string,
+    { readonly file: Safetensors.SafetensorsFile; readonly info: SafetensorsHeader.TensorInfo }
+  >()
   for (const shard of yield* Safetensors.shardNames(directory)) {
     const file = yield* Safetensors.open(path.join(directory, shard))
     for (const info of file.tensors) all.set(info.name, { file, info })

@@ -5,6 +5,8 @@
  * Writers also truncate, rotate and rewrite files. The reader notices when the file shrinks, when another file has taken
  * its name, and when the bytes before its position have changed; it then starts over and says so.
  */
+import * as Bytes from "@effect-tinker/platform/Bytes"
+import * as Lines from "@effect-tinker/platform/Lines"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
@@ -35,33 +37,9 @@ const anchorBytes = 64
 const newline = 10
 const decoder = new TextDecoder()
 
-const sameBytes = (a: Uint8Array, b: Uint8Array) => a.length === b.length && a.every((byte, i) => byte === b[i])
-
 /** Reads up to `length` bytes at `offset`. */
-const readAt = Effect.fnUntraced(function*(file: FileSystem.File, offset: number, length: number) {
-  yield* file.seek(offset, "start")
-  const parts: Array<Uint8Array> = []
-  let size = 0
-  while (size < length) {
-    const part = yield* file.readAlloc(length - size)
-    if (Option.isNone(part)) break
-    parts.push(part.value)
-    size += part.value.length
-  }
-  return concat(parts)
-})
-
-const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
-  const [only] = parts
-  if (only !== undefined && parts.length === 1) return only
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
-}
+const readAt = (file: FileSystem.File, offset: number, length: number) =>
+  Effect.zipRight(file.seek(offset, "start"), Lines.readExactly(file, length))
 
 /** @internal */
 export const make = (path: string, listener: Listener, options?: { readonly maxLineBytes?: number }): Tail => {
@@ -85,7 +63,7 @@ export const make = (path: string, listener: Listener, options?: { readonly maxL
     const kept = bytes.subarray(from, end)
     anchor = end - from === anchorBytes
       ? Uint8Array.from(kept)
-      : concat([anchor.subarray(Math.max(0, anchor.length + kept.length - anchorBytes)), kept]).slice()
+      : Bytes.concat([anchor.subarray(Math.max(0, anchor.length + kept.length - anchorBytes)), kept]).slice()
   }
 
   /** Reads blocks up to the end the file had when we looked: a writer that is faster than us does not hold us up. */
@@ -132,7 +110,7 @@ export const make = (path: string, listener: Listener, options?: { readonly maxL
       let restarted = false
       if (offset > 0) {
         const other = (inode !== undefined && found !== inode) || size < offset
-        restarted = other || !sameBytes(yield* readAt(file, offset - anchor.length, anchor.length), anchor)
+        restarted = other || !Bytes.equals(yield* readAt(file, offset - anchor.length, anchor.length), anchor)
         if (restarted) restart()
       }
       inode = found

@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import { Instant, JsonRecord, lenient, optional, withDefault } from "../internal/wire/json.js"
 
 /**
- * What to look for in the log.
+ * Filter of the log.
  *
  * @since 0.1.0
  * @category schemas
@@ -16,7 +16,7 @@ export const AuditEventType: Schema.Literal<["all", "checkpoints", "projects", "
   .Literal("all", "checkpoints", "projects", "teams", "organizations")
 
 /**
- * What happened.
+ * Kind of event.
  *
  * @since 0.1.0
  * @category models

@@ -1,5 +1,5 @@
 /**
- * What was used, and what it cost.
+ * Usage and its costs.
  *
  * @since 0.1.0
  */
@@ -115,7 +115,7 @@ export interface UnrecognizedBillingEvent {
 export const UnrecognizedBillingEvent: Schema.Schema<UnrecognizedBillingEvent> = taggedJson("UnrecognizedBillingEvent")
 
 /**
- * What was used.
+ * Kind of usage.
  *
  * @since 0.1.0
  * @category schemas
@@ -137,7 +137,7 @@ export const BillingEventInfo: Schema.Union<[
 )
 
 /**
- * What was counted.
+ * Unit that was counted.
  *
  * @since 0.1.0
  * @category models

@@ -1,5 +1,5 @@
 /**
- * What a server offers.
+ * Models and limits of a server.
  *
  * @since 0.1.0
  */
@@ -22,7 +22,7 @@ export class SupportedModel extends Schema.Class<SupportedModel>("effect-tinker/
 }, lenient) {}
 
 /**
- * What a server offers.
+ * Models and limits of a server.
  *
  * @since 0.1.0
  * @category schemas

@@ -30,7 +30,7 @@ export class CustomLossNode extends Schema.Class<CustomLossNode>(id("CustomLossN
   op: Schema.Literal("placeholder", "get_attr", "call_function", "call_method", "call_module", "output"),
   /** Unique within the graph. */
   name: Schema.String,
-  /** What is called, read or returned. */
+  /** Name of the function, input or output. */
   target: Schema.String,
   /** Defaults to none. */
   args: withDefault(Schema.Array(Json), "args", () => []),

@@ -49,7 +49,7 @@ export interface Encoded {
  * @category models
  */
 export interface Codec<A> {
-  /** What we send or ask for. `undefined`: there is no body. */
+  /** Schema of the request's body. `undefined`: there is no body. */
   readonly contentType: string | undefined
   readonly encode: (value: A) => Either.Either<string | Uint8Array | undefined, string>
   readonly decode: (body: Uint8Array, contentType: string | undefined) => Either.Either<A, string>

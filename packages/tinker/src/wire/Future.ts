@@ -125,7 +125,7 @@ export const ErrorCategory: Schema.Schema<ErrorCategory, string> = Schema.transf
  * @category schemas
  */
 export class RequestFailed extends Schema.Class<RequestFailed>(id("RequestFailed"))({
-  /** What went wrong, in the server's words. */
+  /** Message of the server. */
   error: Schema.transform(Schema.Unknown, Schema.String, {
     strict: true,
     decode: (error) => typeof error === "string" ? error : JSON.stringify(error) ?? "",
@@ -136,7 +136,7 @@ export class RequestFailed extends Schema.Class<RequestFailed>(id("RequestFailed
 }, lenient) {}
 
 /**
- * What a poll's JSON says, before anyone looks at the result itself.
+ * Envelope of a poll's JSON, before the result itself is decoded.
  *
  * @since 0.1.0
  * @category models
@@ -224,7 +224,7 @@ export const FutureCompletions: Schema.Schema<ReadonlyArray<FutureCompletion>, R
   )
 
 /**
- * What has ended since the cursor that was given.
+ * Futures that ended since the given cursor.
  *
  * @since 0.1.0
  * @category schemas

@@ -62,7 +62,7 @@ export class GetInfoRequest extends Schema.Class<GetInfoRequest>(id("GetInfoRequ
 }, strict) {}
 
 /**
- * What a model is made of.
+ * Architecture of a model.
  *
  * @since 0.1.0
  * @category schemas
@@ -75,7 +75,7 @@ export class ModelData extends Schema.Class<ModelData>(id("ModelData"))({
 }, lenient) {}
 
 /**
- * What a model is.
+ * Description of a model.
  *
  * @since 0.1.0
  * @category schemas

@@ -67,7 +67,7 @@ export class SampleRequest extends Schema.Class<SampleRequest>(id("SampleRequest
 }, strict) {}
 
 /**
- * What any server would refuse, in a sentence.
+ * A reason for which any server would refuse, in a sentence.
  *
  * @internal
  */
@@ -129,7 +129,7 @@ export class SampledSequence extends Schema.Class<SampledSequence>(id("SampledSe
   logprobs: optional(Numbers.Float32s, "logprobs"),
   /** Likeliest tokens at each position, when asked for. */
   topkLogprobs: optional(TopkLogprobs, "topk_logprobs"),
-  /** What training data refers to the sequence by, when the server gave it a name. */
+  /** Name by which training data refers to the sequence, where the server gave one. */
   sequenceId: optional(SequenceId, "sequence_id")
 }, lenient) {}
 

@@ -68,7 +68,7 @@ export class JoinSamplingSessionResponse
 {}
 
 /**
- * What a sampler samples from.
+ * Source of a sampler.
  *
  * @since 0.1.0
  * @category schemas

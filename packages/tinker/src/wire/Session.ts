@@ -109,7 +109,7 @@ export class FinishSessionRequest extends Schema.Class<FinishSessionRequest>(id(
 }, strict) {}
 
 /**
- * What belongs to a session.
+ * Models and samplers of a session.
  *
  * @since 0.1.0
  * @category schemas

@@ -258,7 +258,7 @@ export interface Unrecognized {
 export const Unrecognized: Schema.Schema<Unrecognized> = taggedJson("Unrecognized")
 
 /**
- * What brought a session down.
+ * Cause of a session's end.
  *
  * @since 0.1.0
  * @category schemas

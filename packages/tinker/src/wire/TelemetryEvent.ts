@@ -1,5 +1,5 @@
 /**
- * What a client reports about itself.
+ * Reports of a client about itself.
  *
  * @since 0.1.0
  */
@@ -122,7 +122,7 @@ export const TelemetryEvent: Schema.Union<
 > = Schema.Union(SessionStartEvent, SessionEndEvent, UnhandledExceptionEvent, GenericEvent)
 
 /**
- * What can be reported.
+ * Events that can be reported.
  *
  * @since 0.1.0
  * @category models

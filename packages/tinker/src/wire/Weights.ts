@@ -235,7 +235,7 @@ export class WeightsInfoRequest extends Schema.Class<WeightsInfoRequest>(id("Wei
 }, strict) {}
 
 /**
- * What a checkpoint was trained from. Layers whose flag is absent were trained.
+ * Base of a checkpoint. Layers whose flag is absent were trained.
  *
  * @since 0.1.0
  * @category schemas

@@ -5,6 +5,7 @@
  *     models--org--name/snapshots/COMMIT/FILE          the file (a plain file, as Python writes without symbolic links)
  *     models--org--name/.no_exist/COMMIT/FILE          an empty file: this commit has no such file
  */
+import * as HubDirectory from "@effect-tinker/platform/HubDirectory"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -29,14 +30,11 @@ export type Cached =
   | { readonly _tag: "Unknown" }
 
 /** @internal */
-export const isCommit = (revision: string): boolean => /^[0-9a-f]{40}$/.test(revision)
-
-/** @internal */
 export const make: (directory: string) => Effect.Effect<HubCache, never, FileSystem.FileSystem | Path.Path> = Effect
   .fnUntraced(function*(directory) {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    const root = (repo: string) => path.join(directory, `models--${repo.replaceAll("/", "--")}`)
+    const root = (repo: string) => path.join(directory, HubDirectory.nameOf(repo))
 
     // a cache that cannot be read or written is an empty one, not a failure
     const read = (file: string) => Effect.option(fs.readFile(file))
@@ -54,17 +52,14 @@ export const make: (directory: string) => Effect.Effect<HubCache, never, FileSys
         Effect.annotateLogs({ package: "@effect-tinker/tokenizer", module: "HuggingFaceHub" })
       )
 
-    const text = new TextDecoder()
     return {
       commit: (repo, revision) =>
-        isCommit(revision)
-          ? Effect.succeed(Option.some(revision))
-          : Effect.map(
-            read(path.join(root(repo), "refs", revision)),
-            (bytes) => Option.filter(Option.map(bytes, (bytes) => text.decode(bytes).trim()), isCommit)
-          ),
+        HubDirectory.commitOf(root(repo), revision).pipe(
+          Effect.provideService(FileSystem.FileSystem, fs),
+          Effect.provideService(Path.Path, path)
+        ),
       setCommit: (repo, revision, commit) =>
-        isCommit(revision)
+        HubDirectory.isCommit(revision)
           ? Effect.void
           : write(path.join(root(repo), "refs", revision), new TextEncoder().encode(commit)),
       read: Effect.fnUntraced(function*(repo, commit, file) {

@@ -1,6 +1,7 @@
 /**
  * One request to the hub: redirects followed here, answers as typed errors, the credential sent to the hub alone.
  */
+import * as HubDirectory from "@effect-tinker/platform/HubDirectory"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import type * as HttpClient from "@effect/platform/HttpClient"
 import type * as HttpClientError from "@effect/platform/HttpClientError"
@@ -20,7 +21,6 @@ import {
   TokenizerUnauthorized,
   TokenizerUnavailable
 } from "../TokenizerError.js"
-import { isCommit } from "./hubCache.js"
 
 /** @internal */
 export interface Where {
@@ -66,7 +66,7 @@ const unreachable = (where: Where, url: string, error: HttpClientError.HttpClien
     { isRetryable: true }
   )
 
-/** What an answer means; `undefined` when it is the file, `"absent"` when there is none. */
+/** Meaning of an answer; `undefined` when it is the file, `"absent"` when there is none. */
 const problem = (
   where: Where,
   response: HttpClientResponse.HttpClientResponse,
@@ -191,7 +191,7 @@ export const exchange = Effect.fnUntraced(function*(
     // it becomes part of a path: only the hub may name it, and only as what can be nothing else
     if (trusted) {
       const named = Option.fromNullable(response.headers["x-repo-commit"])
-      commit = Option.orElse(commit, () => Option.filter(named, isCommit))
+      commit = Option.orElse(commit, () => Option.filter(named, HubDirectory.isCommit))
     }
     size = Option.orElse(size, () => Option.fromNullable(response.headers["x-linked-size"]).pipe(Option.map(Number)))
     const location = response.headers["location"]

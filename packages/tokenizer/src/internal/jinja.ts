@@ -25,7 +25,7 @@ const library: {
 
 const isNode = (u: unknown): u is Node => Predicate.hasProperty(u, "type") && Predicate.isString(u.type)
 
-/** What a template's own `raise_exception` said. */
+/** Message of a template's own `raise_exception`. */
 class Raised extends Error {}
 
 /**

@@ -14,7 +14,7 @@ import { spell, spelledBytes, utf8 } from "./bytes.js"
 import { ByteTable } from "./byteTable.js"
 import type { Affixes, Engine } from "./engine.js"
 import * as engine from "./engine.js"
-import * as hostile from "./hostile.js"
+import * as fileLimits from "./fileLimits.js"
 import * as Library from "./library.js"
 import { patternProblem } from "./patterns.js"
 import * as tiktokenFile from "./tiktoken.js"
@@ -141,7 +141,7 @@ const firstDisagreement = (ours: Engine, theirs: Engine, added: ReadonlyArray<Ad
   })
 }
 
-/** What in the file must not be built at all. */
+/** Parts of the file that must not be built at all. */
 const problemOf = (
   decoded: typeof json.TokenizerJson.Type,
   source: unknown
@@ -152,9 +152,9 @@ const problemOf = (
   const parts = Predicate.isRecord(source)
     ? [source["normalizer"], source["pre_tokenizer"], source["post_processor"], source["decoder"]]
     : []
-  return hostile.idProblem(ids, entries) ??
-    hostile.idProblem(decoded.added_tokens.map((token) => token.id), entries) ??
-    hostile.partProblem(parts)
+  return fileLimits.idProblem(ids, entries) ??
+    fileLimits.idProblem(decoded.added_tokens.map((token) => token.id), entries) ??
+    fileLimits.partProblem(parts)
 }
 
 const isByteLevelDecoder = (decoder: unknown): boolean =>
@@ -280,7 +280,7 @@ export const tiktoken: (
     ...Object.keys(config.added_tokens_decoder ?? {}).map(Number)
   ]
   const problem = patternProblem(files.pattern) ??
-    hostile.idProblem(named, files.ranks.split("\n").length + named.length)
+    fileLimits.idProblem(named, files.ranks.split("\n").length + named.length)
   if (problem !== undefined) return yield* malformed(files, "tiktoken.model", problem)
   const built = yield* Effect.try({
     try: () =>

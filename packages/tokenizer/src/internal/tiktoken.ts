@@ -5,7 +5,7 @@ import * as Either from "effect/Either"
 import * as Encoding from "effect/Encoding"
 import type { Parts } from "./bpe.js"
 import { spell } from "./bytes.js"
-import { idProblem } from "./hostile.js"
+import { idProblem } from "./fileLimits.js"
 import * as Library from "./library.js"
 import { PairTable } from "./pairTable.js"
 

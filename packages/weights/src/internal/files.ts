@@ -50,7 +50,7 @@ export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
 }
 
 /**
- * What an export is made from: names, sizes and times of its inputs, which are files or the files of directories, and its
+ * Fingerprint of an export's inputs: names, sizes and times of its inputs, which are files or the files of directories, and its
  * options. @internal
  */
 export const fingerprint: (

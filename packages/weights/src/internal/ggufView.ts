@@ -5,11 +5,12 @@
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import type * as GgufModel from "../GgufModel.js"
-import * as Safetensors from "../Safetensors.js"
+import type * as Safetensors from "../Safetensors.js"
+import * as SafetensorsHeader from "../SafetensorsHeader.js"
 import { InvalidFile } from "../WeightsError.js"
 import * as numbers from "./numbers.js"
 
-/** What was rounded to few bits is not made worse by sixteen; vectors stay as they are. */
+/** Type of a tensor: sixteen bits do not make worse what was rounded to fewer; vectors stay as they are. */
 const typeOf = (format: string, shape: ReadonlyArray<number>): "F32" | "F16" | "BF16" =>
   shape.length < 2 || format === "F32" ? "F32" : format === "F16" ? "F16" : "BF16"
 
@@ -21,7 +22,7 @@ export const shard = (gguf: GgufModel.GgufModel) =>
     const tensors = Array.from(gguf.tensors, ([name, { format, shape }]) => {
       const dtype = typeOf(format, shape)
       const start = end
-      const bytes = Safetensors.elements(shape) * (Safetensors.dtypeBytes[dtype] ?? 0)
+      const bytes = SafetensorsHeader.elements(shape) * (SafetensorsHeader.dtypeBytes[dtype] ?? 0)
       end += bytes
       return { name, dtype, shape, start, bytes }
     })
@@ -29,7 +30,7 @@ export const shard = (gguf: GgufModel.GgufModel) =>
       const tensor = tensors.find((one) => one.start <= start && start + bytes <= one.start + one.bytes)
       if (tensor === undefined) return yield* new InvalidFile({ path, description: "a range that is no tensor's" })
       const { dtype, name, shape } = tensor
-      const rowBytes = (shape.at(-1) ?? 1) * (Safetensors.dtypeBytes[dtype] ?? 0)
+      const rowBytes = (shape.at(-1) ?? 1) * (SafetensorsHeader.dtypeBytes[dtype] ?? 0)
       const values = yield* gguf.floats(name, (start - tensor.start) / rowBytes, bytes / rowBytes)
       return numbers.fromFloat32(dtype, values)
     }, Effect.provideService(FileSystem.FileSystem, fs))

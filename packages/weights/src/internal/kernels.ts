@@ -1,5 +1,5 @@
 /**
- * What a merge does with every value that changes, as WebAssembly kernels of four-float vectors written out below:
+ * Arithmetic of a merge for every value that changes, as WebAssembly kernels of four-float vectors written out below:
  * bfloat16 to float32, the LoRA delta added, and back. The bits are those of the loops in `numbers`.
  */
 

@@ -10,9 +10,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { usage } from "../../internal/CliFailure.js"
 import * as dataFile from "../../training/dataFile.js"
+import * as modelSettings from "../../training/modelSettings.js"
 import * as options from "../../training/options.js"
 import { checkpoints, commonConfig, overridden, run } from "../../training/run.js"
-import * as setup from "../../training/setup.js"
 import { reinforceConfig, type Sampled, sampled } from "./rl.js"
 
 const modes = ["on-policy", "off-policy", "self"] as const
@@ -87,9 +87,9 @@ const onPolicy = (flags: Distilled, teacher: string) =>
         ...config,
         prompts,
         teacher,
-        renderer: yield* setup.rendererFor(flags.model, flags),
+        renderer: yield* modelSettings.rendererFor(flags.model, flags),
         checkpoints: checkpoints(flags),
-        cost: yield* setup.costOf(flags),
+        cost: yield* modelSettings.costOf(flags),
         log
       })
     })
@@ -127,9 +127,9 @@ const offPolicy = (flags: Distilled, teacher: string) =>
       return Distill.offPolicy({
         ...config,
         data,
-        renderer: yield* setup.rendererFor(flags.model, flags),
+        renderer: yield* modelSettings.rendererFor(flags.model, flags),
         checkpoints: checkpoints(flags),
-        cost: yield* setup.costOf(flags),
+        cost: yield* modelSettings.costOf(flags),
         log
       })
     })
@@ -166,9 +166,9 @@ const self = (flags: Distilled, teacher: string, instruction: string) =>
         data,
         prompt: (messages) => messages,
         teacherPrompt: (messages) => instructed(instruction, messages),
-        renderer: yield* setup.rendererFor(flags.model, flags),
+        renderer: yield* modelSettings.rendererFor(flags.model, flags),
         checkpoints: checkpoints(flags),
-        cost: yield* setup.costOf(flags),
+        cost: yield* modelSettings.costOf(flags),
         log
       })
     })

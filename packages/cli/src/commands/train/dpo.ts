@@ -9,9 +9,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { usage } from "../../internal/CliFailure.js"
 import * as dataFile from "../../training/dataFile.js"
+import * as modelSettings from "../../training/modelSettings.js"
 import * as options from "../../training/options.js"
 import { checkpoints, commonConfig, overridden, run } from "../../training/run.js"
-import * as setup from "../../training/setup.js"
 
 const preference = Effect.fnUntraced(function*(
   flags: options.Common & {
@@ -55,9 +55,9 @@ const preference = Effect.fnUntraced(function*(
       return Preference.train({
         ...config,
         data,
-        renderer: yield* setup.rendererFor(flags.model, flags),
+        renderer: yield* modelSettings.rendererFor(flags.model, flags),
         checkpoints: checkpoints(flags),
-        cost: yield* setup.costOf(flags),
+        cost: yield* modelSettings.costOf(flags),
         log
       })
     })

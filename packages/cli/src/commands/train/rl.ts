@@ -14,9 +14,9 @@ import type * as Redacted from "effect/Redacted"
 import { CliFailure, usage } from "../../internal/CliFailure.js"
 import * as userModule from "../../internal/userModule.js"
 import * as dataFile from "../../training/dataFile.js"
+import * as modelSettings from "../../training/modelSettings.js"
 import * as options from "../../training/options.js"
 import { checkpoints, commonConfig, overridden, run } from "../../training/run.js"
-import * as setup from "../../training/setup.js"
 import * as workerOptions from "../../training/workerOptions.js"
 
 /** Options of what is sampled. @internal */
@@ -113,7 +113,7 @@ const reinforce = Effect.fnUntraced(function*(
         kl: Option.getOrUndefined(flags.kl),
         perRollout: recipe === "agent"
       })
-      const renderer = yield* setup.rendererFor(flags.model, flags)
+      const renderer = yield* modelSettings.rendererFor(flags.model, flags)
       return Reinforce.train({
         ...config,
         advantage: advantageOf(config),
@@ -132,7 +132,7 @@ const reinforce = Effect.fnUntraced(function*(
         ],
         evaluateEvery: flags.evalEvery,
         checkpoints: checkpoints(flags),
-        cost: yield* setup.costOf(flags),
+        cost: yield* modelSettings.costOf(flags),
         log
       })
     })

@@ -12,9 +12,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { usage } from "../../internal/CliFailure.js"
 import * as dataFile from "../../training/dataFile.js"
+import * as modelSettings from "../../training/modelSettings.js"
 import * as options from "../../training/options.js"
 import { checkpoints, commonConfig, overridden, run } from "../../training/run.js"
-import * as setup from "../../training/setup.js"
 
 const notNegative = (name: string, value: number) =>
   value >= 0 && value < 1
@@ -61,7 +61,7 @@ const supervised = Effect.fnUntraced(function*(
           }),
         flags.overrides
       )
-      const renderer = yield* setup.rendererFor(flags.model, flags)
+      const renderer = yield* modelSettings.rendererFor(flags.model, flags)
       const evaluated = Example.toData({ renderer, ...config })(held)
       return Supervised.train({
         ...config,
@@ -72,7 +72,7 @@ const supervised = Effect.fnUntraced(function*(
           : [],
         evaluateEvery: flags.evalEvery,
         checkpoints: checkpoints(flags),
-        cost: yield* setup.costOf(flags),
+        cost: yield* modelSettings.costOf(flags),
         log
       })
     })

@@ -18,7 +18,7 @@ export const model = Effect.map(isHosted, (hosted) => hosted ? "Qwen/Qwen3-8B" :
 
 const layer = (hosted: boolean): Layer.Layer<Tinker.Tinker | Tokenizers.Tokenizers, unknown> =>
   hosted
-    ? Layer.merge(Tinker.layerEnv(), NodeTokenizers.layer()).pipe(Layer.provide(NodeTinker.layerEnv()))
+    ? Layer.merge(Tinker.layerFromEnv(), NodeTokenizers.layer()).pipe(Layer.provide(NodeTinker.layerFromEnv()))
     : NodeTinkerLocal.layerInProcess({
       directory: ".tinker", // keeps the checkpoints
       ...(localModel.startsWith("local/") ? {} : { models: [localModel] })

@@ -19,7 +19,7 @@ export const model = isHosted ? "Qwen/Qwen3-8B" : localModel
 /** Close it when you are done, or write `await using`. */
 export const connect = () =>
   isHosted
-    ? Tinker.connect({ layer: Layer.mergeAll(NodeTinker.layerEnv(), NodeTokenizers.layer(), NodeContext.layer) })
+    ? Tinker.connect({ layer: Layer.mergeAll(NodeTinker.layerFromEnv(), NodeTokenizers.layer(), NodeContext.layer) })
     : connectLocal({
       backend: {
         directory: ".tinker", // keeps the checkpoints

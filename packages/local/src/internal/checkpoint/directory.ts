@@ -2,6 +2,7 @@
  * A Hugging Face directory: `config.json`, safetensors in 16 or 32 bits, `tokenizer.json` and a chat template.
  */
 import * as Safetensors from "@effect-tinker/weights/Safetensors"
+import type * as SafetensorsHeader from "@effect-tinker/weights/SafetensorsHeader"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
@@ -72,7 +73,7 @@ export const fromDirectory: (
   const reason = (error: { readonly message: string }) => refuse(error.message)
   const withServices = Effect.provide(yield* Effect.context<Services>())
   const shards = yield* Effect.mapError(Safetensors.shardNames(directory), reason)
-  const tensors = new Map<string, Safetensors.TensorInfo & { readonly file: string }>()
+  const tensors = new Map<string, SafetensorsHeader.TensorInfo & { readonly file: string }>()
   const bytesBy = new Map<string, number>()
   for (const shard of shards) {
     const file = at(shard)

@@ -13,7 +13,7 @@ import type { Precision, Values } from "./frozen.js"
 import type { Native } from "./native.js"
 import { nativeHashes } from "./nativeHashes.js"
 
-/** What the file exports; see `native/kernels.c`. */
+/** Exports of the file; see `native/kernels.c`. */
 interface Addon {
   readonly gemmOver: (memory: Float32Array, frame: Int32Array) => () => void
   readonly outsideOver: (memory: Float32Array, values: Values, format: number, frame: Int32Array) => () => void

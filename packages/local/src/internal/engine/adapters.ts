@@ -125,7 +125,7 @@ const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initia
   const turn = Effect.unsafeMakeSemaphore(1)
   const values = initial
   let key = nextKey()
-  /** What passes have added up since the last step, and the norm of it; undefined when that is nothing. */
+  /** Gradients that passes have added up since the last step, and their norm; undefined when there are none. */
   let gradient: { readonly sum: Float32Array; readonly norm: number } | undefined
   const clearGradient = (): void => {
     if (gradient !== undefined) pool.give(gradient.sum)

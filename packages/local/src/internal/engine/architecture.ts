@@ -222,7 +222,7 @@ export interface Factors {
 /** All factors of an adapter in one flat array, so that gradients, moments and norms are single loops. @internal */
 export interface Lora {
   readonly settings: LoraSettings
-  /** What the product of the factors is multiplied by. */
+  /** Factor of the product of the factors. */
   readonly scale: number
   readonly factors: ReadonlyMap<Part, Factors>
   readonly size: number

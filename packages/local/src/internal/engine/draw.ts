@@ -63,7 +63,7 @@ export const draw = (logprobs: Float32Array, settings: DrawSettings, random: Ran
   return best
 }
 
-/** What fills a cell without a token. @internal */
+/** Fill of a cell without a token. @internal */
 export const emptyLogprob = -99999
 
 /** Writes the k most likely tokens of a row into a table of k columns. @internal */

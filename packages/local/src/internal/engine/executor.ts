@@ -196,7 +196,7 @@ export type Message =
   | { readonly _tag: "Publish"; readonly model: string; readonly target: number; readonly adapter: AdapterJob }
   | { readonly _tag: "Reused"; readonly model: string }
 
-/** What a worker thread answers: one of these, but to a stream any number of slices. @internal */
+/** Answer of a worker thread: one of these, but to a stream any number of slices. @internal */
 export type Answer =
   | { readonly _tag: "Ready" }
   /** The thread is a new one: it has to be given the model first. */

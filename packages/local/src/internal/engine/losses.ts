@@ -10,7 +10,7 @@ export const lossNames = ["cross_entropy", "importance_sampling", "ppo", "cispo"
 /** @internal */
 export type LossName = typeof lossNames[number]
 
-/** What a loss reads beside the logprobs, all of the same length as these. @internal */
+/** Inputs of a loss beside the logprobs, all of the same length as these. @internal */
 export interface LossInputs {
   /** Of cross entropy the weights, of GSPO the mask of the tokens whose ratios count. */
   readonly weights: Float32Array

@@ -23,7 +23,7 @@ export interface Native {
   readonly adam: Advance
 }
 
-/** What engines use if their mode is `native`; nothing, unless a runtime provides it. @internal */
+/** Products of engines whose mode is `native`; none, unless a runtime provides them. @internal */
 export class NativeKernels extends Context.Reference<NativeKernels>()("@effect-tinker/local/engine/NativeKernels", {
   defaultValue: (): Native | undefined => undefined
 }) {}

@@ -23,7 +23,7 @@ export const finishLogits = (space: Space, logits: number, tokens: Int32Array, f
   }
 }
 
-/** What to subtract from the logits of a row to get its log probabilities. @internal */
+/** Normalizer of a row: subtracted from its logits, it gives log probabilities. @internal */
 export const normalizer = (space: Space, row: number): number => {
   const { architecture: { logits }, kernels } = space
   const top = kernels.rowMax(row, logits)

@@ -243,7 +243,7 @@ const checkDraw = (params: NonNullable<Request["params"]>): Checked<DrawSettings
   return Either.right({ temperature, topK, topP })
 }
 
-/** What ends a sequence: a token from a list, or the bytes of a string at its end. @internal */
+/** End of a sequence: a token from a list, or the bytes of a string at its end. @internal */
 export interface Stops {
   readonly tokens: ReadonlyArray<number>
   readonly strings: ReadonlyArray<Uint8Array>

@@ -24,7 +24,7 @@ export interface TokenBytes {
   readonly ends: Int32Array
 }
 
-/** What a thread remembers about sampling from a model. @internal */
+/** State of a thread that samples from a model. @internal */
 export interface SamplingThread {
   readonly space: Space
   readonly cache: Cache
@@ -228,7 +228,7 @@ interface Completion {
   readonly last: () => number
   /** Everything drawn so far. */
   readonly tokens: ReadonlyArray<number>
-  /** What was drawn since the last time; undefined when that is nothing. */
+  /** Tokens drawn since the last time; undefined when there are none. */
   readonly take: () => Slice | undefined
   readonly finish: () => Sequence
 }
@@ -295,7 +295,7 @@ const makeCompletion = (tokenBytes: TokenBytes, query: Query, seed: number, inde
 // The stream of random numbers for alternatives; that of completions is 0.
 const alternativesStream = 0x7fffffff
 
-/** What was asked about the prompt's own tokens. */
+/** Requested scores of the prompt's own tokens. */
 const makeScores = (query: Query, seed: number) => {
   const { altTokens, prompt, scoreFrom, targets, topkPrompt } = query
   const { length } = prompt
@@ -366,7 +366,7 @@ export interface SampleRun {
   readonly isDone: () => boolean
   /** Whether the weights still give probabilities. */
   readonly healthy: () => boolean
-  /** What was drawn since the last time. */
+  /** Tokens drawn since the last time. */
   readonly take: () => ReadonlyArray<Slice>
   readonly result: () => Result
   /** Gives all room back. */

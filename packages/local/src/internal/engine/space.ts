@@ -19,7 +19,7 @@ export const blockRows = 32
 /** Outputs of a projection that are transposed at a time, in the backward pass. @internal */
 export const blockOutputs = 256
 
-/** What a block of the model keeps from the forward pass for the backward pass. @internal */
+/** Activations that a block keeps from the forward pass for the backward pass. @internal */
 export interface Saved {
   /** The residual stream between attention and the hidden layer. */
   readonly middle: number

@@ -103,10 +103,10 @@ export const makeModelThread = (
   const sampling = makeTurns()
   const installer = makeTrainingInstaller(space)
   const samples = makeSamplingThread(space, tokenBytes)
-  let roomier = Deferred.unsafeMake<void>(FiberId.none)
+  let roomFreed = Deferred.unsafeMake<void>(FiberId.none)
   const released = Effect.suspend(() => {
-    const before = roomier
-    roomier = Deferred.unsafeMake<void>(FiberId.none)
+    const before = roomFreed
+    roomFreed = Deferred.unsafeMake<void>(FiberId.none)
     return Deferred.succeed(before, undefined)
   })
   // the layout of an adapter is looked up for every part and sample
@@ -203,7 +203,7 @@ export const makeModelThread = (
       if (run.active().length > 0) {
         return Effect.map(drawSome(run, tokens), () => run.isDone() ? "done" : "more")
       }
-      const room = Deferred.await(roomier)
+      const room = Deferred.await(roomFreed)
       return Effect.flatMap(
         sampling.take(slices.run(run.prepare)),
         (state) => state === "no room" ? Effect.zipRight(room, advance(run, tokens)) : Effect.succeed(state)

@@ -110,7 +110,7 @@ function* eachSlice(count: number, body: (from: number, rows: number) => Work<vo
 /** Whether a batch is too large for everything to be kept until the backward pass. */
 const recomputes = ({ keptTokens }: TrainingSpace, { tokens }: Batch): boolean => tokens.length > keptTokens
 
-/** What a block keeps of a batch. */
+/** Activations that a block keeps of a batch. */
 const savedOf = (training: TrainingSpace, batch: Batch, layer: number): Saved | undefined =>
   recomputes(training, batch) ? training.shared : training.saved[layer]
 

@@ -1,6 +1,7 @@
 /**
  * Who is calling: API keys, the tokens exchanged for them, and the users behind them.
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -10,7 +11,6 @@ import * as Layer from "effect/Layer"
 import * as ParseResult from "effect/ParseResult"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { Entropy } from "../entropy.js"
 import type { HttpFailure } from "./message.js"
 import { notFound, unauthorized } from "./message.js"
 
@@ -25,7 +25,7 @@ export interface User {
 /** @internal */
 export interface ApiKey {
   readonly key: Redacted.Redacted
-  /** What it is called in listings. */
+  /** Name in listings. */
   readonly name?: string | undefined
   /** Keys with the same e-mail belong to the same user. */
   readonly email?: string | undefined
@@ -90,7 +90,7 @@ export const layer = (apiKeys: ReadonlyArray<ApiKey> | undefined): Layer.Layer<A
         })
       )
       // Tokens live an hour and clients replace them by themselves: a restart may end them.
-      const { bytes } = yield* Entropy
+      const { bytes } = yield* Entropy.Entropy
       const secretBytes = Uint8Array.from(yield* bytes(32))
       const secret = yield* Effect.promise(() =>
         crypto.subtle.importKey("raw", secretBytes, algorithm, false, ["sign", "verify"])

@@ -17,7 +17,7 @@ const malformed = (encoding: string): HttpFailure =>
 /** Lets other work run: fibers first, then the event loop. */
 const yieldToEventLoop = Effect.zipRight(Effect.yieldNow(), Effect.sleep(0))
 
-/** What a body may take up while it is read: what it declares, or anything up to the limit. @internal */
+/** Memory of a body while it is read: the length it declares, or anything up to the limit. @internal */
 export const reservation = (headers: Incoming["headers"], limit: number): number => {
   const declared = Number(headers["content-length"])
   const packed = headers["content-encoding"] !== undefined && headers["content-encoding"] !== "identity"

@@ -1,13 +1,13 @@
 /**
  * Addresses that need no key: each opens one file for some minutes. And the archive of a checkpoint, as one such file.
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { StorageFailed } from "../../Storage.js"
-import { randomToken } from "../entropy.js"
 import type { HttpFailure } from "./message.js"
 import { notFound } from "./message.js"
 
@@ -39,7 +39,7 @@ export const layer: Layer.Layer<Downloads> = Layer.sync(Downloads, () => {
     offer: Effect.fnUntraced(function*(download) {
       const now = yield* Clock.currentTimeMillis
       for (const [token, { expires }] of offers) if (expires <= now) offers.delete(token)
-      const token = yield* randomToken
+      const token = yield* Entropy.token
       const expires = now + Duration.toMillis(lifetime)
       offers.set(token, { ...download, expires })
       return { path: template.replace("{token}", token), expires }

@@ -46,7 +46,7 @@ export interface Future {
   readonly sessionId: string | undefined
   /** Tells a repeated request from another one under the same number. */
   readonly fingerprint: string
-  /** What the operation waits for. */
+  /** Reason for which the operation waits. */
   readonly report: () => QueueReport
   /** Open until there is an outcome. */
   readonly settled: Deferred.Deferred<void>

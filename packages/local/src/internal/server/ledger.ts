@@ -1,5 +1,5 @@
 /**
- * What was used: tokens and checkpoints, counted by the hour.
+ * Usage: tokens and checkpoints, counted by the hour.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -6,7 +6,7 @@ import type { TensorData } from "effect-tinker/TensorData"
 import type { CreateCustomLossRequest, CustomLossNode } from "effect-tinker/wire/CustomLossGraph"
 import * as Either from "effect/Either"
 
-/** What a loss says about one example. @internal */
+/** Result of a loss for one example. @internal */
 export interface LossValue {
   readonly loss: number
   /** By the log probabilities, in their layout. */

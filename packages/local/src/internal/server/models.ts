@@ -34,7 +34,7 @@ import { Trace } from "./trace.js"
  * @internal
  */
 export interface Turns<A> {
-  /** What was accepted under a number. */
+  /** Operation accepted under a number. */
   readonly find: (seq: number) => A | undefined
   /** Whether the number was skipped: later ones have run. */
   readonly missed: (seq: number) => boolean
@@ -100,7 +100,7 @@ export type Operation = (adapter: Adapter) => Effect.Effect<Outcome, OperationEr
 interface Job {
   /** Its name in a trace. */
   readonly name: string
-  /** What its request takes up in memory. */
+  /** Bytes of its request in memory. */
   readonly bytes: number
   readonly run: Operation
 }
@@ -119,7 +119,7 @@ interface Live extends Model {
   readonly queue: Queue.Queue<Future>
   readonly adapter: Deferred.Deferred<Adapter, string>
   worker: Fiber.RuntimeFiber<void> | undefined
-  /** What has no outcome yet, and the work for it (none for the creation). */
+  /** Operations without an outcome, and the work for each (none for the creation). */
   readonly open: Map<Future, Job | undefined>
 }
 
@@ -355,7 +355,7 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
   })
 )
 
-/** What an operation knows of its model. @internal */
+/** View of a model from its operations. @internal */
 export interface Target {
   readonly id: string
   readonly sessionId: string

@@ -167,7 +167,7 @@ export interface Shape {
   readonly object: string
   readonly chunkObject: string
   readonly choice: (request: Common, sequence: Sequence, index: number, codec: TextCodec) => unknown
-  /** What is sent of a completion before any of its text. */
+  /** First event of a completion, before any of its text. */
   readonly opening: (index: number) => ReadonlyArray<unknown>
   readonly delta: (request: Common, slice: Slice, text: string, codec: TextCodec) => unknown
   readonly closing: (index: number, stopReason: Sequence["stopReason"]) => unknown

@@ -14,7 +14,7 @@ import type { Call, Route } from "./router.js"
  */
 export type Profile = "0.24" | "0.36"
 
-/** What came after 0.24, by the names of endpoints. */
+/** Endpoints that came after 0.24, by name. */
 const later: ReadonlySet<string> = new Set([
   "dynamicConfig",
   "finishSession",
@@ -41,7 +41,7 @@ const laterFlags = [
   "sample_join_sampling_session"
 ]
 
-/** What FastAPI says of a body that is not JSON. */
+/** FastAPI's answer to a body that is not JSON. */
 const notJson = new HttpFailure({
   status: 422,
   detail: [{

@@ -72,7 +72,7 @@ const reply = <Response>(
       )
   })
 
-/** What the service assumes where a list request says nothing. */
+/** Defaults of a list request. */
 const queryDefaults: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   listTrainingRuns: { limit: "20", offset: "0", access_scope: "owned" },
   getTrainingRun: { access_scope: "owned" },
@@ -203,7 +203,7 @@ const makeNoteIgnored = (): Call["noteIgnored"] => {
     }, { discard: true })
 }
 
-/** What callers without a key may send. */
+/** Endpoints that need no key. */
 const anonymousBodyBytes = 64 * 1024
 
 /** @internal */

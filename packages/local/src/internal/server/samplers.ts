@@ -71,7 +71,7 @@ export interface SamplersShape {
   readonly open: (source: Source) => Effect.Effect<Sampler, OperationError>
   /** Appends to the log of a sampler's client. */
   readonly log: (id: string, client: number, completion: Completion) => Effect.Effect<void>
-  /** What was appended after a cursor; waits for the first. What lies before the cursor is dropped. */
+  /** Results appended after a cursor; waits for the first. Those before the cursor are dropped. */
   readonly read: (
     id: string,
     client: number,

@@ -1,6 +1,7 @@
 /**
  * Sessions: opened by a client, alive while it sends heartbeats, over when it finishes or falls silent.
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -11,7 +12,6 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { StorageFailed } from "../../Storage.js"
 import { Storage } from "../../Storage.js"
-import { randomId } from "../entropy.js"
 import { fileName } from "./identity.js"
 import type { HttpFailure } from "./message.js"
 import { gone, notFound } from "./message.js"
@@ -131,7 +131,7 @@ export const layer: Layer.Layer<Sessions, StorageFailed, Settings | Storage> = L
     return Sessions.of({
       create: Effect.fnUntraced(function*(options) {
         const now = yield* Clock.currentTimeMillis
-        const record: SessionRecord = { ...options, id: yield* randomId, createdAt: now }
+        const record: SessionRecord = { ...options, id: yield* Entropy.uuid, createdAt: now }
         yield* save(record)
         lastSeen.set(record.id, now)
         return record

@@ -1,5 +1,5 @@
 /**
- * What can be set about the server: how it treats its clients, what it tells them, and what it refuses to hold.
+ * Settings of the server: how it treats its clients, what it tells them, and what it refuses to hold.
  */
 import { ClientConfig, ClientDynamicConfig } from "effect-tinker/wire/ClientConfig"
 import * as Context from "effect/Context"
@@ -7,7 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** What one client can make the server hold in memory. @internal */
+/** Limits of one client's share of the server's memory. @internal */
 export interface Limits {
   /** Largest body of a request, compressed or not. */
   readonly bodyBytes: number
@@ -74,7 +74,7 @@ export type ConfigFlags = ConstructorParameters<typeof ClientConfig>[0]
 /** @internal */
 export type DynamicFlags = ConstructorParameters<typeof ClientDynamicConfig>[0]
 
-/** What the server tells clients about how to talk to it; it can change while the server runs. @internal */
+/** Settings the server announces to clients; they can change while the server runs. @internal */
 export interface ServerInfoShape {
   readonly config: () => ClientConfig
   readonly dynamic: () => ClientDynamicConfig

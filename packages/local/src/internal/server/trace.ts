@@ -1,5 +1,5 @@
 /**
- * What a session's operations did when, as a Perfetto trace: one track for each model and sampler.
+ * Timeline of a session's operations as a Perfetto trace: one track for each model and sampler.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

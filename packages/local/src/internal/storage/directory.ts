@@ -3,13 +3,13 @@
  * and renamed into place; a replaced directory steps aside first, under a name from which it can return. One process at a
  * time owns the directory (see `lock.ts`); only its user can read it.
  */
+import * as DirectoryLock from "@effect-tinker/platform/DirectoryLock"
 import type { PlatformError } from "@effect/platform/Error"
-import type * as FileSystem from "@effect/platform/FileSystem"
+import * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Service, StorageFailed } from "../../Storage.js"
-import { acquireLock, lockFile } from "./lock.js"
 
 const unfinished = ".new-"
 const replaced = ".old-"
@@ -65,7 +65,7 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
   const recover: (name: string) => Effect.Effect<void, PlatformError> = Effect.fnUntraced(function*(name) {
     for (const entry of yield* fs.readDirectory(name)) {
       // those of other processes come and go
-      if (entry.startsWith(lockFile)) continue
+      if (DirectoryLock.isClaim(entry)) continue
       const full = path.join(name, entry)
       if (entry.startsWith(unfinished)) {
         yield* fs.remove(full, { recursive: true })
@@ -133,12 +133,23 @@ export const makeDirectory = Effect.fnUntraced(function*({ failed, fs, path, roo
   yield* Effect.mapError(ensure(root), failed("open", root))
   // a directory of somebody else stays as it is
   yield* Effect.ignore(fs.chmod(root, directoryMode))
-  const lock = yield* acquireLock({ fs, path, root, failed })
+  const refused = (why: string) => failed("open", root)(new Error(why))
+  const lock = yield* DirectoryLock.acquire(root).pipe(
+    Effect.provideService(FileSystem.FileSystem, fs),
+    Effect.mapError(failed("lock", root))
+  )
+  if (Option.isSome(lock.owner)) {
+    return yield* refused(
+      `process ${lock.owner.value} is using it; stop that process, talk to its server, or choose another directory`
+    )
+  }
   yield* Effect.mapError(recover(root), failed("open", root))
+
+  const checkHeld = Effect.suspend(() => lock.isHeld() ? Effect.void : refused("another process has taken it over"))
 
   /** Once started, a change is completed: an interrupted request leaves nothing half done. */
   const change = (operation: string, name: string, effect: Effect.Effect<void, PlatformError>) =>
-    Effect.uninterruptible(Effect.zipRight(lock.check, Effect.mapError(effect, failed(operation, name))))
+    Effect.uninterruptible(Effect.zipRight(checkHeld, Effect.mapError(effect, failed(operation, name))))
 
   const service: Service = {
     put: (name, bytes) => change("write", name, put(at(name), bytes)),

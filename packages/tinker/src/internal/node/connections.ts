@@ -285,7 +285,7 @@ export const makeSettings = (options: Options): Either.Either<Settings, TinkerEr
 }
 
 /**
- * What the environment says, under the names other tools use.
+ * Proxy settings of the environment, under the names other tools use.
  *
  * @internal
  */

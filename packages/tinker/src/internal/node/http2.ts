@@ -53,11 +53,11 @@ interface SessionSettings {
   readonly onHttp1: () => void
 }
 
-/** What servers usually grant; with more on one connection, a lost packet would hold up too many. */
+/** Number that servers usually grant; with more on one connection, a lost packet would hold up too many. */
 const usualStreams = 100
 
 /**
- * What a server may send before we have read it. The default of 64 KiB would make every larger response wait for a round
+ * Bytes that a server may send before we have read them. The default of 64 KiB would make every larger response wait for a round
  * trip, and we read what arrives at once.
  */
 const streamWindow = 4 * 1024 * 1024

@@ -24,7 +24,7 @@ export const of = (module: string, fields: Readonly<Record<string, unknown>> = {
 // What servers say, before it is shown or logged.
 // -----------------------------------------------------------------------------
 
-/** What looks like a credential: keys of Tinker and of the Hugging Face hub, JSON web tokens, bearer headers. */
+/** Patterns of credentials: keys of Tinker and of the Hugging Face hub, JSON web tokens, bearer headers. */
 const credentials = /\b(?:tml-|hf_)[\w-]{6,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\b(Bearer\s+)[\w.~+/-]{8,}=*/gi
 
 /** Line ends forge log lines, escapes move the cursor, and marks of direction reorder what is read. */

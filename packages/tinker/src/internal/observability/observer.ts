@@ -201,7 +201,7 @@ export type Event =
     readonly elapsed: number
   }
   | {
-    /** What went wrong with the result of an accepted operation, retried or not. */
+    /** Failure of the result of an accepted operation, retried or not. */
     readonly _tag: "FutureFailed"
     readonly name: string
     readonly severity: "WARNING" | "ERROR"

@@ -1,5 +1,5 @@
 /**
- * What is reported to the service: the official SDK's event names and fields, made of facts only.
+ * Reports to the service: the official SDK's event names and fields, made of facts only.
  *
  * Sentences that came from a server or from the caller's input can repeat a prompt, so none is passed on: an error is
  * described by its kind, status, ids and operation.
@@ -94,7 +94,7 @@ const fieldsOf = (data: Readonly<Record<string, unknown>>): Record<string, unkno
 /** Not reported here: the next heartbeat or report follows anyway, and polls and lost samples have separate events. */
 const silent = new Set<RetryPolicy.Class>(["heartbeat", "poll", "telemetry", "resubmit"])
 
-/** What both of the service's events about a failure hold. */
+/** Fields of both of the service's events about a failure. */
 const failureOf = (
   { elapsed, error, retrying }: Extract<Observer.Event, { readonly _tag: "AttemptFailed" | "SampleFailed" }>,
   now: number
@@ -166,7 +166,7 @@ const failure = (error: TinkerError.TinkerError): Content =>
     : { _tag: "Exception", type: typeOf(error), message: summaryOf(error) }
 
 /**
- * What an event below the clients is to the service; `undefined` for what does not concern it.
+ * The service's event for one below the clients; `undefined` where it does not concern the service.
  *
  * @internal
  */

@@ -48,7 +48,7 @@ export const make = (config: TinkerConfig.Service): Effect.Effect<Tracing> =>
     propagate: config.traceContext
   }))
 
-/** What a span says of a failure. */
+/** Attributes of a span that failed. */
 class Failure extends Error {
   override readonly name: string
   constructor(error: TinkerError.TinkerError) {

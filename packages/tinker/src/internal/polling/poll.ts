@@ -144,7 +144,7 @@ const ask = <A>(
     from,
     cancellation,
     requestId,
-    timeout: api.traits.pollTimeout(),
+    timeout: api.serverFacts.pollTimeout(),
     headers: iteration === 0 && roundtrip === 0
       ? firstOf(requestType, accept)
       : headersOf(requestType, accept, iteration, roundtrip)
@@ -348,7 +348,7 @@ const waitFrom = <A>(
       onFailure: (error): Effect.Effect<Responded, TinkerError.TinkerError> => {
         // Not a failure: the request was held as long as the server holds one.
         if (error.status === 408) return Effect.succeed({ _tag: "Held", sent, body: error.body })
-        return error.status === 400 && api.traits.failedFutureIsBadRequest()
+        return error.status === 400 && api.serverFacts.failedFutureIsBadRequest()
           ? Effect.succeed({ _tag: "Refused", sent, error })
           : Effect.fail(error)
       }

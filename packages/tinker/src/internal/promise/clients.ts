@@ -33,7 +33,7 @@ const instant = (method: string, date: Date): Either.Either<DateTime.Utc, Tinker
     () => new TinkerError.InvalidInput({ module: "RestClient", method, description: "not a date" })
   )
 
-/** What the Effect behind a call takes: the options without what is ours. */
+/** Options of the Effect behind a call: those given, without the Promise API's own. */
 const without = <Options extends CallOptions>(options: Options | undefined): Omit<Options, "signal" | "onEvent"> => {
   const given: Options & { readonly onEvent?: unknown } = options ?? Object.create(null)
   const { onEvent: _onEvent, signal: _signal, ...rest } = given

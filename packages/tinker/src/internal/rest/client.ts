@@ -172,16 +172,16 @@ const nameOf = (checkpointId: string): string => checkpointId.slice(checkpointId
  * routes have one segment for it. The tenant remembers. For reading alone: a bare name may be that of two kinds.
  */
 const byItsName = <A>(
-  { traits }: ApiClient.Service,
+  { serverFacts }: ApiClient.Service,
   { checkpointId }: Checkpoint.ParsedPath,
   call: (checkpointId: Id.CheckpointId) => Effect.Effect<A, TinkerError.TinkerError>
 ): Effect.Effect<A, TinkerError.TinkerError> =>
   Effect.suspend(() => {
     const bare = Id.CheckpointId.make(nameOf(checkpointId))
-    if (bare === checkpointId || traits.hasBareNames()) return call(bare)
+    if (bare === checkpointId || serverFacts.hasBareNames()) return call(bare)
     return Effect.catchTag(call(checkpointId), "Unsupported", (error) =>
       call(bare).pipe(
-        Effect.tap(() => traits.foundBareNames()),
+        Effect.tap(() => serverFacts.foundBareNames()),
         Effect.catchTag("Unsupported", () => error)
       ))
   })

@@ -149,7 +149,7 @@ const ErrorEvent = Schema.Struct({
 
 const isError = Schema.is(ErrorEvent)
 
-/** What every piece of a completion has; a choice that is over says why. */
+/** Fields of every piece of a completion; a choice that is over says why. */
 interface Piece {
   readonly choices: ReadonlyArray<{ readonly finish_reason?: string | null | undefined }>
 }

@@ -64,7 +64,7 @@ const mostUnclaimed = 10_000
 const acknowledgeWithin = Duration.seconds(5)
 
 /**
- * What is not yet acknowledged when the scope closes is acknowledged then, if the server answers at once.
+ * Results not yet acknowledged when the scope closes are acknowledged then, if the server answers at once.
  *
  * @internal
  */
@@ -101,7 +101,7 @@ export const make = (options: Options): Effect.Effect<FuturesPoller> => {
     if (oldest !== undefined && unclaimed.size > mostUnclaimed) unclaimed.delete(oldest)
   }
 
-  /** What has changed since the last poll; `undefined` when nothing has. */
+  /** Changes since the last poll; `undefined` when there are none. */
   const ask = (acknowledged: ReadonlyArray<RequestId>, prevCursor: number, onlyAcknowledges: boolean) =>
     api.attempt(
       Api.retrieveFutures,

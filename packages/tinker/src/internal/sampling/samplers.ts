@@ -29,7 +29,7 @@ interface Opened {
   readonly sessionId: SessionId
   readonly numbering: Sampling.Numbering
   readonly settings?: Settings | undefined
-  /** What it samples from, as far as that has a name. */
+  /** Name of its source, as far as there is one. */
   readonly model?: string | undefined
   readonly baseModel?: string | undefined
 }

@@ -151,7 +151,7 @@ interface Sampling {
   readonly events: Stream.Stream<QueueState.Event>
 }
 
-/** What is asked for, by OpenTelemetry's conventions for generative models: those a backend knows how to show. */
+/** Span attributes by OpenTelemetry's conventions for generative models: those a backend knows how to show. */
 const generation = (options: SampleOptions, model: string | undefined, tokens: number) => {
   const asked = {
     "gen_ai.operation.name": "text_completion",
@@ -292,7 +292,7 @@ export const make: (
       Observer.tokensOut(tokens)
       if (missing === undefined && moved !== undefined) {
         return Effect.as(
-          api.traits.note(
+          api.serverFacts.note(
             "promptLogprobs",
             "The server leaves out the first token's place among prompt logprobs; they are moved back to their tokens"
           ),

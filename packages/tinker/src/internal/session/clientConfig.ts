@@ -1,5 +1,5 @@
 /**
- * What a server says about itself before anything is trained: its client configuration, applied once per tenant, and the
+ * A server's description of itself before anything is trained: its client configuration, applied once per tenant, and the
  * models it offers.
  *
  * @since 0.1.0
@@ -62,7 +62,7 @@ export const configure = (
       NotFound: () => Effect.succeed(defaults),
       Unsupported: () => Effect.succeed(defaults)
     })
-    api.traits.foundFlags(config)
+    api.serverFacts.foundFlags(config)
     yield* shared.inflight.resize(config.inflightResponseBytesSemaphoreSize)
     yield* shared.dispatch.resize(config.fwdbwdDispatchBytesSemaphoreSize)
     return shared.config = config
@@ -96,7 +96,7 @@ export const checkBaseModel: (
   from: { readonly module: string; readonly method: string },
   baseModel: string
 ) => Effect.Effect<void, TinkerError.InvalidInput> = Effect.fnUntraced(function*(api, from, baseModel) {
-  if (!api.traits.checksBaseModels()) return
+  if (!api.serverFacts.checksBaseModels()) return
   const shared = api.tenant.shared(key)
   const offered = shared.offered ?? (yield* api.call(Api.capabilities, {}, { from }).pipe(
     Effect.map(({ supportedModels }) =>

@@ -197,7 +197,7 @@ export const make: (
 
   const askDynamic = Effect.suspend(() => {
     const found = (present: boolean, config: ClientDynamicConfig) => {
-      api.traits.foundDynamicConfig(present)
+      api.serverFacts.foundDynamicConfig(present)
       return config
     }
     const absent = () => Effect.sync(() => found(false, new ClientDynamicConfig()))
@@ -211,7 +211,7 @@ export const make: (
     yield* clientConfig
     const known = yield* Ref.get(dynamic)
     if (Option.isSome(known)) return known.value
-    const config = api.traits.asksDynamicConfig() ? yield* askDynamic : new ClientDynamicConfig()
+    const config = api.serverFacts.asksDynamicConfig() ? yield* askDynamic : new ClientDynamicConfig()
     yield* Ref.set(dynamic, Option.some(config))
     return config
   })
@@ -257,7 +257,7 @@ export const make: (
     }).pipe(Logs.of("ServiceClient", { sessionId: session }))
     yield* SubscriptionRef.set(health, { _tag: "Alive" })
     yield* Effect.forkIn(runHeartbeat(api, session, health), background)
-    if (api.traits.asksDynamicConfig()) yield* Effect.forkIn(refresh, background)
+    if (api.serverFacts.asksDynamicConfig()) yield* Effect.forkIn(refresh, background)
     return session
   })
 
@@ -268,7 +268,7 @@ export const make: (
 
   /** A server that cannot finish a session keeps its models, and their memory, until the session times out. */
   const unload = Effect.suspend(() =>
-    api.traits.unloadsModels()
+    api.serverFacts.unloadsModels()
       ? Effect.forEach(
         models,
         (modelId) =>

@@ -3,7 +3,7 @@ import type { Datum } from "../../Datum.js"
 import type { Chunk, ModelInput } from "../../ModelInput.js"
 import type { TensorData } from "../../TensorData.js"
 import type { Output } from "../../wire/ForwardBackward.js"
-import type { PassForm } from "../transport/traits.js"
+import type { PassForm } from "../transport/serverFacts.js"
 
 // -----------------------------------------------------------------------------
 // Combines the results of a batch's requests into one.

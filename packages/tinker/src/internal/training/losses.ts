@@ -33,7 +33,7 @@ const invalidUpload = (description: string) => new TinkerError.InvalidInput({ ..
 const maxInputs = 16
 const inputName = /^[a-z_][a-z0-9_]{0,63}$/
 
-/** What every server would refuse. */
+/** A reason for which every server would refuse. */
 const problem = ({ graph, inputs }: Options): string | undefined => {
   const [logprobs] = inputs
   if (logprobs?.name !== "logprobs") return "the first input must be logprobs"

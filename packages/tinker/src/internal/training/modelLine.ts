@@ -39,7 +39,7 @@ import type * as Poll from "../polling/poll.js"
 import type { ServiceContext } from "../session/session.js"
 import * as Admission from "../transport/admission.js"
 import type * as ApiClient from "../transport/apiClient.js"
-import type { PassForm } from "../transport/traits.js"
+import type { PassForm } from "../transport/serverFacts.js"
 import * as Delivery from "./delivery.js"
 import type * as Unobserved from "./unobserved.js"
 
@@ -187,7 +187,7 @@ export const make: <Body extends Numbered>(options: {
   readonly unobserved: Unobserved.Unobserved
 }) {
   const { api, budgets } = service
-  const { traits } = api
+  const { serverFacts } = api
   const scope = yield* Effect.scope
   const turns = yield* Admission.makeTurnstile(
     new TinkerError.Closed({ module, method: "submit", description: "the scope closed before the server responded" })
@@ -208,9 +208,9 @@ export const make: <Body extends Numbered>(options: {
     options: ApiClient.CallOptions
   ): Effect.Effect<Outcome> =>
     Effect.suspend(() => {
-      const form = traits.passForm(forms.forwardOnly)
+      const form = serverFacts.passForm(forms.forwardOnly)
       const other: PassForm = form === "json" ? "protobuf" : "json"
-      const isCertain = traits.isCertain(form)
+      const isCertain = serverFacts.isCertain(form)
       const send = api.outcome(forms[form], body, options)
       // A 500 may be a refusal as long as the form is not known to work: then it is not retried.
       const first = isCertain ?
@@ -218,22 +218,22 @@ export const make: <Body extends Numbered>(options: {
         Effect.flatMap(api.policies, (policies) =>
           Effect.provideService(send, RetryPolicy.RetryPolicy, {
             ...policies,
-            submit: Schedule.whileInput(policies.submit, (error) => !traits.refusesForm(form, error))
+            submit: Schedule.whileInput(policies.submit, (error) => !serverFacts.refusesForm(form, error))
           }))
 
       return Effect.flatMap(first, (outcome) => {
         if (Either.isRight(outcome.result)) {
-          if (!isCertain) traits.acceptedPass(form)
+          if (!isCertain) serverFacts.acceptedPass(form)
           return Effect.succeed(outcome)
         }
         const refusal = outcome.result.left
-        if (!traits.refusesForm(form, refusal)) return Effect.succeed(outcome)
+        if (!serverFacts.refusesForm(form, refusal)) return Effect.succeed(outcome)
         return Effect.flatMap(api.outcome(forms[other], body, { ...options, retry: RetryPolicy.never }), (second) => {
           if (Either.isRight(second.result)) {
-            traits.acceptedPass(other)
-            traits.settledPasses(other)
+            serverFacts.acceptedPass(other)
+            serverFacts.settledPasses(other)
             return Effect.as(
-              traits.note("passes", `The server reads passes as ${other}, not as ${form}`),
+              serverFacts.note("passes", `The server reads passes as ${other}, not as ${form}`),
               later(outcome, second)
             )
           }

@@ -86,7 +86,7 @@ const toParams = (input: OptimizerInput): Optimizer.OptimizerParams => {
 const isOther = (input: object): input is Optimizer.OtherOptimizerParams =>
   "type" in input && typeof input.type === "string"
 
-/** What is wrong with the parameters of a step, if anything: a server may only notice when the step runs. */
+/** The problem with the parameters of a step, if there is one: a server may only notice when the step runs. */
 const problemOf = (params: Optimizer.OptimizerParams): string | undefined => {
   const nonNegative = (name: string, value: number) =>
     Number.isFinite(value) && value >= 0 ? undefined : `${name} must be a finite number of at least 0, not ${value}`
@@ -183,7 +183,7 @@ export const make: (options: {
     forwardOnly: pass.forwardOnly
   })
 
-  const vocabularySize = baseModel === undefined ? undefined : api.traits.vocabularySize(baseModel)
+  const vocabularySize = baseModel === undefined ? undefined : api.serverFacts.vocabularySize(baseModel)
 
   const beyondVocabulary = (data: ReadonlyArray<Datum.Datum>): string | undefined => {
     if (vocabularySize === undefined) return undefined
@@ -221,7 +221,7 @@ export const make: (options: {
     const batches = Batches.split(pass.data, {
       maxCount: config.fwdbwdMaxChunkLen,
       maxBytes: config.fwdbwdMaxChunkBytesCount,
-      form: api.traits.passForm(pass.forwardOnly)
+      form: api.serverFacts.passForm(pass.forwardOnly)
     })
     if (!Arr.isNonEmptyReadonlyArray(batches)) return yield* invalid(pass.method, "no data")
     if (config.parallelFwdbwdChunks && batches.length > 1) {

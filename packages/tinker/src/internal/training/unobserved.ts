@@ -136,7 +136,7 @@ export const make: (modelId: string) => Effect.Effect<Unobserved, never, Scope.S
         entry.seqId < before && entry.failure === undefined && !entry.future.isObserved
       )
 
-    /** What a barrier fails with, and how to mark it as observed once it has reached someone. */
+    /** Failure of a barrier, and how to mark it as observed once it has reached a caller. */
     const known = (barrier: string, before: number) => {
       const all = Array.from(entries.values()).filter((entry) => entry.seqId < before && entry.failure !== undefined)
       const [first] = all

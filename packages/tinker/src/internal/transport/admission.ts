@@ -37,7 +37,7 @@ interface Gate {
   readonly leave: (cost: number) => void
   /** Changes the total; what is already admitted stays admitted. */
   readonly resize: (size: number) => Effect.Effect<void>
-  /** What is left of the total; negative while overdrawn or shrunk. */
+  /** Rest of the total; negative while overdrawn or shrunk. */
   readonly balance: Effect.Effect<number>
   /** How many callers wait in line. */
   readonly waiting: Effect.Effect<number>

@@ -22,9 +22,9 @@ import * as Tracing from "../observability/tracing.js"
 import type * as ApiRequest from "./apiRequest.js"
 import * as Calls from "./calls.js"
 import * as Retry from "./retry.js"
+import * as ServerFacts from "./serverFacts.js"
 import * as Tenants from "./tenants.js"
 import * as Tokens from "./tokens.js"
-import * as Traits from "./traits.js"
 
 /** @internal */
 export type CallOptions = ApiRequest.CallOptions
@@ -50,7 +50,7 @@ export interface Service extends Calls.Calls, Retry.Retry, Observation.Observati
   readonly credentials: Credentials.Service
   readonly tenant: Tenants.Tenant
   /** Facts known about the server. */
-  readonly traits: Traits.Traits
+  readonly serverFacts: ServerFacts.ServerFacts
   /** Applies the server's client configuration. */
   readonly configure: (flags: Flags) => Effect.Effect<void>
   /** The token we hold, where tokens are exchanged: it carries the caller's identity. */
@@ -59,13 +59,6 @@ export interface Service extends Calls.Calls, Retry.Retry, Observation.Observati
 
 /** @internal */
 export class ApiClient extends Context.Tag("effect-tinker/internal/ApiClient")<ApiClient, Service>() {}
-
-/**
- * The reason for which there is no client: the configuration or the credential is unusable.
- *
- * @internal
- */
-export type StartupError = TinkerError.InvalidInput | TinkerError.MissingCredential | TinkerError.MalformedCredential
 
 type Requirements = TinkerConfig.TinkerConfig | Credentials.Credentials | TinkerTransport.TinkerTransport
 
@@ -87,7 +80,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
   observers.add(Observer.listener, { traffic: false })
   const tracing = yield* Tracing.make(config)
   const tenant = yield* tenantOf(config, credentials)
-  const traits = Traits.make(config.compatibility, tenant)
+  const serverFacts = ServerFacts.make(config.compatibility, tenant)
   const retry = Retry.make({ billing: tenant.billing, observers, policies })
   const fixedSecrets = Object.values(config.headers).map(Redacted.value)
   const { exchangeToken, setCompression, ...calls } = yield* Calls.make({
@@ -98,7 +91,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
     retry,
     tenant,
     tracing,
-    traits,
+    serverFacts,
     transport
   })
 
@@ -121,7 +114,7 @@ export const make: Effect.Effect<Service, never, Requirements | Scope.Scope> = E
     config,
     credentials,
     tenant,
-    traits,
+    serverFacts,
     configure,
     identityToken: Effect.suspend(() =>
       tenant.tokens === undefined ? Effect.succeedNone : Effect.asSome(tenant.tokens.token)

@@ -34,7 +34,7 @@ interface Details {
 
 interface Prepared {
   readonly endpoint: Endpoint.Plain
-  /** What is wrong with path values that would lead elsewhere. */
+  /** The problem with path values that would lead elsewhere. */
   readonly problem: (encoded: Endpoint.Encoded) => string | undefined
   readonly request: (encoded: Endpoint.Encoded, details: Details) => TinkerTransport.Request
 }

@@ -21,8 +21,8 @@ import * as Tracing from "../observability/tracing.js"
 import * as ApiRequest from "./apiRequest.js"
 import type { Call } from "./apiRequest.js"
 import * as Errors from "./errors.js"
+import type * as ServerFacts from "./serverFacts.js"
 import * as Tenants from "./tenants.js"
-import type * as Traits from "./traits.js"
 import * as UnsafeSends from "./unsafeSends.js"
 
 // -----------------------------------------------------------------------------
@@ -100,11 +100,11 @@ interface Responses {
   ) => Effect.Effect<never, TinkerError.TinkerError>
 }
 
-const makeResponses = ({ fixedSecrets, tenant, traits, transport }: {
+const makeResponses = ({ fixedSecrets, tenant, serverFacts, transport }: {
   /** Secrets of every request besides the credential: they are redacted from server messages. */
   readonly fixedSecrets: ReadonlyArray<string>
   readonly tenant: Tenants.Tenant
-  readonly traits: Traits.Traits
+  readonly serverFacts: ServerFacts.ServerFacts
   readonly transport: TinkerTransport.Service
 }): Responses => {
   const fail = (
@@ -138,8 +138,8 @@ const makeResponses = ({ fixedSecrets, tenant, traits, transport }: {
         ? noSecret
         : blank(secret === undefined ? fixedSecrets : [secret, ...fixedSecrets])
       return Effect.fail(Errors.fromResponse(endpoint, call.origin, response, now, scrub, {
-        failedFutureIsBadRequest: traits.failedFutureIsBadRequest(),
-        conflictIsFinal: attempt === 0 && traits.firstConflictIsFinal()
+        failedFutureIsBadRequest: serverFacts.failedFutureIsBadRequest(),
+        conflictIsFinal: attempt === 0 && serverFacts.firstConflictIsFinal()
       }))
     })
 
@@ -269,7 +269,7 @@ interface Attempts {
 }
 
 /** @internal */
-export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, tracing, traits, transport }: {
+export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, tracing, serverFacts, transport }: {
   readonly credentials: Credentials.Service
   /** Secrets of every request besides the credential: they are redacted from server messages. */
   readonly fixedSecrets: ReadonlyArray<string>
@@ -277,10 +277,10 @@ export const make = ({ credentials, fixedSecrets, isClosed, observers, tenant, t
   readonly observers: Observer.Observers
   readonly tenant: Tenants.Tenant
   readonly tracing: Tracing.Tracing
-  readonly traits: Traits.Traits
+  readonly serverFacts: ServerFacts.ServerFacts
   readonly transport: TinkerTransport.Service
 }): Attempts => {
-  const responses = makeResponses({ fixedSecrets, tenant, traits, transport })
+  const responses = makeResponses({ fixedSecrets, tenant, serverFacts, transport })
   const presented = makePresented(credentials, tenant)
 
   const unsafeSend = UnsafeSends.of(transport.send)

@@ -30,8 +30,8 @@ import * as Attempt from "./attempt.js"
 import type * as Errors from "./errors.js"
 import type * as Retry from "./retry.js"
 import * as SdkMethod from "./sdkMethod.js"
+import type * as ServerFacts from "./serverFacts.js"
 import type * as Tenants from "./tenants.js"
-import type * as Traits from "./traits.js"
 
 /**
  * The end of a call.
@@ -122,7 +122,7 @@ export const make: (options: {
   readonly retry: Retry.Retry
   readonly tenant: Tenants.Tenant
   readonly tracing: Tracing.Tracing
-  readonly traits: Traits.Traits
+  readonly serverFacts: ServerFacts.ServerFacts
   readonly transport: TinkerTransport.Service
 }) => Effect.Effect<Owned, never, Scope.Scope> = Effect.fnUntraced(function*({
   config,
@@ -132,7 +132,7 @@ export const make: (options: {
   retry,
   tenant,
   tracing,
-  traits,
+  serverFacts,
   transport
 }) {
   const prepare = ApiRequest.prepare(config)
@@ -156,7 +156,7 @@ export const make: (options: {
     observers,
     tenant,
     tracing,
-    traits,
+    serverFacts,
     transport
   })
 

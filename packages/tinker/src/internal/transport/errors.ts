@@ -191,7 +191,7 @@ export const isEmpty400 = (response: Response): boolean => {
 // Endpoints a server does not have.
 // -----------------------------------------------------------------------------
 
-/** What to do where an endpoint is absent, by its name. */
+/** Advice where an endpoint is absent, by its name. */
 const alternatives: Readonly<Record<string, string>> = {
   listUserCheckpoints: "List the runs, and the checkpoints of each: listTrainingRuns and listCheckpoints.",
   listSessions: "Sessions are not listed there; listTrainingRuns shows the runs.",

@@ -37,7 +37,7 @@ const classOf = (operation: RetryPolicy.Class, error: TinkerError.TinkerError): 
 }
 
 /**
- * What was decided about a failure.
+ * Decision about a failure.
  *
  * @internal
  */

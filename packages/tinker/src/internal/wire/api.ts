@@ -1,5 +1,5 @@
 /**
- * What endpoints of the `Api` have in common.
+ * Parts that endpoints of the `Api` share.
  *
  * @since 0.1.0
  */

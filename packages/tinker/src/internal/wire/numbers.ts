@@ -119,7 +119,7 @@ export const toFloat32 = (values: ArrayLike<Scalar>): Float32Array => {
 }
 
 /**
- * What sits in the leaves of a rectangular nesting, with its shape; or why it is not rectangular.
+ * Leaves of a rectangular nesting, with its shape; or why it is not rectangular.
  *
  * @internal
  */

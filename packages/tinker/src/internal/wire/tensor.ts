@@ -7,7 +7,7 @@ import type { Dtype, TensorData, Values } from "../../TensorData.js"
 import * as numbers from "./numbers.js"
 
 /**
- * What a tensor is made of, once checked.
+ * Parts of a tensor, once checked.
  *
  * @internal
  */
@@ -90,7 +90,7 @@ const convert = (dtype: Dtype, values: ArrayLike<numbers.Scalar>): Values | stri
   return typeof data === "number" ? `value ${data} (${String(values[data])}) is not a 64-bit integer` : data
 }
 
-/** What the layouts are computed from: a tensor, seen from here. */
+/** View of a tensor from which the layouts are computed. */
 interface Tensor {
   readonly dtype: Dtype
   readonly data: Values

@@ -67,7 +67,7 @@ export interface CheckpointRequest extends RunRequest {
 }
 
 /**
- * What a checkpoint holds.
+ * Content of a checkpoint.
  *
  * @since 0.1.0
  * @category models

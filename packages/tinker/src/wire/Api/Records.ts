@@ -1,5 +1,5 @@
 /**
- * What the service keeps a record of: sessions, samplers, the audit log, bills and keys.
+ * Records that the service keeps: sessions, samplers, the audit log, bills and keys.
  *
  * @since 0.1.0
  */
@@ -22,7 +22,7 @@ const BillingUsageQuery = Schema.Struct({
 })
 
 /**
- * What a sampler samples from.
+ * Source of a sampler.
  *
  * @since 0.1.0
  * @category models
@@ -139,7 +139,7 @@ export const billingUsage: Endpoint.Endpoint<typeof BillingUsageQuery.Type, Bill
   })
 
 /**
- * What stored checkpoints cost.
+ * Costs of stored checkpoints.
  *
  * @since 0.1.0
  * @category models

@@ -163,7 +163,7 @@ export const createCustomLoss: Endpoint.Endpoint<CreateCustomLossRequest, Future
 )
 
 /**
- * What a model is.
+ * Description of a model.
  *
  * @since 0.1.0
  * @category models

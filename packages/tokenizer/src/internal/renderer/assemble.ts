@@ -15,9 +15,9 @@ export interface Assembler {
   readonly prompt: (messages: ReadonlyArray<Message>, role: string, prefill: string) => Int32Array | Refusal
   readonly supervised: (messages: ReadonlyArray<Message>, mode: TrainOnWhat) => Supervised | Refusal
   readonly supervisedAll: (messages: ReadonlyArray<Message>, mode: TrainOnWhat) => ReadonlyArray<Supervised> | Refusal
-  /** What asks for an answer after these messages: its ids and its text. */
+  /** Header that asks for an answer after these messages: its ids and its text. */
   readonly suffix: (messages: ReadonlyArray<Message>) => { readonly ids: Int32Array; readonly text: string } | Refusal
-  /** What follows an answer up to the next one. */
+  /** Tokens after an answer, up to the next one. */
   readonly extension: (
     messages: ReadonlyArray<Message>,
     answer: Message,
@@ -52,7 +52,7 @@ const textOf = (pieces: ReadonlyArray<Piece>): string =>
 const noImages = new Refusal("the format has no images")
 
 /**
- * What a message is made of. A family without images never looks at them, so they are refused before they are lost; those
+ * Pieces of a message. A family without images never looks at them, so they are refused before they are lost; those
  * that have images show them where people and tools speak.
  */
 const lostImages = (format: Format, message: Message): Refusal | undefined =>

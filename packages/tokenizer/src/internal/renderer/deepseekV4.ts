@@ -13,7 +13,7 @@ import { fields } from "./json.js"
 export interface DeepSeekV4Options {
   readonly name: string
   readonly version: "4" | "4.1"
-  /** What is said about how hard to think, before everything else; without it the model does not reason. */
+  /** Instruction about reasoning effort, before everything else; without it the model does not reason. */
   readonly effort: string | undefined
   readonly keepThinking: boolean
 }

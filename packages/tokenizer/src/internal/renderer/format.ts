@@ -1,5 +1,5 @@
 /**
- * What a chat format is made of. Families describe it as data and small functions; `assemble` turns them into tokens.
+ * Parts of a chat format. Families describe it as data and small functions; `assemble` turns them into tokens.
  */
 import type { ContentPart, ImagePart, Message, ToolCall, ToolSpec, UnparsedToolCall } from "../../Message.js"
 import * as Messages from "../../Message.js"
@@ -38,7 +38,7 @@ export const cut: Piece = { _tag: "cut" }
 export const image = (part: ImagePart): Piece => ({ _tag: "image", part })
 
 /**
- * What a message says and shows, with each image between the format's marks.
+ * Text and images of a message, with each image between the format's marks.
  *
  * @internal
  */
@@ -53,9 +53,9 @@ export const content = (
 
 /** @internal */
 export interface Rendered {
-  /** What introduces the message: given to the model, never produced by it. */
+  /** Header of the message: given to the model, never produced by it. */
   readonly header: ReadonlyArray<Piece>
-  /** What the model would produce, with the token that ends it. */
+  /** Output of the model, with the token that ends it. */
   readonly output: ReadonlyArray<Piece>
   /** The part of the stop sequence that belongs to the next header; only after the last message. */
   readonly overlap?: ReadonlyArray<Piece> | undefined
@@ -91,7 +91,7 @@ export interface Markers {
   readonly toolsClose: string
   /** Whether newlines around reasoning belong to the format. */
   readonly framed: boolean
-  /** What the format writes between text and a tool block. */
+  /** Separator between text and a tool block. */
   readonly separator: string
 }
 
@@ -128,7 +128,7 @@ export interface Format {
   /** Messages with what the format adds by itself. */
   readonly prepare?: ((messages: ReadonlyArray<Message>) => ReadonlyArray<Message>) | undefined
   readonly message: (message: Message, context: MessageContext) => Rendered | Refusal
-  /** What follows the conversation when an answer is asked for. */
+  /** Tokens after the conversation when an answer is asked for. */
   readonly suffix: (role: string, context: MessageContext) => ReadonlyArray<Piece>
   /** Where the turn being produced begins; the default is after the last user. */
   readonly turnStart?: ((messages: ReadonlyArray<Message>) => number) | undefined

@@ -137,7 +137,7 @@ const declareItems = (items: Readonly<Record<string, unknown>>): string =>
     ]
   }).join(",")
 
-/** What a schema says besides its own words is its properties, where it names none. */
+/** Keywords of a schema that are not the format's own are its properties, where it names none. */
 const ownWords = ["description", "type", "properties", "required", "nullable"]
 
 const declareProperties = (

@@ -104,7 +104,7 @@ const split = (message: Message): { readonly reasoning: string; readonly content
   }
 }
 
-/** What comes before an answer's text, and how much of it the prompt has written. */
+/** Beginning of an answer before its text, and how much of it the prompt has written. */
 const thought = (
   reasoning: string,
   isPast: boolean,

@@ -9,7 +9,7 @@ import { control, jsonProblem, tag, text } from "./format.js"
 /** @internal */
 export interface GptOssOptions {
   readonly name: string
-  /** What the system message says; without it there is none. */
+  /** Text of the system message; without it there is none. */
   readonly system: { readonly effort: string; readonly date: string } | undefined
 }
 

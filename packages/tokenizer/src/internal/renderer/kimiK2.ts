@@ -64,7 +64,7 @@ const named = (id: string) => ({ id, name: id.replace(/^functions\./, "").replac
 export interface KimiOptions {
   readonly name: string
   readonly keepThinking: boolean
-  /** What a prompt does about reasoning. */
+  /** Treatment of reasoning in a prompt. */
   readonly opens: "nothing" | "reasoning" | "answer"
   /** How many tokens an image takes, for models that see. */
   readonly images?: ImageTokens | undefined

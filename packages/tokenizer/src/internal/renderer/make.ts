@@ -109,7 +109,7 @@ const continueWith = (
     return at + stopText.length === text.length ? "whole" : "something follows the answer's end"
   }
 
-  /** What is missing from an answer that was cut short: the end of its reasoning, and its own. */
+  /** Tokens missing from an answer that was cut short: the end of its reasoning, and its own. */
   const closing = (sampled: string, completion: Int32Array, next: Message.Message): Int32Array | undefined => {
     const { parsing } = format
     if (parsing._tag === "string") {

@@ -16,7 +16,7 @@ export interface Nemotron3Options {
   readonly ultra: boolean
   readonly thinking: boolean
   readonly keepThinking: boolean
-  /** What the last question says about how hard to think. */
+  /** Reasoning effort that the last question asks for. */
   readonly effort?: string | undefined
   /** How many tokens an image takes, for models that see. */
   readonly images?: ImageTokens | undefined

@@ -98,7 +98,7 @@ const calls = (message: Message, hasText: boolean, version: Qwen35Options["versi
     tag("</tool_call>")
   ])
 
-/** What a value means: JSON that is not a string, a constant of Python's, or else the text itself. */
+/** Meaning of a value: JSON that is not a string, a constant of Python's, or else the text itself. */
 const valueOf = (written: string): string => {
   const plain = written.trim()
   return constants.get(plain) ??

@@ -159,7 +159,7 @@ export const fromTemplate = (
       return { text, span: { from: prompt.length, to: endOf(text, prompt.length) } }
     })
 
-  /** What a message says, with what ends it: from its first word to the end of what it adds to the text. */
+  /** Content of a message and its end: from its first word to the end of the text it adds. */
   const saidAt = (
     messages: ReadonlyArray<Message.Message>,
     index: number,

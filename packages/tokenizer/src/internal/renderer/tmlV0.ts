@@ -19,7 +19,7 @@ const said = (who: string, name: string, kind: string, body: string): ReadonlyAr
   end
 ]
 
-/** What people and tools say; where they show something, each part is a message. */
+/** Messages of people and tools; where they have images, each part is a message. */
 const parts = (message: Message): ReadonlyArray<Piece> => {
   const name = message.role === "tool" ? message.name ?? "" : ""
   return Messages.images(message).length === 0

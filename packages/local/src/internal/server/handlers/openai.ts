@@ -1,6 +1,7 @@
 /**
  * The surface that clients of OpenAI's API can use: completions and chat, streamed or whole.
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"
@@ -8,7 +9,6 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { Engine } from "../../../Engine.js"
 import type { LocalModel } from "../../../LocalModel.js"
-import { randomId } from "../../entropy.js"
 import type { Caller } from "../accounts.js"
 import { Checkpoints } from "../checkpoints.js"
 import type { OperationError } from "../futures.js"
@@ -103,7 +103,7 @@ const respond = Effect.fnUntraced(function*(
   const charge = (kind: "sampling_prefill" | "sampling_sample", count: number) =>
     ledger.charge({ owner: call.caller.urn, baseModel: sampler.baseModel, kind, count })
   const created = Math.floor((yield* Clock.currentTimeMillis) / 1000)
-  const head = { id: `${shape.prefix}-${yield* randomId}`, created, model: request.model }
+  const head = { id: `${shape.prefix}-${yield* Entropy.uuid}`, created, model: request.model }
   if (request.stream !== true) {
     const { sequences } = yield* sampler.sample(query)
     const sampled = sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)

@@ -1,6 +1,7 @@
 /**
  * Samples, and the polls that fetch results.
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Api from "effect-tinker/wire/Api"
 import * as Future from "effect-tinker/wire/Future"
 import { RequestId } from "effect-tinker/wire/Id"
@@ -11,7 +12,6 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import { Engine } from "../../../Engine.js"
-import { randomId } from "../../entropy.js"
 import type { Outcome } from "../futures.js"
 import { accepted, Futures, Gate, result } from "../futures.js"
 import { fingerprint } from "../identity.js"
@@ -40,7 +40,7 @@ const sourceOf = Effect.fnUntraced(function*(request: Sample.SampleRequest, call
   if (request.baseModel === undefined && request.modelPath === undefined) {
     return yield* badRequest("One of sampling_session_id, model_path and base_model is required")
   }
-  const id = yield* randomId
+  const id = yield* Entropy.uuid
   const sampler = {
     id,
     owner: call.caller.urn,

@@ -1,6 +1,7 @@
 /**
  * Saving, loading and copying weights.
  */
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import { AdamOptimizerConfig } from "effect-tinker/Optimizer"
 import * as Api from "effect-tinker/wire/Api"
 import { ModelId, SamplingSessionId } from "effect-tinker/wire/Id"
@@ -9,7 +10,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { Engine } from "../../../Engine.js"
 import type { Adapter } from "../../../LocalAdapter.js"
-import { randomId } from "../../entropy.js"
 import { Accounts } from "../accounts.js"
 import { AuditLog } from "../auditLog.js"
 import type { Kind } from "../checkpoints.js"
@@ -281,7 +281,7 @@ const copyWeights = Effect.fnUntraced(function*(request: Weights.CopyWeightsRequ
     return yield* badRequest("copy_weights needs destination_project_id, or session_id and model_seq_id")
   }
   const session = inSession ? yield* sessions.requireAlive(sessionId, call.caller.urn) : undefined
-  const id = session === undefined ? yield* randomId : `${session.id}:train:${modelSeqId}`
+  const id = session === undefined ? yield* Entropy.uuid : `${session.id}:train:${modelSeqId}`
   const path = pathOf(id, record.kind, record.name)
   // repeated because its response was lost
   if (Option.isSome(yield* checkpoints.get(path))) return new Weights.CopyWeightsResponse({ tinkerPath: path })

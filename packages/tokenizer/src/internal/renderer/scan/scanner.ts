@@ -1,5 +1,5 @@
 /**
- * What every reader of sampled text has: pieces in, what they say out, and a message of all that was said.
+ * Interface of every reader of sampled text: pieces in, events out, and a message of all of it.
  */
 import type { ContentPart, Message, ToolCall, UnparsedToolCall } from "../../../Message.js"
 import type { ToolCalls } from "../format.js"

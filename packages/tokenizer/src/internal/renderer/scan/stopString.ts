@@ -37,7 +37,7 @@ export const stopString = (stop: string) => {
       buffer = buffer.slice(buffer.length - keep)
       return done
     },
-    /** What was held back; the blank line that ends an answer is not part of it. */
+    /** Text held back; the blank line that ends an answer is not part of it. */
     end: (): string => count > 0 ? "" : lead(buffer.replace(/\n\n$/, "")),
     count: (): number => count
   }

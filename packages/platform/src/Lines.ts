@@ -1,5 +1,8 @@
 /**
- * The lines of a file with their byte offsets: streamed from any of them, or read by number.
+ * Lines of a file with their byte offsets: streamed from any of them, or read by number. Files whose name ends in `.gz` are
+ * decompressed.
+ *
+ * @since 0.2.0
  */
 import * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -8,8 +11,14 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Bytes from "./Bytes.js"
 
-/** @internal */
+/**
+ * A line, and where it is.
+ *
+ * @since 0.2.0
+ * @category models
+ */
 export interface Line {
   /** The bytes of the line without its newline; `undefined` when it has more than `limit` of them. */
   readonly bytes: Uint8Array | undefined
@@ -39,16 +48,7 @@ const cutter = (start: number, limit: number) => {
     const length = heldBytes + tail.length
     if (oversized || length > limit) out.push({ bytes: undefined, offset: lineStart, end })
     else {
-      let bytes = tail
-      if (held.length > 0) {
-        bytes = new Uint8Array(length)
-        let to = 0
-        for (const part of held) {
-          bytes.set(part, to)
-          to += part.length
-        }
-        bytes.set(tail, to)
-      }
+      const bytes = held.length === 0 ? tail : Bytes.concat([...held, tail])
       if (!isBlank(bytes)) out.push({ bytes, offset: lineStart, end })
     }
     held = []
@@ -95,7 +95,7 @@ const damaged = (path: string, cause: unknown) =>
     cause
   })
 
-/** What a compressed file holds from an offset of its content on, which is read up to there. */
+/** The content of a compressed file from an offset on; everything before it is decompressed and dropped. */
 const unzipped = (
   fs: FileSystem.FileSystem,
   path: string,
@@ -118,10 +118,20 @@ const unzipped = (
     )
   )
 
-/** Whether a file is compressed, by its name. @internal */
+/**
+ * Whether a file is compressed, by its name.
+ *
+ * @since 0.2.0
+ * @category predicates
+ */
 export const isCompressed = (path: string): boolean => path.endsWith(".gz")
 
-/** @internal */
+/**
+ * Lines from an offset on, which is the beginning of a line. Blank lines are left out.
+ *
+ * @since 0.2.0
+ * @category constructors
+ */
 export const stream = (
   path: string,
   options: { readonly offset: number; readonly limit: number }
@@ -137,7 +147,12 @@ export const stream = (
     )
   }))
 
-/** @internal */
+/**
+ * Lines of an open file by number.
+ *
+ * @since 0.2.0
+ * @category models
+ */
 export interface Index {
   readonly size: number
   readonly read: (line: number) => Effect.Effect<Line, PlatformError.PlatformError>
@@ -146,7 +161,8 @@ export interface Index {
 /**
  * Scans a file once, keeps 16 bytes a line, and reads lines by number until the scope closes.
  *
- * @internal
+ * @since 0.2.0
+ * @category constructors
  */
 export const index: (
   path: string,
@@ -194,9 +210,10 @@ export const index: (
 )
 
 /**
- * So many bytes from where the file stands, or fewer at its end.
+ * That many bytes from where the file stands, or fewer at its end.
  *
- * @internal
+ * @since 0.2.0
+ * @category combinators
  */
 export const readExactly = (
   file: FileSystem.File,

@@ -1,5 +1,5 @@
 /**
- * What a tokenizer file may not do to the process that loads it.
+ * Limits that protect a process from the tokenizer file it loads.
  *
  * Files come from strangers: an id decides how large tables are, and a regular expression how long a text takes. Both are
  * looked at before anything is built from them.

@@ -1,5 +1,5 @@
 /**
- * What is known about a server: what the configuration states, and what its responses have shown. The second is
+ * Facts about a server: those the configuration states, and those its responses have shown. The second are
  * remembered for the tenant, so nothing is probed twice.
  *
  * There are two eras of the wire. `tinker` 0.25 brought `POST /client/dynamic_config` and made protobuf the only form of
@@ -21,7 +21,7 @@ export type PassForm = NonNullable<TinkerConfig.Compatibility["passes"]>
 interface Found {
   /** Whether `/client/dynamic_config` is there; `undefined` until it was asked for. */
   dynamicConfig: boolean | undefined
-  /** What servers between the eras say about protobuf. */
+  /** Statement about protobuf of servers between the eras. */
   flags: Flags
   /** The form the server took after it had refused the other. */
   settled: PassForm | undefined
@@ -53,7 +53,7 @@ const key: Tenants.SharedKey<Found> = {
 }
 
 /** @internal */
-export interface Traits {
+export interface ServerFacts {
   /** Whether the server is of the era before 0.25; `false` until that is known. */
   readonly isEarly: () => boolean
   /** Whether to ask for the dynamic configuration. */
@@ -106,7 +106,7 @@ const blamesWholeBody = (body: unknown): boolean => {
 }
 
 /** @internal */
-export const make = (stated: TinkerConfig.Compatibility, tenant: Tenants.Tenant): Traits => {
+export const make = (stated: TinkerConfig.Compatibility, tenant: Tenants.Tenant): ServerFacts => {
   const found = tenant.shared(key)
   const isEarly = () => !(stated.dynamicConfig ?? found.dynamicConfig ?? true)
   const isCertain = (form: PassForm) =>

@@ -25,7 +25,7 @@ import * as Tokens from "./internal/tokens.js"
  * @since 0.1.0
  * @category schemas
  */
-export class Question extends Schema.Class<Question>("@effect-tinker/studio/Talk/Question")({
+export class Question extends Schema.Class<Question>("@effect-tinker/studio/CheckpointChat/Question")({
   /** The name of a base model, or the `tinker://` path of weights to sample from. */
   model: Schema.NonEmptyString.pipe(Schema.maxLength(1024)),
   /** The conversation so far, the question last. */
@@ -75,10 +75,12 @@ export interface Answer {
  * @since 0.1.0
  * @category errors
  */
-export class TalkFailed extends Schema.TaggedError<TalkFailed>("@effect-tinker/studio/Talk/TalkFailed")("TalkFailed", {
-  model: Schema.String,
-  cause: Schema.Defect
-}) {
+export class ChatFailed
+  extends Schema.TaggedError<ChatFailed>("@effect-tinker/studio/CheckpointChat/ChatFailed")("ChatFailed", {
+    model: Schema.String,
+    cause: Schema.Defect
+  })
+{
   override get message(): string {
     const reason = this.cause instanceof Error ? this.cause.message : String(this.cause)
     return `${this.model} gave no answer: ${reason}`
@@ -92,7 +94,7 @@ export class TalkFailed extends Schema.TaggedError<TalkFailed>("@effect-tinker/s
  * @category models
  */
 export interface Service {
-  readonly ask: (question: Question) => Effect.Effect<Answer, TalkFailed>
+  readonly ask: (question: Question) => Effect.Effect<Answer, ChatFailed>
 }
 
 /**
@@ -101,7 +103,7 @@ export interface Service {
  * @since 0.1.0
  * @category services
  */
-export class Talk extends Context.Tag("@effect-tinker/studio/Talk")<Talk, Service>() {}
+export class CheckpointChat extends Context.Tag("@effect-tinker/studio/CheckpointChat")<CheckpointChat, Service>() {}
 
 /** A person is waiting. */
 const patience = Duration.minutes(2)
@@ -149,7 +151,7 @@ const make = Effect.gen(function*() {
     }).pipe(
       Effect.scoped,
       Effect.timeout(patience),
-      Effect.mapError((cause) => new TalkFailed({ model, cause }))
+      Effect.mapError((cause) => new ChatFailed({ model, cause }))
     )
   return { ask }
 })
@@ -160,7 +162,8 @@ const make = Effect.gen(function*() {
  * @since 0.1.0
  * @category layers
  */
-export const layer: Layer.Layer<Talk, never, ServiceClient.ServiceClient | Tokenizers.Tokenizers> = Layer.scoped(
-  Talk,
-  make
-)
+export const layer: Layer.Layer<CheckpointChat, never, ServiceClient.ServiceClient | Tokenizers.Tokenizers> = Layer
+  .scoped(
+    CheckpointChat,
+    make
+  )

@@ -66,7 +66,7 @@ const files = Layer.scoped(
   TokenizerFiles.TokenizerFiles,
   Effect.gen(function*() {
     const path = yield* Path.Path
-    const hub = yield* built(Layer.provide(HuggingFaceHub.layerConfig(), FetchHttpClient.layer))
+    const hub = yield* built(Layer.provide(HuggingFaceHub.layerFromEnv(), FetchHttpClient.layer))
     const directories = yield* built(TokenizerFiles.layerDirectory(path.sep))
     const local = yield* Effect.cached(localFiles)
     return TokenizerFiles.TokenizerFiles.of({
