@@ -4,6 +4,7 @@
  *
  * @since 0.2.0
  */
+import * as HostGuard from "@effect-tinker/platform/HostGuard"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServer from "@effect/platform/HttpServer"
@@ -12,6 +13,7 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as ConfigError from "effect/ConfigError"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import { timingSafeEqual } from "node:crypto"
@@ -37,8 +39,6 @@ export interface Options {
 /** Shorter ones can be guessed. */
 const shortestToken = 16
 
-const isLoopback = (name: string): boolean => name === "localhost" || name === "::1" || /^127(\.\d{1,3}){3}$/.test(name)
-
 const refuse = (status: number, message: string) => HttpServerResponse.unsafeJson({ message }, { status })
 
 const isSame = (given: string, token: Redacted.Redacted): boolean => {
@@ -46,13 +46,12 @@ const isSame = (given: string, token: Redacted.Redacted): boolean => {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-const app = ({ listen = "127.0.0.1", metrics, token }: Options): HttpApp.Default =>
-  Effect.gen(function*() {
+const app = ({ listen = "127.0.0.1", metrics, token }: Options): HttpApp.Default => {
+  // Elsewhere any name may be that of this machine, and the token is what a web page lacks.
+  const isOurs = HostGuard.make({ host: listen, allow: HostGuard.isLoopback(listen) ? [] : ["*"] })
+  return Effect.gen(function*() {
     const { headers, method, url } = yield* HttpServerRequest.HttpServerRequest
-    const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(headers["host"] ?? "")
-    const name = (match?.[1] ?? match?.[2] ?? "").toLowerCase()
-    // A web page can make a name of its own resolve to this machine. Elsewhere the token is what it lacks.
-    if (isLoopback(listen) && !isLoopback(name)) return refuse(403, "Unknown host name")
+    if (!Option.exists(HostGuard.nameOf(headers["host"]), isOurs)) return refuse(403, "Unknown host name")
     if (headers["origin"] !== undefined) return refuse(403, "Web pages may not ask")
     if (token !== undefined) {
       const given = /^Bearer (.+)$/i.exec(headers["authorization"] ?? "")?.[1]
@@ -69,6 +68,7 @@ const app = ({ listen = "127.0.0.1", metrics, token }: Options): HttpApp.Default
       ? HttpServerResponse.unsafeJson(report)
       : refuse(404, "/metrics or /metrics.json")
   }).pipe(Effect.map(HttpServerResponse.setHeader("cache-control", "no-store")))
+}
 
 /**
  * Serves until the scope closes; gives the address.
@@ -83,7 +83,7 @@ export const serve: (
     const listen = options.listen ?? "127.0.0.1"
     const { token } = options
     const wrong = (description: string) => ConfigError.InvalidData(["TINKER_METRICS_TOKEN"], description)
-    if (token === undefined && !isLoopback(listen)) {
+    if (token === undefined && !HostGuard.isLoopback(listen)) {
       return yield* Effect.fail(wrong(`metrics on ${listen} need a token: make one with \`openssl rand -hex 16\``))
     }
     if (token !== undefined && Redacted.value(token).length < shortestToken) {

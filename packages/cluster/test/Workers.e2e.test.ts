@@ -146,14 +146,21 @@ describe("rollouts by workers over Postgres", { timeout: 300_000 }, () => {
         // Counts every message that is ever saved, also those that are removed.
         const counted = sql<{ readonly n: string }>`SELECT count(*) AS n FROM saved_messages`
         yield* sql`CREATE TABLE saved_messages (id TEXT)`
-        const ran = [yield* join({ concurrency: 4 }), yield* join({ concurrency: 4 })]
+        yield* sql`CREATE TABLE statements (n INTEGER)`
+        const ran = [yield* join({ concurrency: 32 }), yield* join({ concurrency: 32 })]
         yield* spreadOver(2)
         yield* sql`CREATE FUNCTION note_message() RETURNS trigger LANGUAGE plpgsql AS
           'BEGIN INSERT INTO saved_messages VALUES (NEW.id::text); RETURN NEW; END'`
         yield* sql`CREATE TRIGGER note AFTER INSERT ON cluster_messages FOR EACH ROW EXECUTE FUNCTION note_message()`
-        yield* Effect.scoped(Effect.provide(roll(count), cluster({ slots: 16 })))
+        yield* sql`CREATE FUNCTION note_statement() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN INSERT INTO statements VALUES (1); RETURN NULL; END'`
+        yield* sql`CREATE TRIGGER note AFTER INSERT ON tinker_trajectories FOR EACH STATEMENT EXECUTE FUNCTION note_statement()`
+        yield* Effect.scoped(Effect.provide(roll(64), cluster({ slots: 128 })))
         assert.strictEqual(Number((yield* counted)[0]?.n), 0)
-        assert.strictEqual(new Set(ran.flat()).size, count)
+        assert.strictEqual(new Set(ran.flat()).size, 64)
+        const [stored] = yield* sql<{ readonly n: string }>`SELECT count(*) AS n FROM statements`
+        // A statement has what arrives within 50 ms: half a statement for each would be 32.
+        assert.isAtMost(Number(stored?.n), 32)
         // Another label, which no worker has yet: what it is asked waits in the database.
         const late = yield* Effect.fork(
           Effect.scoped(Effect.provide(roll(8), cluster({ run: "late", label: "gpu" })))
