@@ -386,8 +386,8 @@ export const advice = (wanted: Wanted, plan: Plan): ReadonlyArray<string> => {
         plan.perSecond.toFixed(1)
       }.`
     ]),
-    `After the workers, ${first?.name ?? ""} is full first (${percent(first?.share ?? 0)}), then ${
-      second?.name ?? ""
+    `Full first, after the workers: ${first?.name ?? "nothing"} (${percent(first?.share ?? 0)}), then ${
+      second?.name ?? "nothing"
     } (${percent(second?.share ?? 0)}).`,
     ...(plan.workers > mostWorkers ?
       [
