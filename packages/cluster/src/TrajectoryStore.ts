@@ -242,7 +242,7 @@ export const layerSql: Layer.Layer<TrajectoryStore, StoreFailed, SqlClient.SqlCl
         failed
       )
       const stored = new Set(rows.map(textOf))
-      // Of two entries with one key the first counts.
+      // Of two entries with one key one counts.
       return entries.map(({ key }) => stored.delete(textOf(key)))
     })
 
