@@ -57,7 +57,7 @@ export const TypeId = "~@effect-tinker/agents/Agent" as const
 export type TypeId = typeof TypeId
 
 /**
- * What a run of the agent is given.
+ * Context of a run of the agent.
  *
  * @since 0.1.0
  * @category models
@@ -97,7 +97,7 @@ export type Score = number | boolean | null | {
   readonly error?: unknown
 }
 
-/** What a score comes to. */
+/** Result of a score. */
 interface Scored {
   readonly reward: number
   readonly metrics: Readonly<Record<string, number>>
@@ -176,7 +176,7 @@ export const isAgent = (u: unknown): u is Any => Predicate.hasProperty(u, TypeId
 // =============================================================================
 
 /**
- * What an agent is defined by, whatever way its model is called.
+ * Definition of an agent, whatever way its model is called.
  *
  * @since 0.1.0
  * @category models
@@ -271,7 +271,7 @@ const rewardOf = (given: Score): Effect.Effect<Scored, AgentFailed> => {
 // =============================================================================
 
 /**
- * What to do with runs.
+ * Options of episodes.
  *
  * @since 0.1.0
  * @category models
@@ -412,7 +412,7 @@ export const episode: <Task, Result, E, R>(
       return { reward: scored.reward, metrics }
     })
 
-    /** What the agent does next: it asks, or it has ended. */
+    /** Next action of the agent: it asks, or it has ended. */
     const next = Effect.gen(function*() {
       for (;;) {
         const event = yield* Queue.take(events)
@@ -527,7 +527,7 @@ export declare namespace TrainOptions {
 }
 
 /**
- * What a run may use by default: 64 calls and 10 minutes. An agent that never ends would hold up its step.
+ * Default limits of a run: 64 calls and 10 minutes. An agent that never ends would hold up its step.
  *
  * @since 0.1.0
  * @category configuration

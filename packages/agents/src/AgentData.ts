@@ -1,5 +1,5 @@
 /**
- * What agents did, as data to fine-tune on: runs of every task, the best of them kept (rejection sampling), as rows of the
+ * Runs of agents as data to fine-tune on: runs of every task, the best of them kept (rejection sampling), as rows of the
  * exact tokens that were sampled. And as JSON lines, for later runs and other programs.
  *
  * @since 0.1.0

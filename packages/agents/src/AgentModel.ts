@@ -69,7 +69,7 @@ export interface Drawing {
 }
 
 /**
- * What an agent asks.
+ * Request of an agent.
  *
  * @since 0.1.0
  * @category models
@@ -115,7 +115,7 @@ export interface ToolCall extends Message.ToolCall {
 }
 
 /**
- * What the model answered, with the exact tokens.
+ * Answer of the model, with the exact tokens.
  *
  * @since 0.1.0
  * @category models
@@ -209,7 +209,7 @@ export class ContextOverflow
 }
 
 /**
- * What a call can fail with.
+ * Failures of a call.
  *
  * @since 0.1.0
  * @category errors
@@ -277,14 +277,14 @@ export interface Options {
   readonly rollout?: string | undefined
   /** Tokens a prompt and its answer may have together. Defaults to no limit of ours. */
   readonly contextWindow?: number | undefined
-  /** What requests leave out. */
+  /** Defaults of requests. */
   readonly defaults?:
     | Pick<Drawing, "maxTokens" | "temperature" | "topK" | "topP" | "seed">
     | undefined
   /** Draws before an answer that must be JSON or call a tool is given up. Defaults to 3. */
   readonly attempts?: number | undefined
   /**
-   * What is added to the system message when JSON is asked for, given the JSON Schema if there is one; empty for nothing.
+   * Text added to the system message when JSON is asked for, given the JSON Schema if there is one; empty for nothing.
    * Defaults to a request for JSON with the schema.
    */
   readonly jsonInstruction?: ((schema: Readonly<Record<string, unknown>> | undefined) => string) | undefined
@@ -481,7 +481,7 @@ const conversationOf = (
 const textOf = (deltas: ReadonlyArray<Delta>, tag: "Text" | "Reasoning"): string =>
   deltas.map((delta) => delta._tag === tag ? delta.text : "").join("")
 
-/** What tokens say, in the pieces they were written in. A tool call that cannot be read is text. */
+/** Text of tokens, in the pieces they were written in. A tool call that cannot be read is text. */
 const readDeltas = (renderer: Renderer.Renderer, ids: Int32Array, callId: string): ReadonlyArray<Delta> => {
   const parser = renderer.parser()
   const deltas: Array<Renderer.Delta> = []
@@ -502,7 +502,7 @@ const readDeltas = (renderer: Renderer.Renderer, ids: Int32Array, callId: string
   })
 }
 
-/** What tokens say without a chat format. */
+/** Text of tokens without a chat format. */
 const decodeDeltas = ({ tokenizer }: Renderer.Renderer, ids: Int32Array): ReadonlyArray<Delta> => {
   const decoder = tokenizer.decoder({ skipSpecialTokens: true })
   return [...Array.from(ids, (id) => decoder.push([id])), decoder.end()].flatMap((text) =>

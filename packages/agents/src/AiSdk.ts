@@ -137,7 +137,7 @@ export const fromRuntime = (
 }
 
 /**
- * What a run of the agent is given.
+ * Context of a run of the agent.
  *
  * @since 0.1.0
  * @category models
@@ -353,7 +353,7 @@ const metadataOf = (reply: AgentModel.Reply): SharedV3ProviderMetadata => ({
   }
 })
 
-/** What an abort is expected to reject with: the signal's reason, which is an `AbortError` unless the caller chose another. */
+/** Reason with which an abort rejects: the signal's reason, which is an `AbortError` unless the caller chose another. */
 const errorOf = (cause: Cause.Cause<unknown>, signal: AbortSignal | undefined): unknown =>
   signal?.aborted === true ? signal.reason : Cause.squash(cause)
 

@@ -157,7 +157,7 @@ const inputError = (description: string) =>
 
 const textOf = (value: unknown): string => typeof value === "string" ? value : JSON.stringify(value)
 
-/** What a tool's schema made of the arguments, back in the form the model writes them in. */
+/** Arguments as a tool's schema decoded them, back in the form the model writes. */
 const argumentsOf = (tools: ReadonlyArray<Tool.Any>, { name, params }: Prompt.ToolCallPart): string => {
   const tool = tools.find((one) => one.name === name)
   if (tool === undefined) return textOf(params)

@@ -563,7 +563,7 @@ const allowed = (own: string | undefined, rollout: string): Effect.Effect<string
 
 const path = (prefix: string, rest: string): `/${string}` => `/${`${prefix}${rest}`.slice(1)}`
 
-/** What comes before the first answer: it stays the same while a conversation goes on. */
+/** Messages before the first answer: they stay the same while a conversation goes on. */
 const openingOf = (messages: ReadonlyArray<{ readonly role: string }>): unknown => {
   const end = messages.findIndex(({ role }) => role === "assistant")
   return end < 0 ? messages : messages.slice(0, end)

@@ -52,7 +52,7 @@ export interface Running {
   /** The address, without a path. OpenAI clients take `${url}/v1`, Anthropic's client takes it as it is. */
   readonly url: string
   readonly port: number
-  /** What to send as a bearer token; with `open`, anything. */
+  /** Bearer token to send; with `open`, any. */
   readonly apiKey: Redacted.Redacted
   /** The base URL that OpenAI clients take for one rollout. */
   readonly rolloutUrl: (rollout: string) => string
@@ -132,7 +132,7 @@ export const layer = (
   Layer.scoped(NodeGateway, serve(options))
 
 /**
- * What a run of the agent is given.
+ * Context of a run of the agent.
  *
  * @since 0.1.0
  * @category models

@@ -46,7 +46,7 @@ export const Json = Schema.Record({ key: Schema.String, value: Schema.Unknown })
 export type Json = typeof Json.Type
 
 /**
- * What the server said to a reset or a step.
+ * Answer of the server to a reset or a step.
  *
  * @since 0.1.0
  * @category models
@@ -267,16 +267,16 @@ export const connect = <Action, Observation, ActionJson, ObservationJson>(
 export interface GroupOptions<Action, Observation, ActionJson, ObservationJson>
   extends Options<Action, Observation, ActionJson, ObservationJson>
 {
-  /** What every episode of the group is reset with, such as a `seed`. Defaults to nothing. */
+  /** Settings of every reset of the group, such as a `seed`. Defaults to nothing. */
   readonly reset?: Json | undefined
   /** The messages an episode starts with, by its first observation. */
   readonly start: (observation: Observation) => ReadonlyArray<Message.Message>
-  /** What the policy's message does in the environment; `None` when it says nothing of the kind. */
+  /** Action of the policy's message; `None` when it has none. */
   readonly act: (message: Message.Message) => Option.Option<Action>
-  /** What the policy sees after a step that does not end the episode. */
+  /** Observation after a step that does not end the episode. */
   readonly observe: (result: StepResult<Observation>) => string | ReadonlyArray<Message.Message>
   /**
-   * What comes of a message that is no action, or that the server refuses as one. Defaults to the end of the episode with
+   * Outcome of a message that is no action, or that the server refuses as one. Defaults to the end of the episode with
    * a reward of 0.
    */
   readonly onRefused?: ((reason: string) => Environment.Reply) | undefined

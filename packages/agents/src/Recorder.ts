@@ -1,5 +1,5 @@
 /**
- * What an agent's model calls were, token for token: the ids the sampler was given, the ids and log probabilities it
+ * Calls of an agent's model, token for token: the ids the sampler was given, the ids and log probabilities it
  * answered with, and which earlier call each one continues.
  *
  * Agents send their whole history with every call, usually not byte for byte as it was sampled. The recorder compares it
@@ -167,7 +167,7 @@ export interface Service {
 export class Recorder extends Context.Tag("@effect-tinker/agents/Recorder")<Recorder, Service>() {}
 
 /**
- * What a recorder keeps.
+ * Options of a recorder.
  *
  * @since 0.1.0
  * @category configuration

@@ -1,5 +1,5 @@
 /**
- * What an agent's model draws tokens from: a sampling client, or whatever is behind an `Effect` at the moment.
+ * Source of an agent's tokens: a sampling client, or whatever is behind an `Effect` at the moment.
  *
  * @since 0.1.0
  */
@@ -11,7 +11,7 @@ import * as TopkLogprobs from "effect-tinker/wire/TopkLogprobs"
 import * as Effect from "effect/Effect"
 
 /**
- * What to draw after a prompt.
+ * Prompt and settings of a draw.
  *
  * @since 0.1.0
  * @category models
@@ -43,7 +43,7 @@ export interface Sample extends Trajectory.Action {
 }
 
 /**
- * What draws tokens, and knows the version of its weights.
+ * Source of tokens that knows the version of its weights.
  *
  * @since 0.1.0
  * @category models

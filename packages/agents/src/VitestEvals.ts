@@ -11,7 +11,7 @@ import { toolCalls } from "@vitest-evals/core"
 import type * as Agent from "./Agent.js"
 
 /**
- * What a harness reports: a `HarnessRun` of vitest-evals.
+ * Report of a harness: a `HarnessRun` of vitest-evals.
  *
  * @since 0.1.0
  * @category models
@@ -40,7 +40,7 @@ export interface Harness<in Input, out Run extends AnyRun = AnyRun> {
 }
 
 /**
- * What a judge is given.
+ * Input of a judge.
  *
  * @since 0.1.0
  * @category models

@@ -13,7 +13,7 @@
 export * as Agent from "./Agent.js"
 
 /**
- * What agents did, as data to fine-tune on: runs of every task, the best of them kept (rejection sampling), as rows of the
+ * Runs of agents as data to fine-tune on: runs of every task, the best of them kept (rejection sampling), as rows of the
  * exact tokens that were sampled. And as JSON lines, for later runs and other programs.
  *
  * @since 0.1.0
@@ -72,7 +72,7 @@ export * as Gateway from "./Gateway.js"
 export * as OpenEnv from "./OpenEnv.js"
 
 /**
- * What an agent's model calls were, token for token: the ids the sampler was given, the ids and log probabilities it
+ * Calls of an agent's model, token for token: the ids the sampler was given, the ids and log probabilities it
  * answered with, and which earlier call each one continues.
  *
  * Agents send their whole history with every call, usually not byte for byte as it was sampled. The recorder compares it
@@ -84,7 +84,7 @@ export * as OpenEnv from "./OpenEnv.js"
 export * as Recorder from "./Recorder.js"
 
 /**
- * What an agent's model draws tokens from: a sampling client, or whatever is behind an `Effect` at the moment.
+ * Source of an agent's tokens: a sampling client, or whatever is behind an `Effect` at the moment.
  *
  * @since 0.1.0
  */

@@ -93,7 +93,7 @@ const readGrammar = (loaded: Commands): Grammar.CommandSpec =>
   )
 
 /**
- * What the tree of all commands says about itself.
+ * Description of the tree of all commands.
  *
  * @internal
  */
@@ -120,7 +120,7 @@ const execute = (loaded: Commands) =>
     { name: "tinker", version, executable: "tinker" }
   )
 
-/** What the parser prints of an error is printed by us, once. */
+/** Errors of the parser are printed by us, once. */
 const quietConsole = Effect.map(Console.consoleWith(Effect.succeed), (console) => ({
   ...console,
   error: () => Effect.void
@@ -143,7 +143,7 @@ const stderrLogger = (write: (line: string) => void, said: ReadonlyArray<string>
 }
 
 /**
- * What the process should end with: 0 done, 1 failed, 2 wrong command line, 130 interrupted.
+ * Exit code of the process: 0 done, 1 failed, 2 wrong command line, 130 interrupted.
  *
  * @since 0.1.0
  * @category models
@@ -239,7 +239,7 @@ export const runWith: (
 export const run = (
   argv: ReadonlyArray<string>,
   streams?: {
-    /** What there is to read on stdin. */
+    /** Content of stdin. */
     readonly stdin?: string | undefined
     readonly stdout?: ((text: string) => Effect.Effect<void>) | undefined
     readonly stderr?: ((text: string) => Effect.Effect<void>) | undefined

@@ -1,5 +1,5 @@
 /**
- * What the modules export that `tinker train rl`, `tinker train agent` and `tinker eval` load: environments to act in,
+ * Exports of the modules that `tinker train rl`, `tinker train agent` and `tinker eval` load: environments to act in,
  * agents, and functions that score answers.
  *
  * @since 0.1.0
@@ -15,7 +15,7 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 
 /**
- * What the command provides to the Effects of a module.
+ * Services that the command provides to the Effects of a module.
  *
  * @since 0.1.0
  * @category models
@@ -105,7 +105,7 @@ const isDefinition = (u: unknown): u is Exclude<Environments, Problems> =>
 
 type AgentModule = Agent.Agent<unknown, unknown, unknown, Services, unknown, Services>
 
-/** What an agent does with its tasks is its own affair. */
+/** Tasks are of any type: only the agent reads them. */
 const isAgent = (u: unknown): u is AgentModule => Agent.isAgent(u)
 
 /**

@@ -6,7 +6,7 @@
 export * as Cli from "./Cli.js"
 
 /**
- * What the modules export that `tinker train rl`, `tinker train agent` and `tinker eval` load: environments to act in,
+ * Exports of the modules that `tinker train rl`, `tinker train agent` and `tinker eval` load: environments to act in,
  * agents, and functions that score answers.
  *
  * @since 0.1.0

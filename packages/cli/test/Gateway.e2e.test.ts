@@ -3,7 +3,7 @@ import { NodeFileSystem } from "@effect/platform-node"
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Stream } from "effect"
 import { spawn } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as process_ from "./fixtures/process.js"
@@ -42,6 +42,31 @@ describe("tinker gateway", { timeout: 120_000 }, () => {
     })
     const { usage } = await answer.json()
     assert.strictEqual((await fetch(`${url}/models`)).status, 401)
+    // Other commands join the process that has the data directory open.
+    const env = { TINKER_LOCAL_DIR: join(root, "data") }
+    writeFileSync(
+      join(root, "chats.jsonl"),
+      "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"},{\"role\":\"assistant\",\"content\":\"Ahoy\"}]}\n"
+    )
+    const lines = [
+      ["doctor"],
+      ["models"],
+      ["train", "sft", "chats.jsonl", "--model", "local/tiny", "--rank", "4", "--steps", "1", "--out", "run"],
+      ["run", "list"],
+      ["chat", "--model", "local/tiny", "--max-tokens", "4"]
+    ]
+    for (const words of lines) {
+      const joined = await cli.run([...words, "--base-url", "local"], { env, cwd: root, input: "Hello\n" })
+      assert.strictEqual(joined.code, 0, `${words.join(" ")}\n${joined.stderr}`)
+    }
+    const other = await cli.run(["run", "list", "--base-url", "local"], { env, cwd: root })
+    assert.match(other.stdout, /local\/tiny/)
+    // Its key is not that of whoever reaches the port.
+    const address = readFileSync(join(root, "data", "address"), "utf8").trim()
+    const status = async (key: string) =>
+      (await fetch(`${address}/api/v1/training_runs`, { headers: { "x-api-key": key } })).status
+    assert.strictEqual(await status("tml-local"), 401)
+    assert.strictEqual(await status(readFileSync(join(root, "data", "api-key"), "utf8").trim()), 200)
     const ended = new Promise((resolve) => child.once("exit", resolve))
     child.kill("SIGTERM")
     await ended

@@ -65,14 +65,14 @@ export class Result extends Schema.Class<Result>("@effect-tinker/cookbook/Benchm
 }) {}
 
 /**
- * What a model came to.
+ * Result of a model.
  *
  * @since 0.1.0
  * @category models
  */
 export interface Report {
   readonly name: string
-  /** What was measured: a model, a checkpoint. */
+  /** Subject of the measurement: a model, a checkpoint. */
   readonly model: string
   readonly examples: number
   /** The mean reward of all attempts; one that failed counts nothing. */
@@ -115,7 +115,7 @@ export class BenchmarkChanged
  */
 export interface Options<EP, RP, E, R, ED, RD> {
   readonly name: string
-  /** What is measured, for the record: a model, a checkpoint. */
+  /** Subject of the measurement, for the record: a model, a checkpoint. */
   readonly model: string
   readonly policy: Policy.Policy<EP, RP>
   readonly problems: Dataset.Dataset<Problem<E, R>, ED, RD>
@@ -149,7 +149,7 @@ const truncating: ReadonlySet<Trajectory.StopReason> = new Set([
   "rollout_timeout"
 ])
 
-/** What a file has of a run with these settings. */
+/** Results that a file has of a run with these settings. */
 const recorded = Effect.fnUntraced(function*(path: string, header: typeof Header.Type) {
   const known = new Map<string, Result>()
   const describe = (of: typeof Header.Type) => `${of.benchmark} on ${of.model}, ${of.samples} attempts, seed ${of.seed}`
@@ -323,7 +323,7 @@ export interface Comparison {
 }
 
 /**
- * What changed from one run to another, by the examples both have. Attempts that failed do not count.
+ * Changes from one run to another, by the examples both have. Attempts that failed do not count.
  *
  * @since 0.1.0
  * @category combinators

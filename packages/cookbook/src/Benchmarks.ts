@@ -152,7 +152,7 @@ const choices = (
   }
 }
 
-/** What the hub makes of a dataset whose own files are not read here. */
+/** Parquet files that the hub makes of a dataset whose own files are not read here. */
 const converted = "refs/convert/parquet"
 
 const short: Sampling = { maxTokens: 2048, temperature: 0 }
@@ -633,7 +633,7 @@ export const find = (name: string): Option.Option<Definition<Sandbox.Sandbox>> =
   Option.fromNullable(all.find((one) => one.name === name))
 
 /**
- * What answers are drawn by, for `Environment.Settings`: one that is cut off or cannot be read is wrong, and nothing worse.
+ * Settings with which answers are drawn: one that is cut off or cannot be read is wrong, and nothing worse.
  *
  * @since 0.2.0
  * @category constants

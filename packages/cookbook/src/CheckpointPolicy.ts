@@ -43,7 +43,7 @@ export interface CheckpointPolicy {
 }
 
 /**
- * What has happened since a checkpoint.
+ * Steps, tokens and time since a checkpoint.
  *
  * @since 0.1.0
  * @category models

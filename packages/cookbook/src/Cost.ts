@@ -1,5 +1,5 @@
 /**
- * What a run costs: the tokens of its steps by what they were used for, and money where their prices are known.
+ * Costs of a run: the tokens of its steps by what they were used for, and money where their prices are known.
  *
  * A sampled token is paid for when it is generated and again when it is trained on; a prompt is paid for at every turn, for
  * less where the server finds it in its cache. A step counts what was sampled, read and trained on for it. What was sampled
@@ -70,7 +70,7 @@ export const trained = (tokens: number): Usage => ({ ...none, trained: tokens })
 export const scored = (tokens: number): Usage => ({ ...none, prefillUncached: tokens, sampled: 1 })
 
 /**
- * What sampling an action cost on a prompt of so many tokens.
+ * Tokens of sampling an action on a prompt of that length.
  *
  * @since 0.2.0
  * @category constructors
@@ -103,7 +103,7 @@ export const sum = (usages: Iterable<Usage>): Usage => {
 }
 
 /**
- * What sampling groups cost.
+ * Tokens of sampling groups.
  *
  * @since 0.2.0
  * @category constructors
@@ -131,7 +131,7 @@ export interface Price extends Pick<CostLedger.Price, "train" | "prefill" | "sam
 }
 
 /**
- * What a run pays, and how much it may.
+ * Prices of a run, and its budget.
  *
  * @since 0.2.0
  * @category models
@@ -149,7 +149,7 @@ export interface Options {
 }
 
 /**
- * What tokens cost; `None` where a price is not known.
+ * Price of tokens; `None` where a price is not known.
  *
  * @since 0.2.0
  * @category combinators
@@ -217,7 +217,7 @@ export const published = (
 // =============================================================================
 
 /**
- * What a run has cost so far, as its checkpoints keep it.
+ * Costs of a run so far, as its checkpoints keep them.
  *
  * @since 0.2.0
  * @category schemas
@@ -231,7 +231,7 @@ export const Totals = Schema.Struct({
 })
 
 /**
- * What a run has cost so far, as its checkpoints keep it.
+ * Costs of a run so far, as its checkpoints keep them.
  *
  * @since 0.2.0
  * @category models
@@ -239,7 +239,7 @@ export const Totals = Schema.Struct({
 export type Totals = typeof Totals.Type
 
 /**
- * What a step was paid for.
+ * Usage of a step.
  *
  * @since 0.2.0
  * @category models
@@ -290,7 +290,7 @@ export const makeMeter = (options: Options | undefined, before: Totals | undefin
     totals: () => totals,
     /** Whether another step might cost more than is left. */
     isSpent: () => budget !== undefined && costOf(totals.total) + costOf(totals.largest) > budget,
-    /** What has been paid, for people. */
+    /** Amount paid, for people. */
     spent: () => `${Number(costOf(totals.total).toPrecision(6))} ${currency.toUpperCase()}`
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What hurts in training data: rows that are there twice or nearly twice, rows of the held-out data, answers that are empty or cut
+ * Problems of training data: rows that are there twice or nearly twice, rows of the held-out data, answers that are empty or cut
  * short, personal data and secrets, answers that are nearly all the same.
  *
  * Rows are of any shape that `RowShape` recognizes. They are read once and not kept.
@@ -85,7 +85,7 @@ export interface Finding {
 }
 
 /**
- * What was found.
+ * Problems found.
  *
  * @since 0.2.0
  * @category models

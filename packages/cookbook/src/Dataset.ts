@@ -162,7 +162,7 @@ export interface Indexed<out A, out E = never, out R = never> {
  */
 export interface Dataset<out A, out E = never, out R = never> extends Pipeable {
   readonly [TypeId]: TypeId
-  /** What is left of the position's epoch. */
+  /** Rows left in the position's epoch. */
   readonly rows: (from: Position) => Stream.Stream<Row<A>, E, R>
   /** Access by number, where the source has it. */
   readonly indexed: Option.Option<Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope>>
@@ -703,7 +703,7 @@ export const values = <A, E, R>(self: Dataset<A, E, R>, options?: ReadOptions): 
 export interface Batch<out A> {
   readonly epoch: number
   readonly items: ReadonlyArray<A>
-  /** What was passed over since the batch before. */
+  /** Rows skipped since the batch before. */
   readonly skipped: ReadonlyArray<Skipped>
   /** The position after it. */
   readonly next: Position
@@ -758,7 +758,7 @@ export const batches = <A, E, R>(
   })
 
 /**
- * What reading a dataset once came to.
+ * Result of reading a dataset once.
  *
  * @since 0.1.0
  * @category models

@@ -56,7 +56,7 @@ export type OnPolicyOptions<E = never, R = never> =
     readonly prompts: Dataset.Dataset<string | ReadonlyArray<Message.Message>, E, R>
     /** The teacher: the `tinker://` path of a sampler, or the name of a model. It must have the student's tokenizer. */
     readonly teacher: string
-    /** What a nat of difference costs. Defaults to 1. */
+    /** Cost of a nat of difference. Defaults to 1. */
     readonly coefficient?: number | undefined
     /** How much a token answers for those after it. Defaults to 0. */
     readonly discount?: number | undefined
@@ -221,7 +221,7 @@ const submitSoft = Effect.fnUntraced(function*(
 // =============================================================================
 
 /**
- * What decides the outcome of a run of {@link offPolicy}, and is recorded with it.
+ * Settings that decide the outcome of a run of {@link offPolicy}, recorded with it.
  *
  * @since 0.1.0
  * @category schemas
@@ -341,7 +341,7 @@ const connect = Effect.fnUntraced(function*<E, R>(
 // =============================================================================
 
 /**
- * What decides the outcome of a run of {@link self}, and is recorded with it.
+ * Settings that decide the outcome of a run of {@link self}, recorded with it.
  *
  * @since 0.1.0
  * @category schemas
@@ -375,7 +375,7 @@ export type SelfOptions<A, E = never, R = never> =
   & Trainer.RunOptions<E, R>
   & {
     readonly data: Dataset.Dataset<A, E, R>
-    /** What the student answers. */
+    /** Messages the student answers. */
     readonly prompt: (row: A) => ReadonlyArray<Message.Message>
     /** The same with what the student is not shown: an example to go by, or an instruction. */
     readonly teacherPrompt: (row: A) => ReadonlyArray<Message.Message>

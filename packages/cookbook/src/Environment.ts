@@ -1,5 +1,5 @@
 /**
- * What a policy acts in. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
+ * World in which a policy acts. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
  * whether it completes, fails, runs out of time or is interrupted.
  *
  * Rollouts are compared within a {@link Group}, all of whose environments are made from one problem.
@@ -23,7 +23,7 @@ import type * as Trajectory from "./Trajectory.js"
 // =============================================================================
 
 /**
- * What the policy acts on next.
+ * Prompt of the policy's next action.
  *
  * @since 0.1.0
  * @category models
@@ -31,7 +31,7 @@ import type * as Trajectory from "./Trajectory.js"
 export interface Observation {
   readonly prompt: Int32Array
   readonly stop: Stop
-  /** What the prompt adds to the turn before, as messages: only for the record. */
+  /** Messages that the prompt adds to the turn before: only for the record. */
   readonly given?: ReadonlyArray<Message.Message> | undefined
   /** Most tokens of the action, on top of the limits of the policy and the rollout. Defaults to no limit. */
   readonly maxTokens?: number | undefined
@@ -46,12 +46,12 @@ interface StepBase {
   readonly metrics?: Readonly<Record<string, number>> | undefined
   /** The tokens of this turn are not trained on. */
   readonly masked?: boolean | undefined
-  /** What the tokens say. */
+  /** Message of the tokens. */
   readonly message?: Message.Message | undefined
 }
 
 /**
- * What came of an action: the episode goes on, or it is done.
+ * Outcome of an action: the episode goes on, or it is done.
  *
  * @since 0.1.0
  * @category models
@@ -109,7 +109,7 @@ export interface ParseErrors {
 }
 
 /**
- * What environments are made with: how messages are written, and what they must keep to.
+ * Settings of environments: how messages are written, and what they must keep to.
  *
  * @since 0.1.0
  * @category models
@@ -202,7 +202,7 @@ export const problem = <E = never, R = never>(options: {
   readonly check: (answer: string, message: Message.Message) => Rewarding<E, R>
   /** Whether an answer has the form it should have. Defaults to always. */
   readonly format?: ((answer: string, message: Message.Message) => boolean) | undefined
-  /** What a wrong form costs. Defaults to 0.1. */
+  /** Penalty of a wrong form. Defaults to 0.1. */
   readonly formatPenalty?: number | undefined
   readonly tags?: ReadonlyArray<string> | undefined
 }): Group<E | RenderFailed | ChatTemplateFailed, R> => {
@@ -332,7 +332,7 @@ export interface MessageOptions<E, R> {
   readonly start: ReadonlyArray<Message.Message>
   /** Tools the policy may call: their answers are the next turn. */
   readonly tools?: ReadonlyArray<Tool.Tool<R>> | undefined
-  /** What comes of a message that calls no tool, by the conversation before it. */
+  /** Outcome of a message that calls no tool, by the conversation before it. */
   readonly onMessage: (
     message: Message.Message,
     history: ReadonlyArray<Message.Message>

@@ -118,7 +118,7 @@ export const fromResults = (
   return { name: of.name, model: of.model, examples, failed }
 }
 
-/** What `tinker eval` printed: losses are turned around, so that more is better everywhere. */
+/** Metrics as `tinker eval` prints them: losses are turned around, so that more is better everywhere. */
 const fromPrinted = (printed: typeof Printed.Type, path: string): Results => {
   const sign = Object.hasOwn(printed.metrics ?? {}, "nll") ? -1 : 1
   const judged = printed.examples.filter(({ value }) => value !== null)

@@ -78,7 +78,7 @@ export interface Likelihood {
 }
 
 /**
- * What a pass over data says about their likelihood. The bytes are counted where a tokenizer is given.
+ * Likelihood of data by a pass over them. The bytes are counted where a tokenizer is given.
  *
  * @since 0.1.0
  * @category combinators

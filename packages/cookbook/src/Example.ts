@@ -1,5 +1,5 @@
 /**
- * What people keep in files to train on (chats, prompts with completions, preferred and rejected answers), and how it
+ * Rows of training files (chats, prompts with completions, preferred and rejected answers), and how it
  * becomes data.
  *
  * The schemas read the spellings that are in use: OpenAI's messages with `tool_calls`, reasoning as `reasoning_content` or

@@ -13,7 +13,7 @@ import { nextPrompt } from "./internal/continuation.js"
 import type * as Trajectory from "./Trajectory.js"
 
 /**
- * What comes of a move: the game goes on with a seat's turn, or it is over.
+ * Outcome of a move: the game goes on with a seat's turn, or it is over.
  *
  * @since 0.1.0
  * @category models
@@ -66,9 +66,9 @@ export interface Options<State, E, R> {
   readonly start: State
   /** The seat that moves first. Defaults to 0. */
   readonly first?: number | undefined
-  /** What a player sees when its turn begins. */
+  /** Observation of a player when its turn begins. */
   readonly view: (state: State, seat: number) => string | ReadonlyArray<Message.Message>
-  /** What comes of what a seat says. */
+  /** Outcome of a seat's message. */
   readonly move: (
     state: State,
     seat: number,

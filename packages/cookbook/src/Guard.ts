@@ -60,7 +60,7 @@ export class Diverged extends Schema.TaggedError<Diverged>("@effect-tinker/cookb
 const shown = (value: number): string => Number.isFinite(value) ? String(Number(value.toPrecision(4))) : "not finite"
 
 /**
- * What is wrong with a run, and the first of the steps that show it.
+ * The problem of a run, and the first of the steps that show it.
  *
  * @internal
  */

@@ -87,11 +87,11 @@ export const probabilities = Effect.fnUntraced(function*(
  */
 export const fromModel = (model: Model, options: {
   readonly ask: (comparison: Comparison) => ReadonlyArray<Message.Message>
-  /** What it answers when `a` is better. Defaults to `A`. */
+  /** Answer that means `a` is better. Defaults to `A`. */
   readonly a?: string | undefined
-  /** What it answers when `b` is better. Defaults to `B`. */
+  /** Answer that means `b` is better. Defaults to `B`. */
   readonly b?: string | undefined
-  /** What it answers when neither is. Defaults to nothing. */
+  /** Answer that means neither is. Defaults to nothing. */
   readonly tie?: string | undefined
 }): Judge<JudgeError> =>
 (comparison) =>
@@ -127,7 +127,7 @@ export const symmetric = <E, R>(judge: Judge<E, R>): Judge<E, R> => (comparison)
 export const grade = (
   model: Model,
   question: ReadonlyArray<Message.Message>,
-  /** What each answer of the model is worth, e.g. `{ Yes: 1, No: 0 }`. */
+  /** Score of each answer of the model, e.g. `{ Yes: 1, No: 0 }`. */
   grades: Readonly<Record<string, number>>
 ): Effect.Effect<number, JudgeError> =>
   Effect.map(

@@ -22,7 +22,7 @@ export class Loss extends Schema.Class<Loss>("@effect-tinker/cookbook/Loss")({
   ),
   /** Whether advantages are divided by the trained tokens of their rollout. Defaults to `none`. */
   normalize: Schema.optionalWith(Schema.Literal("none", "rollout"), { default: () => "none" as const }),
-  /** What a token counts for each step that its weights are old. Defaults to 1, so that age does not matter. */
+  /** Factor of a token's advantage for each step that its weights are old. Defaults to 1, so that age does not matter. */
   staleness: Schema.optional(Schema.Number.pipe(Schema.between(0, 1)))
 }) {}
 

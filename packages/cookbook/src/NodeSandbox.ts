@@ -223,7 +223,7 @@ export interface CommandOptions {
   readonly node?: string | undefined
 }
 
-/** What bubblewrap needs on top of a command that wraps another. */
+/** Options of bubblewrap on top of those of a command that wraps another. */
 interface Extras {
   readonly user?: { readonly uid: number; readonly gid: number } | undefined
   /** Bytes that the command reads from its fourth file descriptor. */

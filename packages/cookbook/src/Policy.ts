@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import type * as Trajectory from "./Trajectory.js"
 
 /**
- * What to act on.
+ * Prompt and settings of an action.
  *
  * @since 0.1.0
  * @category models
@@ -101,7 +101,7 @@ export interface SamplerOptions {
 }
 
 /**
- * What is known of weights that may be changing: they contain so many optimizer steps.
+ * Versions of weights that may be changing: they contain so many optimizer steps.
  *
  * @since 0.2.0
  * @category models

@@ -36,7 +36,7 @@ import * as Supervised from "./Supervised.js"
 import type * as Trainer from "./Trainer.js"
 
 /**
- * What a connection must provide for its trainers: the tokenizers of its models, and files. `connectLocal` of
+ * Services a connection must provide for its trainers: the tokenizers of its models, and files. `connectLocal` of
  * `@effect-tinker/local/NodePromise` has both.
  *
  * @since 0.1.0
@@ -57,7 +57,7 @@ export interface Step<out Detail = unknown> extends Omit<Trainer.StepReport<Deta
 }
 
 /**
- * What all trainers take, beside their configuration.
+ * Options of all trainers, beside their configuration.
  *
  * @since 0.1.0
  * @category models
@@ -110,9 +110,9 @@ export type SupervisedOptions = Supervised.ConfigInput & RunOptions & {
  */
 export type PreferenceOptions = Preference.ConfigInput & RunOptions & { readonly data: Rows<Example.Preference> }
 
-/** What the trainers with rollouts take. */
+/** Options of the trainers with rollouts. */
 type RolloutOptions = RunOptions & {
-  /** What environments must keep to, beside the context window. */
+  /** Settings of environments, beside the context window. */
   readonly settings?: Omit<Environment.Settings, "renderer" | "contextWindow"> | undefined
   readonly limits?: Rollout.Limits | undefined
   readonly concurrency?: number | undefined
@@ -209,7 +209,7 @@ const exampleOf = (row: Conversation): Datum.Datum | Example.Example => {
   return Example.conversation([...system, Message.user(row.user), Message.assistant(row.assistant)])
 }
 
-/** What all trainers take, as they take it. */
+/** Options of all trainers, as the Effect API has them. */
 const common = ({ checkpoints, evaluate, evaluateEvery, log, renderer }: RunOptions) => ({
   checkpoints,
   evaluate,

@@ -57,7 +57,7 @@ export const passes: (
 )
 
 /**
- * What a program must print for an input.
+ * Output a program must print for an input.
  *
  * @since 0.2.0
  * @category models

@@ -70,7 +70,7 @@ export const Mode = Schema.Union(
     /** Most steps between the weights a group is sampled from and those it changes. */
     maxStepsOffPolicy: Schema.NonNegativeInt,
     /**
-     * What rollouts sample from. `snapshot`: the weights they began with. `inflight`: weights that move on under them with
+     * Weights that rollouts sample from. `snapshot`: the weights they began with. `inflight`: weights that move on under them with
      * every step, where the server has that. Defaults to `snapshot`.
      */
     sampler: Schema.optional(Schema.Literal("snapshot", "inflight"))
@@ -109,12 +109,12 @@ export const stream = (options: { readonly minibatches: number }): Mode => ({ _t
  */
 export const async = (options: {
   readonly maxStepsOffPolicy: number
-  /** What rollouts sample from. Defaults to `snapshot`. */
+  /** Weights that rollouts sample from. Defaults to `snapshot`. */
   readonly sampler?: "snapshot" | "inflight" | undefined
 }): Mode => ({ _tag: "Async", ...options })
 
 /**
- * What decides the outcome of a run, and is recorded with it.
+ * Settings that decide the outcome of a run, recorded with it.
  *
  * @since 0.1.0
  * @category schemas
@@ -193,10 +193,10 @@ export type ConfigInput =
 export type Options<E = never, R = never> = ConfigInput & Trainer.RunOptions<E, R> & {
   readonly problems: Dataset.Dataset<Environment.Group<E, R>, E, R>
   readonly renderer: Trainer.RendererInput<E, R>
-  /** What environments must keep to, beside the context window. */
+  /** Settings of environments, beside the context window. */
   readonly settings?: Omit<Environment.Settings, "renderer" | "contextWindow"> | undefined
   readonly limits?: Rollout.Limits | undefined
-  /** What becomes of a group when one of its rollouts fails. Defaults to `Rollout.failFast`. */
+  /** Treatment of a group when one of its rollouts fails. Defaults to `Rollout.failFast`. */
   readonly strategy?: Rollout.Strategy<R> | undefined
   /** Groups sampled at once. Defaults to as many as can be used. */
   readonly concurrency?: number | undefined
@@ -220,7 +220,7 @@ export declare namespace Options {
 }
 
 /**
- * What of the rollouts is recorded: the first groups of each step, and so much of each rollout.
+ * Limits of recorded rollouts: the first groups of each step, and so much of each rollout.
  *
  * @since 0.1.0
  * @category models
@@ -231,7 +231,7 @@ export interface Recording extends RolloutRecord.Limits {
 }
 
 /**
- * What a step was trained on.
+ * Groups that a step was trained on.
  *
  * @since 0.1.0
  * @category models

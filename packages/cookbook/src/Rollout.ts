@@ -27,7 +27,7 @@ import * as Policy from "./Policy.js"
 import type * as Trajectory from "./Trajectory.js"
 
 /**
- * What a rollout may use. A limit that is reached ends it gracefully, with the stop reason of its name; only an action
+ * Limits of a rollout. A limit that is reached ends it gracefully, with the stop reason of its name; only an action
  * that takes too long is a failure, because nothing of it can be used.
  *
  * @since 0.1.0
@@ -223,7 +223,7 @@ const withinTime = <A, E, R>(
 // =============================================================================
 
 /**
- * What becomes of a group when one of its rollouts fails.
+ * Treatment of a group when one of its rollouts fails.
  *
  * @since 0.1.0
  * @category models
@@ -301,7 +301,7 @@ const sharedFirstTurn = Effect.fnUntraced(function*<EP, RP>(
   options: {
     readonly size: number
     readonly seed: number | undefined
-    /** What a member does when the shared request failed. */
+    /** Request of a member when the shared one failed. */
     readonly onFailure: "fail" | "ask"
   }
 ) {

@@ -23,9 +23,9 @@ import * as Trajectory from "./Trajectory.js"
  * @category schemas
  */
 export class Turn extends Schema.Class<Turn>("@effect-tinker/cookbook/RolloutRecord/Turn")({
-  /** What the environment said since the turn before. */
+  /** Messages of the environment since the turn before. */
   given: Schema.Array(Message.Message),
-  /** What the policy said, where it could be read. */
+  /** Message of the policy, where it could be read. */
   message: Schema.optional(Message.Message),
   reward: Metric,
   masked: Schema.Boolean,

@@ -12,7 +12,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 
 /**
- * What a row is trained on as: by `Example.ConversationFromJson`, `CompletionFromJson` or `PreferenceFromJson`.
+ * Kind of row: read by `Example.ConversationFromJson`, `CompletionFromJson` or `PreferenceFromJson`.
  *
  * @since 0.2.0
  * @category models

@@ -98,7 +98,7 @@ const set = (json: unknown, path: ReadonlyArray<string>, value: unknown): unknow
 }
 
 /**
- * What is wrong with a value, in a line: the field and the first problem with it, such as `adam.clip: Expected a number`.
+ * The problem with a value, in a line: the field and the first problem with it, such as `adam.clip: Expected a number`.
  *
  * @since 0.1.0
  * @category combinators

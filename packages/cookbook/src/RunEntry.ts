@@ -1,5 +1,5 @@
 /**
- * What a line of a run's journal says: how the run began or was resumed, a step, a checkpoint, an evaluation, a note, how
+ * Entries of a run's journal: how the run began or was resumed, a step, a checkpoint, an evaluation, a note, how
  * it ended. `RunLog` writes and reads them.
  *
  * @since 0.1.0
@@ -90,7 +90,7 @@ export class Step extends Schema.TaggedClass<Step>("@effect-tinker/cookbook/RunE
 }) {}
 
 /**
- * What a checkpoint is kept for. `periodic`: to go back to. `rolling`: only until the next one. `final`: the result, which
+ * Purpose of a checkpoint. `periodic`: to go back to. `rolling`: only until the next one. `final`: the result, which
  * never expires. `exit`: the run was interrupted.
  *
  * @since 0.1.0
@@ -99,7 +99,7 @@ export class Step extends Schema.TaggedClass<Step>("@effect-tinker/cookbook/RunE
 export const CheckpointKind = Schema.Literal("periodic", "rolling", "final", "exit")
 
 /**
- * What a checkpoint is kept for.
+ * Purpose of a checkpoint.
  *
  * @since 0.1.0
  * @category models
@@ -127,15 +127,15 @@ export class Checkpoint
     samplerPath: Schema.optional(Schema.String),
     /** Milliseconds since 1970 after which it is gone; absent when it never is. */
     expiresAt: Schema.optional(Schema.Number),
-    /** What the run has cost so far. */
+    /** Costs of the run so far. */
     cost: Schema.optional(Cost.Totals),
-    /** What the trainer needs to go on beside the weights and the position. */
+    /** State of the trainer beside the weights and the position. */
     state: Schema.optional(Schema.Unknown)
   })
 {}
 
 /**
- * What an evaluator found of the weights after so many steps.
+ * Result of an evaluator for the weights after a number of steps.
  *
  * @since 0.1.0
  * @category schemas

@@ -116,7 +116,7 @@ export class RunInUse extends Schema.TaggedError<RunInUse>("@effect-tinker/cookb
 }
 
 /**
- * What may go wrong with a journal.
+ * Failures of a journal.
  *
  * @since 0.1.0
  * @category errors
@@ -326,7 +326,7 @@ export interface RolloutLine {
  * @category models
  */
 export interface RunLog {
-  /** What the journal held when it was opened, without what is done again now. */
+  /** Entries of the journal when it was opened, without those of steps that are done again. */
   readonly resumed: Option.Option<{
     readonly run: Run
     /** None when there was no checkpoint yet: the run begins again. */
@@ -340,7 +340,7 @@ export interface RunLog {
     step: number,
     rollouts: Iterable<unknown>
   ) => Effect.Effect<void, PlatformError.PlatformError>
-  /** What was computed for a key before, in this process or one before it. */
+  /** Value computed for a key before, in this process or an earlier one. */
   readonly cached: <E, R>(
     key: string,
     compute: Effect.Effect<ReadonlyArray<number>, E, R>
@@ -358,12 +358,12 @@ export interface RunLog {
 export interface Options {
   /** Wait until each line is on the disk. Defaults to false: it survives the end of the process, not of the machine. */
   readonly sync?: boolean | undefined
-  /** What to do when the directory holds a run with another configuration. Defaults to `fail`. */
+  /** Treatment of a directory that holds a run with another configuration. Defaults to `fail`. */
   readonly onChange?: "fail" | "accept" | undefined
 }
 
 /**
- * What may go wrong when a run is opened.
+ * Failures of opening a run.
  *
  * @since 0.1.0
  * @category errors
@@ -414,7 +414,7 @@ export const none: Target = {
 const CacheLine = Schema.parseJson(Schema.Struct({ key: Schema.String, value: Schema.Array(Schema.Number) }))
 const decodeCacheLine = Schema.decodeUnknownEither(CacheLine)
 
-/** What the file of a cache holds. A line that cannot be read is computed again. */
+/** Entries of a cache's file. A line that cannot be read is computed again. */
 const readCache = (path: string) =>
   Lines.stream(path, { offset: 0, limit: maxLineBytes }).pipe(
     Stream.filterMap(({ bytes }) => Either.getRight(decodeCacheLine(decoder.decode(bytes)))),
@@ -584,7 +584,7 @@ export const open: (
 )
 
 /**
- * What was sampled for a step, by the last attempt at it.
+ * Rollouts of a step, by the last attempt at it.
  *
  * @since 0.1.0
  * @category constructors

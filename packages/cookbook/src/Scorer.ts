@@ -12,7 +12,7 @@ import * as Dataset from "./Dataset.js"
 import * as Environment from "./Environment.js"
 
 /**
- * What a scorer says. A score of `null` is no opinion.
+ * Result of a scorer. A score of `null` is no opinion.
  *
  * @since 0.1.0
  * @category models
@@ -49,7 +49,7 @@ export class ScorerFailed extends Schema.TaggedError<ScorerFailed>("@effect-tink
 const describe = (error: unknown) => error instanceof Error ? error.message : String(error)
 
 /**
- * What a scorer says, with its failures as failures.
+ * Result of a scorer, with its failures as failures.
  *
  * @since 0.1.0
  * @category combinators

@@ -90,7 +90,7 @@ const looks: ReadonlyArray<readonly [Kind, RegExp, RegExp, (text: string) => boo
 ]
 
 /**
- * What a text has, in order; nothing is found twice.
+ * Findings in a text, in order; none is found twice.
  *
  * @since 0.2.0
  * @category combinators

@@ -20,7 +20,7 @@ import * as RunLog from "./RunLog.js"
 import * as Trainer from "./Trainer.js"
 
 /**
- * What decides the outcome of a run, and is recorded with it.
+ * Settings that decide the outcome of a run, recorded with it.
  *
  * @since 0.1.0
  * @category schemas

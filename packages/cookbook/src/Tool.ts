@@ -13,7 +13,7 @@ import { TreeFormatter } from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 
 /**
- * What a tool answers.
+ * Answer of a tool.
  *
  * @since 0.1.0
  * @category models

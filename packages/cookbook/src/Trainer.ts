@@ -1,5 +1,5 @@
 /**
- * What all trainers have in common: the model they train, the steps they report, and how they fail.
+ * Parts that all trainers share: the model they train, the steps they report, and how they fail.
  *
  * A run is a `Stream` of {@link StepReport}s. `Stream.runDrain` runs it, `Stream.take` cuts it short, and interruption ends
  * it; in the latter cases a checkpoint is saved and running again goes on from there.
@@ -96,7 +96,7 @@ export type RendererInput<E = never, R = never> =
   | ((training: TrainingClient.Service) => Effect.Effect<Renderer.Renderer, E, R>)
 
 /**
- * What every trainer takes beside its data and its configuration. `E` and `R` are those of all parts together.
+ * Options of every trainer beside its data and its configuration. `E` and `R` are those of all parts together.
  *
  * @since 0.1.0
  * @category models
@@ -140,7 +140,7 @@ export const dataFields = {
   epochs: Schema.optionalWith(Count, { default: () => 1 }),
   /** Maximum number of steps. Defaults to all that the data has. */
   steps: Schema.optional(Count),
-  /** What to do with fewer rows than a batch at the end of an epoch. Defaults to `drop`. */
+  /** Treatment of fewer rows than a batch at the end of an epoch. Defaults to `drop`. */
   partial: Schema.optionalWith(Schema.Literal("drop", "keep"), { default: () => "drop" as const }),
   /** Most tokens of an example. Defaults to no limit. */
   maxLength: Schema.optional(Count),
@@ -231,7 +231,7 @@ export interface StepReport<out Detail = unknown> {
   /** Tokens the model read. */
   readonly tokens: number
   readonly metrics: RunEntry.Metrics
-  /** What the trainer knows beside that. */
+  /** Details of the trainer's own. */
   readonly detail: Detail
   /** Rows that were passed over on the way to this step's batch. */
   readonly skipped: ReadonlyArray<Dataset.Skipped>
@@ -245,7 +245,7 @@ export interface StepReport<out Detail = unknown> {
 }
 
 /**
- * What was asked of a trainer makes no sense, or there is nothing to train on.
+ * The options of a trainer make no sense, or there is nothing to train on.
  *
  * @since 0.1.0
  * @category errors

@@ -1,5 +1,5 @@
 /**
- * What was sampled, as data: turns become rows of tokens with logprobs, advantages and masks, token for token what the
+ * Sampled turns as data: they become rows of tokens with logprobs, advantages and masks, token for token what the
  * sampler saw and drew. Everything here is a pure function over typed arrays.
  *
  * @since 0.1.0
@@ -47,7 +47,7 @@ export interface Action {
   readonly policyVersion: number
   /** At most so many. Defaults to `policyVersion`. */
   readonly policyVersionAtMost?: number | undefined
-  /** What training data refers to the sequence by, where the server gave it a name. */
+  /** Name by which training data refers to the sequence, where the server gave one. */
   readonly sequenceId?: string | undefined
   /** Tokens of the prompt that the server read for it. Defaults to all, none of them from its cache. */
   readonly prefill?: { readonly cached: number; readonly uncached: number } | undefined
@@ -77,9 +77,9 @@ export interface Turn {
   readonly reward: number
   /** Its tokens are not trained on. */
   readonly masked: boolean
-  /** What its prompt adds to the turn before, where the environment speaks in messages. */
+  /** Messages that its prompt adds to the turn before, where the environment speaks in messages. */
   readonly given?: ReadonlyArray<Message.Message> | undefined
-  /** What the tokens say, where they were read as a message. */
+  /** Message of the tokens, where they could be read as one. */
   readonly message?: Message.Message | undefined
   /** Why its prompt does not continue the tokens of the turn before, where it does not. */
   readonly fork?: Fork | undefined
@@ -333,7 +333,7 @@ const toRow = (draft: Draft, advantageOf: (turn: Turn) => number): Row => {
 export const toRows = (
   self: Trajectory,
   advantage: number,
-  /** What the tokens of a turn count. Defaults to 1. */
+  /** Weight of the tokens of a turn. Defaults to 1. */
   weight: (turn: Turn) => number = () => 1
 ): ReadonlyArray<Row> => {
   const drafts: Array<Draft> = []
@@ -540,7 +540,7 @@ export const penalize = (
 // =============================================================================
 
 /**
- * What groups came to: rewards, lengths, why rollouts ended, how many groups were all right, all wrong or mixed. For all
+ * Metrics of groups: rewards, lengths, why rollouts ended, how many groups were all right, all wrong or mixed. For all
  * of them, and for each tag.
  *
  * @since 0.1.0

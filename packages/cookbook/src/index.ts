@@ -37,7 +37,7 @@ export * as CheckpointPolicy from "./CheckpointPolicy.js"
 export * as ChoiceAnswer from "./ChoiceAnswer.js"
 
 /**
- * What a run costs: the tokens of its steps by what they were used for, and money where their prices are known.
+ * Costs of a run: the tokens of its steps by what they were used for, and money where their prices are known.
  *
  * A sampled token is paid for when it is generated and again when it is trained on; a prompt is paid for at every turn, for
  * less where the server finds it in its cache. A step counts what was sampled, read and trained on for it. What was sampled
@@ -57,7 +57,7 @@ export * as Cost from "./Cost.js"
 export * as DataFile from "./DataFile.js"
 
 /**
- * What hurts in training data: rows that are there twice or nearly twice, rows of the held-out data, answers that are empty or cut
+ * Problems of training data: rows that are there twice or nearly twice, rows of the held-out data, answers that are empty or cut
  * short, personal data and secrets, answers that are nearly all the same.
  *
  * Rows are of any shape that `RowShape` recognizes. They are read once and not kept.
@@ -100,7 +100,7 @@ export * as Distill from "./Distill.js"
 export * as Duplicates from "./Duplicates.js"
 
 /**
- * What a policy acts in. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
+ * World in which a policy acts. An environment is made inside a `Scope`: what it acquires is released when its rollout ends,
  * whether it completes, fails, runs out of time or is interrupted.
  *
  * Rollouts are compared within a {@link Group}, all of whose environments are made from one problem.
@@ -127,7 +127,7 @@ export * as EvalResults from "./EvalResults.js"
 export * as Evaluator from "./Evaluator.js"
 
 /**
- * What people keep in files to train on (chats, prompts with completions, preferred and rejected answers), and how it
+ * Rows of training files (chats, prompts with completions, preferred and rejected answers), and how it
  * becomes data.
  *
  * The schemas read the spellings that are in use: OpenAI's messages with `tool_calls`, reasoning as `reasoning_content` or
@@ -310,7 +310,7 @@ export * as RowShape from "./RowShape.js"
 export * as RunConfig from "./RunConfig.js"
 
 /**
- * What a line of a run's journal says: how the run began or was resumed, a step, a checkpoint, an evaluation, a note, how
+ * Entries of a run's journal: how the run began or was resumed, a step, a checkpoint, an evaluation, a note, how
  * it ended. `RunLog` writes and reads them.
  *
  * @since 0.1.0
@@ -389,7 +389,7 @@ export * as Supervised from "./Supervised.js"
 export * as Tool from "./Tool.js"
 
 /**
- * What all trainers have in common: the model they train, the steps they report, and how they fail.
+ * Parts that all trainers share: the model they train, the steps they report, and how they fail.
  *
  * A run is a `Stream` of {@link StepReport}s. `Stream.runDrain` runs it, `Stream.take` cuts it short, and interruption ends
  * it; in the latter cases a checkpoint is saved and running again goes on from there.
@@ -399,7 +399,7 @@ export * as Tool from "./Tool.js"
 export * as Trainer from "./Trainer.js"
 
 /**
- * What was sampled, as data: turns become rows of tokens with logprobs, advantages and masks, token for token what the
+ * Sampled turns as data: they become rows of tokens with logprobs, advantages and masks, token for token what the
  * sampler saw and drew. Everything here is a pure function over typed arrays.
  *
  * @since 0.1.0

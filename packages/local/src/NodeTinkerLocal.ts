@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as DirectoryLock from "@effect-tinker/platform/DirectoryLock"
 import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as HostGuard from "@effect-tinker/platform/HostGuard"
 import * as NodeContext from "@effect/platform-node/NodeContext"
@@ -301,6 +302,29 @@ export const readApiKey: (
   }
 )
 
+/**
+ * Where another process that has a data directory open answers, and the key it accepts; none where no process has the
+ * directory, or the one that has it does not listen.
+ *
+ * @since 0.2.0
+ * @category constructors
+ */
+export const neighbour: (
+  directory: string
+) => Effect.Effect<
+  Option.Option<{ readonly baseUrl: string; readonly apiKey: Redacted.Redacted }>,
+  never,
+  FileSystem.FileSystem | Path.Path
+> = Effect.fnUntraced(function*(directory) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const holder = yield* DirectoryLock.holder(directory)
+  if (!Option.exists(holder, ({ isRunning }) => isRunning)) return Option.none()
+  const address = yield* Effect.option(fs.readFileString(path.join(directory, addressFile)))
+  const apiKey = yield* readApiKey(directory)
+  return Option.zipWith(address, apiKey, (url, apiKey) => ({ baseUrl: url.trim(), apiKey }))
+})
+
 /** The engine with the package's models, or those of the engine's options, and the ones asked for by name. */
 const engineOf = (
   options: Pick<Options, "engine" | "models" | "threads">
@@ -349,6 +373,47 @@ export const serve: (
   )
 
 /**
+ * The backend of a process: its models, its threads, and where it keeps checkpoints.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export type InProcessOptions = TinkerLocal.Options & Pick<Options, "directory" | "models" | "threads">
+
+/**
+ * The backend in this process over a directory, and a server on loopback for as long as the layer lives, which accepts the
+ * directory's key: other processes of this user find it with {@link neighbour} and join. The clients of this process use
+ * `client.apiKey` where it is given, else the directory's key too.
+ *
+ * @since 0.2.0
+ * @category layers
+ */
+export const layerShared = (
+  options: InProcessOptions & { readonly directory: string }
+): Layer.Layer<
+  TinkerLocal.Provided,
+  HttpServerError.ServeError | ModelUnavailable | Storage.StorageFailed | TinkerError.TinkerError
+> =>
+  Layer.unwrapScoped(Effect.gen(function*() {
+    const storage = yield* Layer.build(Layer.provide(Storage.layerDirectory(options.directory), NodeContext.layer))
+    const directoryKey: LocalServer.ApiKey = { key: yield* Effect.provide(ensureApiKey, storage), name: "local" }
+    const given = options.client?.apiKey
+    const ownKey = given === undefined ? directoryKey.key : Redacted.isRedacted(given) ? given : Redacted.make(given)
+    const clients = TinkerLocal.layerClients({ ...options.client, apiKey: ownKey })
+    const announced = Layer.scopedDiscard(Effect.gen(function*() {
+      const { baseUrl } = yield* listen(yield* LocalServer.LocalServer)
+      yield* Effect.provide(announce(baseUrl), storage)
+    }))
+    return Layer.merge(clients, announced).pipe(
+      Layer.provideMerge(
+        LocalServer.layer({ ...options, apiKeys: [directoryKey, { key: ownKey, name: "in process" }] })
+      ),
+      Layer.provide([engineOf(options), Layer.succeedContext(storage)]),
+      Layer.provideMerge(Layer.setScheduler(timeSlicedScheduler))
+    )
+  }))
+
+/**
  * The backend in this process with the models whose files are on this machine, `local/chat` among them, and its clients:
  * what `TinkerLocal.layer` is without files. Without a `directory` checkpoints are gone with the process, and a run that is to
  * be resumed refuses to begin. The layer also sets the scheduler: fibers of the program that uses it let
@@ -371,7 +436,7 @@ export const serve: (
  * @category layers
  */
 export const layer = (
-  options: TinkerLocal.Options & Pick<Options, "directory" | "models" | "threads"> = {}
+  options: InProcessOptions = {}
 ): Layer.Layer<TinkerLocal.Provided, ModelUnavailable | Storage.StorageFailed | TinkerError.TinkerError> =>
   TinkerLocal.layerClients(options.client).pipe(
     Layer.provideMerge(LocalServer.layer(options)),

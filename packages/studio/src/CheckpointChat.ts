@@ -20,7 +20,7 @@ import * as Schema from "effect/Schema"
 import * as Tokens from "./internal/tokens.js"
 
 /**
- * What to ask of which model.
+ * Question, and the model to ask.
  *
  * @since 0.1.0
  * @category schemas
@@ -34,7 +34,7 @@ export class Question extends Schema.Class<Question>("@effect-tinker/studio/Chec
     content: Schema.String,
     toolCalls: Schema.optional(Schema.Array(Schema.Struct({ name: Schema.String, arguments: Schema.String })))
   })),
-  /** What the model may call, as JSON Schema has it. Its calls are shown and nothing is run. Defaults to none. */
+  /** Tools the model may call, as JSON Schema. Its calls are shown and nothing is run. Defaults to none. */
   tools: Schema.optional(
     Schema.Array(Schema.Struct({
       name: Schema.NonEmptyString,
@@ -53,7 +53,7 @@ export class Question extends Schema.Class<Question>("@effect-tinker/studio/Chec
 }) {}
 
 /**
- * What a model answered.
+ * Answer of a model.
  *
  * @since 0.1.0
  * @category models
@@ -64,7 +64,7 @@ export interface Answer {
   readonly toolCalls: ReadonlyArray<{ readonly name: string; readonly arguments: string }>
   /** Why it ended. */
   readonly stop: string
-  /** What each of its tokens says, and how likely it was. */
+  /** Text of each of its tokens, and how likely it was. */
   readonly tokens: ReadonlyArray<{ readonly text: string; readonly logprob: number | null }>
   readonly millis: number
 }

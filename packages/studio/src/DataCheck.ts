@@ -1,5 +1,5 @@
 /**
- * What a file of training data comes to before any money is spent on it: its lengths, what is trained on, what would be
+ * Summary of a file of training data before any money is spent on it: its lengths, what is trained on, what would be
  * skipped and why, and what a run would cost.
  *
  * {@link measure} counts the rows of a dataset. {@link DataCheck} is how the studio gets at files: which ones there are,
@@ -235,7 +235,7 @@ export const measure: <E, R, E2 = never, R2 = never>(
 })
 
 /**
- * What training on so many tokens costs by prices of a million; `undefined` without a price.
+ * Price of training on a number of tokens, by prices of a million; `undefined` without a price.
  *
  * @since 0.1.0
  * @category combinators

@@ -66,7 +66,7 @@ export class GradeRefused extends Schema.TaggedError<GradeRefused>("@effect-tink
  * @category models
  */
 export interface Service {
-  /** What a run waits for, oldest first. */
+  /** Grades a run waits for, oldest first. */
   readonly waiting: (directory: string) => Effect.Effect<ReadonlyArray<Question>>
   /** Grades an answer. A second grade replaces the first until the run has used it. */
   readonly give: (directory: string, key: string, grade: number) => Effect.Effect<void, GradeRefused>

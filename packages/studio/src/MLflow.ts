@@ -79,7 +79,7 @@ export interface Exported {
 // the wire
 // =============================================================================
 
-/** What the server allows in one request. */
+/** Limits of the server for one request. */
 const batch = { metrics: 1000, params: 100 } as const
 const maxParam = 500
 const maxKey = 250

@@ -44,7 +44,7 @@ export class RandomBytes extends Context.Reference<RandomBytes>()("@effect-tinke
 }) {}
 
 /**
- * What to show, and where.
+ * Directory to show, and where to listen.
  *
  * @since 0.1.0
  * @category configuration

@@ -1,5 +1,5 @@
 /**
- * What was sampled during a run, from step to group to rollout to token.
+ * Rollouts of a run, from step to group to rollout to token.
  *
  * Rollouts are large and there are many of them, so what is kept in memory is an index: where each one lies in its file,
  * and its reward. A rollout is read in full when it is opened. Of several attempts at a step the last one counts.
@@ -79,7 +79,7 @@ export interface Message {
  */
 export interface Tokens {
   readonly ids: ReadonlyArray<number>
-  /** What each token says; `null` without a tokenizer, empty for a token that ends inside a character. */
+  /** Text of each token; `null` without a tokenizer, empty for a token that ends inside a character. */
   readonly texts: ReadonlyArray<string> | null
   /** How many of them were given. */
   readonly given: number
@@ -143,7 +143,7 @@ export interface Match {
 }
 
 /**
- * What a search found, and whether it looked at everything.
+ * Result of a search, and whether it looked at everything.
  *
  * @since 0.1.0
  * @category models

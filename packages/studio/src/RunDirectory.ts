@@ -85,7 +85,7 @@ export interface Summary {
   readonly updatedAt: number | null
   /** Tokens trained on, where the run counts them. */
   readonly tokens: number | null
-  /** What it has cost so far: as the run recorded it, or by its tokens and a price; `null` where neither is known. */
+  /** Costs so far: as the run recorded it, or by its tokens and a price; `null` where neither is known. */
   readonly cost: number | null
   /** Of `cost`, such as `USD`, where the run says it. */
   readonly currency: string | null
@@ -243,7 +243,7 @@ const waitsOf = (table: Series.Table): Detail["waits"] =>
 type Metrics = ReadonlyArray<readonly [string, number]>
 
 /**
- * What a step costs by its tokens: those trained on, those sampled, and those given to the sampler. Our trainers and the
+ * Costs of a step by its tokens: those trained on, those sampled, and those given to the sampler. Our trainers and the
  * Python cookbook's count them under different names.
  */
 const withCost = (metrics: Metrics, price: CostLedger.Price | undefined): Metrics => {

@@ -14,7 +14,7 @@
 // =============================================================================
 
 /**
- * What a curve is drawn over: the step, the tokens trained on so far, or the seconds since the run started.
+ * Horizontal axis of a curve: the step, the tokens trained on so far, or the seconds since the run started.
  *
  * @since 0.1.0
  * @category models

@@ -55,7 +55,7 @@ export interface Page {
 }
 
 /**
- * What a studio shows and who may look.
+ * Directory that a studio shows, and who may look.
  *
  * @since 0.1.0
  * @category models
@@ -73,7 +73,7 @@ export interface Options {
 }
 
 /**
- * What the list of runs says.
+ * List of runs.
  *
  * @since 0.1.0
  * @category models
@@ -95,7 +95,7 @@ export interface Runs {
 }
 
 /**
- * What can be checked, and the model to begin with.
+ * Files that can be checked, and the model to begin with.
  *
  * @since 0.1.0
  * @category models
@@ -129,7 +129,7 @@ export interface Studio {
   readonly changes: Stream.Stream<RunDirectory.Summary>
   /** Looks at all files now. */
   readonly refresh: Effect.Effect<void>
-  /** What can be asked for, and by whom. */
+  /** Routes, and who may ask for them. */
   readonly routes: ReadonlyArray<Access>
 }
 
@@ -178,7 +178,7 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
     yield* PubSub.publish(changed, { _tag: "Run", summary: entry.run.summary(yield* Clock.currentTimeMillis) })
   })
 
-  /** What runs that are not over wait for, oldest first. */
+  /** Grades that runs wait for, oldest first. */
   const waiting = Effect.fnUntraced(function*(service: Grades.Service) {
     const now = yield* Clock.currentTimeMillis
     const open = Array.from(known.values(), ({ run }) => run).filter((run) => run.summary(now).status !== "complete")
@@ -281,7 +281,7 @@ const unknown = HttpServerResponse.unsafeJson({
 }, { status: 401 })
 
 /**
- * What needs the token is answered to those who send it, in a header: a cookie would go to every port of this machine.
+ * Routes that need the token, which is sent in a header: a cookie would go to every port of this machine.
  */
 const authorized = (token: Redacted.Redacted) => {
   const secret = Redacted.value(token)
@@ -333,7 +333,7 @@ export const make: (
     const request = HttpServerRequest.HttpServerRequest
     const withFiles = Effect.provideService(FileSystem.FileSystem, fs)
 
-    /** What the tokens of a run say; nothing where its tokenizer is not at hand. */
+    /** Texts of the tokens of a run; nothing where its tokenizer is not at hand. */
     const tokenizerOf = (model: string) =>
       Option.match(tokenizers, {
         onNone: () => Effect.succeedNone,
@@ -457,7 +457,7 @@ export const make: (
         )
       )
 
-    /** What needs a service of the context, or why there is none. */
+    /** Answer that needs a service of the context, or why there is none. */
     const needs = <S, E, R>(
       service: Option.Option<S>,
       without: string,

@@ -6,7 +6,7 @@
 export * as CheckpointChat from "./CheckpointChat.js"
 
 /**
- * What a file of training data comes to before any money is spent on it: its lengths, what is trained on, what would be
+ * Summary of a file of training data before any money is spent on it: its lengths, what is trained on, what would be
  * skipped and why, and what a run would cost.
  *
  * {@link measure} counts the rows of a dataset. {@link DataCheck} is how the studio gets at files: which ones there are,
@@ -41,7 +41,7 @@ export * as Grades from "./Grades.js"
 export * as MLflow from "./MLflow.js"
 
 /**
- * What was sampled during a run, from step to group to rollout to token.
+ * Rollouts of a run, from step to group to rollout to token.
  *
  * Rollouts are large and there are many of them, so what is kept in memory is an index: where each one lies in its file,
  * and its reward. A rollout is read in full when it is opened. Of several attempts at a step the last one counts.

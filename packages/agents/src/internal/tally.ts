@@ -67,7 +67,7 @@ export const make = (limit = maxRollouts) => {
     },
     /** The report of a rollout that has ended, if it was not given out. */
     take,
-    /** What was not given out: those that forked most first, and what is too many for one by one as a sum. */
+    /** Rollouts not yet reported: those that forked most first, and a sum where they are too many. */
     rest: (): ReadonlyArray<Gateway.Report> => {
       const reports = Array.from(counts.keys()).flatMap((rollout) => take(rollout) ?? [])
       if (reports.length <= maxRest) return reports

@@ -39,7 +39,7 @@ const spans = (
   return found
 }
 
-/** What is trained on is green, everything else dim; without colours it stands in brackets. */
+/** Text with the trained part in green and the rest dim; without colours the trained part stands in brackets. */
 const painted = (row: DataCheck.Weighed, renderer: Renderer.Renderer, colour: boolean): string =>
   spans(row).map(({ ids, trained }) => {
     const shown = text.printableLines(renderer.tokenizer.decode(ids, { skipSpecialTokens: false }))
@@ -54,7 +54,7 @@ const describeSkipped = ({ skipped }: DataCheck.Measured): string => {
 /** Rows that would not be trained on, listed. */
 const listed = 10
 
-/** What is wrong with rows, for people. */
+/** Problems of rows, for people. */
 const described: Readonly<Record<DataQuality.Finding["kind"], string>> = {
   exact: "the same as another row",
   near: "nearly the same as another row",
@@ -66,7 +66,7 @@ const described: Readonly<Record<DataQuality.Finding["kind"], string>> = {
 
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`
 
-/** What hurts in the data, below what it comes to. */
+/** Problems of the data, below its summary. */
 const qualityOf = Effect.fnUntraced(function*(
   source: dataFile.Source,
   columns: Parameters<typeof dataFile.recognize>[1],

@@ -54,7 +54,7 @@ interface Source {
 
 const isRemote = (path: string): boolean => path.startsWith("tinker://")
 
-/** What the server knows about a checkpoint; what it does not tell is left out. */
+/** Facts the server has about a checkpoint; those it does not tell are left out. */
 const describe = Effect.fnUntraced(function*(tinkerPath: string, runId: string) {
   const rest = yield* RestClient.RestClient
   const [checkpoint, run] = yield* Effect.all([

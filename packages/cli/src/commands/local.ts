@@ -34,7 +34,7 @@ const parseKeys = (text: string) => {
 const interval = 1000
 
 /**
- * What the server does, for a person who watches.
+ * Activity of the server, for a person who watches.
  *
  * @internal
  */

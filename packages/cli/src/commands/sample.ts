@@ -141,7 +141,7 @@ const runSample = Effect.fnUntraced(function*(
 const help =
   "/reset starts over, /system TEXT changes the instructions, Ctrl-C stops a reply, /exit or Ctrl-D ends the chat"
 
-/** What is typed line by line at a terminal, or the lines of a pipe. */
+/** Lines typed at a terminal, or those of a pipe. */
 const turns = Effect.map(Stdio, ({ stdin }): Stream.Stream<string> =>
   stdin.isTTY
     ? Stream.repeatEffectOption(
@@ -155,7 +155,7 @@ const turns = Effect.map(Stdio, ({ stdin }): Stream.Stream<string> =>
     )
     : Stream.unwrap(Effect.map(stdin.text, (all) => Stream.fromIterable(all.split("\n")))))
 
-/** What a reply says next, and what the model thinks before it. */
+/** Next piece of a reply, and of the thoughts before it. */
 interface Piece {
   readonly content?: string | null | undefined
   readonly reasoning_content?: string | null | undefined

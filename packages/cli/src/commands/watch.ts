@@ -80,7 +80,7 @@ interface Style {
 }
 
 /**
- * What does not fit gives way: metrics but the first, then the curve, then the bar, then the end of the line.
+ * Order in which parts of a line give way: metrics but the first, then the curve, then the bar, then the end of the line.
  *
  * @internal
  */

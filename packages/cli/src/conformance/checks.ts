@@ -1,5 +1,5 @@
 /**
- * What a Tinker-compatible server must do, and what it may. The checks run in this order and build on each other.
+ * Checks of a Tinker-compatible server: what it must do, and what it may. They run in this order and build on each other.
  *
  * @since 0.1.0
  */

@@ -1,5 +1,5 @@
 /**
- * What will not work, and for whom, where a server fails a check.
+ * Consequences of a failed check: which features do not work, and for whom.
  *
  * @since 0.1.0
  */

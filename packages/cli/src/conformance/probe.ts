@@ -50,7 +50,7 @@ export const decoder = <A, I>(
   }
 }
 
-/** What became of an operation. @internal */
+/** Outcome of an operation. @internal */
 export type Settled<A> =
   | { readonly _tag: "Result"; readonly value: A; readonly protobuf: boolean }
   | { readonly _tag: "Failed"; readonly error: string; readonly category: string }
@@ -98,7 +98,7 @@ const fill = (template: string, params: Readonly<Record<string, string>>): strin
 
 const short = (text: string): string => text.length > 200 ? `${text.slice(0, 200)}…` : text
 
-/** What a server says about its refusal. @internal */
+/** Message of a server about its refusal. @internal */
 export const complaint = ({ body, json, status }: Answer): string => {
   const detail = typeof json === "object" && json !== null && "detail" in json ? json.detail : undefined
   const said = typeof detail === "string" ? detail : new TextDecoder().decode(body)

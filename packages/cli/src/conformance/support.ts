@@ -25,7 +25,7 @@ import * as Either from "effect/Either"
 import type { Decoder, Probe, Unsupported } from "./probe.js"
 import { complaint, decoder, No } from "./probe.js"
 
-/** What earlier checks found out. @internal */
+/** Findings of earlier checks. @internal */
 export interface Known {
   model: string | undefined
   sessionId: SessionId | undefined
@@ -48,7 +48,7 @@ export interface Check {
   readonly name: string
   /** Whether clients cannot do without it. */
   readonly required: boolean
-  /** What there is to say about a success. */
+  /** Detail of a success. */
   readonly run: (probe: Probe, known: Known) => Effect.Effect<string | void, No | Unsupported>
 }
 

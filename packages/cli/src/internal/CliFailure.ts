@@ -37,7 +37,7 @@ export class CliFailure extends Data.TaggedError("CliFailure")<{
 export const usage = (what: string, advice: string): CliFailure => new CliFailure({ what, advice, exitCode: 2 })
 
 /**
- * What the user reads of a failure.
+ * Message of a failure for the user.
  *
  * @since 0.1.0
  * @category models
@@ -107,7 +107,7 @@ const reasons: Readonly<Record<string, string>> = {
   Busy: "It is in use"
 }
 
-/** What the system says, in words where there are some. */
+/** Message of the system, in words where there are some. */
 const systemWords = (error: object): string | undefined => {
   if (!Predicate.hasProperty(error, "reason") || !Predicate.hasProperty(error, "pathOrDescriptor")) return undefined
   const words = reasons[String(error.reason)]
@@ -171,7 +171,7 @@ const describe = (error: unknown): Report => {
   }
 }
 
-/** What to do about failures of training runs and their data, by tag. */
+/** Advice about failures of training runs and their data, by tag. */
 const advices: Readonly<Record<string, string>> = {
   ChatTemplateFailed: "Choose another format with --renderer.",
   CheckpointsExpired: "Remove the directory to begin again, or use another with --run-dir.",

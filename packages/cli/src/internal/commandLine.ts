@@ -104,7 +104,7 @@ const truths: ReadonlyMap<string, boolean> = new Map([
   ...["false", "no", "n", "0", "off"].map((word) => [word, false] as const)
 ])
 
-/** What an option looks like. Anything else that begins with a dash is text: `-`, `-5 degrees`, `---`, `--> there`. */
+/** Form of an option. Anything else that begins with a dash is text: `-`, `-5 degrees`, `---`, `--> there`. */
 const looksLikeOption = /^--?[a-z][\w-]*(?:=|$)/i
 
 /**
@@ -145,7 +145,7 @@ export const commandOf = (
 }
 
 /**
- * What the words after the program's name ask for.
+ * Meaning of the words after the program's name.
  *
  * @internal
  */

@@ -27,6 +27,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
 import * as prompt from "../terminal/prompt.js"
 import { Stdio } from "../terminal/Stdio.js"
 import { CliFailure, usage } from "./CliFailure.js"
@@ -85,7 +86,7 @@ export const readSecret = Effect.fnUntraced(function*(option: string, source: st
 })
 
 /**
- * What the environment asks for in words that mean nothing.
+ * Settings of the environment whose values mean nothing.
  *
  * @internal
  */
@@ -103,6 +104,23 @@ export const isLocal: Effect.Effect<boolean, ConfigError.ConfigError, Connection
 
 /** Loaded on demand: it brings in the engine. */
 const embedded = Effect.promise(() => import("./localBackend.js"))
+
+/** Where requests go: to a server, or to the embedded backend, in this process or in one that has its directory open. */
+type Target =
+  | { readonly _tag: "Server" }
+  | { readonly _tag: "Embedded" }
+  | { readonly _tag: "Neighbour"; readonly baseUrl: string; readonly apiKey: Redacted.Redacted }
+
+const server: Target = { _tag: "Server" }
+
+const target = Effect.gen(function*() {
+  if (!(yield* isLocal)) return server
+  const found = yield* (yield* embedded).neighbour
+  return Option.match(found, {
+    onNone: (): Target => ({ _tag: "Embedded" }),
+    onSome: (neighbour): Target => ({ _tag: "Neighbour", ...neighbour })
+  })
+})
 
 /** Loaded on demand: it brings in undici, which the embedded backend does without. */
 const remote = Effect.map(
@@ -123,17 +141,23 @@ const neighbourKey = Effect.gen(function*() {
   return Option.getOrUndefined(yield* (yield* embedded).keyOf(url))
 })
 
-/** What the flags ask for; a request may take so long unless they say otherwise. */
+const addressOf = (to: Exclude<Target, { readonly _tag: "Server" }>) =>
+  to._tag === "Neighbour"
+    ? Effect.succeed(to)
+    : Effect.flatMap(embedded, ({ apiKey, baseUrl }) => Effect.map(apiKey, (apiKey) => ({ apiKey, baseUrl })))
+
+/** Configuration by the flags; a request may take that long unless they say otherwise. */
 const given = (timeout: Duration.Duration | undefined) =>
   Effect.gen(function*() {
     const flags = yield* Connection
-    const here = (yield* isLocal) ? yield* embedded : undefined
+    const to = yield* target
+    const here = to._tag === "Server" ? undefined : yield* addressOf(to)
     const level = yield* FiberRef.get(FiberRef.currentMinimumLogLevel)
     const key = Option.isSome(flags.apiKey) ? yield* readSecret("--api-key", flags.apiKey.value) : undefined
     return {
       baseUrl: here === undefined ? Option.getOrUndefined(flags.baseUrl) : here.baseUrl,
-      apiKey: key ?? here?.apiKey ?? (yield* neighbourKey),
-      // Its requests never leave this process; elsewhere the environment says what is allowed.
+      apiKey: here?.apiKey ?? key ?? (yield* neighbourKey),
+      // Its requests never leave this machine; elsewhere the environment says what is allowed.
       allowInsecure: here === undefined ? undefined : true,
       projectId: Option.getOrUndefined(flags.project),
       timeout: Option.getOrElse(flags.timeout, () => timeout),
@@ -162,9 +186,9 @@ export const network: Layer.Layer<Network, Failure, Environment> = Layer.unwrapE
   Effect.gen(function*(): Effect.fn.Return<
     Layer.Layer<Network, Failure, FileSystem.FileSystem | Path.Path>,
     Failure,
-    Connection
+    Connection | FileSystem.FileSystem | Path.Path
   > {
-    return (yield* isLocal)
+    return (yield* target)._tag === "Embedded"
       ? (yield* embedded).layer()
       : Layer.merge(yield* remote, FetchHttpClient.layer)
   })
@@ -262,7 +286,7 @@ export const training: Layer.Layer<
     // Without credit a run waits, visibly, instead of losing the steps since its last checkpoint.
     const options = { ...yield* given(undefined), billingPause: undefined }
     const transport: Layer.Layer<TinkerTransport.TinkerTransport, Failure, FileSystem.FileSystem | Path.Path> =
-      (yield* isLocal)
+      (yield* target)._tag === "Embedded"
         ? (yield* embedded).layer({ threads: true })
         : yield* remote
     return Tinker.layerFromEnv(options).pipe(Layer.provide(NodeCredentials.layer), Layer.provide(transport))

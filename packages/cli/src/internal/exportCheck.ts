@@ -28,15 +28,15 @@ import * as live from "./connection.js"
 /** The directory of `local/chat`. @internal */
 export const chat = Effect.flatMap(Path.Path, (path) => Effect.orDie(path.fromFileUrl(LocalCheckpoint.chatDirectory)))
 
-/** What a comparison found. @internal */
+/** Result of a comparison. @internal */
 export interface Verdict {
   readonly tokens: number
   /** Differences of logprobs, in absolute value. */
   readonly mean: number
   readonly max: number
-  /** What the mean may be at most. */
+  /** Largest mean that passes. */
   readonly limit: number
-  /** What computed the checkpoint's: the server, or this machine from the base model and the adapter. */
+  /** Origin of the checkpoint's: the server, or this machine from the base model and the adapter. */
   readonly reference: "server" | "engine"
 }
 

@@ -1,5 +1,5 @@
 /**
- * What the tree of commands says about itself: names, options, arguments and descriptions, read from the parser's own
+ * Description of the tree of commands: names, options, arguments and descriptions, read from the parser's own
  * `Usage` and `HelpDoc` trees. Help, completions and error messages are all made from this.
  *
  * @since 0.1.0
@@ -17,7 +17,7 @@ export interface OptionSpec {
   readonly name: string
   /** All names, short ones first. */
   readonly names: ReadonlyArray<string>
-  /** What it takes (`text`, `integer`, `table | json`); `undefined` for a switch. */
+  /** Type of its value (`text`, `integer`, `table | json`); `undefined` for a switch. */
   readonly takes: string | undefined
   /** The words it takes, where there are only a few. */
   readonly choices: ReadonlyArray<string>

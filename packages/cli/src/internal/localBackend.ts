@@ -10,10 +10,12 @@ import * as NodeEngine from "@effect-tinker/local/NodeEngine"
 import * as NodeModels from "@effect-tinker/local/NodeModels"
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import * as TinkerLocal from "@effect-tinker/local/TinkerLocal"
+import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
 import { availableParallelism, freemem } from "node:os"
 import { CliFailure } from "./CliFailure.js"
 import * as LocalModels from "./LocalModels.js"
@@ -21,8 +23,8 @@ import * as LocalModels from "./LocalModels.js"
 /** @internal */
 export const baseUrl = TinkerLocal.baseUrl
 
-/** @internal */
-export const apiKey = TinkerLocal.apiKey
+/** The key of this process for the backend in it: nobody else knows it. @internal */
+export const apiKey = Effect.runSync(Effect.cached(Effect.map(Entropy.token, (token) => Redacted.make(`tml-${token}`))))
 
 /** @internal */
 export const serve = NodeTinkerLocal.serve
@@ -36,6 +38,9 @@ export const directory = LocalModels.directory
 /** The key of the `tinker local` that listens at an address, from its data directory. @internal */
 export const keyOf = (baseUrl: string) =>
   Effect.flatMap(directory, (root) => NodeTinkerLocal.readApiKey(root, { baseUrl }))
+
+/** Another process that has the data directory open: commands join it instead of opening the directory again. @internal */
+export const neighbour = Effect.flatMap(directory, NodeTinkerLocal.neighbour)
 
 /** The models beside the bundled ones: those of earlier commands, and the one that this command asks for. */
 const ownModels = Effect.gen(function*() {
@@ -70,15 +75,16 @@ export const layer = (options?: { readonly threads: boolean }): Layer.Layer<Tink
   Layer.unwrapEffect(Effect.gen(function*() {
     const root = yield* directory
     const bundled = yield* Effect.orDie(NodeEngine.bundledModels)
-    return NodeTinkerLocal.layerInProcess({
+    return NodeTinkerLocal.layerShared({
       directory: root,
+      client: { apiKey: yield* apiKey },
       engine: { models: [...bundled, ...(yield* ownModels)] },
       threads: options?.threads === true && hasThreads ? availableParallelism() : undefined
     }).pipe(
       Layer.catchAll((cause) =>
         Layer.fail(
           new CliFailure({
-            what: `The data of the embedded backend in ${root} cannot be opened: ${cause.message}`,
+            what: `Could not open the embedded backend's data in ${root}: ${cause.message}`,
             advice: "Wait for the other process, or choose another directory with TINKER_LOCAL_DIR.",
             cause
           })

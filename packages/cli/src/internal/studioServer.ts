@@ -1,5 +1,5 @@
 /**
- * What `tinker studio` and the exports of runs need of the studio. Imported on demand: other commands start without it.
+ * Layers of `tinker studio` and the exports of runs. Imported on demand: other commands start without it.
  *
  * @since 0.1.0
  */

@@ -20,7 +20,7 @@ import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 
 /**
- * What there is to see of a log.
+ * View of a log.
  *
  * - `Missing`: the file does not exist yet.
  * - `Restarted`: the file was replaced or truncated; discard what was read before.
@@ -56,7 +56,7 @@ interface Place {
   readonly anchor: Uint8Array
   readonly lines: number
   readonly entries: number
-  /** What the file looked like when there was nothing more to read. */
+  /** State of the file when there was nothing more to read. */
   readonly seen: string | undefined
   readonly missing: boolean
   /** Bytes to read at once: more where a line is longer. */
@@ -93,7 +93,7 @@ interface Found {
   readonly place: Place
   /** There is nothing more to read for now. */
   readonly idle: boolean
-  /** What came after the events, and ends everything. */
+  /** Failure after the events, which ends the stream. */
   readonly failed?: MetricsLog.MalformedLine | undefined
 }
 
@@ -305,7 +305,7 @@ const makeRun = (totalSteps: number | undefined) => {
 }
 
 /**
- * What the events of a log say: where the run stood at each of its lines and, with `every`, stands in between.
+ * Positions of a log by its events: where the run stood at each of its lines and, with `every`, stands in between.
  *
  * @internal
  */

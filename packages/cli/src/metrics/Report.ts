@@ -79,7 +79,7 @@ const trail = (values: ReadonlyArray<number>, keep: number): ReadonlyArray<numbe
   })
 }
 
-/** What the eye follows when the curve is noisy: from both sides, so that it does not lag behind. */
+/** Smoothed curve: from both sides, so that it does not lag behind. */
 const smooth = (points: ReadonlyArray<Point>): ReadonlyArray<Point> => {
   const keep = 1 - 1 / Math.max(2, points.length / 30)
   const values = points.map(({ y }) => y)

@@ -1,5 +1,5 @@
 /**
- * What the commands print: data on stdout as a table, JSON or one JSON value per line; everything else on stderr.
+ * Output of the commands: data on stdout as a table, JSON or one JSON value per line; everything else on stderr.
  *
  * @since 0.1.0
  */
@@ -36,7 +36,7 @@ export interface Column {
 }
 
 /**
- * What a value says at a glance.
+ * Short form of a value.
  *
  * @since 0.1.0
  * @category models

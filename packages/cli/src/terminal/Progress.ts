@@ -23,7 +23,7 @@ export const drawBar = (
 }
 
 /**
- * What a command shows while it works.
+ * Progress of a command.
  *
  * @since 0.1.0
  * @category models

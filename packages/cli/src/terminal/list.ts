@@ -24,7 +24,7 @@ export const print: <A, E, R>(options: {
   readonly noun: string
   /** Key of the items in the JSON value. */
   readonly key: string
-  /** What else the JSON value says of the list. */
+  /** Further fields of the list's JSON value. */
   readonly about?: Readonly<Record<string, unknown>> | undefined
   /** Most items to show; 0 for all. */
   readonly limit: number

@@ -40,7 +40,7 @@ export const width = (text: string): number => {
 }
 
 /**
- * What a server sends is data, not instructions to the terminal: control characters become visible marks.
+ * Text of a server is data, not instructions to the terminal: control characters become visible marks.
  *
  * @internal
  */
@@ -69,7 +69,7 @@ export const json = (value: unknown, indent?: number): string =>
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`
   )
 
-/** What looks like a credential: keys of Tinker and of the Hugging Face Hub, JSON web tokens, bearer headers. */
+/** Patterns of credentials: keys of Tinker and of the Hugging Face Hub, JSON web tokens, bearer headers. */
 const secrets = /\b(?:tml-|hf_)[\w-]{6,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\b(Bearer\s+)[\w.~+/-]{8,}=*/gi
 
 /**

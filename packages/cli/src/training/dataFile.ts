@@ -49,7 +49,7 @@ export const parseColumns = (
 /** A file, or the Parquet files of a dataset one after another. @internal */
 export type Source = string | ReadonlyArray<string>
 
-/** What a name that begins so is: a dataset of the Hugging Face hub. */
+/** Beginning of a name that means a dataset of the Hugging Face hub. */
 const hubPrefix = "hub:"
 
 /** A log line every so many bytes. */

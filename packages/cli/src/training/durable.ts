@@ -25,7 +25,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
 import { Output } from "../terminal/Output.js"
 
-/** What a person reads while a run waits. */
+/** Message while a run waits. */
 const describe = (directory: string, { message, questions, state, until }: RunControl.Status): string | undefined => {
   switch (state) {
     case "paused":

@@ -1,5 +1,5 @@
 /**
- * What training and evaluation are done with: tokenizers and renderers by model, learning rates, and clients that keep to
+ * Settings that follow from a model: tokenizers and renderers by model, learning rates, and clients that keep to
  * a budget.
  *
  * @since 0.1.0

@@ -72,7 +72,7 @@ export const answers = (defaults: { readonly groupSize: number; readonly tempera
   )
 })
 
-/** What every run of `train` has. @internal */
+/** Options of every `train` command. @internal */
 export const common = {
   model: model(
     "The base model to adapt; see `tinker models`. With --local also a name on the Hugging Face hub, a directory or a GGUF file."

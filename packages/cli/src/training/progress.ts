@@ -32,7 +32,7 @@ export const figure = (value: number): string =>
 const figures = (metrics: RunEntry.Metrics): string =>
   Object.entries(metrics).map(([name, value]) => `${name} ${figure(value)}`).join(", ")
 
-/** What a step is known by, beside its loss. */
+/** Metrics shown of a step, beside its loss. */
 const headlines = ["env/all/reward", "accuracy", "kl_reference"]
 
 const describeStep = (report: Trainer.StepReport): string => {
@@ -46,7 +46,7 @@ const describeStep = (report: Trainer.StepReport): string => {
   return `step ${report.step}${of}: loss ${figure(report.loss)}${more.join("")}${paid}`
 }
 
-/** What a run has cost by the metrics of its last step, with the currency they name. @internal */
+/** Costs of a run by the metrics of its last step, with the currency they name. @internal */
 export const costOf = (metrics: RunEntry.Metrics): string | undefined => {
   const prefix = "cost/cumulative_"
   for (const [name, value] of Object.entries(metrics)) {
@@ -55,7 +55,7 @@ export const costOf = (metrics: RunEntry.Metrics): string | undefined => {
   return undefined
 }
 
-/** What the next step may cost, in steps so far: their costs differ. */
+/** Bound on the cost of the next step, in steps so far: their costs differ. */
 const margin = 2
 
 /**
@@ -202,7 +202,7 @@ export const drive: <E, R>(
   }
 })
 
-/** What came of a run. */
+/** Outcome of a run. */
 const print = Effect.fnUntraced(function*(
   directory: string,
   run: RunLog.Run,

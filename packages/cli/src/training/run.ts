@@ -33,7 +33,7 @@ const directoryOf = Effect.fnUntraced(function*(recipe: string, source: string, 
   return Option.getOrElse(flags.runDir, () => path.join("runs", [recipe, name, flags.model].map(slug).join("-")))
 })
 
-/** What a run began with is part of its configuration: another file is another run. */
+/** Data are part of a run's configuration: another file is another run. */
 const recorded = (
   directory: string,
   source: Readonly<Record<string, unknown>>
@@ -45,7 +45,7 @@ const recorded = (
   }
 }
 
-/** What every trainer is configured with. @internal */
+/** Configuration of every trainer. @internal */
 export const commonConfig = Effect.fnUntraced(function*(flags: Common, decay: LearningRate.Decay) {
   const peak = yield* modelSettings.learningRateFor(flags.learningRate, flags.model)
   return yield* checked(() => ({
@@ -96,7 +96,7 @@ export const run = Effect.fnUntraced(
     /** The file or module it is about. */
     readonly source: string
     readonly flags: Common
-    /** What else decides the outcome. */
+    /** Further settings that decide the outcome. */
     readonly about?: Readonly<Record<string, unknown>> | undefined
     /** Where rollouts run, if not here. */
     readonly rollouts?:

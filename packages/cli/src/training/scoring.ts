@@ -30,7 +30,7 @@ import { CliFailure } from "../internal/CliFailure.js"
 import * as TrainModule from "../TrainModule.js"
 import * as dataFile from "./dataFile.js"
 
-/** What was found of one example. @internal */
+/** Result of one example. @internal */
 export interface Found {
   readonly row: number
   /** The number to compare by; `null` when there is none. */

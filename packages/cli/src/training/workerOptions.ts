@@ -13,7 +13,7 @@ import * as Redacted from "effect/Redacted"
 import type { CliFailure } from "../internal/CliFailure.js"
 import { usage } from "../internal/CliFailure.js"
 
-/** What a worker can run: the labels of `@effect-tinker/cluster`, without loading it. @internal */
+/** Labels of workers: those of `@effect-tinker/cluster`, without loading it. @internal */
 export const labels = ["cpu", "sandbox", "browser", "gpu"] as const
 
 /** @internal */

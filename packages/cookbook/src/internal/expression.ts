@@ -64,7 +64,7 @@ const factorial = (value: Complex): Complex => {
 const token =
   /\s*(?:(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)|(sqrt|sin|cos|tan|cot|sec|csc|exp|log|ln|pi)|(\p{L})|(\*\*|[-+*/^()!]))/uy
 
-/** What an expression says, or nothing where it is not one. Letters are variables. */
+/** Tree of an expression, or nothing where it is not one. Letters are variables. */
 const parse = (text: string): { readonly node: Node; readonly variables: ReadonlySet<string> } | undefined => {
   const tokens: Array<string> = []
   token.lastIndex = 0

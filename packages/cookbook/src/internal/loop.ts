@@ -33,14 +33,14 @@ export interface Outcome<out Detail> {
   readonly metrics: RunEntry.Metrics
   readonly timings?: RunEntry.Metrics | undefined
   readonly detail: Detail
-  /** What was sampled, for the record: made when it is read. */
+  /** Sampled rollouts, for the record: made when they are read. */
   readonly rollouts?: Iterable<unknown> | undefined
 }
 
 /** @internal */
 export interface Submitted<out Detail, out E, out R> {
   readonly tokens: number
-  /** What is paid for. */
+  /** Usage that is paid for. */
   readonly usage: Cost.StepUsage
   readonly result: Effect.Effect<Outcome<Detail>, E, R>
 }
@@ -70,7 +70,7 @@ export interface Options<B, Detail, E, R> {
     /** To be run right before the optimizer step is sent: from then on it may be in the weights. */
     readonly commit: Effect.Effect<void>
   }) => Effect.Effect<Submitted<Detail, E | Trainer.TrainError, R>, E | Trainer.TrainError, R>
-  /** What the trainer needs to go on beside the weights and the position. */
+  /** State of the trainer beside the weights and the position. */
   readonly state?: (() => unknown) | undefined
 }
 

@@ -1,5 +1,5 @@
 /**
- * What tokens say, one by one.
+ * Texts of tokens, one by one.
  */
 import type * as Tokenizer from "@effect-tinker/tokenizer/Tokenizer"
 

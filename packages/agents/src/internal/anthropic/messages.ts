@@ -142,7 +142,7 @@ const messagesOf = ({ messages, system }: MessagesRequest): ReadonlyArray<Messag
   ]
 }
 
-/** What comes before the first answer: it stays the same while a conversation goes on. @internal */
+/** Messages before the first answer: they stay the same while a conversation goes on. @internal */
 export const openingOf = (request: MessagesRequest): unknown => {
   const messages = messagesOf(request)
   const end = messages.findIndex(({ role }) => role === "assistant")

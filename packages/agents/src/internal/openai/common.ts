@@ -1,5 +1,5 @@
 /**
- * What the endpoints of OpenAI's API share: refusals in its shape, tools and schemas in its words, server-sent events.
+ * Parts that the endpoints of OpenAI's API share: refusals in its shape, tools and schemas in its words, server-sent events.
  */
 import * as JsonText from "@effect-tinker/cookbook/JsonText"
 import type * as Message from "@effect-tinker/tokenizer/Message"
@@ -102,7 +102,7 @@ export const refuse = ({ code, message, param, retryAfter, status, type }: Refus
 interface Fault {
   readonly path: ReadonlyArray<string>
   readonly message: string
-  /** What a union goes by: a member that fails elsewhere is more likely to be the one that was meant. */
+  /** Discriminators of a union: a member that fails elsewhere is more likely to be the one that was meant. */
   readonly tag: boolean
 }
 

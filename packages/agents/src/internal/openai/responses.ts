@@ -176,7 +176,7 @@ const messagesOf = (
   return messages
 }
 
-/** What comes before the first answer: it stays the same while a conversation goes on. @internal */
+/** Messages before the first answer: they stay the same while a conversation goes on. @internal */
 export const openingOf = (request: ResponsesRequest): unknown => {
   const { input } = request
   if (typeof input === "string") return messagesOf(request, input)

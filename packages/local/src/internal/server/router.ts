@@ -203,7 +203,7 @@ const makeNoteIgnored = (): Call["noteIgnored"] => {
     }, { discard: true })
 }
 
-/** Endpoints that need no key. */
+/** Bytes that callers without a key may send. */
 const anonymousBodyBytes = 64 * 1024
 
 /** @internal */
