@@ -15,6 +15,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as Net from "node:net"
 import { freePort } from "./internal/node/freePort.js"
 import type * as ObjectTrajectoryStore from "./ObjectTrajectoryStore.js"
@@ -88,7 +89,7 @@ export const start: (options?: {
   const { bytes } = yield* RunControl.Entropy
   const secret = Encoding.encodeHex(yield* bytes(20))
   const port = yield* freePort
-  yield* Command.make(
+  const child = yield* Command.make(
     program,
     "--port",
     `127.0.0.1:${port}`,
@@ -99,9 +100,12 @@ export const start: (options?: {
     `${root}/data`
   ).pipe(
     Command.env({ ROOT_ACCESS_KEY_ID: "tinker", ROOT_SECRET_ACCESS_KEY: secret }),
-    Command.stdout("inherit"),
     Command.start
   )
+  // What nobody reads would stop it.
+  for (const output of [child.stdout, child.stderr]) {
+    yield* Effect.forkScoped(Effect.ignore(Stream.runDrain(output)))
+  }
   yield* answers(port).pipe(
     Effect.delay("50 millis"),
     Effect.repeat({ until: (isUp) => isUp }),
