@@ -10,6 +10,7 @@ const programs = {
   chaos: ["packages/parity/src/chaos.ts", "the chaos run"],
   example: ["examples/shared/run.ts", "the examples"],
   recipe: ["recipes/shared/run.ts", "the recipes"],
+  tinker: ["packages/cli/src/bin.ts", "the command"],
   docs: [".ci/docs.mjs", "the documentation"],
   pretrain: ["packages/local/pretrain/main.ts", "the pretraining of local/chat"]
 }
@@ -25,6 +26,8 @@ if (name === "bench") {
   const build = spawnSync(process.execPath, [`${root}.ci/tsc.mjs`, "tsconfig.build.json"], { stdio: "inherit" })
   if (build.status !== 0) process.exit(build.status ?? 1)
 }
+// Its page is not in the repository.
+if (name === "tinker" && args.includes("studio")) await import(`${root}packages/studio/page/build.mjs`)
 // These are bundled first, which takes seconds on a slow machine.
 if (name === "quickstart" || name === "example") process.stderr.write(`Preparing ${subject} ...\n`)
 const entry = name === "bench" ? program.replace("/src/", "/dist/").replace(/\.ts$/, ".js") : program
