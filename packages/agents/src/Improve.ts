@@ -37,7 +37,7 @@ import * as TraceData from "./TraceData.js"
 // =============================================================================
 
 /**
- * What a model is evaluated on: one problem of a held-out session.
+ * A case of an evaluation: one problem of a held-out session.
  *
  * @since 0.2.0
  * @category models
@@ -46,7 +46,7 @@ export interface Case<out E = never, out R = never> {
   readonly id: string
   /** Cases of one session count as one. */
   readonly session: string
-  /** What is asked, and what was answered, for the list of changes. */
+  /** Question and recorded answer, for the list of changes. */
   readonly input: string
   readonly target?: string | undefined
   readonly problem: Environment.Group<E, R>
@@ -105,7 +105,7 @@ export const isSuite = (u: unknown): u is Suite<unknown, unknown> =>
   typeof u === "object" && u !== null && "_tag" in u && u._tag === "Suite"
 
 /**
- * What is trained on: successes, pairs of a better and a worse answer to one prompt, or one after the other; or all that was
+ * Data to train on: successes, pairs of a better and a worse answer to one prompt, or one after the other; or all that was
  * judged, with what it was worth as reward (`offline`).
  *
  * @since 0.2.0
@@ -114,7 +114,7 @@ export const isSuite = (u: unknown): u is Suite<unknown, unknown> =>
 export const Method = Schema.Literal("sft", "dpo", "sft+dpo", "offline")
 
 /**
- * What is trained on.
+ * Names of the methods.
  *
  * @since 0.2.0
  * @category models
@@ -122,7 +122,7 @@ export const Method = Schema.Literal("sft", "dpo", "sft+dpo", "offline")
 export type Method = typeof Method.Type
 
 /**
- * What there is to improve, and how.
+ * The model to improve, its traces, and the way to do it.
  *
  * @since 0.2.0
  * @category configuration
@@ -131,7 +131,7 @@ export interface Options<ED, RD, E, R> {
   readonly traces: Dataset.Dataset<Trace.Trace, ED, RD>
   /** The model to train. */
   readonly model: { readonly baseModel: string; readonly rank: number; readonly seed: number }
-  /** What is in production: a base model or the `tinker://` path of a sampler. Defaults to the model as it begins. */
+  /** The model in production: a base model or the `tinker://` path of a sampler. Defaults to the model as it begins. */
   readonly production?: string | undefined
   readonly renderer: Renderer.Renderer
   readonly suite: Suite<E, R>
@@ -166,7 +166,7 @@ export interface Options<ED, RD, E, R> {
   } | undefined
   /** Cases at once. Defaults to 16. */
   readonly concurrency?: number | undefined
-  /** What an evaluated difference must exceed to ship. Defaults to 0. */
+  /** Difference that an evaluation must exceed to ship. Defaults to 0. */
   readonly minDelta?: number | undefined
   readonly onStep?: ((stage: "sft" | "dpo" | "offline", step: Trainer.StepReport) => Effect.Effect<void>) | undefined
 }
@@ -180,7 +180,7 @@ export interface Options<ED, RD, E, R> {
 export type Verdict = "ship" | "worse" | "unproven"
 
 /**
- * What came of it.
+ * Outcome of an improvement.
  *
  * @since 0.2.0
  * @category models
@@ -374,7 +374,7 @@ const trained = <E, R>(
       : { samplerPath: last.samplerPath, statePath: last.statePath, tokens }
   })
 
-/** What is trained on stays with the run, to be looked at. */
+/** Keeps the training data with the run, to be looked at. */
 const writeRows = <A, E, R>(path: string, rows: Stream.Stream<A, E, R>, toRow: (row: A) => unknown) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem

@@ -1,5 +1,5 @@
 /**
- * What an agent did in production: one conversation with its tools, scores, feedback, cost and session.
+ * The record of an agent in production: one conversation with its tools, scores, feedback, cost and session.
  *
  * A trace is a line of JSON. All importers write it, and everything made of traces reads it. A line with only `messages` is
  * a trace too.
@@ -71,7 +71,7 @@ export const Tokens = Schema.Struct({
 export class Trace extends Schema.Class<Trace>("@effect-tinker/agents/Trace")({
   /** Two traces with the same id are the same. */
   id: Schema.NonEmptyString,
-  /** What belongs together: traces of one session are held out together. Defaults to the id. */
+  /** Group of traces that belong together: those of one session are held out together. Defaults to the id. */
   session: Schema.NonEmptyString,
   source: Source,
   /** The model that answered. */
@@ -193,7 +193,7 @@ export const answer = ({ messages }: Pick<Trace, "messages">): string => {
 }
 
 /**
- * What a trace is worth: a score by name, or the feedback by the name `feedback`. Without a name it is the feedback, else the
+ * The worth of a trace: a score by name, or the feedback by the name `feedback`. Without a name it is the feedback, else the
  * score `reward`, else the only score there is; of several others, nobody can say which counts. `undefined` where it is not
  * known.
  *

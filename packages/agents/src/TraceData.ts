@@ -109,7 +109,7 @@ export const successes = <E, R>(
     conversationOf
   )
 
-/** What was asked, without regard to white space. */
+/** Hash of the question of a trace, without regard to white space. */
 const promptOf = (trace: Trace.Trace): number =>
   Duplicates.hashOf(JSON.stringify([
     trace.tools?.map(({ name }) => name) ?? [],
@@ -141,7 +141,7 @@ const groupsOf = <E, R>(traces: Dataset.Dataset<Trace.Trace, E, R>, { score }: J
     )
   })
 
-/** What this trace said, and the tools answered. */
+/** The messages of this trace after its question, with the answers of the tools. */
 const own = (trace: Trace.Trace): ReadonlyArray<Message.Message> => trace.messages.slice(Trace.opening(trace).length)
 
 /**
@@ -228,7 +228,7 @@ export interface Rewarded {
    */
   readonly loss: "importance_sampling" | "cross_entropy"
   readonly datum: Datum.Datum
-  /** What it was worth, less the mean. */
+  /** Its worth, less the mean. */
   readonly advantage: number
 }
 
@@ -286,7 +286,7 @@ const sampledDatum = ({ ids, logprobs, sampled }: typeof Trace.Tokens.Type, adva
 // =============================================================================
 
 /**
- * What was really asked, as problems for reinforcement learning and evaluation: the prompts of the traces, and a reward for
+ * Questions that were really asked, as problems for reinforcement learning and evaluation: the prompts of the traces, and a reward for
  * the answer. For agents with tools and simulated users, make an `Agent` of {@link Trace.opening} instead.
  *
  * @since 0.2.0
@@ -335,7 +335,7 @@ export const preferenceRow = ({ chosen, prompt, rejected, tools }: Example.Prefe
 })
 
 /**
- * What was asked, and what was answered, as a row of a file: `tinker eval --on FILE --scorer MODULE` reads it.
+ * A question and its answer as a row of a file: `tinker eval --on FILE --scorer MODULE` reads it.
  *
  * @since 0.2.0
  * @category combinators

@@ -35,7 +35,7 @@ import * as Trace from "./Trace.js"
 // =============================================================================
 
 /**
- * What is imported, and where to.
+ * Files to import, and the file of traces they go to.
  *
  * @since 0.2.0
  * @category configuration

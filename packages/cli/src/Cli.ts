@@ -173,14 +173,16 @@ const runLine = Effect.fnUntraced(function*(
   )
 })
 
-/** Two lines on stderr: what happened, and what to do. */
+/** On stderr: what happened, what to do, and where it is explained. */
 const printFailure = Effect.fnUntraced(function*(failure: unknown) {
   const { stderr } = yield* Stdio.Stdio
   const report = CliFailure.report(failure)
   const label = stderr.colour ? "\u001b[31;1merror:\u001b[0m" : "error:"
   const what = text.wrap(`error: ${text.safe(report.what)}`, stderr.columns - 2, "  ")
   const advice = text.wrap(text.safe(report.advice), stderr.columns - 2, "  ")
-  yield* stderr.write(`${what.replace("error:", label)}\n  ${advice}\n`)
+  // An address is not wrapped, so that it can be clicked.
+  const page = report.page === undefined ? "" : `  See ${report.page}\n`
+  yield* stderr.write(`${what.replace("error:", label)}\n  ${advice}\n${page}`)
   return report.exitCode
 })
 

@@ -1,6 +1,8 @@
 import { SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import { Archive, TinkerError } from "effect-tinker"
+import { readFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
 import * as CliFailure from "../src/internal/CliFailure.js"
 
 const common = { module: "RestClient", method: "getTrainingRun" }
@@ -13,8 +15,26 @@ describe("CliFailure", () => {
     assert.deepStrictEqual(report, {
       what: "Not found (status 404, request req-1): no such run",
       advice: "Check the id: `tinker run list` and `tinker checkpoint list` show what there is.",
-      exitCode: 1
+      exitCode: 1,
+      page: "https://github.com/effect-tinker/effect-tinker/blob/main/docs/errors.md#notfound"
     })
+  })
+
+  it("has an address for every error of the SDK, its own cause included, and the page has a section for each", () => {
+    const sections = readFileSync(fileURLToPath(new URL("../../../docs/errors.md", import.meta.url)), "utf8")
+      .split(/^## /m).slice(1).map((section) => [/^\w+/.exec(section)?.[0], section.length] as const)
+    assert.deepStrictEqual(
+      Array.from(CliFailure.explained).sort(),
+      sections.map(([tag]) => tag ?? "").sort()
+    )
+    for (const [tag, length] of sections) assert.isAbove(length, 100, `docs/errors.md says too little of ${tag}`)
+    for (const { _tag } of TinkerError.TinkerError.members) assert.isTrue(CliFailure.explained.has(_tag), _tag)
+    const cause = new TinkerError.RateLimited(common)
+    assert.match(
+      CliFailure.report(new CliFailure.CliFailure({ what: "It failed", cause })).page ?? "",
+      /errors\.md#ratelimited$/
+    )
+    assert.isUndefined(CliFailure.report(new CliFailure.CliFailure({ what: "It failed" })).page)
   })
 
   it("names the list that shows what there is, and the file that is not there", () => {

@@ -32,7 +32,7 @@ export interface Options {
   readonly port?: number | undefined
   /** The address to listen on. Defaults to `127.0.0.1`. */
   readonly listen?: string | undefined
-  /** What `Authorization: Bearer …` must have. Needed on every address but a loopback one. */
+  /** Secret that `Authorization: Bearer …` must carry. Needed on every address but a loopback one. */
   readonly token?: Redacted.Redacted | undefined
 }
 

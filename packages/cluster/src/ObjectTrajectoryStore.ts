@@ -32,7 +32,7 @@ import * as TrajectoryStore from "./TrajectoryStore.js"
  */
 export interface Options {
   readonly bucket: string
-  /** What the names of objects begin with. Defaults to nothing. */
+  /** Prefix of the names of objects. Defaults to nothing. */
   readonly prefix?: string | undefined
   /** Where the server is, such as `https://minio.example.com`. Defaults to that of AWS for the region. */
   readonly endpoint?: string | undefined

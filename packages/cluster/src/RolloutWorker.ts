@@ -151,7 +151,7 @@ export class Receipt extends Schema.Class<Receipt>("@effect-tinker/cluster/Rollo
 }) {}
 
 /**
- * What came of a rollout that was asked for directly.
+ * Outcome of a rollout that was asked for directly.
  *
  * @since 0.2.0
  * @category schemas

@@ -54,7 +54,7 @@ export class StoreFailed extends Schema.TaggedError<StoreFailed>("@effect-tinker
 }
 
 /**
- * What a rollout gave.
+ * Outcome of a rollout.
  *
  * @since 0.2.0
  * @category models
@@ -85,7 +85,7 @@ export class TrajectoryStore extends Context.Tag("@effect-tinker/cluster/Traject
    * whether it was new.
    */
   readonly putMany: (entries: ReadonlyArray<Entry>) => Effect.Effect<ReadonlyArray<boolean>, StoreFailed>
-  /** What is stored for each of many keys: one statement in a database. */
+  /** Values stored for each of many keys: one statement in a database. */
   readonly getMany: (
     keys: ReadonlyArray<RolloutKey>
   ) => Effect.Effect<ReadonlyArray<Option.Option<ReadonlyArray<Trajectory.Trajectory>>>, StoreFailed>

@@ -9,7 +9,7 @@
  */
 
 /**
- * What a cluster is made of. Times are in seconds.
+ * Parts of a cluster. Times are in seconds.
  *
  * @since 0.2.0
  * @category models
@@ -18,15 +18,15 @@ export interface Setting {
   readonly workers: number
   /** Rollouts at once per worker. */
   readonly concurrency: number
-  /** What a rollout takes, without sampling. */
+  /** Seconds that a rollout takes, without sampling. */
   readonly seconds: number
   /** Most rollouts with workers at once, of all trainers. */
   readonly slots: number
   /** Trainers, each with its share of the rollouts. */
   readonly trainers: number
-  /** What the server works for one rollout. */
+  /** Seconds that the server works for one rollout. */
   readonly sampling: number
-  /** What a trainer computes for one rollout: it reads one result at a time. */
+  /** Seconds that a trainer computes for one rollout: it reads one result at a time. */
   readonly trainer: number
   readonly database: Database
   /** Rollouts of the run, from its first to its last; without it the rate of one that goes on for ever. */
@@ -34,7 +34,7 @@ export interface Setting {
 }
 
 /**
- * What a database can do, and what is asked of it beside rollouts.
+ * Capacity of a database, and its load beside rollouts.
  *
  * @since 0.2.0
  * @category models
@@ -49,7 +49,7 @@ export interface Database {
 }
 
 /**
- * What came of it. Shares are of what a station could do at most.
+ * Outcome of a simulation. Shares are of the most a station could do.
  *
  * @since 0.2.0
  * @category models
@@ -69,7 +69,7 @@ const window = 0.05
 const batch = 256
 
 /**
- * What was measured on a machine with two cores, which everything shared, for trajectories of a few tokens. Other machines,
+ * Times measured on a machine with two cores, which everything shared, for trajectories of a few tokens. Other machines,
  * and this one when it is busy, have other figures: `npm run bench -- cluster` prints them.
  *
  * @since 0.2.0
@@ -81,7 +81,7 @@ export const measured = {
   database: { transactions: 6820, rows: 107_000, idle: 0.76 }
 }
 
-/** What is taken out in the order in which it was put in. */
+/** Queue: first in, first out. */
 class Line<A> {
   private items: Array<A> = []
   private first = 0
@@ -118,7 +118,7 @@ class Station {
   }
 }
 
-/** What happens next, as a heap by time. */
+/** Coming events, as a heap by time. */
 class Agenda {
   private readonly heap: Array<readonly [time: number, act: () => void]> = []
 
@@ -260,7 +260,7 @@ export const simulate = (setting: Setting): Growth => {
 // =============================================================================
 
 /**
- * What is wanted, and what the machines are.
+ * The rate that is wanted, and the machines there are.
  *
  * @since 0.2.0
  * @category models
@@ -268,13 +268,13 @@ export const simulate = (setting: Setting): Growth => {
 export interface Wanted {
   /** Rollouts per second. */
   readonly target: number
-  /** What a rollout takes, without sampling. */
+  /** Seconds that a rollout takes, without sampling. */
   readonly rolloutSeconds: number
   /** Rollouts at once per worker. */
   readonly concurrency: number
   /** Workers on one machine. */
   readonly workersPerMachine: number
-  /** What the server works for one rollout, in seconds. */
+  /** Seconds that the server works for one rollout. */
   readonly sampling: number
   readonly trainer: number
   readonly database: Database
@@ -293,7 +293,7 @@ export interface Use {
 }
 
 /**
- * What a rate of rollouts needs.
+ * Machines, workers and slots for a rate of rollouts.
  *
  * @since 0.2.0
  * @category models
@@ -301,7 +301,7 @@ export interface Use {
 export interface Plan {
   readonly workers: number
   readonly machines: number
-  /** What to give to `--slots`, of all trainers together. */
+  /** Value for `--slots`, of all trainers together. */
   readonly slots: number
   readonly trainers: number
   /** Connections that the database must accept. */
@@ -372,7 +372,7 @@ export const plan = (wanted: Wanted): Plan => {
 }
 
 /**
- * What somebody who builds it must know, in sentences.
+ * Advice on building the cluster, in sentences.
  *
  * @since 0.2.0
  * @category combinators

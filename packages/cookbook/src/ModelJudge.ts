@@ -2,7 +2,7 @@
  * Rewards that need no programmer: any model behind an OpenAI-compatible API judges the answers of a group relative to each
  * other, grades them by a rubric made of a paragraph, or plays the user.
  *
- * What it said is cached, so that a run that is resumed, or repeated, asks nothing twice; tokens and their price are counted;
+ * Its answers are cached, so that a run that is resumed, or repeated, asks nothing twice; tokens and their price are counted;
  * its reasons are recorded with the rollouts.
  *
  * @since 0.2.0
@@ -70,7 +70,7 @@ export interface Options {
 }
 
 /**
- * What judging has cost.
+ * Costs of judging.
  *
  * @since 0.2.0
  * @category models
@@ -338,7 +338,7 @@ const within = (score: number): number => Math.min(1, Math.max(0, score))
 
 const shown = (score: number): number => Number(score.toPrecision(3))
 
-/** What was said, for a model to read. */
+/** A conversation as text, for a model to read. */
 const transcript = (messages: ReadonlyArray<Message.Message>): string =>
   messages.map((message) => {
     const calls = (message.toolCalls ?? []).map((call) => `[calls ${call.name}(${call.arguments})]`)
@@ -357,7 +357,7 @@ const defaultCriteria = "How well the answer does what was asked: right first, t
  * @category constructors
  */
 export const relative = (judge: ModelJudge, options: {
-  /** What makes an answer good. Defaults to being right, complete and brief, in this order. */
+  /** Qualities of a good answer. Defaults to being right, complete and brief, in this order. */
   readonly criteria?: string | undefined
 } = {}): GroupJudge<JudgeFailed> =>
 (prompt, answers) =>
@@ -397,7 +397,7 @@ export const relative = (judge: ModelJudge, options: {
 // =============================================================================
 
 /**
- * What an answer is graded by.
+ * Rubric of an answer.
  *
  * @since 0.2.0
  * @category schemas
@@ -509,7 +509,7 @@ export const problem = <E, R>(options: {
   return judged(Environment.problem({ question, check: () => 0, tags: options.tags }), question, options.judge)
 }
 
-/** What a simulated user says when there is nothing left to say. */
+/** Word of a simulated user that ends the conversation. */
 const over = "[DONE]"
 
 /**
@@ -524,7 +524,7 @@ export const conversation = <E, R>(options: {
   /** The model that plays the user. */
   readonly user: ModelJudge
   readonly judge: GroupJudge<E, R>
-  /** What the agent is told before the user speaks. */
+  /** Instructions of the agent, before the user speaks. */
   readonly system?: string | undefined
   /** The user's first words, such as those of a trace. Defaults to what the model makes up. */
   readonly opening?: string | undefined

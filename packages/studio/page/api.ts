@@ -179,6 +179,7 @@ export interface Live {
   readonly grades: number | null
   readonly data: Runs["data"]
   readonly evaluations: Runs["evaluations"]
+  readonly currency: string
   readonly connected: boolean
   readonly ready: boolean
 }
@@ -193,6 +194,7 @@ export const useLive = (): Live => {
     grades: null,
     data: null,
     evaluations: null,
+    currency: "USD",
     connected: false,
     ready: false
   })

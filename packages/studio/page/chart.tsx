@@ -41,6 +41,9 @@ const axisOf = (axis: Axis): uPlot.Axis => ({
   ticks: { show: false },
   font: "11px system-ui, sans-serif",
   size: 24,
+  label: axis === "time" ? "Time since the start" : axis === "tokens" ? "Tokens trained on" : "Step",
+  labelSize: 18,
+  labelFont: "11px system-ui, sans-serif",
   gap: 4,
   space: 70,
   values: (_, splits) => splits.map((value) => format.onAxis(axis, value))

@@ -50,7 +50,7 @@ export const useControls = (): State => {
     setFilter,
     zoom,
     setZoom,
-    matches: (metric) => metric.toLowerCase().includes(filter.toLowerCase())
+    matches: (metric) => `${metric} ${format.metric(metric)}`.toLowerCase().includes(filter.toLowerCase())
   }
 }
 
@@ -132,13 +132,15 @@ export const group = (metrics: ReadonlyArray<string>, headline: ReadonlyArray<st
 }
 
 /** A number that matters, with its name above it and what to know about it below. */
-export const Stat = ({ name, note, value }: {
+export const Stat = ({ name, note, raw, value }: {
   readonly name: string
+  /** The name it has in files, where it differs. */
+  readonly raw?: string | undefined
   readonly value: string
   readonly note?: string | undefined
 }) => (
   <div class="stat">
-    <dt>{name}</dt>
+    <dt title={raw}>{name}</dt>
     <dd>{value}</dd>
     {note === undefined || note === "" ? null : <dd class="note">{note}</dd>}
   </div>

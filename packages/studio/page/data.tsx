@@ -346,8 +346,8 @@ export const Data = ({ live }: { readonly live: Live }) => {
             />
             <Stat
               name="Estimated cost"
-              value={report.estimatedCost === null ? "–" : format.money(report.estimatedCost)}
-              note={report.estimatedCost === null ? "give a price" : "in the currency of the price"}
+              value={report.estimatedCost === null ? "–" : format.money(report.estimatedCost, live.currency)}
+              note={report.estimatedCost === null ? "give a price" : "at the price given"}
             />
           </dl>
           <div class="twocolumns">

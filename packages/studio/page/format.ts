@@ -21,10 +21,13 @@ export const count = (value: number): string =>
     ? `${(value / 1e6).toFixed(1)}M`
     : `${(value / 1e9).toFixed(1)}B`
 
-/** Without a currency, it is that of the prices. */
-export const money = (value: number, currency: string | null = null): string => {
-  const amount = value === 0 ? "0" : Math.abs(value) < 0.01 ? String(Number(value.toPrecision(2))) : value.toFixed(2)
-  return currency === null ? amount : `${amount} ${currency}`
+/** In its currency; small amounts have two digits that say something. */
+export const money = (value: number, currency: string): string => {
+  const digits = value === 0 || Math.abs(value) >= 0.01
+    ? 2
+    : Math.min(12, 1 - Math.floor(Math.log10(Math.abs(value))))
+  const amount = value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: digits })
+  return currency === "USD" ? `$${amount}` : `${amount} ${currency}`
 }
 
 export const bytes = (value: number): string =>
@@ -54,6 +57,51 @@ export const ago = (time: number | null): string => {
 
 export const date = (time: number | null): string =>
   time === null ? "–" : new Date(time).toISOString().slice(0, 16).replace("T", " ")
+
+const recipes: Readonly<Record<string, string>> = {
+  supervised: "Supervised fine-tuning",
+  preference: "Preference learning",
+  dpo: "Preference learning",
+  reinforce: "Reinforcement learning",
+  distill: "Distillation",
+  "off-policy": "Distillation",
+  offline: "Offline learning"
+}
+
+/** The kind of training, in words. */
+export const recipe = (trainer: string): string =>
+  recipes[trainer] ?? (trainer === "" ? "Run" : `${trainer[0]?.toUpperCase()}${trainer.slice(1).replaceAll("_", " ")}`)
+
+/** What a run is: `Supervised fine-tuning of Qwen3-8B`. */
+export const titleOf = ({ model, trainer }: { readonly model: string; readonly trainer: string }): string =>
+  model === "" ? recipe(trainer) : `${recipe(trainer)} of ${model.replace(/^(?!local\/)[\w.-]+\/(?=[\w.-]+$)/, "")}`
+
+const metricNames: Readonly<Record<string, string>> = {
+  "env/all/reward/total": "reward",
+  "env/all/reward/mean": "reward",
+  train_mean_nll: "loss per token",
+  dpo_loss: "preference loss",
+  num_tokens: "tokens",
+  grad_norm: "gradient norm",
+  kl_sample_train_v1: "KL, sampler to trainer (v1)",
+  kl_sample_train_v2: "KL, sampler to trainer (v2)"
+}
+
+/** Units of what has one. */
+const unitOf = (name: string): string =>
+  name.startsWith("time/") ? " (s)" : cumulativeCost.test(name) ? ` (${cumulativeCost.exec(name)?.[1]?.toUpperCase()})` : ""
+
+const cumulativeCost = /^cost\/cumulative_([a-z]+)$/
+
+/** The name of a metric for people; programs keep theirs: `env/all/reward` is `reward`, `eval/held-out/nll` `held-out: nll`. */
+export const metric = (name: string): string => {
+  const known = metricNames[name]
+  if (known !== undefined) return known
+  if (cumulativeCost.test(name)) return `cost so far${unitOf(name)}`
+  const parts = name.replace(/^(env\/all|time\/wait|time|eval|train)\//, "").split("/")
+  const last = (parts.pop() ?? "").replaceAll("_", " ")
+  return `${parts.length === 0 ? "" : `${parts.join(", ")}: `}${last}${unitOf(name)}`
+}
 
 export const axisNames = { step: "Step", tokens: "Tokens", time: "Time" } as const
 

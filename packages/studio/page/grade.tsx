@@ -169,7 +169,7 @@ export const Grade = ({ live }: { readonly live: Live }) => {
       {given.length === 0 ? null : (
         <section aria-label="Graded here">
           <h2 class="section">Graded here</h2>
-          <ol class="given card">
+          <ol class="graded card">
             {[...given].reverse().slice(0, 50).map(({ grade, question }) => (
               <li key={keyOf(question)}>
                 <b class="number">{format.number(grade)}</b>

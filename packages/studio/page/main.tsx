@@ -11,6 +11,7 @@ import { Evaluations } from "./evaluations.js"
 import { Grade } from "./grade.js"
 import { Run } from "./run.js"
 import { Compare, Runs } from "./runs.js"
+import { Help, useShortcuts } from "./shortcuts.js"
 import "./style.css"
 
 const useRoute = (): ReadonlyArray<string> => {
@@ -61,12 +62,16 @@ const App = () => {
   const live = useLive()
   const route = useRoute()
   const theme = useTheme()
+  const [help, setHelp] = useState(false)
+  useShortcuts({ help: () => setHelp(true), theme: theme.next })
   const [place, ...rest] = route
   const decoded = rest.map(decode)
   const [id = ""] = decoded
   useEffect(() => {
     const title = place === "run"
       ? id
+      : place === "compare"
+      ? "Compare"
       : place === "grade"
       ? "Grade"
       : place === "data"
@@ -119,10 +124,12 @@ const App = () => {
         <span class={`wire ${live.connected ? "on" : "off"}`} role="status">
           {live.connected ? "live" : live.ready ? "not connected" : "connecting"}
         </span>
+        <button type="button" class="theme keyhelp" onClick={() => setHelp(true)} aria-label="Keys">?</button>
         <button type="button" class="theme" onClick={theme.next} aria-label={`Colours: ${theme.theme}`}>
           {theme.theme === "auto" ? "Auto" : theme.theme === "dark" ? "Dark" : "Light"}
         </button>
       </header>
+      {help ? <Help onClose={() => setHelp(false)} /> : null}
       {place === "run"
         ? <Run key={id} id={id} rest={decoded.slice(1)} live={live} theme={theme.shown} />
         : place === "compare"

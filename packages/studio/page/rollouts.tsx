@@ -258,7 +258,7 @@ const TokenView = ({ rollout }: { readonly rollout: Rollout }) => {
   const [picked, setPicked] = useState<Picked | undefined>(undefined)
   const found = describeToken(rollout, picked)
   const turns = rollout.turns.flatMap((turn, i) => turn.tokens === null ? [] : [{ turn, tokens: turn.tokens, i }])
-  if (turns.length === 0) return <p class="empty">The log of this run has no tokens.</p>
+  if (turns.length === 0) return <p class="empty">The log of this run has messages and no tokens.</p>
   const move = (by: number) => {
     const first = turns[0]
     if (picked === undefined) return setPicked({ turn: first?.i ?? 0, index: first?.tokens.given ?? 0 })
@@ -394,7 +394,7 @@ const Group = ({ chosen, group, heads, href, range, run, split, step }: {
         <button type="button" aria-pressed={beside} onClick={() => setBeside(!beside)}>Side by side</button>
       </header>
       <div class="members">
-        <Histogram rewards={rewards} range={range} />
+        {same ? null : <Histogram rewards={rewards} range={range} />}
         <div class="chips">
           {heads.map((head) => (
             <a
@@ -540,7 +540,12 @@ export const Rollouts = ({ rest, run }: { readonly run: Detail; readonly rest: R
   })
 
   if (steps === undefined) return <Failure message={error} />
-  if (at === undefined) return <p class="empty">No rollouts have been recorded yet.</p>
+  if (at === undefined) return (
+    <div class="empty">
+      <h2>No rollouts yet</h2>
+      <p>They appear after the first step. A run records them with <code>log</code>, unless it is told not to.</p>
+    </div>
+  )
   return (
     <div class="rollouts">
       <div class="controls">

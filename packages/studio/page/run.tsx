@@ -1,14 +1,15 @@
 /**
  * One run: its curves, checkpoints, configuration and notes.
  */
-import { useMemo, useState } from "preact/hooks"
+import { useEffect, useMemo, useState } from "preact/hooks"
 import type { Checkpoint, Detail, Live } from "./api.js"
 import { api, useLoaded } from "./api.js"
 import type { Zoom } from "./chart.js"
 import { Chart } from "./chart.js"
 import type { State } from "./controls.js"
-import { Controls, Failure, group, Stat, useControls, useWindow } from "./controls.js"
+import { Controls, Failure, group, isTyping, Stat, useControls, useWindow } from "./controls.js"
 import * as format from "./format.js"
+import * as report from "./report.js"
 import { Rollouts } from "./rollouts.js"
 import { runHref, Share, Status } from "./runs.js"
 
@@ -26,7 +27,7 @@ const Curves = ({ controls, first, metrics, run, theme }: {
     [run.id, run.version, metrics.join(), axis, smooth, asked.from, asked.to]
   )
   return (
-    <div class={first ? "cards first" : "cards"}>
+    <div class={first || metrics.length < 3 ? "cards first" : "cards"}>
       <Failure message={error} />
       {metrics.map((metric) => (
         <Curve
@@ -54,14 +55,14 @@ const Curve = ({ controls, metric, run, theme, value, zoom }: {
   const summary = run.metrics.find(({ name }) => name === metric)
   const lines = useMemo(() => value === undefined ? [] : [{ label: metric, points: value, color: 0 }], [value])
   return (
-    <section class="card" aria-label={metric}>
+    <section class="card" aria-label={format.metric(metric)} data-metric={metric}>
       <header>
-        <h3>{metric}</h3>
+        <h3 title={metric}>{format.metric(metric)}</h3>
         <output>{format.number(summary?.last)}</output>
       </header>
       {lines.length === 0 ? <div class="plot placeholder" /> : (
         <Chart
-          title={metric}
+          title={format.metric(metric)}
           lines={lines}
           axis={controls.axis}
           zoom={zoom}
@@ -304,9 +305,7 @@ const Configuration = ({ run }: { readonly run: Detail }) => (
 
 /** The latest of what matters. */
 const Stats = ({ run }: { readonly run: Detail }) => {
-  const took = run.startedAt === null || run.updatedAt === null
-    ? undefined
-    : Math.max(0, run.updatedAt - run.startedAt) / 1000
+  const took = run.seconds ?? undefined
   const left = took === undefined || run.totalSteps === null || run.step === 0 || run.status !== "running"
     ? undefined
     : took / run.step * Math.max(0, run.totalSteps - run.step)
@@ -327,7 +326,8 @@ const Stats = ({ run }: { readonly run: Detail }) => {
         return (
           <Stat
             key={name}
-            name={name}
+            name={format.metric(name)}
+            raw={name}
             value={format.number(value)}
             note={metric === undefined ? "" : `${format.number(metric.min)} to ${format.number(metric.max)}`}
           />
@@ -336,12 +336,12 @@ const Stats = ({ run }: { readonly run: Detail }) => {
       {run.tokens === null ? null : <Stat name="Tokens" value={format.count(run.tokens)} note="trained on" />}
       {took === undefined ? null : (
         <Stat
-          name="Time"
+          name="Duration"
           value={format.seconds(took)}
           note={left === undefined || left < 1 ? "" : `about ${format.seconds(left)} left`}
         />
       )}
-      {run.cost === null ? null : <Stat name="Cost" value={format.money(run.cost, run.currency)} note="so far" />}
+      {run.cost === null ? null : <Stat name="Cost" value={format.money(run.cost, run.currency ?? "USD")} note="so far" />}
       {run.waited < 1 ? null : (
         <Stat
           name="Waited"
@@ -368,19 +368,44 @@ export const Run = ({ id, live, rest, theme }: {
   const summary = live.runs.get(id)
   const { error, value: run } = useLoaded(() => api.run(id), [id, summary?.version])
   const [tab = ""] = rest
+  const [failed, setFailed] = useState<string | undefined>(undefined)
+  const shown = tabs.filter(([name]) => name !== "rollouts" || run?.hasRollouts === true)
+  const save = () => {
+    if (run !== undefined) report.save(run).then(() => setFailed(undefined), (error: Error) => setFailed(error.message))
+  }
+  useEffect(() => {
+    const key = (event: KeyboardEvent) => {
+      if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return
+      const chosen = shown[Number(event.key) - 1]
+      if (chosen !== undefined) location.hash = runHref(id, chosen[0] === "" ? "" : `/${chosen[0]}`)
+      else if (event.key === "u") location.hash = "#/"
+      else if (event.key === "e") save()
+    }
+    addEventListener("keydown", key)
+    return () => removeEventListener("keydown", key)
+  })
   if (run === undefined) {
     return (
       <main id="content" tabIndex={-1}>
         <p class="crumbs">
           <a href="#/">Runs</a>
         </p>
-        <Failure message={error} />
+        {error === undefined ? <h1 class="soft">Reading {id}…</h1> : (
+          <div class="empty">
+            <h1>{id} cannot be shown</h1>
+            <p role="alert">{error}.</p>
+            <p>
+              It may have been moved, or removed from <code>{live.directory}</code>. A run that comes back appears in{" "}
+              <a class="link" href="#/">the list</a> by itself.
+            </p>
+          </div>
+        )}
       </main>
     )
   }
   const facts = [
     run.model,
-    run.trainer,
+    ...run.settings.map(({ name, value }) => `${name} ${value}`),
     run.startedAt === null ? "" : `started ${format.date(run.startedAt)}`,
     run.resumes === 0 ? "" : run.resumes === 1 ? "resumed once" : `resumed ${run.resumes} times`
   ].filter((fact) => fact !== "")
@@ -391,19 +416,22 @@ export const Run = ({ id, live, rest, theme }: {
         <div>
           <p class="crumbs">
             <a href="#/">Runs</a>
+            <span>{run.id}</span>
           </p>
           <h1>
-            {run.id} <Status status={summary?.status ?? run.status} />
+            {format.titleOf(run)} <Status status={summary?.status ?? run.status} />
           </h1>
           <p class="facts">{facts.map((fact) => <span key={fact}>{fact}</span>)}</p>
         </div>
+        <button type="button" onClick={save} title="Curves, configuration and notes as one HTML file">Save report</button>
       </div>
+      <Failure message={failed} />
       <Stats run={run} />
       {run.unreadable === 0
         ? null
         : <p class="warn">{run.unreadable} {run.unreadable === 1 ? "line" : "lines"} of its files cannot be read</p>}
       <nav class="tabs" aria-label="Parts of the run">
-        {tabs.filter(([name]) => name !== "rollouts" || run.hasRollouts).map(([name, title]) => (
+        {shown.map(([name, title]) => (
           <a
             key={name}
             href={runHref(id, name === "" ? "" : `/${name}`)}

@@ -44,6 +44,7 @@ export const Share = ({ run }: { readonly run: Summary }) => {
 
 const Progress = ({ run }: { readonly run: Summary }) => (
   <span class="progress">
+    <small class="narrow-only">{"Step "}</small>
     {format.number(run.step)}
     {run.totalSteps === null ? "" : <span class="soft">{` / ${format.number(run.totalSteps)}`}</span>}
     <Share run={run} />
@@ -63,9 +64,17 @@ export const Runs = ({ live }: { readonly live: Live }) => {
   const search = useRef<HTMLInputElement>(null)
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
-      if (event.key !== "/" || isTyping(event)) return
-      event.preventDefault()
-      search.current?.focus()
+      if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return
+      const links = Array.from(document.querySelectorAll<HTMLAnchorElement>("table.runs .name a"))
+      const index = links.findIndex((link) => link === document.activeElement)
+      const by = { j: 1, k: -1 }[event.key]
+      if (by !== undefined) links[Math.max(0, Math.min(links.length - 1, index + by))]?.focus()
+      else if (event.key === "x") links[index]?.closest("tr")?.querySelector("input")?.click()
+      else if (event.key === "c") document.querySelector<HTMLAnchorElement>("a.compare[href]")?.click()
+      else if (event.key === "/") {
+        event.preventDefault()
+        search.current?.focus()
+      }
     }
     addEventListener("keydown", key)
     return () => removeEventListener("keydown", key)
@@ -101,9 +110,10 @@ export const Runs = ({ live }: { readonly live: Live }) => {
             onInput={(event) => setFilter(event.currentTarget.value)}
           />
           <a
-            class="button"
+            class="button compare"
             role="button"
             aria-disabled={chosen.size < 2}
+            title="Choose two runs or more"
             href={chosen.size < 2 ? undefined : `#/compare/${Array.from(chosen, encodeURIComponent).join(",")}`}
           >
             Compare{chosen.size === 0 ? "" : ` ${chosen.size}`}
@@ -117,11 +127,19 @@ export const Runs = ({ live }: { readonly live: Live }) => {
             <p>
               A run appears here as soon as it writes its first line below <code>{live.directory}</code>:
             </p>
-            <pre>tinker train sft chats.jsonl --model local/chat --run-dir {live.directory}/first</pre>
+            <pre>tinker train sft chats.jsonl --local --model local/chat --run-dir {live.directory}/first</pre>
             <p>
               In a program, <code>log: RunLog.directory("…")</code>{" "}
               does the same. Log directories of the Python cookbook open unchanged.
             </p>
+          </div>
+        )
+        : runs.length === 0 && live.loading === 0
+        ? (
+          <div class="empty">
+            <h2>No run matches “{filter}”</h2>
+            <p>Names, models, trainers and statuses are searched, each word by itself.</p>
+            <button type="button" onClick={() => setFilter("")}>Show all {live.runs.size}</button>
           </div>
         )
         : (
@@ -135,9 +153,11 @@ export const Runs = ({ live }: { readonly live: Live }) => {
                 <th>Run</th>
                 <th>Status</th>
                 <th>Model</th>
+                <th>Settings</th>
                 <th>Step</th>
                 <th>Latest</th>
                 <th>Course</th>
+                <th class="number">Duration</th>
                 {costs ? <th class="number">Cost</th> : null}
                 <th>Updated</th>
               </tr>
@@ -155,27 +175,35 @@ export const Runs = ({ live }: { readonly live: Live }) => {
                   </td>
                   <td class="name">
                     <a href={runHref(run.id)}>{run.id}</a>
-                    <small>{run.trainer}</small>
+                    <small>{format.recipe(run.trainer)}</small>
                   </td>
                   <td>
                     <Status status={run.status} />
                   </td>
                   <td class="model">{run.model || "–"}</td>
-                  <td class="number">
+                  <td class="settings-of">
+                    {run.settings.slice(0, 4).map(({ name, value }) => (
+                      <span key={name}>
+                        <small>{name}</small> {value}
+                      </span>
+                    ))}
+                  </td>
+                  <td class="number step">
                     <Progress run={run} />
                   </td>
                   <td class="latest">
                     {run.headline.slice(0, 2).map(({ name, value }) => (
                       <span key={name}>
-                        <b>{format.number(value)}</b> <small>{name}</small>
+                        <b>{format.number(value)}</b> <small title={name}>{format.metric(name)}</small>
                       </span>
                     ))}
                   </td>
                   <td class="course">
-                    <Spark values={run.spark} label={run.headline[0]?.name ?? "metric"} />
+                    <Spark values={run.spark} label={format.metric(run.headline[0]?.name ?? "metric")} />
                   </td>
+                  <td class="number duration">{run.seconds === null ? "–" : format.seconds(run.seconds)}</td>
                   {costs
-                    ? <td class="number cost">{run.cost === null ? "–" : format.money(run.cost, run.currency)}</td>
+                    ? <td class="number cost">{run.cost === null ? "–" : format.money(run.cost, run.currency ?? live.currency)}</td>
                     : null}
                   <td class="soft when">
                     {format.ago(run.updatedAt)}
@@ -220,7 +248,7 @@ const Differences = ({ runs }: { readonly runs: ReadonlyArray<Detail> }) => {
         </label>
       </div>
       {shown.length === 0 ? <p class="soft">The configurations are the same.</p> : (
-        <div class="scroll">
+        <div class="scroll" tabIndex={0} role="region" aria-label="Configurations">
           <table class="diff">
             <thead>
               <tr>
@@ -276,16 +304,16 @@ const Overlay = (props: {
       return points === undefined ? [] : [{ label: run.id, points, color }]
     }), [value])
   return (
-    <section class="card" aria-label={metric}>
+    <section class="card" aria-label={format.metric(metric)} data-metric={metric}>
       <header>
-        <h3>{metric}</h3>
+        <h3 title={metric}>{format.metric(metric)}</h3>
       </header>
       <Failure message={error} />
       {lines.length === 0 ?
         <div class="plot placeholder" /> :
         (
           <Chart
-            title={metric}
+            title={format.metric(metric)}
             lines={lines}
             axis={axis}
             zoom={zoom}

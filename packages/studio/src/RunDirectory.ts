@@ -87,8 +87,12 @@ export interface Summary {
   readonly tokens: number | null
   /** Costs so far: as the run recorded it, or by its tokens and a price; `null` where neither is known. */
   readonly cost: number | null
-  /** Of `cost`, such as `USD`, where the run says it. */
+  /** Of `cost`, such as `USD`: what the run says, else that of the prices. */
   readonly currency: string | null
+  /** Seconds its steps took, where it records that; else from its first line to its latest. `null` before there is a step. */
+  readonly seconds: number | null
+  /** The settings people tell runs apart by, such as its learning rate. */
+  readonly settings: ReadonlyArray<{ readonly name: string; readonly value: string }>
   /** Seconds in which the server let it wait: for capacity, a rate limit, billing or a connection. */
   readonly waited: number
   /** The metrics to look at first: the latest values of a loss, a reward and an evaluation. */
@@ -135,6 +139,8 @@ export interface OpenOptions {
    * Prices of a million tokens, to estimate the cost of runs that do not record it as a metric `cost`.
    */
   readonly price?: CostLedger.Price | undefined
+  /** Of these prices, and of a metric `cost`, as a code of three letters. Defaults to `USD`. */
+  readonly currency?: string | undefined
 }
 
 /**
@@ -223,14 +229,40 @@ const sumOf = (table: Series.Table, ...known: ReadonlyArray<string>): number | n
 
 const cumulative = /^cost\/cumulative_([a-z]+)$/
 
-/** As the run recorded it, in all or step by step, in the currency its metrics name. */
-const costOf = (table: Series.Table): Pick<Summary, "cost" | "currency"> => {
+/** As the run recorded it, in all or step by step, in the currency its metrics name, or else the given one. */
+const costOf = (table: Series.Table, currency: string): Pick<Summary, "cost" | "currency"> => {
   const name = table.names().find((candidate) => cumulative.test(candidate))
   const cost = name === undefined ? undefined : table.summary(name)?.last
   return name === undefined || cost === undefined || cost === null
-    ? { cost: sumOf(table, "cost"), currency: null }
-    : { cost, currency: cumulative.exec(name)?.[1]?.toUpperCase() ?? null }
+    ? { cost: sumOf(table, "cost"), currency }
+    : { cost, currency: cumulative.exec(name)?.[1]?.toUpperCase() ?? currency }
 }
+
+/** A run that was resumed has slept in between: what its steps took says more than the calendar. */
+const secondsOf = (table: Series.Table, { startedAt, updatedAt }: State): number | null => {
+  if (table.size() === 0) return null
+  const steps = sumOf(table, "time/step", "time/total")
+  if (steps !== null && steps > 0) return steps
+  return startedAt === null || updatedAt === null ? null : Math.max(0, updatedAt - startedAt) / 1000
+}
+
+/** By the names of our trainers and of the Python cookbook. */
+const settingNames: ReadonlyArray<readonly [name: string, paths: ReadonlyArray<string>]> = [
+  ["lr", ["learningRate.peak", "learningRate", "learning_rate"]],
+  ["rank", ["model.rank", "lora_rank", "rank"]],
+  ["batch", ["batchSize", "batch_size", "groupsPerBatch", "groups_per_batch", "dataset_builder.batch_size"]],
+  ["group", ["groupSize", "group_size"]],
+  ["epochs", ["epochs", "num_epochs"]]
+]
+
+const settingsOf = (config: unknown): Summary["settings"] =>
+  settingNames.flatMap(([name, paths]) => {
+    for (const path of paths) {
+      const value = path.split(".").reduce<unknown>((inner, key) => Json.objectOf(inner)[key], config)
+      if (typeof value === "number" && Number.isFinite(value)) return [{ name, value: String(value) }]
+    }
+    return []
+  })
 
 const waitPrefix = "time/wait/"
 
@@ -441,6 +473,7 @@ export const open: (
 ) => Effect.Effect<Option.Option<Run>, never, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(
   function*(path, id, options) {
     const price = options?.price
+    const currency = options?.currency ?? "USD"
     const fs = yield* FileSystem.FileSystem
     const { join } = yield* Path.Path
     const has = (name: string) => Effect.orElseSucceed(fs.exists(join(path, name)), () => false)
@@ -543,7 +576,9 @@ export const open: (
         startedAt: state.startedAt,
         updatedAt: state.updatedAt ?? (modified > 0 ? modified : null),
         tokens: sumOf(table, "tokens", "num_tokens"),
-        ...costOf(table),
+        ...costOf(table, currency),
+        seconds: secondsOf(table, state),
+        settings: settingsOf(state.config),
         waited: waitsOf(table).reduce((sum, { seconds }) => sum + seconds, 0),
         headline: names.map((name) => ({ name, value: table.summary(name)?.last ?? null })),
         spark: first === undefined ? [] : table.points(first, { points: 64, smoothing: 0.5 })?.smooth ?? [],

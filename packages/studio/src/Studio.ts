@@ -70,6 +70,8 @@ export interface Options {
   readonly every?: Duration.DurationInput | undefined
   /** Prices of a million tokens, to estimate what runs cost that do not record it. */
   readonly price?: CostLedger.Price | undefined
+  /** Of the prices, as a code of three letters. Defaults to `USD`. */
+  readonly currency?: string | undefined
 }
 
 /**
@@ -91,6 +93,8 @@ export interface Runs {
   readonly data: DataFiles | null
   /** Files of results that can be compared; `null` where there are none. */
   readonly evaluations: ReadonlyArray<string> | null
+  /** Of the prices. */
+  readonly currency: string
   readonly now: number
 }
 
@@ -148,7 +152,7 @@ interface Known {
 
 const findEvery = 5_000
 
-const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", price }: Options) {
+const makeRuns = Effect.fnUntraced(function*({ currency, directory, every = "1 second", price }: Options) {
   const grades = yield* Effect.serviceOption(Grades.Grades)
   const context = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
   const path = yield* Path.Path
@@ -166,7 +170,7 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
     for (const place of yield* RunDirectory.find(directory)) {
       const id = place === "." ? path.basename(path.resolve(directory)) : place.split(path.sep).join("/")
       if (known.has(id)) continue
-      const run = yield* RunDirectory.open(path.join(directory, place), id, { price })
+      const run = yield* RunDirectory.open(path.join(directory, place), id, { currency, price })
       if (Option.isSome(run)) known.set(id, { run: run.value, loaded: false })
     }
   }))
@@ -351,6 +355,7 @@ export const make: (
         grades: Option.isSome(grades) ? runs.ungraded() : null,
         data: Option.getOrNull(Option.map(data, ({ files, model }) => ({ files, model }))),
         evaluations: Option.getOrNull(Option.map(evaluations, ({ files }) => files)),
+        currency: options.currency ?? "USD",
         now
       }
       return json(answer)

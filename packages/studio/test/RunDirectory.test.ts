@@ -124,10 +124,32 @@ describe("RunDirectory", () => {
       assert.strictEqual(command, "cd /home/me && tinker train sft 'my chats.jsonl' --model 'it'\\''s'")
     })))
 
+  it.scoped("how long a run took, and the currency of its cost", () =>
+    live(Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* directory
+      const step = (n: number, time: number, timings: object) => ({ _tag: "Step", time, step: n, metrics: { cost: 1 }, timings })
+      const read = Effect.fnUntraced(function*(lines: ReadonlyArray<object>, options?: RunDirectory.OpenOptions) {
+        yield* fs.writeFileString(`${path}/journal.jsonl`, wholeRun(lines))
+        const run = yield* Effect.flatMap(RunDirectory.open(path, "run", options), (found) => Effect.orDie(found))
+        yield* run.refresh
+        return run.summary(0)
+      })
+      // Two steps of 1.5 s, with a night between them.
+      const slept = yield* read([step(1, 1e12, { step: 1500 }), step(2, 1e12 + 3.6e7, { step: 1500 })])
+      assert.strictEqual(slept.seconds, 3)
+      // Without timings it is the time between the lines.
+      assert.strictEqual((yield* read([step(1, 1e12, {}), step(2, 1e12 + 9000, {})])).seconds, 9)
+      assert.strictEqual(slept.currency, "USD")
+      assert.strictEqual((yield* read([step(1, 0, {})], { currency: "EUR" })).currency, "EUR")
+      assert.strictEqual((yield* read([step(1, 0, {})], { currency: "EUR" })).cost, 1)
+      assert.isNull((yield* read([])).seconds)
+    })))
+
   it.scoped("a journal that RunLog writes is followed while it is written, through a resume to its end", () =>
     live(Effect.gen(function*() {
       const path = yield* directory
-      const config = { model: { baseModel: "local/tiny" }, steps: 4 }
+      const config = { model: { baseModel: "local/tiny", rank: 8 }, learningRate: { peak: 3e-4 }, steps: 4 }
       const first = yield* Scope.make()
       const log = yield* Scope.extend(RunLog.open(path, { trainer: "supervised", config }), first)
       const run = yield* opened(path)

@@ -209,8 +209,35 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       assert.strictEqual(yield* act(() => page.locator("table.runs tbody tr").count()), 4)
       // What a run has cost, and how long it was kept waiting.
       const waitingRow = page.locator("table.runs tr", { hasText: "support-open" })
-      assert.match(yield* act(() => waitingRow.locator(".cost").innerText()), /^\d+\.\d\d$/)
+      assert.match(yield* act(() => waitingRow.locator(".cost").innerText()), /^\$\d+\.\d\d$/)
       assert.include(yield* act(() => waitingRow.innerText()), "waited")
+      // What its steps took, and not the moment in which the file was written.
+      const longRow = page.locator("table.runs tr", { hasText: "support-lr1e-4" })
+      assert.match(yield* act(() => longRow.locator(".duration").innerText()), /^1\d min$/)
+      assert.include(yield* act(() => longRow.locator(".settings-of").innerText()), "0.0001")
+
+      // Keys: their overlay, two runs chosen and compared, back to the list, and a run as a file.
+      yield* act(() => page.keyboard.press("?"))
+      yield* act(() => page.getByRole("dialog", { name: "Keys" }).waitFor())
+      faults.push(...yield* violations(page))
+      yield* act(() => page.keyboard.press("Escape"))
+      for (const key of ["j", "x", "j", "x", "c"]) yield* act(() => page.keyboard.press(key))
+      yield* act(() => page.waitForURL(/#\/compare\/[\w-]+,[\w-]+$/))
+      yield* act(() => page.keyboard.press("g"))
+      yield* act(() => page.keyboard.press("r"))
+      yield* act(() => page.getByRole("link", { name: "support-lr1e-4" }).click())
+      yield* act(() => page.getByRole("heading", { name: /^Supervised fine-tuning of Qwen3-8B/ }).waitFor())
+      const download = yield* act(() => {
+        const saved = page.waitForEvent("download")
+        return page.keyboard.press("e").then(() => saved)
+      })
+      assert.strictEqual(download.suggestedFilename(), "support-lr1e-4.html")
+      const report = readFileSync(yield* act(() => download.path()), "utf8")
+      assert.include(report, "<b>held-out: accuracy</b>")
+      assert.include(report, "were skipped")
+      assert.notMatch(report, /<script|https?:\/\//)
+      yield* act(() => page.keyboard.press("u"))
+      yield* act(() => page.getByRole("heading", { name: "Runs" }).waitFor())
 
       const chat = yield* Chat.forModel("local/chat")
       const training = yield* Reinforce.train({
@@ -232,7 +259,7 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => row.waitFor())
       yield* act(() => row.getByText("Running").waitFor())
       yield* act(() => page.getByRole("link", { name: "sums" }).click())
-      yield* act(() => page.getByRole("heading", { name: /^sums/ }).waitFor())
+      yield* act(() => page.getByRole("heading", { name: /^Reinforcement learning of local\/chat/ }).waitFor())
       const early = Number(
         yield* act(async () => /\d+/.exec(await page.locator(".steps-done dd").first().innerText())?.[0])
       )
@@ -244,7 +271,7 @@ describe.skipIf(executable === undefined)("The page (needs Chromium: apt install
       yield* act(() => page.locator(".card .uplot").first().waitFor())
 
       // From the lowest point of the reward curve to the rollouts of that step.
-      const reward = page.getByRole("region", { name: "env/all/reward", exact: true })
+      const reward = page.getByRole("region", { name: "reward", exact: true })
       yield* act(() => reward.locator(".u-over").hover({ position: { x: 40, y: 60 } }))
       yield* act(() => reward.locator(".reading b").waitFor())
       yield* act(() => reward.locator(".u-over").click({ position: { x: 40, y: 60 } }))

@@ -132,7 +132,7 @@ export const splitting = {
   seed: options.seed("The same seed holds out the same sessions.")
 }
 
-/** What traces are worth. @internal */
+/** Worth of traces. @internal */
 export const judging = {
   score: options.optionalText(
     "score",

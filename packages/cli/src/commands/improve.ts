@@ -33,7 +33,7 @@ import { imported, judging, splitting } from "./dataTraces.js"
 
 type Suite = Improve.Suite<unknown, TrainModule.Services>
 
-/** What a module's cases need is what the command provides. */
+/** The command provides all that the cases of a module need. */
 const isSuite = (u: unknown): u is Suite => Improve.isSuite(u)
 
 const isScorer = (u: unknown): u is TrainModule.Scorer => typeof u === "function"

@@ -72,6 +72,7 @@ const studio = Effect.fnUntraced(function*(options: {
   readonly port: number
   readonly chat: boolean
   readonly price: Option.Option<string>
+  readonly currency: string
   readonly data: ReadonlyArray<string>
   readonly evals: ReadonlyArray<string>
   readonly model: Option.Option<string>
@@ -79,6 +80,10 @@ const studio = Effect.fnUntraced(function*(options: {
   const output = yield* Output
   const directory = yield* existing(options.directory)
   const price = Option.isNone(options.price) ? undefined : yield* modelSettings.parsePrice(options.price.value)
+  const currency = options.currency.toUpperCase()
+  if (!/^[A-Z]{3}$/.test(currency)) {
+    return yield* usage(`${options.currency} is not a currency`, "Name it by its three letters, such as USD.")
+  }
   const server = yield* loaded
   const model = Option.getOrElse(options.model, () => "")
   const data = Layer.effect(server.DataCheck, server.dataCheck(yield* Effect.forEach(options.data, dataFile), model))
@@ -88,7 +93,7 @@ const studio = Effect.fnUntraced(function*(options: {
   const all = Layer.mergeAll(server.grades, data, evaluations, options.chat ? server.talk : Layer.empty).pipe(
     Layer.provideMerge(tokenizers)
   )
-  const { origin, url } = yield* server.serve({ directory, port: options.port, price }).pipe(
+  const { origin, url } = yield* server.serve({ directory, port: options.port, price, currency }).pipe(
     Effect.provide(yield* Layer.build(all)),
     Effect.catchTags({
       ServeError: (cause) =>
@@ -125,6 +130,10 @@ export const command = Command.make("studio", {
     Options.withDescription("Connect to the server to chat with checkpoints. Without it, nothing leaves this machine.")
   ),
   price: training.price,
+  currency: Options.text("currency").pipe(
+    Options.withDefault("USD"),
+    Options.withDescription("Currency of --price and of costs that runs record without one. Default: USD.")
+  ),
   data: texts("data", "A file of training data, to look at before it is trained on"),
   evals: texts("evals", "Results of `tinker eval --benchmark … --out DIR`, to compare"),
   model: training.optionalText("model", "The model whose tokenizer and format data is shown in.")

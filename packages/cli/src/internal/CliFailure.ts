@@ -46,6 +46,8 @@ export interface Report {
   readonly what: string
   readonly advice: string
   readonly exitCode: 1 | 2
+  /** Address that explains the error, where there is one. */
+  readonly page?: string | undefined
 }
 
 const facts = (error: TinkerError.TinkerError): string => {
@@ -126,7 +128,17 @@ const oneLine = (value: string): string => value.replace(/\s+/g, " ").trim()
  */
 export const report = (error: unknown): Report => {
   const { advice, exitCode, what } = describe(error)
-  return { what: text.withoutSecrets(what), advice, exitCode }
+  return { what: text.withoutSecrets(what), advice, exitCode, page: pageOf(error) }
+}
+
+const guide = "https://github.com/effect-tinker/effect-tinker/blob/main/docs/errors.md"
+
+/** Of a failure that a command explains itself, the cause is looked at. */
+const pageOf = (error: unknown): string | undefined => {
+  const known = error instanceof CliFailure ? error.cause : error
+  return Predicate.hasProperty(known, "_tag") && typeof known._tag === "string" && explained.has(known._tag)
+    ? `${guide}#${known._tag.toLowerCase()}`
+    : undefined
 }
 
 const describe = (error: unknown): Report => {
@@ -182,6 +194,28 @@ const advices: Readonly<Record<string, string>> = {
   ParseError: "A .json file holds one array; a file with one object a line ends in .jsonl.",
   RenderFailed: "Choose another format with --renderer."
 }
+
+const tokenizerTags = [
+  "TokenizerGated",
+  "TokenizerMalformed",
+  "TokenizerNotFound",
+  "TokenizerOffline",
+  "TokenizerUnauthorized",
+  "TokenizerUnavailable",
+  "TokenizerUnsupported"
+]
+
+/**
+ * Tags of the errors that have a section in docs/errors.md.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export const explained: ReadonlySet<string> = new Set([
+  ...Object.keys(sentences),
+  ...Object.keys(advices),
+  ...tokenizerTags
+])
 
 const adviceFor = (error: unknown): string | undefined => {
   if (!Predicate.hasProperty(error, "_tag") || typeof error._tag !== "string") return undefined

@@ -35,7 +35,7 @@ export interface Outbox {
     text: string,
     now: number
   ) => boolean
-  /** What was sent and is not known to be stored. */
+  /** Text of a rollout that was sent and is not known to be stored. */
   readonly get: (key: TrajectoryStore.RolloutKey) => string | undefined
   /** A trainer has stored some, and found others to be stored already. */
   readonly stored: (kept: ReadonlyArray<string>, known: ReadonlyArray<string>) => Effect.Effect<void>

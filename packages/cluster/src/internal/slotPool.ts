@@ -88,7 +88,7 @@ export interface Options {
  */
 export type Route = "direct" | "database"
 
-/** What a rollout is answered with. @internal */
+/** Answer to a rollout. @internal */
 export interface Answer {
   readonly receipt: RolloutWorker.Receipt
 }

@@ -18,7 +18,7 @@ export interface Place {
   readonly offset: number
 }
 
-/** What cannot be used, and why. @internal */
+/** Records that cannot be used, and why. @internal */
 export interface Bad {
   readonly place: Place
   readonly reason: string

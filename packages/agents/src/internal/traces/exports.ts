@@ -259,7 +259,7 @@ const stored = (completion: Json): Facts => {
   }])
 }
 
-/** What the page of a stored completion's messages has: `GET /chat/completions/ID/messages`. */
+/** Fields on a page of a stored completion's messages: `GET /chat/completions/ID/messages`. */
 const storedMessages = (page: Json, id: string): Facts =>
   Either.right([{ source: "openai", trace: undefined, observation: id, call: { isModel: true, prompt: page["data"] } }])
 
@@ -273,7 +273,7 @@ const all = (given: ReadonlyArray<Json>, read: (one: Json) => ReadonlyArray<Fact
 const nested = (given: ReadonlyArray<Json>): Facts => Either.map(Either.all(given.map(facts)), (found) => found.flat())
 
 /**
- * What a record says, by the shape it has.
+ * Reads a record by the shape it has.
  *
  * @internal
  */

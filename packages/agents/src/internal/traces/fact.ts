@@ -1,5 +1,5 @@
 /**
- * What one record of a log says about one trace. Records are partial: a call is begun by one, ended by another, and scored
+ * Statements of one record of a log about one trace. Records are partial: a call is begun by one, ended by another, and scored
  * by a third.
  */
 import type * as Trace from "../../Trace.js"
@@ -11,7 +11,7 @@ export interface Score {
   readonly comment?: string | undefined
 }
 
-/** What is known of one call of a model; later records fill in what earlier ones left out. @internal */
+/** Knowledge of one call of a model; later records fill in what earlier ones left out. @internal */
 export interface Call {
   /** Whether it is one: other spans have inputs and outputs too. */
   readonly isModel?: boolean | undefined

@@ -23,7 +23,7 @@ export const number = (u: unknown): number | undefined =>
     ? Number(u)
     : undefined
 
-/** What a text holds, where it is JSON; the text otherwise. @internal */
+/** Value that a text holds, where it is JSON; the text otherwise. @internal */
 export const parsed = (u: unknown): unknown =>
   typeof u === "string" && /^\s*[[{]/.test(u) ? Either.getOrElse(Either.try((): unknown => JSON.parse(u)), () => u) : u
 
