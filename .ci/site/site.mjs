@@ -85,15 +85,29 @@ const render = (path, markdown) => {
       code(code, info) {
         const language = languages[(info ?? "").split(/\s/)[0]]
         const inner = language === undefined ? escape(code) : hljs.highlight(code, { language }).value
-        return `<pre tabindex="0"><code>${inner}</code></pre>\n`
+        return `<div class="code"><pre tabindex="0"><code>${inner}</code></pre></div>\n`
       },
       table: (header, body) =>
+        // A corner without a name heads nothing.
         `<div class="table" tabindex="0"><table>${
-          /<th[^>]*>\s*[^<\s]/.test(header) ? `<thead>${header}</thead>` : ""
+          /<th[^>]*>\s*[^<\s]/.test(header)
+            ? `<thead>${header.replaceAll(/<th([^>]*)>\s*<\/th>/g, "<td$1></td>")}</thead>`
+            : ""
         }<tbody>${body}</tbody></table></div>\n`
     }
   })
-  const html = marked.parse(markdown.replaceAll(/<!--[\s\S]*?-->\n?/g, ""))
+  // Blocks between `<!-- tabs: A | B -->` and `<!-- /tabs -->` are shown one at a time, each from its own comment
+  // `<!-- tab -->`; on GitHub they follow each other.
+  const tabs = markdown.replaceAll(/<!-- tabs: (.+?) -->\n([\s\S]*?)<!-- \/tabs -->\n/g, (_, names, inner) => {
+    const bodies = inner.split(/<!-- tab -->\n/)
+    return `\n<div class="tabs">\n${
+      names.split("|").map((name, i) =>
+        `<section data-tab="${escape(name.trim())}">\n\n${bodies[i] ?? ""}\n\n</section>\n`
+      )
+        .join("")
+    }</div>\n\n`
+  })
+  const html = marked.parse(tabs.replaceAll(/<!--[\s\S]*?-->\n?/g, ""))
   pages.set(path, { here, html, anchors, links, headings, title: titleOf(markdown, path) })
 }
 
@@ -150,17 +164,31 @@ const sidebar = (here) =>
     }</ul>`
   ).join("\n")
 
+/** In the dark, unless the reader has chosen light; or by choice. */
+const darkly = (rules) =>
+  `@media (prefers-color-scheme: dark) { :root:not([data-theme="light"]) { ${rules} } }\n:root[data-theme="dark"] { ${rules} }`
+
 const style = `
-:root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --ground: #fff; --shade: #f6f8fa; --link: #0b61c9;
+:root { color-scheme: light; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --ground: #fff; --shade: #f6f8fa; --link: #0b61c9;
   --keyword: #cf222e; --string: #0a3069; --comment: #59636e; --title: #6639ba; --number: #0550ae }
-@media (prefers-color-scheme: dark) { :root { --text: #e6edf3; --soft: #9198a1; --line: #30363d; --ground: #0d1117; --shade: #161b22;
-  --link: #58a6ff; --keyword: #ff7b72; --string: #a5d6ff; --comment: #9198a1; --title: #d2a8ff; --number: #79c0ff } }
+${
+  darkly(`color-scheme: dark; --text: #e6edf3; --soft: #9198a1; --line: #30363d; --ground: #0d1117; --shade: #161b22;
+  --link: #58a6ff; --keyword: #ff7b72; --string: #a5d6ff; --comment: #9198a1; --title: #d2a8ff; --number: #79c0ff`)
+}
 * { box-sizing: border-box }
 body { margin: 0; color: var(--text); background: var(--ground); font: 16px/1.6 system-ui, sans-serif; overflow-wrap: break-word }
 a { color: var(--link); text-decoration: none } a:hover { text-decoration: underline }
 .skip { position: absolute; left: -999px } .skip:focus { left: 8px; top: 8px; background: var(--ground); padding: 8px; z-index: 2 }
 header { border-bottom: 1px solid var(--line); padding: 12px 24px; display: flex; gap: 24px; align-items: baseline; flex-wrap: wrap }
 header .name { font-weight: 600; color: var(--text) }
+.tools { margin-left: auto; display: flex; gap: 8px; position: relative }
+button, .tools input { font: inherit; font-size: 14px; color: var(--text); background: var(--ground); border: 1px solid var(--line); border-radius: 7px; padding: 4px 10px }
+button { cursor: pointer } .tools input { width: 240px } :focus-visible { outline: 2px solid var(--link); outline-offset: 1px }
+.found { position: absolute; right: 0; top: 38px; width: min(560px, calc(100vw - 32px)); max-height: 70vh; overflow: auto; background: var(--ground); border: 1px solid var(--line); border-radius: 10px; padding: 6px; margin: 0; list-style: none; z-index: 3; box-shadow: 0 12px 36px #0003 }
+.found:empty { display: none } .found a { display: block; padding: 6px 10px; border-radius: 6px; color: var(--text) } .found a:hover, .found a:focus { background: var(--shade); text-decoration: none }
+.found small { display: block; color: var(--soft); overflow: hidden; text-overflow: ellipsis; white-space: nowrap } .found .none { padding: 6px 10px; color: var(--soft) }
+.code { position: relative } .copy { position: absolute; right: 8px; top: 8px; font-size: 12px; padding: 1px 8px; opacity: 0; color: var(--soft) } .code:hover .copy, .copy:focus { opacity: 1 } @media (hover: none) { .copy { opacity: 1 } }
+.tablist { display: flex; gap: 4px; margin-bottom: -8px } .tablist button { border: 0; border-bottom: 2px solid transparent; border-radius: 0; color: var(--soft) } .tablist [aria-selected="true"] { color: var(--text); border-color: var(--link); font-weight: 600 }
 .frame { display: grid; grid-template-columns: 260px minmax(0, 820px) 200px; gap: 40px; max-width: 1400px; margin: 0 auto; padding: 0 24px }
 nav.guides { padding: 16px 0 48px; font-size: 14px; position: sticky; top: 0; align-self: start; max-height: 100vh; overflow-y: auto }
 nav h2 { font-size: 12px; text-transform: uppercase; letter-spacing: .05em; color: var(--soft); margin: 20px 0 4px }
@@ -168,7 +196,7 @@ nav ul { list-style: none; margin: 0; padding: 0 } nav li a { display: block; pa
 nav a[aria-current] { color: var(--link); font-weight: 600 }
 nav.contents { padding: 32px 0; font-size: 13px; position: sticky; top: 0; align-self: start; max-height: 100vh; overflow-y: auto; color: var(--soft) }
 summary { display: none }
-main { padding: 24px 0 80px; min-width: 0 }
+main { padding: 24px 0 80px; min-width: 0 } main :is(p, li, td) a { text-decoration: underline; text-underline-offset: 2px; text-decoration-thickness: 1px }
 h1 { font-size: 30px; line-height: 1.25 } h1, h2, h3 { scroll-margin-top: 12px } main h2 { border-bottom: 1px solid var(--line); padding-bottom: 6px; margin-top: 40px }
 .anchor { float: left; margin-left: -18px; width: 18px; color: var(--soft); opacity: 0 } :is(h1, h2, h3, h4):hover .anchor, .anchor:focus { opacity: 1 }
 code { font: 13.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; background: var(--shade); padding: 2px 5px; border-radius: 5px }
@@ -198,11 +226,13 @@ const page = ({ headings, here, html, title }) => {
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="${to("style.css")}">
 </head>
-<body>
+<body data-root="${to("index.html").slice(0, -"index.html".length)}">
+<script>document.documentElement.dataset.theme = localStorage.getItem("theme") ?? ""</script>
 <a class="skip" href="#content">Skip to the text</a>
 <header><a class="name" href="${to("index.html")}">effect-tinker</a><a href="${
     to("getting-started.html")
-  }">Get started</a>${reference}<a href="${home}">Source</a></header>
+  }">Get started</a>${reference}<a href="${home}">Source</a>
+<div class="tools" role="search"><input type="search" placeholder="Search   /" aria-label="Search the guides and the reference" autocomplete="off"><ul class="found" aria-label="Found"></ul><button type="button" class="theme">Theme</button></div></header>
 <div class="frame">
 <nav class="guides" aria-label="Guides"><details open><summary>☰ Guides and packages</summary>
 ${sidebar(here)}
@@ -218,6 +248,7 @@ ${html}</main>
   }</nav>
 </div>
 <script>${script}</script>
+<script src="${to("site.js")}" defer></script>
 </body>
 </html>
 `
@@ -229,6 +260,30 @@ for (const content of pages.values()) {
   writeFileSync(`${out}/${content.here}`, page(content))
 }
 writeFileSync(`${out}/style.css`, style)
+
+const plain = (html) =>
+  html.replaceAll(/<a class="anchor"[\s\S]*?<\/a>/g, "").replaceAll(/<[^>]*>/g, " ").replaceAll("&lt;", "<").replaceAll(
+    "&gt;",
+    ">"
+  ).replaceAll("&quot;", "\"").replaceAll("&#39;", "'").replaceAll("&amp;", "&").replaceAll(/\s+/g, " ").trim()
+
+/** Sections for the search: the page, its heading and address, and what it says. A script, because pages opened as files fetch nothing. */
+const index = [...pages.values()].flatMap(({ here, html, title }) =>
+  html.split(/(?=<h[1-3] id=)/).flatMap((section) => {
+    const [, id, heading] = /^<h[1-3] id="([^"]*)">([\s\S]*?)<\/h[1-3]>/.exec(section) ?? []
+    const text = plain(section.replace(/^<h[\s\S]*?<\/h[1-3]>/, ""))
+    return id === undefined && text === ""
+      ? []
+      : [[
+        title,
+        heading === undefined ? title : plain(heading),
+        id === undefined ? here : `${here}#${id}`,
+        text.slice(0, 1200)
+      ]]
+  })
+)
+writeFileSync(`${out}/search.js`, `globalThis.searchIndex = ${JSON.stringify(index).replaceAll("<", "\\u003c")}\n`)
+cpSync(`${root}.ci/site/page.js`, `${out}/site.js`)
 cpSync(`${root}docs/assets`, `${out}/assets`, { recursive: true })
 cpSync(`${root}llms.txt`, `${out}/llms.txt`)
 for (const problem of problems) process.stderr.write(`${problem}\n`)

@@ -113,7 +113,9 @@ describe("Cli", () => {
       for (const line of ["--help", "checkpoint push-hf --help", "nonsense", "checkpoint info nonsense"]) {
         const { stderr, stdout } = yield* run(line, narrow)
         // An address stays whole, so that it can be clicked.
-        for (const text of (stdout + stderr).split("\n").filter((text) => !text.startsWith("  See https://"))) assert.isAtMost(text.length, 60, text)
+        for (const text of (stdout + stderr).split("\n").filter((text) => !text.startsWith("  See https://"))) {
+          assert.isAtMost(text.length, 60, text)
+        }
       }
     }))
 })

@@ -89,7 +89,11 @@ const metricNames: Readonly<Record<string, string>> = {
 
 /** Units of what has one. */
 const unitOf = (name: string): string =>
-  name.startsWith("time/") ? " (s)" : cumulativeCost.test(name) ? ` (${cumulativeCost.exec(name)?.[1]?.toUpperCase()})` : ""
+  name.startsWith("time/")
+    ? " (s)"
+    : cumulativeCost.test(name)
+    ? ` (${cumulativeCost.exec(name)?.[1]?.toUpperCase()})`
+    : ""
 
 const cumulativeCost = /^cost\/cumulative_([a-z]+)$/
 

@@ -6,7 +6,13 @@ import type { Detail, Points } from "./api.js"
 import { api } from "./api.js"
 import * as format from "./format.js"
 
-const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;" }
+const entities: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  "\"": "&quot;",
+  "'": "&#39;"
+}
 
 // Control characters have no place in a page at all.
 const escape = (text: string): string =>
@@ -57,8 +63,7 @@ const chart = (name: string, { smooth, x, y }: Points): string => {
   }" y="${height - 4}" text-anchor="middle">step</text></svg></figure>`
 }
 
-const style =
-  `:root{color-scheme:light dark;--ink:#1d1c1a;--soft:#69655f;--line:#e7e4df;--paper:#fff;--accent:#0f6b62}
+const style = `:root{color-scheme:light dark;--ink:#1d1c1a;--soft:#69655f;--line:#e7e4df;--paper:#fff;--accent:#0f6b62}
 @media (prefers-color-scheme:dark){:root{--ink:#e9e7e3;--soft:#9c9890;--line:#2a2d31;--paper:#131416;--accent:#5cc8ba}}
 body{margin:0 auto;padding:32px 20px 64px;max-width:980px;background:var(--paper);color:var(--ink);font:15px/1.55 system-ui,sans-serif}
 h1{font-size:24px;margin:0}h2{font-size:17px;margin:36px 0 10px}p{margin:4px 0}.soft,figcaption code,dt{color:var(--soft)}
@@ -91,14 +96,18 @@ export const html = (run: Detail, series: Readonly<Record<string, Points>>): str
     `<tr><td>step ${step}</td><td>${level === "warning" ? "⚠ " : ""}${escape(message)}</td></tr>`
   )
   const checkpoints = run.checkpoints.map(({ name, samplerPath, statePath, step }) =>
-    `<tr><td>${escape(name)}</td><td>step ${step}</td><td><code>${escape(samplerPath ?? statePath ?? "")}</code></td></tr>`
+    `<tr><td>${escape(name)}</td><td>step ${step}</td><td><code>${
+      escape(samplerPath ?? statePath ?? "")
+    }</code></td></tr>`
   )
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>${escape(`${format.titleOf(run)} · ${run.id}`)}</title><style>${style}</style></head><body>
 <h1>${escape(format.titleOf(run))}</h1>
-<p class="soft">${escape([run.id, run.model, `started ${format.date(run.startedAt)}`].filter((fact) => fact !== "").join(" · "))}</p>
+<p class="soft">${
+    escape([run.id, run.model, `started ${format.date(run.startedAt)}`].filter((fact) => fact !== "").join(" · "))
+  }</p>
 ${run.message === null ? "" : `<p>${escape(run.message)}</p>`}
 <dl>${stats.join("")}</dl>
 <h2>Curves</h2>

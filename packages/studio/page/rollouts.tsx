@@ -540,12 +540,16 @@ export const Rollouts = ({ rest, run }: { readonly run: Detail; readonly rest: R
   })
 
   if (steps === undefined) return <Failure message={error} />
-  if (at === undefined) return (
-    <div class="empty">
-      <h2>No rollouts yet</h2>
-      <p>They appear after the first step. A run records them with <code>log</code>, unless it is told not to.</p>
-    </div>
-  )
+  if (at === undefined) {
+    return (
+      <div class="empty">
+        <h2>No rollouts yet</h2>
+        <p>
+          They appear after the first step. A run records them with <code>log</code>, unless it is told not to.
+        </p>
+      </div>
+    )
+  }
   return (
     <div class="rollouts">
       <div class="controls">

@@ -341,7 +341,9 @@ const Stats = ({ run }: { readonly run: Detail }) => {
           note={left === undefined || left < 1 ? "" : `about ${format.seconds(left)} left`}
         />
       )}
-      {run.cost === null ? null : <Stat name="Cost" value={format.money(run.cost, run.currency ?? "USD")} note="so far" />}
+      {run.cost === null
+        ? null
+        : <Stat name="Cost" value={format.money(run.cost, run.currency ?? "USD")} note="so far" />}
       {run.waited < 1 ? null : (
         <Stat
           name="Waited"
@@ -395,7 +397,8 @@ export const Run = ({ id, live, rest, theme }: {
             <h1>{id} cannot be shown</h1>
             <p role="alert">{error}.</p>
             <p>
-              It may have been moved, or removed from <code>{live.directory}</code>. A run that comes back appears in{" "}
+              It may have been moved, or removed from <code>{live.directory}</code>. A run that comes back appears in
+              {" "}
               <a class="link" href="#/">the list</a> by itself.
             </p>
           </div>
@@ -423,7 +426,9 @@ export const Run = ({ id, live, rest, theme }: {
           </h1>
           <p class="facts">{facts.map((fact) => <span key={fact}>{fact}</span>)}</p>
         </div>
-        <button type="button" onClick={save} title="Curves, configuration and notes as one HTML file">Save report</button>
+        <button type="button" onClick={save} title="Curves, configuration and notes as one HTML file">
+          Save report
+        </button>
       </div>
       <Failure message={failed} />
       <Stats run={run} />

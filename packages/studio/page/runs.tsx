@@ -203,7 +203,11 @@ export const Runs = ({ live }: { readonly live: Live }) => {
                   </td>
                   <td class="number duration">{run.seconds === null ? "–" : format.seconds(run.seconds)}</td>
                   {costs
-                    ? <td class="number cost">{run.cost === null ? "–" : format.money(run.cost, run.currency ?? live.currency)}</td>
+                    ? (
+                      <td class="number cost">
+                        {run.cost === null ? "–" : format.money(run.cost, run.currency ?? live.currency)}
+                      </td>
+                    )
                     : null}
                   <td class="soft when">
                     {format.ago(run.updatedAt)}
@@ -247,35 +251,37 @@ const Differences = ({ runs }: { readonly runs: ReadonlyArray<Detail> }) => {
           <input type="checkbox" checked={all} onChange={() => setAll(!all)} /> also what is the same
         </label>
       </div>
-      {shown.length === 0 ? <p class="soft">The configurations are the same.</p> : (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Configurations">
-          <table class="diff">
-            <thead>
-              <tr>
-                <th>Field</th>
-                {runs.map(({ id }, i) => (
-                  <th key={id}>
-                    <i class={`swatch series-${i % palette}`} />
-                    {id}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map(({ differs, path, values }) => (
-                <tr key={path} class={differs ? "differs" : ""}>
-                  <th scope="row">{path}</th>
-                  {values.map((value, i) => (
-                    <td key={i}>
-                      <code>{value ?? "–"}</code>
-                    </td>
+      {shown.length === 0 ?
+        <p class="soft">The configurations are the same.</p> :
+        (
+          <div class="scroll" tabIndex={0} role="region" aria-label="Configurations">
+            <table class="diff">
+              <thead>
+                <tr>
+                  <th>Field</th>
+                  {runs.map(({ id }, i) => (
+                    <th key={id}>
+                      <i class={`swatch series-${i % palette}`} />
+                      {id}
+                    </th>
                   ))}
                 </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+              </thead>
+              <tbody>
+                {shown.map(({ differs, path, values }) => (
+                  <tr key={path} class={differs ? "differs" : ""}>
+                    <th scope="row">{path}</th>
+                    {values.map((value, i) => (
+                      <td key={i}>
+                        <code>{value ?? "–"}</code>
+                      </td>
+                    ))}
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
     </section>
   )
 }

@@ -7,19 +7,34 @@ import { isTyping } from "./controls.js"
 const keys: ReadonlyArray<{ readonly title: string; readonly rows: ReadonlyArray<readonly [string, string]> }> = [
   {
     title: "Everywhere",
-    rows: [["?", "These keys"], ["g r", "Runs"], ["g d", "Data"], ["g e", "Evaluations"], ["g g", "Grade"], ["t", "Light, dark, automatic"]]
+    rows: [["?", "These keys"], ["g r", "Runs"], ["g d", "Data"], ["g e", "Evaluations"], ["g g", "Grade"], [
+      "t",
+      "Light, dark, automatic"
+    ]]
   },
   {
     title: "Runs",
-    rows: [["/", "Filter"], ["j k", "Next and previous run"], ["Enter", "Open it"], ["x", "Choose it for a comparison"], ["c", "Compare the chosen"]]
+    rows: [
+      ["/", "Filter"],
+      ["j k", "Next and previous run"],
+      ["Enter", "Open it"],
+      ["x", "Choose it for a comparison"],
+      ["c", "Compare the chosen"]
+    ]
   },
   {
     title: "A run",
-    rows: [["1 – 5", "Curves, rollouts, checkpoints, configuration, notes"], ["j k", "Next and previous rollout"], ["u", "Back to the runs"], ["e", "Save as an HTML file"]]
+    rows: [["1 – 5", "Curves, rollouts, checkpoints, configuration, notes"], ["j k", "Next and previous rollout"], [
+      "u",
+      "Back to the runs"
+    ], ["e", "Save as an HTML file"]]
   },
   {
     title: "A curve",
-    rows: [["← →", "Read values"], ["Enter", "Rollouts of the step"], ["Shift ← →", "Move the window"], ["Esc", "Show everything"]]
+    rows: [["← →", "Read values"], ["Enter", "Rollouts of the step"], ["Shift ← →", "Move the window"], [
+      "Esc",
+      "Show everything"
+    ]]
   }
 ]
 

@@ -128,7 +128,13 @@ describe("RunDirectory", () => {
     live(Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const path = yield* directory
-      const step = (n: number, time: number, timings: object) => ({ _tag: "Step", time, step: n, metrics: { cost: 1 }, timings })
+      const step = (n: number, time: number, timings: object) => ({
+        _tag: "Step",
+        time,
+        step: n,
+        metrics: { cost: 1 },
+        timings
+      })
       const read = Effect.fnUntraced(function*(lines: ReadonlyArray<object>, options?: RunDirectory.OpenOptions) {
         yield* fs.writeFileString(`${path}/journal.jsonl`, wholeRun(lines))
         const run = yield* Effect.flatMap(RunDirectory.open(path, "run", options), (found) => Effect.orDie(found))
