@@ -265,7 +265,7 @@ const plain = (html) =>
   html.replaceAll(/<a class="anchor"[\s\S]*?<\/a>/g, "").replaceAll(/<[^>]*>/g, " ").replaceAll("&lt;", "<").replaceAll(
     "&gt;",
     ">"
-  ).replaceAll("&quot;", "\"").replaceAll("&#39;", "'").replaceAll("&amp;", "&").replaceAll(/\s+/g, " ").trim()
+  ).replaceAll("&quot;", "\"").replaceAll(/&#(39|x27);/g, "'").replaceAll("&amp;", "&").replaceAll(/\s+/g, " ").trim()
 
 /** Sections for the search: the page, its heading and address, and what it says. A script, because pages opened as files fetch nothing. */
 const index = [...pages.values()].flatMap(({ here, html, title }) =>
