@@ -6,7 +6,7 @@ import { root } from "./packages.mjs"
 const source = readFileSync(`${root}packages/tinker/src/TinkerConfig.ts`, "utf8")
 const version = /export const wireVersion = "(\d+\.\d+)\.\d+"/.exec(source)[1]
 const pages = {
-  "README.md": /(?<=the official SDK, version )\d+\.\d+/g,
+  "docs/compared-with-python.md": /(?<=the official SDK, version )\d+\.\d+/g,
   "docs/from-python.md": /(?<=the official Python SDK \()\d+\.\d+/g
 }
 let stale = 0

@@ -99,7 +99,7 @@ export * as Recorder from "./Recorder.js"
 export * as Sampler from "./Sampler.js"
 
 /**
- * What an agent did in production: one conversation with its tools, scores, feedback, cost and session.
+ * The record of an agent in production: one conversation with its tools, scores, feedback, cost and session.
  *
  * A trace is a line of JSON. All importers write it, and everything made of traces reads it. A line with only `messages` is
  * a trace too.

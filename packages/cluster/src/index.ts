@@ -99,7 +99,7 @@ export * as RunControl from "./RunControl.js"
 export * as TrajectoryStore from "./TrajectoryStore.js"
 
 /**
- * What an autoscaler needs to know of a worker: how many rollouts wait and run, how many more it could run, and how many it
+ * Counts of a worker for an autoscaler: how many rollouts wait and run, how many more it could run, and how many it
  * has ended. As text for Prometheus, and as JSON.
  *
  * @since 0.2.0

@@ -236,7 +236,7 @@ export * as MathAnswer from "./MathAnswer.js"
  * Rewards that need no programmer: any model behind an OpenAI-compatible API judges the answers of a group relative to each
  * other, grades them by a rubric made of a paragraph, or plays the user.
  *
- * What it said is cached, so that a run that is resumed, or repeated, asks nothing twice; tokens and their price are counted;
+ * Its answers are cached, so that a run that is resumed, or repeated, asks nothing twice; tokens and their price are counted;
  * its reasons are recorded with the rollouts.
  *
  * @since 0.2.0

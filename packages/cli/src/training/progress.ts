@@ -29,8 +29,19 @@ export const figure = (value: number): string =>
     ? String(Number(value.toPrecision(4)))
     : value.toExponential(2)
 
-const figures = (metrics: RunEntry.Metrics): string =>
-  Object.entries(metrics).map(([name, value]) => `${name} ${figure(value)}`).join(", ")
+/** Metrics that an evaluation is judged by, the most telling first. */
+const telling = [/^(env\/all\/)?reward$/, /accuracy$|correct$/, /win_rate$/, /score$/, /nll$|loss$/]
+
+/** One figure to judge by, and all others; names that have only one place are shown without it. */
+const figures = (metrics: RunEntry.Metrics): { readonly headline: string; readonly others: string } => {
+  const names = Object.keys(metrics)
+  const first = telling.flatMap((pattern) => names.find((name) => pattern.test(name)) ?? [])[0] ?? names[0]
+  const one = (name: string) => `${name.replace("env/all/", "")} ${figure(metrics[name] ?? NaN)}`
+  return {
+    headline: first === undefined ? "-" : one(first),
+    others: names.filter((name) => name !== first).map(one).join(", ")
+  }
+}
 
 /** Metrics shown of a step, beside its loss. */
 const headlines = ["env/all/reward", "accuracy", "kl_reference"]
@@ -155,7 +166,9 @@ export const drive: <E, R>(
     const tests = Object.entries(report.evaluations)
     for (const [name, metrics] of tests) {
       yield* progress.clear
-      yield* output.note(`after step ${report.step - 1}: ${name} ${figures(metrics)}`)
+      const { headline, others } = figures(metrics)
+      yield* output.note(`after step ${report.step - 1}: ${name} ${headline}`)
+      if (others !== "") yield* output.note(`  ${others}`)
     }
     if (stderr.isTTY) {
       yield* progress.update(report.step, Option.getOrUndefined(report.totalSteps), describeStep(report))
@@ -243,7 +256,10 @@ const print = Effect.fnUntraced(function*(
       ...(last === undefined || costOf(last.metrics) === undefined
         ? []
         : [["Cost", costOf(last.metrics) ?? ""] as const]),
-      ...Object.entries(evaluations).map(([name, metrics]) => [`On ${name}`, figures(metrics)] as const),
+      ...Object.entries(evaluations).flatMap(([name, metrics]) => {
+        const { headline, others } = figures(metrics)
+        return [[`On ${name}`, headline] as const, ...(others === "" ? [] : [["", others] as const])]
+      }),
       ...Option.match(spent, {
         onNone: () => [],
         onSome: ([totals, inTokens]) => [["Spent", money(totals, inTokens)] as const]
