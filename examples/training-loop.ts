@@ -1,20 +1,20 @@
 /**
  * A pipelined training loop: step n + 1 is on its way before the result of step n is awaited.
  */
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Stream } from "effect"
 import { Datum, QueueState, TinkerFuture, TrainingClient } from "effect-tinker"
-import { Backend, learningRate, model } from "./shared/backend.js"
 
 const steps = 20
 
 const program = Effect.gen(function*() {
-  const training = yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 8, seed: 1 })
+  const training = yield* TrainingClient.makeLora({ baseModel: "local/small", rank: 8, seed: 1 })
   const batch = yield* Effect.all([
     Datum.fromTokens([3, 1, 4, 1, 5, 9, 2, 6]),
     Datum.fromTokens([2, 7, 1, 8, 2, 8, 1, 8])
   ])
-  const adam = { learningRate: yield* learningRate }
+  const adam = { learningRate: 4e-4 }
 
   let pending = yield* training.trainStep(batch, "cross_entropy", adam)
   // Why we wait, if we wait: early, and without asking for it in the loop.
@@ -32,4 +32,4 @@ const program = Effect.gen(function*() {
   yield* Console.log(`saved ${saved.path}`)
 })
 
-NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))
+NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(NodeTinkerLocal.layerInProcess())))
