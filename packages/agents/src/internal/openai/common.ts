@@ -76,7 +76,7 @@ export const fromModelError = (error: AgentModel.AgentModelError): Refused => {
       return invalid(error.message, { status: 422, code: "reply_rejected" })
     case "RecorderFull":
       return busy(error.message, "recorder_full")
-    case "StoreFailed":
+    case "RecordingFailed":
       return broken(500, error.message, "store_failed")
     case "InvalidInput":
     case "BadRequest":
