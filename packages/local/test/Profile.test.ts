@@ -115,7 +115,7 @@ describe("LocalServer profiles", () => {
     Effect.gen(function*() {
       const rest = yield* RestClient.RestClient
       const error = yield* Effect.flip(rest.getApiKey)
-      assert.strictEqual(error._tag, "EngineUnsupported")
+      assert.strictEqual(error._tag, "Unsupported")
       assert.include(error.message, "Keys are not managed there.")
     }).pipe(Effect.provide(TinkerLocal.layer({ profile: "0.24" }))))
 })
