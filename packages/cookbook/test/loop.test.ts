@@ -1,8 +1,14 @@
-import { Dataset } from "@effect-tinker/cookbook"
+import { Dataset, Example, RunLog, Trainer } from "@effect-tinker/cookbook"
+import { Message } from "@effect-tinker/tokenizer"
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Option, Stream } from "effect"
+import { Effect, Fiber, Option, Stream } from "effect"
+import * as Loop from "../src/internal/loop.js"
 import * as BatchReader from "../src/internal/loop/batchReader.js"
 import { countStep, nameOf, startCounters } from "../src/internal/loop/checkpointSaver.js"
+import * as steps from "../src/internal/steps.js"
+import { Local, renderer } from "./utils/local.js"
 
 const skipped: Dataset.Skipped = {
   _tag: "Skipped",
@@ -74,4 +80,49 @@ describe("checkpointSaver", () => {
       ["000020", "rolling-000007", "exit-000123", "final"]
     )
   })
+})
+
+describe("loop", () => {
+  it.scopedLive("cut short while a save is sent, it records the step before the save", () =>
+    Effect.gen(function*() {
+      const directory = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
+      const example = Example.conversation([Message.user("1?"), Message.assistant("dog")])
+      const datum = yield* Example.toDatum(example, { renderer: yield* renderer })
+      const sending = yield* Effect.makeLatch(false)
+      const run = Effect.gen(function*() {
+        const training = yield* Trainer.makeClient(
+          new Trainer.Model({ baseModel: "local/tiny", rank: 4 }),
+          Option.none()
+        )
+        const log = yield* RunLog.directory(directory).open({ trainer: "loop", config: {} })
+        yield* Stream.runDrain(Loop.run({
+          trainer: "loop",
+          log,
+          training: {
+            ...training,
+            saveState: (name, options) =>
+              name === "000002" ? Effect.zipRight(sending.open, Effect.never) : training.saveState(name, options)
+          },
+          checkpoints: { periodic: { steps: 2 } },
+          evaluators: [],
+          evaluateEvery: 1,
+          submitAhead: 0,
+          guard: false,
+          cost: undefined,
+          totalSteps: Option.none(),
+          learningRate: () => 1e-3,
+          batches: Stream.range(1, 3).pipe(
+            Stream.map((index) => ({ items: [datum], skipped: [], epoch: 0, next: { epoch: 0, index, offset: 0 } }))
+          ),
+          prepare: (batch, { learningRate }) =>
+            Effect.succeed(steps.supervised(training, batch, new Trainer.Adam({}), learningRate))
+        }))
+      })
+      const fiber = yield* Effect.fork(Effect.scoped(run))
+      yield* sending.await
+      yield* Fiber.interrupt(fiber)
+      const found = Option.getOrThrow(yield* RunLog.read(directory))
+      assert.deepStrictEqual(found.checkpoints.map(({ kind, step }) => [kind, step]), [["exit", 2]])
+      assert.deepStrictEqual(found.steps.map(({ step }) => step), [1, 2])
+    }).pipe(Effect.provide([Local, NodeContext.layer])))
 })
