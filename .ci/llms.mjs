@@ -54,6 +54,7 @@ const text = [
   "",
   "## Optional",
   "",
+  "- [Skill for coding agents](./skills/effect-tinker/SKILL.md): rules, imports and calls for programs, in one page",
   "- [Contributing](./CONTRIBUTING.md)",
   "- [Change log](./CHANGELOG.md)",
   ""

@@ -108,7 +108,9 @@ it("docs/architecture.md names modules that exist", () => {
   assert.deepStrictEqual(modules.filter((path) => !existsSync(`${root}packages/tinker/src/${path}`)), [])
 })
 
-it.each([...guides, ...others])("$path has no dead links", ({ path, text }) => {
+const skill = read("skills/effect-tinker/SKILL.md")
+
+it.each([...guides, ...others, skill])("$path has no dead links", ({ path, text }) => {
   for (const target of links(text)) {
     assert.isTrue(existsSync(resolve(root, dirname(path), target)), `${path} links to ${target}`)
   }
