@@ -47,7 +47,7 @@ const makeStage = () => {
   const ours = new Map(packages.map(({ manifest, name }) => [manifest.name, join(stage, "packages", name)]))
   mkdirSync(join(stage, "node_modules/@effect-tinker"), { recursive: true })
   for (const name of readdirSync(join(root, "node_modules"))) {
-    if (name === "@effect-tinker" || name === "effect-tinker" || name === ".cache" || name.startsWith(".v")) continue
+    if (name === "@effect-tinker" || ours.has(name) || name === ".cache" || name.startsWith(".v")) continue
     link(join(root, "node_modules", name), join(stage, "node_modules", name))
   }
   for (const [name, target] of ours) link(target, join(stage, "node_modules", name))
@@ -160,24 +160,19 @@ const scorePackages = async (names) => {
   try {
     const noticed = testsOf(stage)
     for (const { mutants, name, testsOf } of chosen) {
-      const times = new Map()
-      /** Without a mutation the tests pass, and take a time that tells one that hangs from one that is slow. */
-      const timed = async (files) => {
-        const key = files.join(" ")
-        if (!times.has(key)) {
-          patience = 1_800_000
-          testTimeout = 120_000
-          longest = 0
-          const began = performance.now()
-          const before = await noticed(files)
-          if (before !== undefined) throw new Error(`without a mutation: ${before}`)
-          times.set(key, { patience: 20_000 + 4 * (performance.now() - began), testTimeout: 5_000 + 6 * longest })
-        }
-        ;({ patience, testTimeout } = times.get(key))
-        patience = Math.ceil(patience)
-        testTimeout = Math.ceil(testTimeout)
-        return await noticed(files)
+      const real = mutants.filter((mutant) => !equivalent.has(keyOf(mutant)))
+      const all = [...new Set(real.flatMap(({ file }) => testsOf(file).flat()))]
+      patience = 3_600_000
+      testTimeout = 120_000
+      longest = 0
+      const began = performance.now()
+      const before = all.length === 0 ? undefined : await noticed(all)
+      if (before !== undefined) {
+        process.stderr.write(`${name}, without a mutation: ${before}\n`)
+        return 1
       }
+      patience = 60_000 + Math.ceil(2 * (performance.now() - began))
+      testTimeout = 5_000 + Math.ceil(6 * longest)
       const score = { name, drawn: mutants.length, caught: 0, equivalent: 0, untested: 0 }
       for (const [i, mutant] of mutants.entries()) {
         const reason = equivalent.get(keyOf(mutant))
@@ -193,10 +188,8 @@ const scorePackages = async (names) => {
           const path = join(stage, mutant.file)
           const source = readFileSync(path, "utf8")
           for (const files of stages) {
-            // measured before the source is changed
-            if (!times.has(files.join(" "))) await timed(files)
             writeFileSync(path, source.slice(0, mutant.from) + mutant.replacement + source.slice(mutant.to))
-            by = await timed(files)
+            by = await noticed(files)
             writeFileSync(path, source)
             if (by !== undefined) break
           }
