@@ -481,6 +481,8 @@ const report = ({ failure, reward, rewards }: Verdict) =>
     }
   })
 
+type Failure = HarborError | Sandbox.SandboxUnavailable | RenderFailed | ChatTemplateFailed
+
 /**
  * A task as a problem: every episode has a workspace of its own, a shell as its tool, and ends with the first message that
  * calls no tool, when the tests run. They also run where the time for the task is over.
@@ -503,23 +505,23 @@ export const group = (
     /** Message before the instruction. Defaults to one that explains the shell. */
     readonly system?: string | undefined
   } = {}
-): Environment.Group<
-  HarborError | Sandbox.SandboxUnavailable | RenderFailed | ChatTemplateFailed,
-  Sandbox.Sandbox
-> =>
-  Environment.group((settings) =>
-    Effect.map(open(task, options), ({ bash, verify }) =>
-      Environment.messages({
-        start: [
-          Message.system(
-            options.system ?? "Solve the task with the tool bash. Answer without a tool call when it is done."
-          ),
-          Message.user(task.instruction)
-        ],
-        tools: [bash],
-        onMessage: () => Effect.map(verify, report),
-        reward: () => Effect.map(verify, ({ reward }) => reward)
-      }, settings)), { tags: [task.name] })
+): Environment.Group<Failure, Sandbox.Sandbox> =>
+  Environment.group<Failure, Sandbox.Sandbox>(
+    (settings) =>
+      Effect.map(open(task, options), ({ bash, verify }) =>
+        Environment.messages({
+          start: [
+            Message.system(
+              options.system ?? "Solve the task with the tool bash. Answer without a tool call when it is done."
+            ),
+            Message.user(task.instruction)
+          ],
+          tools: [bash],
+          onMessage: () => Effect.map(verify, report),
+          reward: () => Effect.map(verify, ({ reward }) => reward)
+        }, settings)),
+    { tags: [task.name] }
+  )
 
 /**
  * Runs the reference solution of a task and then its tests: a task that can be solved has a reward of 1, as a rule.

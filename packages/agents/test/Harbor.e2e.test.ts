@@ -4,6 +4,7 @@ import { Sandbox } from "@effect-tinker/cookbook"
 import * as NodeSandbox from "@effect-tinker/cookbook/NodeSandbox"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
+import type { Scope } from "effect"
 import { Effect } from "effect"
 import { missing } from "../../cookbook/test/utils/bubblewrap.js"
 import { chatRenderer } from "./support/chat.js"
@@ -17,7 +18,7 @@ interface Skips {
 const inSandbox = <E>(
   context: Skips,
   files: Readonly<Record<string, string | undefined>>,
-  use: (task: Harbor.Task) => Effect.Effect<void, E, Sandbox.Sandbox>
+  use: (task: Harbor.Task) => Effect.Effect<void, E, Sandbox.Sandbox | Scope.Scope>
 ) =>
   Effect.gen(function*() {
     const why = yield* missing

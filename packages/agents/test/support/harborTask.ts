@@ -52,4 +52,4 @@ export const taskDirectory = (files: Readonly<Record<string, string | undefined>
       yield* fs.writeFileString(path.join(directory, file), text)
     }
     return directory
-  })
+  }).pipe(Effect.orDie)
