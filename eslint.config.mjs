@@ -21,6 +21,8 @@ const mayImport = {
   cluster: ["platform", "tinker", "tokenizer", "cookbook"],
   studio: ["platform", "tinker", "tokenizer", "cookbook"],
   cli: ["platform", "tinker", "tokenizer", "weights", "local", "cookbook", "agents", "cluster", "studio"],
+  promise: ["platform", "tinker", "tokenizer", "local", "cookbook"],
+  effect4: ["promise"],
   create: []
 }
 const nameOf = (name) => name === "tinker" ? "effect-tinker" : `@effect-tinker/${name}`
@@ -89,7 +91,9 @@ export default tseslint.config(
     }
   },
   {
-    files: ["packages/{platform,tinker,tokenizer,weights,local,cookbook,agents,cluster,studio,cli,create}/src/**/*.ts"],
+    files: [
+      "packages/{platform,tinker,tokenizer,weights,local,cookbook,agents,cluster,studio,cli,promise,effect4,create}/src/**/*.ts"
+    ],
     rules: { "no-console": "error", "no-restricted-syntax": ["error", ...outsideEffect] }
   },
   ...Object.keys(mayImport).map((name) => ({

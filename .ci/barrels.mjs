@@ -21,7 +21,10 @@ const barrel = (dir, folder) =>
       return `${doc}\nexport * as ${module} from "./${folder === "src" ? "" : "wire/"}${module}.js"\n`
     })
 
-for (const { dir, manifest, name } of publishable) {
+/** Packages for people who do not write Effects: names without qualification, and an index by hand. */
+const unqualified = new Set(["promise"])
+
+for (const { dir, manifest, name } of publishable.filter(({ name }) => !unqualified.has(name))) {
   const barrels = [["index.ts", "src"]]
   if (existsSync(`${dir}/src/wire`)) barrels.push(["wire.ts", "src/wire"])
   for (const [file, folder] of barrels) {

@@ -1,1 +1,2 @@
 export declare const bundleCommand: (directory: string) => Promise<void>
+export declare const bundleCreate: (directory: string) => Promise<void>

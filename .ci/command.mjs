@@ -2,7 +2,7 @@
 // and for each of them, so that starting it reads what a command needs, in a few files instead of some hundred.
 import { build } from "esbuild"
 import { chmodSync, existsSync, readdirSync, rmSync } from "node:fs"
-import { root } from "./packages.mjs"
+import { packages, root } from "./packages.mjs"
 
 /** How the names of its files begin. */
 const part = "tinker-"
@@ -63,14 +63,26 @@ export const bundleCommand = async (directory) => {
   chmodSync(`${directory}/tinker.js`, 0o755)
 }
 
+/** Said before anything else is run: what is inside may use what older versions of Node have not. */
+const checkNode = (name, oldest) =>
+  `{ const found = process.versions.node.split(".").map(Number); ` +
+  `const differs = ${
+    JSON.stringify(oldest.split(".").map(Number))
+  }.map((part, i) => found[i] - part).find((d) => d !== 0); ` +
+  `if (differs < 0) { process.stderr.write("error: ${name} needs Node ${oldest} or newer, and this is " + ` +
+  `process.versions.node + ". Install a newer one: https://nodejs.org\\n"); process.exit(1) } }`
+
 /** Writes the program behind `npm create effect-tinker`: one file, which needs nothing but Node. */
 export const bundleCreate = async (directory) => {
+  const { manifest } = packages.find(({ name }) => name === "create")
   await build({
     ...shared,
     entryPoints: [`${root}packages/create/src/bin.ts`],
     outfile: `${directory}/create.js`,
     banner: {
-      js: "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);"
+      js:
+        "import { createRequire as nodeRequire } from \"node:module\"; const require = nodeRequire(import.meta.url);\n" +
+        checkNode(manifest.name, manifest.engines.node.replace(">=", ""))
     }
   })
   chmodSync(`${directory}/create.js`, 0o755)

@@ -31,7 +31,7 @@ for (const { dir, name } of publishable) {
       if (!exported) continue
       const tags = new Set(ts.getJSDocTags(statement).map(({ tagName }) => tagName.text))
       // Overloads are documented once, by the first.
-      const overload = ts.isFunctionDeclaration(statement) && statement.jsDoc === undefined
+      const overload = ts.isFunctionDeclaration(statement) && (statement.jsDoc ?? []).length === 0
       if (tags.has("internal") || overload) continue
       const [doc] = ts.getJSDocCommentsAndTags(statement)
       if (!doc?.comment) report(`${where}: ${names(statement).join(", ")}`, "no sentence that says what it is")

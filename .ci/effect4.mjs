@@ -1,4 +1,4 @@
-// npm run effect4: how far the SDK and the tokenizers are from Effect 4. Copies their sources into a temporary directory,
+// npm run effect4: how far the SDK, the tokenizers and the cookbook are from Effect 4. Copies their sources into a temporary directory,
 // installs the newest Effect 4 there, applies the codemod in effect4.json, type-checks, and prints the errors by kind.
 // The counts are the output: the exit code is 0 however many there are. `--keep` leaves the directory, `--list` prints
 // every error. What is planned is in docs/effect-4.md.
@@ -9,7 +9,7 @@ import { join, relative } from "node:path"
 import ts from "typescript"
 import { packages, root } from "./packages.mjs"
 
-const moved = ["tinker", "tokenizer"]
+const moved = ["platform", "tinker", "tokenizer", "cookbook"]
 const codemod = JSON.parse(readFileSync(new URL("effect4.json", import.meta.url), "utf8"))
 
 /** Rewritten calls, by the shape that effect4.json names. `undefined` leaves the call as it is. */
@@ -86,7 +86,10 @@ const migrate = (file, text) => {
     before = out
     out = rewrite(file, out, "calls")
   }
-  return out
+  // Defaults are Effects, in files that had none.
+  return /\bEffect\.\w/.test(out) && !/import (?:type )?\* as Effect from/.test(out)
+    ? `import * as Effect from "effect/Effect"\n${out}`
+    : out
 }
 
 const table = (title, rows) => {
@@ -104,8 +107,11 @@ const stage = mkdtempSync(join(tmpdir(), "effect-tinker-effect4-"))
 try {
   const dependencies = Object.assign(
     { effect: "^4", "@types/node": "20" },
-    ...packages.filter(({ name }) => moved.includes(name)).map(({ manifest }) => manifest.dependencies)
+    ...packages.filter(({ name }) => moved.includes(name)).map(({ manifest }) => manifest.dependencies),
+    // Optional, and loaded where they are needed; their types are asked for.
+    { franc: "^6.2.0", hyparquet: "^1.31.1", "quickjs-wasi": "^3.6.2" }
   )
+  for (const { manifest, name } of packages) if (moved.includes(name)) delete dependencies[manifest.name]
   writeFileSync(join(stage, "package.json"), JSON.stringify({ private: true, type: "module", dependencies }))
   const install = spawnSync("npm", ["install", "--no-legacy-peer-deps", "--ignore-scripts", "--no-audit", "--silent"], {
     cwd: stage,
@@ -135,6 +141,13 @@ try {
     declarationMap: false,
     incremental: false,
     noEmit: true,
+    // They import each other from their copies.
+    paths: Object.fromEntries(
+      packages.filter(({ name }) => moved.includes(name)).flatMap(({ manifest, name }) => [
+        [`${manifest.name}/*`, [join(stage, name, "*.ts")]],
+        [manifest.name, [join(stage, name, "index.ts")]]
+      ])
+    ),
     sourceMap: false,
     typeRoots: [join(stage, "node_modules/@types")]
   }, stage)
@@ -189,9 +202,9 @@ try {
   const follow = errors.filter(({ code }) => /follows/.test(means[code] ?? "")).length
 
   process.stdout.write(
-    `Effect ${version}: ${errors.length} type errors in ${touched.size} of ${files.length} files of ${
-      moved.join(" and ")
-    }` +
+    `Effect ${version}: ${errors.length} type errors in ${touched.size} of ${files.length} files of ${`${
+      moved.slice(0, -1).join(", ")
+    } and ${moved.at(-1)}`}` +
       `, ${follow} of them follow from others\n` +
       `the codemod changed ${applied.modules} imports, ${applied.members} names, ${applied.calls} calls, ${applied.text} declarations\n`
   )

@@ -33,7 +33,7 @@ const text = [
   "",
   "> Fine-tune language models from TypeScript: the Tinker API as Effect 3 services or as Promises, with an embedded backend " +
   "that trains small models on the CPU. Install with `npm install effect@3 @effect/platform@0.97 @effect/platform-node@0.108`; " +
-  "Effect 4 does not fit.",
+  "Effect 4 does not fit: with it use `@effect-tinker/effect4`, and without Effect `@effect-tinker/promise`.",
   "",
   "Operations of a TrainingClient end when the server has accepted them and yield a TinkerFuture, which is itself an Effect of " +
   "the result. Modules are used qualified: `TrainingClient.makeLora`, `SamplingClient.make`, `Datum.fromTokens`.",

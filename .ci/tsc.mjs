@@ -11,8 +11,15 @@ const { missing, require = createRequire(import.meta.url) } = await install(".ci
 // Projects are built beside each other. With several checkers in each, much is checked more than once: 51 instead of 34 CPU-s.
 const options = missing === undefined ? ["--checkers", "1"] : []
 const tsc = join(dirname(require.resolve("typescript/package.json")), "bin/tsc")
-const { status } = spawnSync(process.execPath, [tsc, "-b", ...options, ...process.argv.slice(2)], {
-  cwd: root,
-  stdio: "inherit"
-})
-process.exit(status ?? 1)
+const build = (...projects) =>
+  spawnSync(process.execPath, [tsc, "-b", ...options, ...projects], { cwd: root, stdio: "inherit" }).status ?? 1
+
+const projects = process.argv.slice(2)
+let status = build(...projects)
+// The package for Effect 4 is checked with its own Effect, where that can be installed.
+const forEffect4 = { "tsconfig.json": "tsconfig.json", "tsconfig.build.json": "tsconfig.src.json" }
+for (const project of projects.filter((project) => Object.hasOwn(forEffect4, project))) {
+  if (status !== 0 || (await install("packages/effect4/effect")).missing !== undefined) continue
+  status = build(`packages/effect4/${forEffect4[project]}`)
+}
+process.exit(status)

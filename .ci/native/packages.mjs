@@ -41,7 +41,7 @@ export const writePackages = (folder) =>
   })
 
 // what looks for the kernels at run time
-const users = ["local", "cli"].map((name) => `${root}packages/${name}/package.json`)
+const users = ["local", "cli", "promise"].map((name) => `${root}packages/${name}/package.json`)
 
 const line = `  "optionalDependencies": ${
   JSON.stringify(Object.fromEntries(platforms.map((platform) => [nameOf(platform), local.version])))

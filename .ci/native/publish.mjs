@@ -1,10 +1,14 @@
-// Publishes everything: the native kernels of each platform, then the packages that depend on them.
+// Publishes everything: the native kernels of each platform, then the packages that depend on them, and tags what is new.
+// What is there already is left alone, so that a release that broke off is finished by running it again. Options are handed
+// on to `npm publish`.
 import { execFileSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { root } from "../packages.mjs"
+import { publishable, root } from "../packages.mjs"
 import { addDependencies, removeDependencies, writePackages } from "./packages.mjs"
+
+const options = process.argv.slice(2)
 
 const published = ({ name, version }) => {
   try {
@@ -15,15 +19,21 @@ const published = ({ name, version }) => {
   }
 }
 
+const publish = (cwd) => {
+  const manifest = JSON.parse(readFileSync(join(cwd, "package.json"), "utf8"))
+  if (published(manifest)) return
+  // The access is said here too: npm looks at it before it looks into the package.
+  execFileSync("npm", ["publish", "--access=public", ...options], { cwd, stdio: "inherit" })
+}
+
 const folder = mkdtempSync(join(tmpdir(), "effect-tinker-native-"))
 try {
-  for (const cwd of writePackages(folder)) {
-    if (published(JSON.parse(readFileSync(join(cwd, "package.json"), "utf8")))) continue
-    execFileSync("npm", ["publish"], { cwd, stdio: "inherit" })
-  }
+  for (const cwd of writePackages(folder)) publish(cwd)
   addDependencies()
-  execFileSync("npx", ["--yes", "@changesets/cli@2.31.1", "publish"], { cwd: root, stdio: "inherit" })
+  for (const { dir } of publishable) publish(dir)
 } finally {
   removeDependencies()
   rmSync(folder, { recursive: true, force: true })
 }
+// Each new version by its name: the workflow reads them here, and makes a release of each.
+execFileSync("npx", ["--yes", "@changesets/cli@2.31.1", "tag"], { cwd: root, stdio: "inherit" })

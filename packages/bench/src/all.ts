@@ -109,6 +109,7 @@ const lower: ReadonlyMap<string, RegExp> = new Map([
   ["http2", /^upload_/],
   ["memory", /./],
   ["models", /_(peak_memory_to_torch|resident_to_file|load_to_read)_/],
+  ["quantize", /^(perplexity|memory)_/],
   ["rendering", /^growth_/],
   ["size", /./],
   ["startup", /_to_node$|^to_node$/],
@@ -140,6 +141,7 @@ export const fallen = (release: Release, now: ReadonlyMap<string, Ratios | undef
 /** Benches that need more than `npm ci` installs: they run alone, when they are named. */
 const leftOut: ReadonlyMap<string, string> = new Map([
   ["models", "installs PyTorch"],
+  ["quantize", "downloads a real model"],
   ["tokenizer", "installs vocabularies of real models"],
   ["rendering", "installs vocabularies of real models"]
 ])

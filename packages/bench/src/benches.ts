@@ -21,6 +21,7 @@ const benches = new Map<string, () => Promise<{ readonly bench: Bench }>>([
   ["growth", () => import("./growth.js")],
   ["memory", () => import("./memory.js")],
   ["models", () => import("./models.js")],
+  ["quantize", () => import("./quantize.js")],
   ["size", () => import("./size.js")],
   ["startup", () => import("./startup.js")],
   ["studio", () => import("./studio.js")],

@@ -53,6 +53,7 @@ const commands = [
   { name: "session", load: () => import("./commands/session.js").then(({ command }) => command) },
   { name: "train", load: () => import("./commands/train.js").then(({ command }) => command) },
   { name: "worker", load: () => import("./commands/worker.js").then(({ command }) => command) },
+  { name: "workers", load: () => import("./commands/workers.js").then(({ command }) => command) },
   { name: "data", load: () => import("./commands/data.js").then(({ command }) => command) },
   { name: "improve", load: () => import("./commands/improve.js").then(({ command }) => command) },
   { name: "eval", load: () => import("./commands/eval.js").then(({ command }) => command) },

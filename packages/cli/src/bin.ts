@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import { problem } from "./internal/nodeVersion.js"
 import { version } from "./internal/version.js"
 
 // A reader that has left, as in `tinker run list | head`, ends the output and is nobody's failure.
@@ -14,10 +15,14 @@ for (const stream of [process.stdout, process.stderr]) {
   })
 }
 
+const tooOld = problem(process.versions.node)
 const args = process.argv.slice(2)
 const line = args.join(" ")
 
-if (line === "version" || line === "--version") {
+if (tooOld !== undefined) {
+  process.stderr.write(`${tooOld}\n`)
+  process.exitCode = 1
+} else if (line === "version" || line === "--version") {
   process.stdout.write(`tinker ${version}\n`)
 } else if (/^(?:version (?:--format|-f)[ =](?:nd)?json|(?:--format|-f)[ =](?:nd)?json version)$/.test(line)) {
   process.stdout.write(`${JSON.stringify({ version, node: process.version })}\n`)

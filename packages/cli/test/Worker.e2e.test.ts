@@ -53,7 +53,7 @@ const start = (cwd: string, args: ReadonlyArray<string>, env: process_.Env) => {
   return {
     ended,
     printed: () => printed,
-    kill: (signal: "SIGKILL" | "SIGINT") => void child.kill(signal),
+    kill: (signal: "SIGKILL" | "SIGINT" | "SIGTERM") => void child.kill(signal),
     /** When it has printed something; fails when it ends without it. */
     shows: (text: RegExp) =>
       Promise.race([
@@ -118,6 +118,64 @@ describe("tinker worker", { timeout: 400_000 }, () => {
       assert.deepStrictEqual(found, yield* losses("alone"))
       third.kill("SIGINT")
       assert.strictEqual(yield* Effect.promise(() => third.ended), 130, third.printed())
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("leaves on SIGTERM when what it runs has ended; others get what waits; its counts say so", (context) =>
+    Effect.gen(function*() {
+      const database = yield* NodePostgres.start
+      if (Option.isNone(database)) {
+        return context.skip("there is no Postgres on this machine: apt-get install postgresql")
+      }
+      const cwd = mkdtempSync(join(cli.home, "worker-"))
+      writeFileSync(join(cwd, "env.ts"), environment.replace("300 millis", "3 seconds"))
+      const local = yield* Effect.acquireRelease(
+        Effect.promise(() => cli.local("--dir", join(cwd, "backend"))),
+        ({ stop }) => Effect.promise(stop)
+      )
+      const env = { TINKER_BASE_URL: local.url, TINKER_API_KEY: apiKey, DATABASE_URL: Redacted.value(database.value) }
+      const processes: Array<ReturnType<typeof start>> = []
+      yield* Effect.addFinalizer(() => Effect.sync(() => processes.forEach(({ kill }) => kill("SIGKILL"))))
+      const join_ = async () => {
+        const options = ["--concurrency", "4", "--metrics", "0", "--grace", "20"]
+        const worker = start(cwd, ["worker", "env.ts", "--model", "local/tiny", ...options], env)
+        processes.push(worker)
+        await worker.shows(/Metrics are at http:\S+\/metrics /)
+        return { ...worker, address: /Metrics are at (http:\S+?)\/metrics /.exec(worker.printed())?.[1] ?? "" }
+      }
+      const [leaving, staying] = yield* Effect.promise(() => Promise.all([join_(), join_()]))
+      const counts = (address: string) =>
+        Effect.promise(async (): Promise<Record<string, number>> => (await fetch(`${address}/metrics.json`)).json())
+      assert.deepInclude(yield* counts(leaving.address), { running: 0, waiting: 0, concurrency: 4, idle: 4, ended: 0 })
+      const model = ["--model", "local/tiny", "--rank", "4", "--group", "4", "--groups-per-batch", "4"]
+      const run = start(cwd, ["train", "rl", "env.ts", ...model, "--max-tokens", "6", "--workers", "--out", "run"], env)
+      processes.push(run)
+      // Sixteen rollouts of 3 s: eight run, and eight wait.
+      const atKill = yield* counts(leaving.address).pipe(
+        Effect.delay("50 millis"),
+        Effect.repeat({ until: ({ running = 0, waiting = 0 }) => running === 4 && waiting > 0 }),
+        Effect.timeout("1 minute")
+      )
+      leaving.kill("SIGTERM")
+      // What it runs is ended: until then it goes on answering.
+      let last: Record<string, number> = atKill
+      yield* Effect.delay(counts(leaving.address), "100 millis").pipe(
+        Effect.tap((found) =>
+          Effect.sync(() => {
+            last = found
+          })
+        ),
+        Effect.forever,
+        Effect.catchAllCause(() => Effect.void)
+      )
+      assert.strictEqual(yield* Effect.promise(() => leaving.ended), 143, leaving.printed())
+      assert.strictEqual(yield* Effect.promise(() => run.ended), 0, run.printed())
+      // It took no more, and ended the four that it had.
+      assert.strictEqual(last["waiting"], 0)
+      const ended = (atKill["ended"] ?? NaN) + 4
+      const { stdout } = yield* Effect.promise(() => cli.run(["runs", "show", "run", "-f", "json"], { cwd, env }))
+      assert.strictEqual(JSON.parse(stdout).steps, 2)
+      // Nothing was run twice: what the first one ended, it had stored.
+      assert.strictEqual((yield* counts(staying.address))["ended"], 2 * 16 - ended)
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("a durable run in Postgres goes on after an interruption", (context) =>

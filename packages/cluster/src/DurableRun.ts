@@ -70,7 +70,7 @@ export class Saved extends Schema.Class<Saved>("@effect-tinker/cluster/DurableRu
   samplerPath: Schema.optional(Schema.String)
 }) {}
 
-/** What came of an attempt to reach the next checkpoint. */
+/** Outcome of an attempt to reach the next checkpoint. */
 const Segment = Schema.Union(
   Schema.TaggedStruct("Advanced", { checkpoint: Saved, complete: Schema.Boolean }),
   Schema.TaggedStruct("Waiting", { millis: Schema.Number }),
@@ -154,7 +154,7 @@ export interface Options<Detail, E, R, EV = never, RV = never> {
 }
 
 /**
- * What a durable run fails with, beside its trainer.
+ * Failures of a durable run, beside those of its trainer.
  *
  * @since 0.1.0
  * @category errors
@@ -213,7 +213,7 @@ export const between = (from: number, to: number) => ({ now }: { readonly now: n
 // the run
 // =============================================================================
 
-/** What the supervisor hears of the workflow in this process. */
+/** Events of the workflow in this process. */
 type Event =
   | { readonly _tag: "Segment"; readonly n: number }
   | { readonly _tag: "Halted"; readonly n: number; readonly segment: Segment; readonly step: number }

@@ -10,7 +10,7 @@ import * as Encoding from "effect/Encoding"
 import * as Layer from "effect/Layer"
 
 /**
- * What to show to the person who grades.
+ * Content shown to the person who grades.
  *
  * @since 0.1.0
  * @category models

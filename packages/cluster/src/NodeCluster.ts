@@ -1,6 +1,7 @@
 /**
  * A cluster over Postgres: workers that listen on a port, and trainers that send to them. All of them need the database;
- * trainers should reach the ports of workers too, which saves them from waiting for the next look at the database.
+ * trainers should reach the ports of workers too: what they send directly costs the database nothing, and need not wait for a
+ * worker's next look at it.
  *
  * Trainers and workers share a secret. Every connection between them is encrypted and authenticated in both directions with
  * a key of it (TLS-PSK, with forward secrecy), and each request for a rollout is signed with another one. The secret is an
@@ -28,14 +29,17 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Config from "effect/Config"
 import * as ConfigError from "effect/ConfigError"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Os from "node:os"
+import * as entityGate from "./internal/entityGate.js"
 import * as clusterSockets from "./internal/node/clusterSockets.js"
 import { freePort } from "./internal/node/freePort.js"
+import * as serialConnection from "./internal/serialConnection.js"
 import * as RolloutWorker from "./RolloutWorker.js"
 import * as RunAuthority from "./RunAuthority.js"
 import type * as TrajectoryStore from "./TrajectoryStore.js"
@@ -46,9 +50,10 @@ const shared: Partial<ShardingConfig.ShardingConfig["Type"]> = {
   availableShardGroups: ["default", ...RolloutWorker.Label.literals],
   // No more workers than this can have the same label.
   shardsPerGroup: 128,
-  entityMessagePollInterval: Duration.seconds(1),
+  // Of trainers that cannot reach a worker: others ask it directly. With a thousand workers this is what a database does most.
+  entityMessagePollInterval: Duration.seconds(5),
   entityReplyPollInterval: Duration.millis(200),
-  refreshAssignmentsInterval: Duration.seconds(1),
+  refreshAssignmentsInterval: Duration.seconds(3),
   runnerHealthCheckInterval: Duration.seconds(5),
   // A worker whose refresh takes longer than the interval leaves its rollouts: longer than a busy machine stalls. Locks of
   // one that is killed end with its connection, and the others hear of it from the one of them that pings all; if that was
@@ -71,7 +76,15 @@ export const layerPostgres = (options: {
   /** Defaults to 10. */
   readonly maxConnections?: number | undefined
 }): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, ConfigError.ConfigError | SqlError> =>
-  PgClient.layer({ url: options.url, maxConnections: options.maxConnections ?? 10, applicationName: "effect-tinker" })
+  Layer.map(
+    PgClient.layer({
+      url: options.url,
+      maxConnections: options.maxConnections ?? 10,
+      applicationName: "effect-tinker"
+    }),
+    (context) =>
+      Context.add(context, SqlClient.SqlClient, serialConnection.make(Context.get(context, SqlClient.SqlClient)))
+  )
 
 /** Identifies the lock under which tables are created. */
 const tablesLock = "1953066603, 1"
@@ -97,7 +110,7 @@ const prepare = Effect.gen(function*() {
 /** Shorter ones can be guessed. */
 const shortestSecret = 32
 
-/** What processes of the cluster share, where it is given to them. */
+/** Secret that processes of the cluster share, where they are given one. */
 const givenSecret = Effect.gen(function*() {
   const given = yield* Config.option(Config.redacted("TINKER_CLUSTER_SECRET"))
   if (Option.isSome(given)) return given
@@ -119,7 +132,7 @@ const secretFor = Effect.fnUntraced(function*({ secret }: SecretOptions) {
 })
 
 /**
- * What trainers and workers know each other by.
+ * Secret by which trainers and workers know each other.
  *
  * @since 0.2.0
  * @category models
@@ -155,7 +168,7 @@ export type JoinError =
  * @category models
  */
 export interface WorkerOptions extends SecretOptions {
-  /** What it can run. Defaults to `cpu`. */
+  /** Labels of the work it can run. Defaults to `cpu`. */
   readonly labels?: ReadonlyArray<RolloutWorker.Label> | undefined
   /** Rollouts at once, as for `RolloutWorker.layer`: a worker with twice as many is given twice as many. Defaults to 8. */
   readonly concurrency?: number | undefined
@@ -178,7 +191,7 @@ const maxMessageBytes = 4 * 1024 * 1024
 
 const connectionKey = (secret: Redacted.Redacted) => RunAuthority.derive(secret, "effect-tinker cluster connections")
 
-/** What trainers and workers send to each other with. */
+/** Services with which trainers and workers reach each other. */
 const layerTransport = (secret: Redacted.Redacted) =>
   Layer.unwrapEffect(Effect.map(connectionKey(secret), clusterSockets.layerClient)).pipe(
     Layer.provideMerge(RpcSerialization.layerMsgPackWith({ maxBufferSize: maxMessageBytes }))
@@ -212,7 +225,8 @@ export const layerWorker = (
       Layer.provide(clusterSockets.layerServer({ host: listen, port, key })),
       Layer.provide(Layer.provide(RunnerHealth.layerPing, Runners.layerRpc)),
       Layer.provide(layerTransport(secret)),
-      Layer.provide(layerStorage),
+      Layer.provide(Layer.provideMerge(entityGate.layerStorage, layerStorage)),
+      Layer.provideMerge(entityGate.layer),
       Layer.provide(ShardingConfig.layerFromEnv({
         ...shared,
         runnerAddress: Option.some(RunnerAddress.make(host, port)),
@@ -245,6 +259,8 @@ export const layerClientWith = (
       Layer.provideMerge(layerStorage),
       Layer.provide(ShardingConfig.layerFromEnv({
         ...shared,
+        // One process of a run, which hears a second later that there are other workers.
+        refreshAssignmentsInterval: Duration.seconds(1),
         runnerAddress: Option.none(),
         assignedShardGroups: []
       })),

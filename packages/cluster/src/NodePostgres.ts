@@ -58,14 +58,27 @@ const run = Effect.fnUntraced(function*(asItsUser: boolean, program: string, ...
 })
 
 /**
+ * A Postgres that runs.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Running {
+  /** `postgres://USER:PASSWORD@HOST/DATABASE` */
+  readonly url: Redacted.Redacted
+  /** Ends all connections, as a crash does, and starts it again at the same address. */
+  readonly restart: Effect.Effect<void, PostgresFailed | PlatformError.PlatformError>
+}
+
+/**
  * Starts it until the scope closes, reachable from this machine only, with a random password that the address has; none
  * where it is not installed.
  *
- * @since 0.1.0
+ * @since 0.2.0
  * @category constructors
  */
-export const start: Effect.Effect<
-  Option.Option<Redacted.Redacted>,
+export const make: Effect.Effect<
+  Option.Option<Running>,
   PostgresFailed | PlatformError.PlatformError,
   FileSystem.FileSystem | CommandExecutor.CommandExecutor | Scope.Scope
 > = Effect.gen(function*() {
@@ -96,9 +109,24 @@ export const start: Effect.Effect<
   )
   yield* fs.remove(passwordFile)
   const settings = `-p ${port} -k ${root} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=200`
-  yield* Effect.acquireRelease(
-    run(true, `${bin.value}/pg_ctl`, "-D", data, "-l", `${root}/log`, "-o", settings, "-w", "start"),
-    () => Effect.ignore(run(true, `${bin.value}/pg_ctl`, "-D", data, "-m", "immediate", "-w", "stop"))
-  )
-  return Option.some(Redacted.make(`postgres://tinker:${password}@127.0.0.1:${port}/postgres`))
+  const begin = run(true, `${bin.value}/pg_ctl`, "-D", data, "-l", `${root}/log`, "-o", settings, "-w", "start")
+  const stop = run(true, `${bin.value}/pg_ctl`, "-D", data, "-m", "immediate", "-w", "stop")
+  yield* Effect.acquireRelease(begin, () => Effect.ignore(stop))
+  const executor = yield* Effect.context<FileSystem.FileSystem | CommandExecutor.CommandExecutor>()
+  return Option.some({
+    url: Redacted.make(`postgres://tinker:${password}@127.0.0.1:${port}/postgres`),
+    restart: Effect.provide(Effect.zipRight(stop, begin), executor)
+  })
 })
+
+/**
+ * The address of a Postgres that is started until the scope closes; see {@link make}.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const start: Effect.Effect<
+  Option.Option<Redacted.Redacted>,
+  PostgresFailed | PlatformError.PlatformError,
+  FileSystem.FileSystem | CommandExecutor.CommandExecutor | Scope.Scope
+> = Effect.map(make, Option.map(({ url }) => url))

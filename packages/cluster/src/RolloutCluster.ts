@@ -14,12 +14,18 @@ import * as Rollout from "@effect-tinker/cookbook/Rollout"
 import type * as MessageStorage from "@effect/cluster/MessageStorage"
 import type * as Sharding from "@effect/cluster/Sharding"
 import * as TinkerFuture from "effect-tinker/TinkerFuture"
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
+import * as batches from "./internal/batches.js"
+import * as codec from "./internal/codec.js"
 import * as slotPool from "./internal/slotPool.js"
 import * as RolloutWorker from "./RolloutWorker.js"
 import * as RunAuthority from "./RunAuthority.js"
@@ -65,6 +71,11 @@ export interface Options {
   readonly run: string
   /** Which workers can run the rollouts. Defaults to `cpu`. */
   readonly label?: RolloutWorker.Label | undefined
+  /**
+   * Share of busy workers that this run is to have beside other runs: one of weight 2 gets twice the places of one of weight
+   * 1. Defaults to 1.
+   */
+  readonly weight?: number | undefined
   /** Most rollouts with workers at once; twice what all workers run at once keeps them busy. Defaults to 128. */
   readonly slots?: number | undefined
   /** After which a rollout is given to another worker too; the first to end counts. Defaults to 5 minutes. */
@@ -96,6 +107,21 @@ export const layer = (
   Sharding.Sharding | MessageStorage.MessageStorage | RunAuthority.RunAuthority | TrajectoryStore.TrajectoryStore
 > => Layer.scoped(Rollout.Runner, make(options))
 
+/** How long results wait for others, to be stored with them: no slot of a worker waits meanwhile. */
+const commitEvery = "50 millis"
+
+/** Most results, and most keys, of one statement. */
+const atOneTime = 256
+
+interface Result {
+  readonly entry: TrajectoryStore.Entry
+  /** Where the worker is reached that sent it. */
+  readonly slot: string
+}
+
+const transient = (key: TrajectoryStore.RolloutKey, description: string) =>
+  new RolloutWorker.RolloutFailed({ key: key.text, description, isTransient: true })
+
 const make = Effect.fnUntraced(function*(options: Options) {
   const store = yield* TrajectoryStore.TrajectoryStore
   const authority = yield* RunAuthority.RunAuthority
@@ -125,17 +151,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     yield* logs(Effect.logWarning(message))
   })
 
-  const send = (request: RolloutWorker.RolloutRequest, tried: Set<string>) =>
-    Effect.catchAll(
-      Effect.flatMap(
-        authority.sign(options.run, RolloutWorker.signedText(request)),
-        (signature) => withSlot(tried, (slot) => client(slot).rollout({ request, signature }))
-      ),
-      (error) =>
-        error._tag === "RolloutFailed"
-          ? Effect.fail(error)
-          : new RolloutWorker.RolloutFailed({ key: request.key.text, description: error.message, isTransient: true })
-    )
+  // --- what is stored -----------------------------------------------------------
 
   const again = Schedule.exponential("500 millis").pipe(
     Schedule.union(Schedule.spaced("30 seconds")),
@@ -145,12 +161,103 @@ const make = Effect.fnUntraced(function*(options: Options) {
     )
   )
 
-  // One that is stored already, after a crash of the trainer, is answered at once by the worker it is sent to.
+  const find = yield* batches.make({
+    window: "5 millis",
+    most: atOneTime,
+    run: (keys: ReadonlyArray<TrajectoryStore.RolloutKey>) => Effect.retry(store.getMany(keys), again)
+  })
+
+  /** Says to workers what of theirs is stored, so that they need not keep it. Nothing depends on it. */
+  const tell = (results: ReadonlyArray<Result>, isNew: ReadonlyArray<boolean>) => {
+    const bySlot = new Map<string, { readonly kept: Array<string>; readonly known: Array<string> }>()
+    for (const [index, { entry, slot }] of results.entries()) {
+      const keys = bySlot.get(slot) ?? { kept: [], known: [] }
+      bySlot.set(slot, keys)
+      keys[isNew[index] === true ? "kept" : "known"].push(entry.key.text)
+    }
+    return Effect.forEach(
+      bySlot,
+      ([slot, keys]) =>
+        client(slot).stored(keys).pipe(
+          Effect.timeout("5 seconds"),
+          Effect.catchAllCause((cause) => Effect.logDebug("a worker was not told what is stored", cause))
+        ),
+      { concurrency: "unbounded", discard: true }
+    )
+  }
+
+  const telling = yield* FiberSet.make()
+  yield* Effect.addFinalizer(() => FiberSet.awaitEmpty(telling))
+  const keep = yield* batches.make({
+    window: commitEvery,
+    most: atOneTime,
+    run: (results: ReadonlyArray<Result>) =>
+      store.putMany(results.map(({ entry }) => entry)).pipe(
+        Effect.retry(again),
+        Effect.tap((isNew) => FiberSet.run(telling, tell(results, isNew))),
+        Effect.ensuring(Effect.sync(() => {
+          for (const { entry } of results) codec.release(entry.trajectories)
+        }))
+      )
+  })
+  // What an earlier process of the run has left, and workers that outlived it.
+  const before = Option.getOrElse(yield* store.latest(options.run), () => -1)
+
+  const failed = (key: TrajectoryStore.RolloutKey, description: string) =>
+    new RolloutWorker.RolloutFailed({ key: key.text, description })
+
+  const stored = Effect.fnUntraced(function*(key: TrajectoryStore.RolloutKey) {
+    const found = yield* Effect.mapError(find(key), (error) => failed(key, error.message))
+    return yield* Option.match(found, {
+      onNone: () => failed(key, "a worker said that it is stored, and it is not: do all processes use the same store?"),
+      onSome: Effect.succeed
+    })
+  })
+
+  // --- what is asked of workers ---------------------------------------------------
+
+  /** The slot that answered, and the trajectories where it has not stored them. */
+  interface Answer {
+    readonly receipt: RolloutWorker.Receipt
+    readonly slot: string
+    readonly text: string | undefined
+  }
+
+  const send = (request: RolloutWorker.RolloutRequest, tried: Set<string>) =>
+    Effect.gen(function*() {
+      const signature = yield* authority.sign(options.run, RolloutWorker.signedText(request))
+      return yield* withSlot(tried, (slot, route) =>
+        route === "direct"
+          ? Effect.map(
+            client(slot).play({ request, signature }),
+            ({ receipt, trajectories }): Answer => ({ receipt, slot, text: trajectories })
+          )
+          : Effect.map(
+            client(slot).rollout({ request, signature }),
+            (receipt): Answer => ({ receipt, slot, text: undefined })
+          ))
+    }).pipe(
+      // An interruption of the worker's, which left or gave its shard to another one. One of this fiber goes no further.
+      Effect.exit,
+      Effect.flatMap((exit) =>
+        Exit.isFailure(exit) && Cause.isInterrupted(exit.cause)
+          ? Effect.fail(transient(request.key, "its worker has left"))
+          : exit
+      ),
+      Effect.catchAll((error) =>
+        error._tag === "RolloutFailed" ? Effect.fail(error) : Effect.fail(transient(request.key, error.message))
+      )
+    )
+
   const remote = Effect.fnUntraced(function*(request: RolloutWorker.RolloutRequest) {
     const { key } = request
+    if (key.step <= before) {
+      const found = yield* Effect.mapError(find(key), (error) => failed(key, error.message))
+      if (Option.isSome(found)) return found.value
+    }
     const tried = new Set<string>()
     let sent = 0
-    const attempt: Effect.Effect<void, RolloutWorker.RolloutFailed> = Effect.suspend(() => {
+    const attempt: Effect.Effect<Answer, RolloutWorker.RolloutFailed> = Effect.suspend(() => {
       sent++
       const late = Effect.suspend(() =>
         sent < attempts
@@ -161,14 +268,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
             ),
             attempt
           )
-          : new RolloutWorker.RolloutFailed({
-            key: key.text,
-            description: `${sent} attempts, none of which ended within ${Duration.format(stragglerAfter)}`
-          })
+          : failed(key, `${sent} attempts, none of which ended within ${Duration.format(stragglerAfter)}`)
       )
-      return Effect.raceFirst(Effect.asVoid(send(request, tried)), Effect.delay(late, stragglerAfter))
+      return Effect.raceFirst(send(request, tried), Effect.delay(late, stragglerAfter))
     })
-    yield* attempt.pipe(
+    const answer = yield* attempt.pipe(
       Effect.tapError((error) => {
         if (!error.isTransient) return Effect.void
         sent = 0
@@ -179,16 +283,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
         Schedule.recurWhile((error: RolloutWorker.RolloutFailed) => !error.isTransient && sent < attempts)
       ))
     )
-    return yield* Effect.mapError(
-      Effect.flatten(Effect.retry(store.get(key), again)),
-      (error) =>
-        new RolloutWorker.RolloutFailed({
-          key: key.text,
-          description: error._tag === "NoSuchElementException"
-            ? "a worker said that it is stored, and it is not: do all processes use the same store?"
-            : error.message
-        })
+    if (answer.text === undefined) return yield* stored(key)
+    const trajectories = yield* Effect.mapError(codec.receive(answer.text), (description) => failed(key, description))
+    const isNew = yield* Effect.mapError(
+      keep({ entry: { key, trajectories }, slot: answer.slot }),
+      (error) => failed(key, error.message)
     )
+    // Of two results the one that was stored first counts.
+    return isNew ? trajectories : yield* stored(key)
   })
 
   return Rollout.Runner.of({
@@ -218,10 +320,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       // Evaluations, and policies that are no checkpoint.
       if (at === undefined || policy === undefined) return here(episode)
       const id = problemIdOf(problem)
-      const failed = (description: string) =>
+      const groupFailed = (description: string) =>
         new Rollout.GroupFailed({ succeeded: 0, needed: 1, errors: [description] })
       if (id === undefined) {
-        return Effect.fail(failed("workers cannot know the problem: give the trainer RolloutCluster.problems(…)"))
+        return Effect.fail(groupFailed("workers cannot know the problem: give the trainer RolloutCluster.problems(…)"))
       }
       const millis = (duration: Duration.DurationInput | undefined) =>
         duration === undefined ? undefined : Duration.decode(duration)
@@ -233,11 +335,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
           sample: member
         }),
         problem: id,
+        ...(options.weight === undefined ? {} : { weight: options.weight }),
         seed,
         policy,
         limits: { ...limits, timeout: millis(limits.timeout), actionTimeout: millis(limits.actionTimeout) }
       })
-      return Effect.mapError(remote(request), (error) => failed(error.message))
+      return Effect.mapError(remote(request), (error) => groupFailed(error.message))
     }
   })
 })

@@ -112,7 +112,7 @@ export const secretOf: Effect.Effect<Redacted.Redacted, TrajectoryStore.StoreFai
  * @category layers
  */
 export const layerSql = (options: {
-  /** What trainers and workers share. At least 32 characters of chance. */
+  /** Secret that trainers and workers share. At least 32 characters of chance. */
   readonly secret: Redacted.Redacted
 }): Layer.Layer<RunAuthority, TrajectoryStore.StoreFailed, SqlClient.SqlClient> =>
   Layer.effect(

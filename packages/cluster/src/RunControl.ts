@@ -64,7 +64,7 @@ export class Entropy extends Context.Reference<Entropy>()("@effect-tinker/cluste
 // =============================================================================
 
 /**
- * What a run is doing. `waiting`: until a time. `judging`: until people have graded answers. `paused`: until it is
+ * State of a run. `waiting`: until a time. `judging`: until people have graded answers. `paused`: until it is
  * resumed. `stopped` and `failed`: until its command is started again.
  *
  * @since 0.1.0
@@ -82,7 +82,7 @@ export const State = Schema.Literal(
 )
 
 /**
- * What a run is doing.
+ * State of a run.
  *
  * @since 0.1.0
  * @category models
@@ -111,7 +111,7 @@ export class Status extends Schema.Class<Status>("@effect-tinker/cluster/RunCont
 }) {}
 
 /**
- * What can be asked of a run.
+ * Requests to a run.
  *
  * @since 0.1.0
  * @category models
@@ -278,7 +278,7 @@ export const done = Effect.fnUntraced(function*(directory: string, taken: Reques
 })
 
 /**
- * What a run waits for people to grade, oldest first.
+ * Answers that a run waits for people to grade, oldest first.
  *
  * @since 0.1.0
  * @category constructors

@@ -23,6 +23,17 @@ export * as DurableRun from "./DurableRun.js"
 export * as Judgement from "./Judgement.js"
 
 /**
+ * Trajectories in a bucket of any S3-compatible server: for rollouts with images or long transcripts, of which neither
+ * messages nor a database should hear. Workers put each trajectory there themselves, and the trainer reads it.
+ *
+ * A trajectory is an object, written on the condition that there is none. A server that does not keep to the condition
+ * (`If-None-Match`) cannot be used, since a rollout that ran twice would count twice; that is tried when the layer is built.
+ *
+ * @since 0.2.0
+ */
+export * as ObjectTrajectoryStore from "./ObjectTrajectoryStore.js"
+
+/**
  * The trainer's side of distributed rollouts: a layer under `Reinforce.train` sends every rollout to the workers of a
  * label, and gathers the trajectories as they are stored. The trainer itself does not change.
  *
@@ -34,11 +45,16 @@ export * as Judgement from "./Judgement.js"
 export * as RolloutCluster from "./RolloutCluster.js"
 
 /**
- * A worker: a process that runs rollouts for trainers on other machines. It reads which rollout to run from the cluster's
- * storage, samples from the policy that the rollout names, and leaves the trajectory in the {@link TrajectoryStore}.
+ * A worker: a process that runs rollouts for trainers on other machines. A trainer asks for one directly, or through the
+ * cluster's storage where it cannot reach the worker. The worker samples from the policy that the rollout names, and its
+ * trajectories are kept in the {@link TrajectoryStore}.
  *
- * - Rollouts are delivered at least once. One whose trajectory is stored already is not run again.
- * - Workers come and go. What one of them had not finished is delivered to the others.
+ * - Rollouts are delivered at least once, and stored once.
+ * - Workers come and go. What one of them had not finished is given to the others, and a worker that leaves may take a time
+ *   of grace to end what it has.
+ * - Small results go to the trainer, which stores many in one statement. What no trainer has stored within half a minute,
+ *   the worker stores.
+ * - Runs share a worker by their weights, whatever each has waiting.
  * - Credentials for sampling come from the worker's own environment, never through the database.
  * - A rollout is run only if a trainer of a run that the database knows has signed the request: see {@link RunAuthority}.
  *
@@ -71,8 +87,9 @@ export * as RunAuthority from "./RunAuthority.js"
 export * as RunControl from "./RunControl.js"
 
 /**
- * Where workers leave what they sampled, and the trainer finds it: a directory that all of them see, or a database.
- * Messages between them carry keys only.
+ * Where sampled trajectories are kept: a database, a directory that all machines see, or a bucket
+ * (`ObjectTrajectoryStore`). Trainers write to a database, many trajectories in one statement; into the other two each
+ * worker puts its own, however large.
  *
  * Each trajectory is stored once. A rollout that is delivered twice, or was run by two workers, leaves the result of
  * whichever ended first; everybody reads that one.
@@ -80,3 +97,22 @@ export * as RunControl from "./RunControl.js"
  * @since 0.1.0
  */
 export * as TrajectoryStore from "./TrajectoryStore.js"
+
+/**
+ * What an autoscaler needs to know of a worker: how many rollouts wait and run, how many more it could run, and how many it
+ * has ended. As text for Prometheus, and as JSON.
+ *
+ * @since 0.2.0
+ */
+export * as WorkerMetrics from "./WorkerMetrics.js"
+
+/**
+ * How many workers a rate of rollouts needs, and what is full first: a simulation of trainers, workers, the server they
+ * sample from and the database, with figures that `npm run bench -- cluster` measures.
+ *
+ * Every station is a queue: the server samples for one rollout after the other, a trainer reads one result after the other,
+ * and the database commits one batch after the other, beside what waiting workers ask it.
+ *
+ * @since 0.2.0
+ */
+export * as WorkerPlan from "./WorkerPlan.js"

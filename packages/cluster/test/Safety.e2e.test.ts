@@ -1,4 +1,4 @@
-import { RolloutCluster, RolloutWorker, TrajectoryStore } from "@effect-tinker/cluster"
+import { RolloutCluster, RolloutWorker, RunAuthority, TrajectoryStore } from "@effect-tinker/cluster"
 import * as NodeCluster from "@effect-tinker/cluster/NodeCluster"
 import * as NodePostgres from "@effect-tinker/cluster/NodePostgres"
 import { Dataset, Rollout } from "@effect-tinker/cookbook"
@@ -215,6 +215,48 @@ describe("a worker's port", { timeout: 300_000 }, () => {
           })
           assert.notStrictEqual(code, "connected", address)
         }
+      })
+    ))
+})
+
+describe("requests over a connection", { timeout: 300_000 }, () => {
+  it.scopedLive("are refused without the signature of a trainer, or when they were changed after it", (context) =>
+    withPostgres(
+      context,
+      Effect.gen(function*() {
+        const ran = yield* join()
+        yield* worker
+        const { path } = yield* saved
+        yield* Effect.gen(function*() {
+          const client = yield* RolloutWorker.Slot.client
+          const authority = yield* RunAuthority.RunAuthority
+          yield* authority.register("mine")
+          const requestOf = (sample: number) =>
+            new RolloutWorker.RolloutRequest({
+              key: new TrajectoryStore.RolloutKey({ run: "mine", step: 0, task: "0:memory#0", sample }),
+              problem: "memory#0",
+              policy: { path, version: 0, maxTokens: 4 },
+              limits: {}
+            })
+          const signature = yield* authority.sign(
+            "mine",
+            JSON.stringify(Schema.encodeSync(RolloutWorker.RolloutRequest)(requestOf(0)))
+          )
+          const play = (sample: number, signature?: string) =>
+            client("cpu/mine/0").play({ request: requestOf(sample), signature })
+          for (const attempt of [play(0), play(0, "00"), play(1, signature)]) {
+            const error = yield* Effect.flip(attempt)
+            assert.include(error.message, "is refused")
+          }
+          assert.deepStrictEqual(ran, [])
+          const { trajectories } = yield* play(0, signature)
+          assert.isString(trajectories)
+          // It is the trainer that stores it, and says so.
+          assert.deepStrictEqual(yield* stored, [])
+          assert.deepStrictEqual(ran, [])
+          yield* client("cpu/mine/0").stored({ kept: ["mine/0/0:memory#0/0"], known: [] })
+          assert.deepStrictEqual(ran, ["mine/0/0:memory#0/0"])
+        }).pipe(Effect.provide(NodeCluster.layerClient), Effect.scoped)
       })
     ))
 })

@@ -93,5 +93,34 @@ describe("TrajectoryStore", () => {
         assert.isFalse(yield* has(key(1)))
         assert.isTrue(yield* has(key(2)))
       }).pipe(Effect.provide(store), Effect.provide(NodeContext.layer)))
+
+    it.scoped(`in ${name}, many are stored and found at once`, () =>
+      Effect.gen(function*() {
+        const { get, getMany, latest, put, putMany } = yield* TrajectoryStore.TrajectoryStore
+        assert.deepStrictEqual(yield* latest("a/b"), Option.none())
+        assert.deepStrictEqual(yield* putMany([]), [])
+        assert.deepStrictEqual(yield* getMany([]), [])
+        yield* put(key(3, "t7"), example(-1))
+        // More than one statement has.
+        const keys = Array.from({ length: 600 }, (_, n) => key(3, `t${n}`))
+        const isNew = yield* putMany(keys.map((key, n) => ({ key, trajectories: example(n) })))
+        assert.deepStrictEqual(isNew, keys.map((_, n) => n !== 7))
+        const found = yield* getMany([key(4, "t1"), ...keys])
+        assert.isTrue(found[0] !== undefined && Option.isNone(found[0]))
+        assert.deepStrictEqual(
+          found.slice(1).map((one) => Option.getOrThrow(one)[0]?.reward),
+          keys.map((_, n) => n === 7 ? -1 : n)
+        )
+        // Of two with one key one counts.
+        const twice = key(12, "twice")
+        const which = yield* putMany([
+          { key: twice, trajectories: example(0) },
+          { key: twice, trajectories: example(1) }
+        ])
+        assert.strictEqual(which.filter(Boolean).length, 1)
+        assert.strictEqual(Option.getOrThrow(yield* get(twice))[0]?.reward, which.indexOf(true))
+        assert.deepStrictEqual(yield* latest("a/b"), Option.some(12))
+        assert.deepStrictEqual(yield* latest("a"), Option.none())
+      }).pipe(Effect.provide(store), Effect.provide(NodeContext.layer)))
   }
 })

@@ -7,7 +7,7 @@ import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { NodeContext } from "@effect/platform-node"
 import { SqlClient } from "@effect/sql"
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Duration, Effect, Layer, Option, Redacted, Schedule, Stream } from "effect"
+import { Chunk, Duration, Effect, Fiber, Layer, Logger, LogLevel, Option, Redacted, Schedule, Stream } from "effect"
 import { Tinker, TrainingClient } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import { renderer, small } from "./utils/small.js"
@@ -137,6 +137,80 @@ describe("rollouts by workers over Postgres", { timeout: 300_000 }, () => {
         assert.strictEqual(ran.flat().length, count)
       })
     ))
+
+  it.scopedLive("are sent without the database where workers are known, and through it where they come later", (context) =>
+    withPostgres(
+      context,
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        // Counts every message that is ever saved, also those that are removed.
+        const counted = sql<{ readonly n: string }>`SELECT count(*) AS n FROM saved_messages`
+        yield* sql`CREATE TABLE saved_messages (id TEXT)`
+        yield* sql`CREATE TABLE statements (n INTEGER)`
+        const ran = [yield* join({ concurrency: 32 }), yield* join({ concurrency: 32 })]
+        yield* spreadOver(2)
+        yield* sql`CREATE FUNCTION note_message() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN INSERT INTO saved_messages VALUES (NEW.id::text); RETURN NEW; END'`
+        yield* sql`CREATE TRIGGER note AFTER INSERT ON cluster_messages FOR EACH ROW EXECUTE FUNCTION note_message()`
+        yield* sql`CREATE FUNCTION note_statement() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN INSERT INTO statements VALUES (1); RETURN NULL; END'`
+        yield* sql`CREATE TRIGGER note AFTER INSERT ON tinker_trajectories FOR EACH STATEMENT EXECUTE FUNCTION note_statement()`
+        yield* Effect.scoped(Effect.provide(roll(64), cluster({ slots: 128 })))
+        assert.strictEqual(Number((yield* counted)[0]?.n), 0)
+        assert.strictEqual(new Set(ran.flat()).size, 64)
+        const [stored] = yield* sql<{ readonly n: string }>`SELECT count(*) AS n FROM statements`
+        // A statement has what arrives within 50 ms: half a statement for each would be 32.
+        assert.isAtMost(Number(stored?.n), 32)
+        // Another label, which no worker has yet: what it is asked waits in the database.
+        const late = yield* Effect.fork(
+          Effect.scoped(Effect.provide(roll(8), cluster({ run: "late", label: "gpu" })))
+        )
+        yield* counted.pipe(
+          Effect.delay("100 millis"),
+          Effect.repeat({ until: ([row]) => Number(row?.n) === 8 }),
+          Effect.timeout("1 minute")
+        )
+        const gpu = yield* join({ labels: ["gpu"] })
+        assert.strictEqual((yield* Fiber.join(late)).length, 8)
+        assert.strictEqual(gpu.length, 8)
+      })
+    ))
+
+  it.scopedLive("a worker joins and leaves without a warning, also where messages wait for it", (context) => {
+    const warnings: Array<string> = []
+    const noted = Logger.make(({ logLevel, message }) => {
+      if (LogLevel.greaterThanEqual(logLevel, LogLevel.Warning)) warnings.push(String(message))
+    })
+    const onWarning = (warning: Error) => void warnings.push(`${warning.name}: ${warning.message}`)
+    return withPostgres(
+      context,
+      Effect.gen(function*() {
+        yield* Effect.acquireRelease(
+          Effect.sync(() => process.on("warning", onWarning)),
+          () => Effect.sync(() => process.off("warning", onWarning))
+        )
+        const rolled = yield* Effect.fork(Effect.scoped(Effect.provide(roll(16), cluster({ slots: 16 }))))
+        yield* messages.pipe(
+          Effect.delay("100 millis"),
+          Effect.repeat({ until: ({ messages }) => messages === 16 }),
+          Effect.timeout("1 minute")
+        )
+        // It has the shards, and is asked, some seconds before it has anybody to give the messages to.
+        yield* Effect.scoped(Effect.gen(function*() {
+          const sharding = yield* Layer.build(Layer.fresh(NodeCluster.layerWorker({})))
+          yield* spreadOver(1)
+          yield* Effect.sleep("3 seconds")
+          const worker = RolloutWorker.layer({ problems: problems(), settings: { renderer: yield* renderer } })
+          yield* Layer.build(Layer.provide(Layer.fresh(worker), Layer.succeedContext(sharding)))
+          assert.strictEqual((yield* Fiber.join(rolled)).length, 16)
+        }))
+        // Shards go from one to the other, many at once.
+        yield* Effect.scoped(Effect.zipRight(join({}), spreadOver(1)))
+        yield* Effect.scoped(Effect.zipRight(Effect.zipRight(join({}), join({})), spreadOver(2)))
+        assert.deepStrictEqual(warnings, [])
+      })
+    ).pipe(Effect.provide(Logger.add(noted)))
+  })
 
   // each try counts seconds of the clock, which a machine that stands still loses
   it.scopedLive("are given to another worker when they are late", (context) =>

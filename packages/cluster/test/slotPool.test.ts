@@ -56,7 +56,7 @@ const makeWorkers = Effect.fnUntraced(function*(count: number) {
           worker.places.withPermits(1),
           Effect.map(() => {
             worker.ran++
-            return worker.receipt
+            return { receipt: worker.receipt }
           })
         ))
   }
@@ -69,7 +69,11 @@ const secondsOf = Effect.fnUntraced(function*<A, E, R>(effect: Effect.Effect<A, 
   return ((yield* Fiber.join(fiber)) - before) / 1000
 })
 
-const all = (count: number, withSlot: slotPool.WithSlot, use: Parameters<slotPool.WithSlot>[1]) =>
+const all = (
+  count: number,
+  withSlot: slotPool.WithSlot,
+  use: (slotId: string) => Effect.Effect<slotPool.Answer>
+) =>
   Effect.forEach(Array.from({ length: count }), () => withSlot(new Set(), use), {
     concurrency: "unbounded",
     discard: true
@@ -115,10 +119,12 @@ describe("the pool of slots", () => {
     Effect.gen(function*() {
       const { ask, slots } = yield* makeWorkers(1)
       const withSlot = yield* slotPool.make({ slots, atOnce: 1, ask })
+      const identify = (slot: string) => Effect.map(ask(slot), (receipt) => ({ receipt }))
+      yield* TestClock.adjust("1 second")
       for (let later = 0; later < 40; later++) {
         const answer = yield* Deferred.make<void>()
         const first = yield* Effect.fork(
-          withSlot(new Set(), (slot) => Effect.zipRight(Deferred.await(answer), ask(slot)))
+          withSlot(new Set(), (slot) => Effect.zipRight(Deferred.await(answer), identify(slot)))
         )
         yield* yields(20)
         const waiting = yield* Effect.fork(withSlot(new Set(), () => Effect.never))
@@ -127,7 +133,7 @@ describe("the pool of slots", () => {
         yield* yields(later)
         yield* Fiber.interrupt(waiting)
         yield* Fiber.join(first)
-        const next = yield* Effect.fork(withSlot(new Set(), ask))
+        const next = yield* Effect.fork(withSlot(new Set(), identify))
         yield* yields(50)
         assert.isTrue(Option.isSome(yield* Fiber.poll(next)), `given up ${later} yields later`)
       }

@@ -87,7 +87,7 @@ const looked = 2000
 export const detector: Effect.Effect<Detect, LanguageUnavailable> = Effect.map(
   Effect.tryPromise({
     try: () => import("franc"),
-    catch: (cause) => new LanguageUnavailable({ description: cause instanceof Error ? cause.message : String(cause) })
+    catch: () => new LanguageUnavailable({ description: "it needs the package franc: npm install franc" })
   }),
   ({ franc }): Detect => {
     const only = Object.keys(codes)

@@ -272,7 +272,15 @@ export const trainers = (tinker: Tinker<Services>): Trainers => ({
             question,
             reward: (problem, answer, message) =>
               Effect.flatMap(
-                Effect.try({ try: () => reward(problem, answer, message), catch: (error) => error }),
+                Effect.try({
+                  try: () => {
+                    const given = reward(problem, answer, message)
+                    // It may reject before the fiber comes to it.
+                    if (Predicate.isPromise(given)) given.catch(() => undefined)
+                    return given
+                  },
+                  catch: (error) => error
+                }),
                 (given) =>
                   Predicate.isPromise(given)
                     ? Effect.tryPromise({ try: () => given, catch: (error) => error })

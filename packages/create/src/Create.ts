@@ -44,7 +44,7 @@ const directory = Args.text({ name: "directory" }).pipe(
   Args.optional
 )
 const start = Options.choice("start", Record.keys(Project.starts)).pipe(
-  Options.withDescription("What you have: chats in a file, a reward, an agent, or an idea for a loop."),
+  Options.withDescription("What the project begins with: chats in a file, a reward, an agent, or a bare loop."),
   Options.optional
 )
 const framework = Options.choice("agent", Record.keys(Project.frameworks)).pipe(
@@ -52,11 +52,11 @@ const framework = Options.choice("agent", Record.keys(Project.frameworks)).pipe(
   Options.optional
 )
 const style = Options.choice("style", Record.keys(Project.styles)).pipe(
-  Options.withDescription("Effect, or plain async functions."),
+  Options.withDescription("Effect, or plain async functions. An agent is written as its framework is."),
   Options.optional
 )
 const packageManager = Options.choice("pm", Project.packageManagers).pipe(
-  Options.withDescription("Package manager. Defaults to the one that runs this command."),
+  Options.withDescription("Package manager. Defaults to the one that runs the command."),
   Options.optional
 )
 const yes = Options.boolean("yes", { aliases: ["y"] }).pipe(
@@ -76,7 +76,7 @@ const current = Config.string("npm_config_user_agent").pipe(
 )
 
 /**
- * What was named on the command line.
+ * Choices named on the command line.
  *
  * @since 0.1.0
  * @category models
@@ -199,7 +199,11 @@ export const command = (
           yield* installIn(project.packageManager, target)
         }
         const manager = project.packageManager
-        const next = [`cd ${target}`, ...given.noInstall ? [`${manager} install`] : [], `${manager} run train`]
+        const next = [
+          ...target === "." ? [] : [`cd ${target}`],
+          ...given.noInstall ? [`${manager} install`] : [],
+          `${manager} run train`
+        ]
         yield* Console.log(`\nThe project is in ${target}. Train a model on this machine:\n`)
         yield* Console.log(next.map((line) => `  ${line}`).join("\n"))
       })

@@ -1,5 +1,5 @@
 /**
- * A project that trains a model: what can be chosen, and the files that a choice makes. A project is made of folders of
+ * A project that trains a model: the choices, and the files that a choice makes. A project is made of folders of
  * `templates/`, of which a later one replaces files of an earlier one, and of a `package.json` and a README.
  *
  * @since 0.1.0
@@ -12,7 +12,7 @@ import * as Record from "effect/Record"
 import * as Schema from "effect/Schema"
 
 /**
- * What a project begins with.
+ * Starting point of a project.
  *
  * @since 0.1.0
  * @category models
@@ -62,7 +62,7 @@ export interface Project {
 }
 
 /**
- * The choices with what they mean, in the order in which they are offered.
+ * The choices with their meaning, in the order in which they are offered.
  *
  * @since 0.1.0
  * @category models
@@ -112,7 +112,7 @@ export const packageManagers: ReadonlyArray<PackageManager> = ["npm", "pnpm", "y
  */
 export class DirectoryNotEmpty extends Data.TaggedError("DirectoryNotEmpty")<{ readonly directory: string }> {
   override get message(): string {
-    return `${this.directory} is not empty; name a new directory`
+    return `${this.directory} is not empty: name a new directory`
   }
 }
 
@@ -128,7 +128,7 @@ export const styleOf = ({ framework, start, style }: Pick<Project, "framework" |
 /** Versions of the other packages, which these were tried with. */
 const effect = { "@effect/platform": "^0.97.2", "@effect/platform-node": "^0.108.2", effect: "^3.22.4" }
 const frameworkDependencies: Readonly<Record<Framework, Readonly<Record<string, string>>>> = {
-  "ai-sdk": { "@ai-sdk/provider": "^3.0.0", ai: "^6.0.0", zod: "^4.0.0" },
+  "ai-sdk": { "@ai-sdk/provider": "^4.0.0", ai: "^7.0.0", zod: "^4.0.0" },
   "openai-agents": { "@openai/agents": "^0.20.0", zod: "^4.0.0" },
   langgraph: {
     "@langchain/core": "^1.2.0",
@@ -144,7 +144,9 @@ const development = { "@types/node": "^20.19.0", tsx: "^4.19.0", typescript: "^5
 const folders = (project: Project): ReadonlyArray<string> => {
   const style = styleOf(project)
   const own = project.start === "agent" ? `agent-${project.framework}` : `${project.start}-${style}`
-  return ["base", `base-${style}`, project.start, own]
+  // An agent's trainer stands on Effect; all others in Promises come without it.
+  const base = style === "promise" && project.start !== "agent" ? "base-plain" : `base-${style}`
+  return ["base", base, project.start, own]
 }
 
 const sorted = (record: Readonly<Record<string, string>>) =>
@@ -157,8 +159,16 @@ const sorted = (record: Readonly<Record<string, string>>) =>
  * @category combinators
  */
 export const manifest = (project: Project): object => {
+  const version = `^${project.version}`
   const own = ["local", "tokenizer", ...project.start === "loop" ? [] : ["cookbook"]]
   if (project.start === "agent") own.push("agents")
+  const dependencies = styleOf(project) === "promise" && project.start !== "agent"
+    ? { "@effect-tinker/promise": version }
+    : {
+      ...Record.fromEntries(own.map((name) => [`@effect-tinker/${name}`, version])),
+      "effect-tinker": version,
+      ...effect
+    }
   return {
     name: project.name,
     version: "0.0.0",
@@ -166,9 +176,7 @@ export const manifest = (project: Project): object => {
     type: "module",
     scripts: { train: "tsx src/train.ts", test: "vitest run", check: "tsc" },
     dependencies: sorted({
-      ...Record.fromEntries(own.map((name) => [`@effect-tinker/${name}`, `^${project.version}`])),
-      "effect-tinker": `^${project.version}`,
-      ...effect,
+      ...dependencies,
       ...project.start === "agent" ? frameworkDependencies[project.framework] : {}
     }),
     devDependencies: development
@@ -244,8 +252,11 @@ export const files = (project: Project, templates: string) =>
     return found
   })
 
+/** Files that the directory of a new project may have. */
+const harmless = new Set([".git", ".npmrc", ".DS_Store"])
+
 /**
- * Writes a project into a directory that is new or empty.
+ * Writes a project into a directory that is new or empty; a repository without files is empty.
  *
  * @since 0.1.0
  * @category combinators
@@ -254,9 +265,8 @@ export const write = (directory: string, contents: Readonly<Record<string, strin
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    if ((yield* fs.exists(directory)) && (yield* fs.readDirectory(directory)).length > 0) {
-      return yield* new DirectoryNotEmpty({ directory })
-    }
+    const there = (yield* fs.exists(directory)) ? yield* fs.readDirectory(directory) : []
+    if (there.some((name) => !harmless.has(name))) return yield* new DirectoryNotEmpty({ directory })
     yield* Effect.forEach(Object.entries(contents), ([name, text]) => {
       const file = path.join(directory, name)
       return Effect.zipRight(

@@ -7,7 +7,7 @@
 export * as Create from "./Create.js"
 
 /**
- * A project that trains a model: what can be chosen, and the files that a choice makes. A project is made of folders of
+ * A project that trains a model: the choices, and the files that a choice makes. A project is made of folders of
  * `templates/`, of which a later one replaces files of an earlier one, and of a `package.json` and a README.
  *
  * @since 0.1.0

@@ -27,6 +27,11 @@ export interface Options {
    * The longest sequence. Defaults to what the model was made for, at most 4096 tokens and 256 MiB of keys and values.
    */
   readonly contextLength?: number | undefined
+  /**
+   * Keep frozen matrices in eight bits: half of the memory of 16, with answers that differ a little. Defaults to the
+   * precision of the files.
+   */
+  readonly quantize?: "int8" | undefined
 }
 
 /**
@@ -42,7 +47,7 @@ export const fromDirectory: (
   function*(directory, options) {
     const path = yield* Path.Path
     const name = options?.name ?? path.basename(path.resolve(directory))
-    return yield* assemble(name, yield* directories.fromDirectory(directory, name), options?.contextLength)
+    return yield* assemble(name, yield* directories.fromDirectory(directory, name), options)
   }
 )
 
@@ -59,7 +64,7 @@ export const fromGguf: (
   function*(file, options) {
     const path = yield* Path.Path
     const name = options?.name ?? path.basename(path.resolve(file)).replace(/\.gguf$/i, "")
-    return yield* assemble(name, yield* ggufFiles.fromGguf(file, name), options?.contextLength)
+    return yield* assemble(name, yield* ggufFiles.fromGguf(file, name), options)
   }
 )
 

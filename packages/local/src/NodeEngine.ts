@@ -35,6 +35,8 @@ export interface Options extends Omit<Engine.Options, "models"> {
    * which are also the names that clients ask for. Defaults to the models that come with the package.
    */
   readonly models?: ReadonlyArray<LocalModel.LocalModel | string> | undefined
+  /** Keep the frozen matrices of models given by reference in eight bits. Defaults to the precision of their files. */
+  readonly quantize?: "int8" | undefined
   /** The kernels; threads have none in JavaScript. Defaults to `native`. */
   readonly mode?: "native" | "wasm" | undefined
   /** How many threads. Defaults to one for each core. */
@@ -105,11 +107,11 @@ const spawn = (): Worker =>
     )
     : new Worker(program)
 
-const modelsOf = ({ models }: Pick<Options, "models">) =>
+const modelsOf = ({ models, quantize }: Pick<Options, "models" | "quantize">) =>
   models === undefined
     ? bundledModels
     : Effect.forEach(models, (model) =>
-      typeof model === "string" ? NodeModels.resolve(model, { name: model }) : Effect.succeed(model))
+      typeof model === "string" ? NodeModels.resolve(model, { name: model, quantize }) : Effect.succeed(model))
 
 const availableMemory = (options: Pick<Options, "memoryBytes">) =>
   Effect.sync(() => options.memoryBytes ?? Math.floor(freemem() * usable))

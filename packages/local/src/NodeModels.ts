@@ -35,6 +35,8 @@ export interface Options {
   readonly name?: string | undefined
   /** The longest sequence. Defaults to what the model was made for, at most 4096 tokens. */
   readonly contextLength?: number | undefined
+  /** Keep frozen matrices in eight bits. Defaults to the precision of the files. */
+  readonly quantize?: "int8" | undefined
   /** Settings of the hub; those that are left out come from the environment (`HF_TOKEN`, `HF_ENDPOINT`, …). */
   readonly hub?: Partial<HuggingFaceHub.Options> | undefined
   /** Called while files are downloaded. Defaults to a log line every hundred megabytes. */
@@ -117,7 +119,11 @@ const fromHub = Effect.fnUntraced(function*(reference: string, name: HubName, op
     onProgress: options.onProgress ?? logProgress()
   }).pipe(Effect.mapError(refuse))
   const gguf = snapshot.files.find((file) => file.name.endsWith(".gguf"))
-  const settings = { name: options.name ?? reference, contextLength: options.contextLength }
+  const settings = {
+    name: options.name ?? reference,
+    contextLength: options.contextLength,
+    quantize: options.quantize
+  }
   return yield* gguf === undefined
     ? LocalCheckpoint.fromDirectory(snapshot.directory, settings)
     : LocalCheckpoint.fromGguf(path.join(snapshot.directory, ...gguf.name.split("/")), settings)
@@ -198,7 +204,7 @@ export const resolve: (
 ) => Effect.Effect<LocalModel.LocalModel, ModelUnavailable> = Effect.fnUntraced(
   function*(reference, options = {}): Effect.fn.Return<LocalModel.LocalModel, ModelUnavailable, Services> {
     const fs = yield* FileSystem.FileSystem
-    const settings = { name: options.name, contextLength: options.contextLength }
+    const settings = { name: options.name, contextLength: options.contextLength, quantize: options.quantize }
     if (reference.startsWith("ollama:")) {
       const file = yield* ollamaFile(reference)
       return yield* LocalCheckpoint.fromGguf(file, { ...settings, name: options.name ?? reference })

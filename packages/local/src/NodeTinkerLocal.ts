@@ -71,6 +71,8 @@ export interface Options extends TinkerLocal.Options, ListenOptions {
    * `NodeModels.resolve` takes them; clients ask for them by the same. Defaults to none.
    */
   readonly models?: ReadonlyArray<string> | undefined
+  /** Keep the frozen matrices of `models` in eight bits. Defaults to the precision of their files. */
+  readonly quantize?: "int8" | undefined
   /** Where to keep checkpoints and records. Defaults to memory. */
   readonly directory?: string | undefined
   /**
@@ -327,12 +329,17 @@ export const neighbour: (
 
 /** The engine with the package's models, or those of the engine's options, and the ones asked for by name. */
 const engineOf = (
-  options: Pick<Options, "engine" | "models" | "threads">
+  options: Pick<Options, "engine" | "models" | "quantize" | "threads">
 ): Layer.Layer<Engine.Engine, ModelUnavailable> =>
   Layer.unwrapEffect(Effect.map(
     options.engine?.models === undefined ? NodeEngine.bundledModels : Effect.succeed(options.engine.models),
     (own) =>
-      NodeEngine.layerFor({ ...options.engine, threads: options.threads, models: [...own, ...options.models ?? []] })
+      NodeEngine.layerFor({
+        ...options.engine,
+        threads: options.threads,
+        quantize: options.quantize,
+        models: [...own, ...options.models ?? []]
+      })
   ))
 
 /**
@@ -378,7 +385,7 @@ export const serve: (
  * @since 0.2.0
  * @category models
  */
-export type InProcessOptions = TinkerLocal.Options & Pick<Options, "directory" | "models" | "threads">
+export type InProcessOptions = TinkerLocal.Options & Pick<Options, "directory" | "models" | "quantize" | "threads">
 
 /**
  * The backend in this process over a directory, and a server on loopback for as long as the layer lives, which accepts the

@@ -64,20 +64,31 @@ const durable = Effect.fnUntraced(function*(kills: number, seed: number) {
   yield* Console.log(`# durable: kills at ${kills} moments, seed ${seed}`)
   const killed = yield* rounds(kills, seed)
   yield* Console.log(`# ${JSON.stringify(killed)}`)
-  const workers = yield* Workers.run
-  if (Option.isNone(workers)) yield* Console.log("# no Postgres on this machine: workers are left out")
+  const reports: Array<Workers.Report> = []
+  for (const store of ["database", "bucket"] as const) {
+    const report = yield* Workers.run(store)
+    if (Option.isSome(report)) {
+      yield* Console.log(`# ${JSON.stringify(report.value)}`)
+      reports.push(report.value)
+    } else {
+      yield* Console.log(
+        `# workers with trajectories in a ${store} are left out: no Postgres on this machine${
+          store === "bucket" ? ", or no versitygw" : ""
+        }`
+      )
+    }
+  }
   const broken = [
     ...killed.differences,
-    ...Option.match(workers, {
-      onNone: () => [],
-      onSome: ({ differences, rollouts, stored, twice }) => [
-        ...differences,
-        ...(stored === rollouts && twice === 0 ? [] : [`${rollouts} rollouts, ${stored} stored, ${twice} twice`])
-      ]
-    })
+    ...reports.flatMap(({ differences, rollouts, store, stored, twice }) => [
+      ...differences.map((difference) => `${store}: ${difference}`),
+      ...(stored === rollouts && twice === 0
+        ? []
+        : [`${store}: ${rollouts} rollouts, ${stored} stored, ${twice} twice`])
+    ])
   ]
   for (const line of broken) yield* Console.log(`broken: ${line}`)
-  yield* Console.log(JSON.stringify({ passed: broken.length === 0, killed, workers: Option.getOrNull(workers) }))
+  yield* Console.log(JSON.stringify({ passed: broken.length === 0, killed, workers: reports }))
   if (broken.length > 0) yield* exit(exitCode.differs)
 })
 

@@ -17,19 +17,22 @@ describe("durable runs", () => {
     900_000
   )
 
-  it.live(
-    "a thousand rollouts by three workers, one killed and one added, are trained on once each",
-    (context) =>
-      Effect.gen(function*() {
-        const report = yield* run
-        // Postgres is not installed: apt-get install postgresql
-        if (Option.isNone(report)) return context.skip("there is no Postgres on this machine")
-        assert.deepStrictEqual(report.value.differences, [])
-        assert.strictEqual(report.value.rollouts, 1024)
-        assert.strictEqual(report.value.stored, 1024)
-        assert.strictEqual(report.value.twice, 0)
-        assert.strictEqual(report.value.workers.length, 4)
-      }).pipe(Effect.provide(NodeContext.layer)),
-    900_000
-  )
+  for (const store of ["database", "bucket"] as const) {
+    it.live(
+      `a thousand rollouts by three workers, one killed and one added, are trained on once each, also when Postgres ` +
+        `restarts; their trajectories are in a ${store}`,
+      (context) =>
+        Effect.gen(function*() {
+          const report = yield* run(store)
+          // apt-get install postgresql; go install github.com/versity/versitygw/cmd/versitygw@latest
+          if (Option.isNone(report)) return context.skip("there is no Postgres or no object store on this machine")
+          assert.deepStrictEqual(report.value.differences, [])
+          assert.strictEqual(report.value.rollouts, 1024)
+          assert.strictEqual(report.value.stored, 1024)
+          assert.strictEqual(report.value.twice, 0)
+          assert.strictEqual(report.value.workers.length, 4)
+        }).pipe(Effect.provide(NodeContext.layer)),
+      900_000
+    )
+  }
 })

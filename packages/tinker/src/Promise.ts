@@ -405,6 +405,7 @@ const open = async <R>(
     const models = Array.from(scoped.unobserved)
     const pending = models.map((model) => model.settle()).filter((settled) => settled !== undefined)
     if (pending.length > 0) await Promise.all(pending)
+    await runner.settled()
     runner.stop()
     await runner.release(Scope.close(scope, Exit.void))
     for (const model of models) model.raise("close")

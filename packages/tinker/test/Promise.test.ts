@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Stream } from "effect"
 import { runInNewContext } from "node:vm"
 import { Tinker } from "../src/Promise.js"
 import * as Server from "./utils/recordingServer.js"
@@ -59,6 +59,34 @@ describe("Promise", () => {
     assert.strictEqual(held.length, 3)
     assert.isTrue(held.every(({ aborted }) => aborted))
     await tinker.close()
+  })
+
+  it("closing waits for what a loop that was aborted has to release", async () => {
+    const tinker = await Tinker.connect({ ...Server.options, layer: Training.make().layer })
+    const released: Array<string> = []
+    let finish = () => {}
+    const held = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    const controller = new AbortController()
+    const saving = Stream.acquireRelease(Effect.succeed(1), () =>
+      Effect.promise(async () => {
+        await held
+        released.push("saved")
+      })).pipe(Stream.concat(Stream.never))
+    const failure = await (async () => {
+      for await (const _ of tinker.iterate(saving, { signal: controller.signal })) {
+        turns(5).then(() => controller.abort("enough"))
+      }
+      return undefined
+    })().catch((error: unknown) => error)
+    assert.strictEqual(failure, "enough")
+    const closing = tinker.close().then(() => released.push("closed"))
+    await turns(50)
+    assert.deepStrictEqual(released, [])
+    finish()
+    await closing
+    assert.deepStrictEqual(released, ["saved", "closed"])
   })
 
   it("a loss may return a promise of another realm", async () => {

@@ -16,6 +16,7 @@ import { texts } from "../internal/options.js"
 import { Output } from "../terminal/Output.js"
 import { Stdio } from "../terminal/Stdio.js"
 import * as text from "../terminal/text.js"
+import { quantize } from "../training/options.js"
 
 /** Lines such as `tml-KEY ada@example.org`; without an e-mail all keys belong to one user. */
 const parseKeys = (text: string) => {
@@ -71,6 +72,7 @@ const local = Effect.fnUntraced(function*(options: {
   readonly host: string
   readonly directory: Option.Option<string>
   readonly models: ReadonlyArray<string>
+  readonly quantize: Option.Option<"int8">
   readonly threads: Option.Option<number>
   readonly memory: boolean
   readonly jwt: boolean
@@ -95,6 +97,7 @@ const local = Effect.fnUntraced(function*(options: {
     directory,
     threads: Option.getOrElse(options.threads, () => backend.hasThreads ? availableParallelism() : undefined),
     models: options.models,
+    quantize: Option.getOrUndefined(options.quantize),
     apiKeys,
     open: options.open,
     allowHosts: options.allowHost,
@@ -157,6 +160,7 @@ export const command = Command.make("local", {
     "model",
     "Model to serve too: a name on the Hugging Face hub (org/name), a directory, a GGUF file, or ollama:NAME"
   ),
+  quantize,
   threads: Options.integer("threads").pipe(
     Options.withDescription("Number of threads for training and sampling. Default: one per core."),
     Options.optional

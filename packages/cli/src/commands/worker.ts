@@ -7,10 +7,13 @@ import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
+import * as Config from "effect/Config"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import { usage } from "../internal/CliFailure.js"
 import * as live from "../internal/connection.js"
 import * as userModule from "../internal/userModule.js"
 import { Output } from "../terminal/Output.js"
@@ -37,11 +40,16 @@ const run = Effect.fnUntraced(function*(flags: {
   readonly host: Option.Option<string>
   readonly port: Option.Option<number>
   readonly listen: Option.Option<string>
+  readonly grace: number
+  readonly metrics: Option.Option<string>
   readonly renderer: Option.Option<string>
   readonly tokenizer: Option.Option<string>
 }) {
   const output = yield* Output
   const labels = yield* workerOptions.parseLabels(flags.labels)
+  const metrics = yield* Effect.transposeMapOption(flags.metrics, workerOptions.parseMetrics)
+  const token = yield* Effect.orDie(Config.option(Config.redacted("TINKER_METRICS_TOKEN")))
+  if (!(flags.grace >= 0)) return yield* usage(`--grace is ${flags.grace}`, "Give seconds.")
   const { problems, settings } = yield* userModule.environments(flags.module)
   const { layer } = yield* Effect.promise(() => import("../training/worker.js"))
   yield* Effect.gen(function*() {
@@ -61,6 +69,12 @@ const run = Effect.fnUntraced(function*(flags: {
       labels,
       problems,
       settings: { ...settings, renderer },
+      grace: Duration.seconds(flags.grace),
+      metrics: Option.map(metrics, (served) => ({
+        ...served,
+        token,
+        onAddress: (address: string) => output.note(`Metrics are at ${address}/metrics and /metrics.json`)
+      })),
       onRollout: ({ key }) =>
         ++done % 100 === 0
           ? output.note(`${text.count(done, "rollout")}, the last for step ${key.step + 1} of ${key.run}`)
@@ -103,5 +117,18 @@ export const command = Command.make("worker", {
     Options.optional
   ),
   port: Options.integer("port").pipe(Options.withDescription("Default: a free one."), Options.optional),
+  grace: Options.float("grace").pipe(
+    Options.withDefault(30),
+    Options.withDescription(
+      "Seconds to end running rollouts after SIGTERM or Ctrl-C; new ones go to other workers at once. Default: 30."
+    )
+  ),
+  metrics: Options.text("metrics").pipe(
+    Options.withDescription(
+      "[ADDRESS:]PORT for counts as Prometheus and autoscalers read them; on an address of the network with the token of " +
+        "TINKER_METRICS_TOKEN. Default: none."
+    ),
+    Options.optional
+  ),
   ...rendering
 }, run).pipe(Command.withDescription("Run rollouts for `tinker train rl --workers` until interrupted."))

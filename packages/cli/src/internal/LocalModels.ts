@@ -22,6 +22,11 @@ export class Requested extends Context.Reference<Requested>()("@effect-tinker/cl
   defaultValue: (): ReadonlyArray<string> => []
 }) {}
 
+/** How a command keeps the matrices of real models. @internal */
+export class Quantize extends Context.Reference<Quantize>()("@effect-tinker/cli/LocalModels/Quantize", {
+  defaultValue: (): "int8" | undefined => undefined
+}) {}
+
 const file = Effect.map(directory, (root) => join(root, "models"))
 
 /** The references of earlier commands. @internal */

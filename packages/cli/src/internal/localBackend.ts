@@ -46,10 +46,11 @@ export const neighbour = Effect.flatMap(directory, NodeTinkerLocal.neighbour)
 const ownModels = Effect.gen(function*() {
   const references = yield* LocalModels.references
   const requested = yield* LocalModels.Requested
+  const quantize = yield* LocalModels.Quantize
   return yield* Effect.forEach(
     [...new Set([...references, ...requested])],
     (reference) =>
-      NodeModels.resolve(reference, { name: reference }).pipe(
+      NodeModels.resolve(reference, { name: reference, quantize }).pipe(
         Effect.tap(LocalModels.remember(reference)),
         Effect.asSome,
         Effect.catchAll((cause) =>

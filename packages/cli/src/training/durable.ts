@@ -7,14 +7,17 @@
 import * as DurableRun from "@effect-tinker/cluster/DurableRun"
 import * as NodeCluster from "@effect-tinker/cluster/NodeCluster"
 import * as NodeDurable from "@effect-tinker/cluster/NodeDurable"
+import * as ObjectTrajectoryStore from "@effect-tinker/cluster/ObjectTrajectoryStore"
 import * as RolloutCluster from "@effect-tinker/cluster/RolloutCluster"
 import type * as RolloutWorker from "@effect-tinker/cluster/RolloutWorker"
 import * as RunControl from "@effect-tinker/cluster/RunControl"
 import * as TrajectoryStore from "@effect-tinker/cluster/TrajectoryStore"
 import type * as RunLog from "@effect-tinker/cookbook/RunLog"
 import type * as Trainer from "@effect-tinker/cookbook/Trainer"
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as SqlClient from "@effect/sql/SqlClient"
+import type { ConfigError } from "effect/ConfigError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -75,14 +78,21 @@ export const train = <Detail, E, R>(options: {
     )
   }))
 
-/** The store of trajectories: a directory that all machines see, or the database. @internal */
+/** The store of trajectories: a bucket, a directory that all machines see, or the database. @internal */
 export const store = (
-  directory: Option.Option<string>
+  place: Option.Option<string>
 ): Layer.Layer<
   TrajectoryStore.TrajectoryStore,
-  TrajectoryStore.StoreFailed,
+  TrajectoryStore.StoreFailed | ConfigError,
   SqlClient.SqlClient | FileSystem.FileSystem
-> => Option.match(directory, { onNone: () => TrajectoryStore.layerSql, onSome: TrajectoryStore.layerDirectory })
+> =>
+  Option.match(place, {
+    onNone: () => TrajectoryStore.layerSql,
+    onSome: (place) =>
+      place.startsWith("s3://")
+        ? Layer.provide(ObjectTrajectoryStore.layerConfig(place), FetchHttpClient.layer)
+        : TrajectoryStore.layerDirectory(place)
+  })
 
 /** Rollouts by the workers of a label. @internal */
 export const layerWorkers = (options: {
@@ -90,12 +100,13 @@ export const layerWorkers = (options: {
   readonly database: Redacted.Redacted
   readonly label: RolloutWorker.Label
   readonly slots: number
+  readonly weight: number
   readonly store: Option.Option<string>
 }) =>
   Layer.unwrapEffect(
     Effect.map(
       RunControl.id(options.directory),
-      (run) => RolloutCluster.layer({ run, label: options.label, slots: options.slots })
+      (run) => RolloutCluster.layer({ run, label: options.label, slots: options.slots, weight: options.weight })
     )
   ).pipe(
     Layer.provide(Layer.merge(NodeCluster.layerClient, store(options.store))),

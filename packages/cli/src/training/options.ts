@@ -72,11 +72,18 @@ export const answers = (defaults: { readonly groupSize: number; readonly tempera
   )
 })
 
+/** How matrices of real models are kept. @internal */
+export const quantize = Options.choice("quantize", ["int8"]).pipe(
+  Options.withDescription("Keep the frozen matrices of real models in eight bits: half of the memory of 16."),
+  Options.optional
+)
+
 /** Options of every `train` command. @internal */
 export const common = {
   model: model(
     "The base model to adapt; see `tinker models`. With --local also a name on the Hugging Face hub, a directory or a GGUF file."
   ),
+  quantize,
   rank: integer("rank", 32, "Rank of the LoRA adapter."),
   from: optionalText("from", "Weights to begin with: tinker://RUN/weights/NAME."),
   learningRate: optionalFloat("learning-rate", "Default: what is advised for the model, where something is."),

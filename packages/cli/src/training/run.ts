@@ -131,8 +131,11 @@ export const run = Effect.fnUntraced(
       Effect.provide(Layer.provideMerge(rollouts, layerFor(ledger, flags.model)))
     )
   },
-  (effect, { flags: { model } }) =>
-    Effect.provideService(effect, LocalModels.Requested, model.startsWith("local/") ? [] : [model])
+  (effect, { flags: { model, quantize } }) =>
+    effect.pipe(
+      Effect.provideService(LocalModels.Requested, model.startsWith("local/") ? [] : [model]),
+      Effect.provideService(LocalModels.Quantize, Option.getOrUndefined(quantize))
+    )
 )
 
 /** When a run saves. @internal */

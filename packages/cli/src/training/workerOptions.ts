@@ -30,6 +30,17 @@ export const parseLabels = (value: string): Effect.Effect<ReadonlyArray<Label>, 
     : Effect.succeed(given.filter(isLabel))
 }
 
+/** `9464`, `0.0.0.0:9464`, `[::]:9464` @internal */
+export const parseMetrics = (
+  value: string
+): Effect.Effect<{ readonly port: number; readonly listen: string }, CliFailure> => {
+  const [, bracketed, plain, port = ""] = /^(?:(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+)):)?(\d{1,5})$/i.exec(value.trim()) ??
+    []
+  return port === "" || Number(port) > 65_535
+    ? usage(`There is no address ${JSON.stringify(value)}`, "Give --metrics PORT or --metrics ADDRESS:PORT.")
+    : Effect.succeed({ port: Number(port), listen: bracketed ?? plain ?? "127.0.0.1" })
+}
+
 /** Whether somebody who reads the address can log in. */
 const hasPassword = (url: string): boolean =>
   !URL.canParse(url) || new URL(url).password !== "" || /[?&](password|sslpassword)=/i.test(url)
@@ -83,6 +94,15 @@ export const slots = Options.integer("slots").pipe(
 
 /** @internal */
 export const store = Options.text("store").pipe(
-  Options.withDescription("Shared directory for trajectories. Default: the database."),
+  Options.withDescription(
+    "Where trajectories are kept: a shared directory, or s3://BUCKET/PREFIX with the AWS_ variables of the environment. " +
+      "Default: the database."
+  ),
   Options.optional
+)
+
+/** @internal */
+export const weight = Options.float("weight").pipe(
+  Options.withDefault(1),
+  Options.withDescription("Share of busy workers that this run gets beside other runs. Default: 1.")
 )

@@ -46,9 +46,12 @@ const isTrajectory = (u: unknown): u is Trajectory.Trajectory =>
   Predicate.hasProperty(u, "turns") && Array.isArray(u.turns) && u.turns.every(isTurn) &&
   Predicate.hasProperty(u, "reward") && typeof u.reward === "number"
 
+/** Texts of what was received to be stored: they are stored as they came. */
+const received = new WeakMap<object, string>()
+
 /** @internal */
 export const encode = (trajectories: ReadonlyArray<Trajectory.Trajectory>): string =>
-  JSON.stringify(trajectories, replace)
+  received.get(trajectories) ?? JSON.stringify(trajectories, replace)
 
 /** The trajectories, or what is wrong with the text. @internal */
 export const decode = (text: string): Either.Either<ReadonlyArray<Trajectory.Trajectory>, string> =>
@@ -60,3 +63,15 @@ export const decode = (text: string): Either.Either<ReadonlyArray<Trajectory.Tra
       Array.isArray(value) && value.every(isTrajectory) ? Either.right(value) : Either.left("no trajectories")
     )
   )
+
+/** As `decode`, of what is to be stored next: its text is kept until then. @internal */
+export const receive = (text: string): Either.Either<ReadonlyArray<Trajectory.Trajectory>, string> =>
+  Either.map(decode(text), (trajectories) => {
+    received.set(trajectories, text)
+    return trajectories
+  })
+
+/** The text is not needed any more. @internal */
+export const release = (trajectories: ReadonlyArray<Trajectory.Trajectory>): void => {
+  received.delete(trajectories)
+}

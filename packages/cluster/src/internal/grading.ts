@@ -29,7 +29,7 @@ export interface Grading {
   readonly unanswered: (
     keys: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<string>, PlatformError.PlatformError>
-  /** What rollouts wait for, and when the last of them asked. */
+  /** Grades that rollouts wait for, and when the last of them asked. */
   readonly waiting: () => { readonly keys: ReadonlyArray<string>; readonly since: number }
   /** Nobody waits any more: the rollouts are gone. */
   readonly leave: () => void

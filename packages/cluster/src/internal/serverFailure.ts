@@ -12,7 +12,7 @@ const lost: ReadonlySet<string> = new Set([
 ])
 
 /**
- * What a server that has lost a model or a sampler answers, and what a request that makes no sense may be answered with
+ * Answers of a server that has lost a model or a sampler, and those which a request that makes no sense may be answered with
  * too. @internal
  */
 export const isLost = (error: unknown): boolean => TinkerError.isTinkerError(error) && lost.has(error._tag)

@@ -16,6 +16,8 @@ import * as RolloutWorker from "../RolloutWorker.js"
 export interface Shard {
   /** Who has it, as far as is known. */
   worker: RolloutWorker.Receipt | undefined
+  /** Whether that worker has answered when it was last asked, directly, who it is. */
+  isReachable?: boolean
 }
 
 /** @internal */
@@ -79,14 +81,30 @@ export interface Options {
 }
 
 /**
+ * How a slot is reached: directly where it is known who has it, and else through the database, in which whoever has it next
+ * finds the message.
+ *
+ * @internal
+ */
+export type Route = "direct" | "database"
+
+/** What a rollout is answered with. @internal */
+export interface Answer {
+  readonly receipt: RolloutWorker.Receipt
+}
+
+/**
  * Uses a slot of a worker other than those that were tried, where there is one. The worker that is used is added to them.
  *
  * @internal
  */
-export type WithSlot = <E>(
+export type WithSlot = <A extends Answer, E>(
   tried: Set<string>,
-  use: (slotId: string) => Effect.Effect<RolloutWorker.Receipt, E>
-) => Effect.Effect<RolloutWorker.Receipt, E>
+  use: (slotId: string, route: Route) => Effect.Effect<A, E>
+) => Effect.Effect<A, E>
+
+/** How long the first rollouts wait to know who has which shard. */
+const firstAnswers = "2 seconds"
 
 /** Hands out slots, and removes the messages of those that were used often. @internal */
 export const make = Effect.fnUntraced(function*(
@@ -105,7 +123,7 @@ export const make = Effect.fnUntraced(function*(
   const loadOf = ({ shard: { worker } }: Slot, tried: ReadonlySet<string>) =>
     worker === undefined
       ? 0.99
-      : tried.has(worker.worker)
+      : tried.has(worker.worker) || worker.isLeaving === true
       ? Infinity
       : (inFlight.get(worker.worker) ?? 0) / worker.concurrency
 
@@ -134,10 +152,19 @@ export const make = Effect.fnUntraced(function*(
     Effect.catchAllCause((cause) => Effect.logDebug("messages were not removed", cause))
   )
 
-  const giveBack = Effect.fnUntraced(function*(slot: Slot, exit: Exit.Exit<RolloutWorker.Receipt, unknown>) {
+  const giveBack = Effect.fnUntraced(function*(
+    slot: Slot,
+    route: Route,
+    exit: Exit.Exit<Answer, unknown>
+  ) {
+    if (Exit.isSuccess(exit)) slot.shard.worker = exit.value.receipt
+    // A worker that is late may be gone; one that was asked directly and answered is not.
+    else if (route === "database" || Exit.isInterrupted(exit)) slot.shard.worker = undefined
+    if (route === "direct") {
+      free.push(slot)
+      return
+    }
     slot.uses++
-    // A worker that is late or fails may be gone.
-    slot.shard.worker = Exit.isSuccess(exit) ? exit.value : undefined
     const isAnswered = Exit.isSuccess(exit) || !Exit.isInterrupted(exit)
     if (!isAnswered) slot.isLeft = true
     // A failure must not be the answer to the next attempt.
@@ -151,19 +178,30 @@ export const make = Effect.fnUntraced(function*(
   )
 
   const shards = new Map(slots.map((slot) => [slot.shard, slot.address.entityId]))
+  const silent = new Set<Shard>()
   // A trainer that cannot reach workers hears from their answers who they are.
   const learn = ([shard, slotId]: readonly [Shard, string]) =>
     ask(slotId).pipe(
       Effect.map((worker) => {
         shard.worker = worker
+        shard.isReachable = true
+        silent.delete(shard)
       }),
       Effect.catchAllCause((cause) => Effect.logDebug("nobody says to have a shard", cause))
     )
-  yield* Effect.forEach(shards, learn, { concurrency: "unbounded", discard: true }).pipe(
+  const isReady = yield* Effect.makeLatch(false)
+  yield* Effect.sync(() => Array.from(shards.keys(), (shard) => silent.add(shard))).pipe(
+    Effect.zipRight(Effect.forEach(shards, learn, { concurrency: "unbounded", discard: true })),
     Effect.timeoutOption(askEvery),
+    Effect.zipRight(Effect.sync(() => {
+      // What they are asked next, they are asked through the database.
+      for (const shard of silent) shard.isReachable = false
+    })),
+    Effect.zipRight(isReady.open),
     Effect.repeat(Schedule.spaced(askEvery)),
     Effect.forkScoped
   )
+  yield* Effect.forkScoped(Effect.delay(isReady.open, firstAnswers))
 
   return (tried, use) =>
     Effect.acquireUseRelease(
@@ -172,13 +210,14 @@ export const make = Effect.fnUntraced(function*(
         const { worker } = slot.shard
         if (worker !== undefined) tried.add(worker.worker)
         count(worker, 1)
-        return { slot, worker }
+        const route: Route = worker === undefined || slot.shard.isReachable !== true ? "database" : "direct"
+        return { slot, worker, route }
       }),
-      ({ slot }) => use(slot.address.entityId),
-      ({ slot, worker }, exit) => {
+      ({ route, slot }) => use(slot.address.entityId, route),
+      ({ route, slot, worker }, exit) => {
         count(worker, -1)
-        if (Exit.isSuccess(exit)) tried.add(exit.value.worker)
-        return giveBack(slot, exit)
+        if (Exit.isSuccess(exit)) tried.add(exit.value.receipt.worker)
+        return giveBack(slot, route, exit)
       }
-    ).pipe(turns.withPermits(1))
+    ).pipe(isReady.whenOpen, turns.withPermits(1))
 })

@@ -46,7 +46,7 @@ export interface TrainerSession<E, Context> {
   >
   /** Records what an activity has measured, while the trainer is at work. */
   readonly record: (evaluation: Evaluation) => Effect.Effect<void, PlatformError.PlatformError>
-  /** What activities have measured, to be recorded by the next session where the journal lacks it. */
+  /** Measurements of activities, to be recorded by the next session where the journal does not have them. */
   readonly measured: Array<Evaluation>
   /** Lets the trainer save a checkpoint on exit. */
   readonly close: Effect.Effect<void>

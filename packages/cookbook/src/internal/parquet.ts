@@ -32,7 +32,7 @@ export const open: (
   function*(path) {
     const hyparquet = yield* Effect.tryPromise({
       try: () => import("hyparquet"),
-      catch: (cause) => failed(path, "parquet: install hyparquet", cause)
+      catch: () => failed(path, "open", new Error("a Parquet file needs the package hyparquet: npm install hyparquet"))
     })
     const fs = yield* FileSystem.FileSystem
     const file = yield* fs.open(path, { flag: "r" })

@@ -15,7 +15,9 @@ const main = Effect.gen(function*() {
 
 NodeRuntime.runMain(
   main.pipe(
-    Effect.provide(NodeTinkerLocal.layerServer({ port: Number(port), directory, apiKeys: [{ key: Redacted.make(apiKey) }] })),
+    Effect.provide(
+      NodeTinkerLocal.layerServer({ port: Number(port), directory, apiKeys: [{ key: Redacted.make(apiKey) }] })
+    ),
     Logger.withMinimumLogLevel(LogLevel.Error)
   )
 )

@@ -1,6 +1,6 @@
 /**
- * `--runtimes`: the same program, bundled without anything of Node, gives the same on Node, Deno and Bun; and the tests of
- * the SDK pass on the newer versions of Node.
+ * `--runtimes`: the same program, bundled without anything of Node, gives the same on Node, Deno and Bun, and so does one of
+ * `@effect-tinker/promise`; the tests of the SDK pass on the newer versions of Node.
  */
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { FileSystem, Path } from "@effect/platform"
@@ -8,6 +8,7 @@ import { Console, Effect, Either, Redacted, Schema } from "effect"
 import { build } from "esbuild"
 import { execFile } from "node:child_process"
 import { fileURLToPath } from "node:url"
+import { bundlePromise } from "../../../../.ci/promise.mjs"
 import type { Suite } from "../Suite.js"
 import { against, Differs } from "../Suite.js"
 
@@ -32,6 +33,7 @@ const newerNodes: ReadonlyArray<Runtime> = ["node@22.23.3", "node@24.21.0"].map(
 const tried: ReadonlyArray<Runtime> = [
   { name: "node", args: [] },
   ...newerNodes,
+  { name: "node", package: "node@26.10.0", args: [] },
   { name: "deno", package: "deno@2.9.6", args: ["run", "--no-prompt", "--allow-net=127.0.0.1", "--allow-env"] },
   { name: "bun", package: "bun@1.4.4", args: [] }
 ]
@@ -88,6 +90,34 @@ const bundle = (outfile: string) =>
     catch: (cause) => new Differs({ suite: name, differences: [`bundle: ${cause}`] })
   })
 
+/** `@effect-tinker/promise` as it is installed, in a project without Effect; its program. */
+const promiseProject = Effect.fnUntraced(function*(directory: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const source = `${root}packages/promise`
+  const installed = path.join(directory, "node_modules/@effect-tinker/promise")
+  yield* execute(process.execPath, [".ci/tsc.mjs", "packages/promise/tsconfig.src.json"], 300_000)
+  yield* Effect.tryPromise({
+    try: () => bundlePromise(source, path.join(installed, "dist")),
+    catch: (cause) => `bundle: ${cause}`
+  })
+  const program = path.join(directory, "promise.mjs")
+  yield* Effect.mapError(
+    Effect.all([
+      fs.copyFile(`${source}/package.json`, path.join(installed, "package.json")),
+      fs.copy(`${root}packages/local/models`, path.join(installed, "models")),
+      // Deno looks for packages where a manifest names them.
+      fs.writeFileString(
+        path.join(directory, "package.json"),
+        JSON.stringify({ type: "module", dependencies: { "@effect-tinker/promise": "*" } })
+      ),
+      fs.copyFile(`${source}/test/support/program.mjs`, program)
+    ]),
+    (error) => error.message
+  )
+  return program
+})
+
 const Report = Schema.parseJson(Schema.Struct({ numPassedTests: Schema.Number, numFailedTests: Schema.Number }))
 
 /** How many tests of the SDK pass under a version of Node; all of them have to. */
@@ -113,7 +143,11 @@ export const runtimes: Suite = {
       const directory = yield* Effect.orDie(fs.makeTempDirectoryScoped())
       const program = path.join(directory, "program.mjs")
       yield* bundle(program)
+      const withoutEffect = yield* promiseProject(directory).pipe(
+        Effect.mapError((difference) => new Differs({ suite: name, differences: [difference] }))
+      )
       const answers = new Map<string, string>()
+      const promises = new Map<string, string>()
       const differences: Array<string> = []
       for (const runtime of tried) {
         // A server for each, so that they have nothing of each other.
@@ -132,16 +166,24 @@ export const runtimes: Suite = {
           yield* against(label(runtime))
           yield* Console.log(`${label(runtime)}: ${answer.right.trim()}`)
         }
+        // It keeps a model in files of its own, and writes a checkpoint.
+        const args = runtime.name === "deno" ? ["run", "--allow-all"] : runtime.args
+        const promise = yield* Effect.either(execute(command.right, [...args, withoutEffect], 120_000))
+        if (Either.isLeft(promise)) differences.push(`${label(runtime)}, @effect-tinker/promise: ${promise.left}`)
+        else promises.set(label(runtime), promise.right.trim())
         if (!newerNodes.includes(runtime)) continue
         const tests = yield* Effect.either(testsUnder(command.right, path.join(directory, "report.json")))
         if (Either.isLeft(tests)) differences.push(`${label(runtime)}: ${tests.left}`)
         else yield* Console.log(`${label(runtime)}: ${tests.right} tests of the SDK pass`)
       }
-      const [expected] = answers.values()
-      for (const [runtime, answer] of answers) {
-        if (answer !== expected) differences.push(`${runtime}: ${answer} where this Node has ${expected}`)
+      for (const outcomes of [answers, promises]) {
+        const [expected] = outcomes.values()
+        for (const [runtime, answer] of outcomes) {
+          if (answer !== expected) differences.push(`${runtime}: ${answer} where this Node has ${expected}`)
+        }
       }
       if (differences.length > 0) return yield* new Differs({ suite: name, differences })
       yield* Console.log(`the same on ${Array.from(answers.keys()).join(", ")}`)
+      yield* Console.log(`@effect-tinker/promise: the same on ${Array.from(promises.keys()).join(", ")}`)
     }))
 }

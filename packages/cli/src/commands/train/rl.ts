@@ -95,6 +95,7 @@ const reinforce = Effect.fnUntraced(function*(
     readonly database: Option.Option<Redacted.Redacted>
     readonly store: Option.Option<string>
     readonly slots: number
+    readonly weight: number
   }
 ) {
   const remote = flags.workers ? yield* remoteRollouts(flags) : undefined
@@ -139,12 +140,19 @@ const reinforce = Effect.fnUntraced(function*(
 })
 
 /** Where rollouts run with `--workers`, and problems that workers can find. */
-const remoteRollouts = Effect.fnUntraced(function*({ database, label, slots, store }: {
+const remoteRollouts = Effect.fnUntraced(function*({ database, label, slots, store, weight }: {
   readonly label: workerOptions.Label
   readonly database: Option.Option<Redacted.Redacted>
   readonly store: Option.Option<string>
   readonly slots: number
+  readonly weight: number
 }) {
+  if (!(weight > 0 && Number.isFinite(weight))) {
+    return yield* usage(
+      `--weight is ${weight}`,
+      "Give a number above zero: a run of weight 2 gets twice as much as one of 1."
+    )
+  }
   if (Option.isNone(database)) {
     return yield* usage("--workers needs a database", "Set DATABASE_URL, or give --database postgres://HOST/NAME.")
   }
@@ -153,7 +161,7 @@ const remoteRollouts = Effect.fnUntraced(function*({ database, label, slots, sto
     problems: durable.problems,
     layer: (directory: string) =>
       Layer.catchAll(
-        durable.layerWorkers({ directory, database: database.value, label, slots, store }),
+        durable.layerWorkers({ directory, database: database.value, label, slots, store, weight }),
         (error) =>
           Layer.fail(
             new CliFailure({
@@ -186,7 +194,8 @@ const rewarded = {
   ),
   database: Options.optional(workerOptions.database),
   store: workerOptions.store,
-  slots: workerOptions.slots
+  slots: workerOptions.slots,
+  weight: workerOptions.weight
 }
 
 const moduleArgument = (exported: string) =>

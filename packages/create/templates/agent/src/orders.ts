@@ -1,5 +1,5 @@
 /**
- * What your agent works with, and the tasks it is trained on: a support desk whose orders were moved from an old system to a
+ * The agent's work, and the tasks it is trained on: a support desk whose orders were moved from an old system to a
  * new one. Its instructions do not say which tool is for which; the agent learns it from its rewards.
  */
 export interface Ticket {

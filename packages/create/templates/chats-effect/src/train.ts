@@ -8,7 +8,7 @@ import { Console, Effect, Option, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { Backend, model } from "./backend.js"
 
-const question = "Where is my violin? The order is 417."
+const question = "Where is my drum? The order is 417."
 
 const program = Effect.gen(function*() {
   const baseModel = yield* model

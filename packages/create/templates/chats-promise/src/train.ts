@@ -1,11 +1,10 @@
 /**
  * Fine-tunes a model on conversations in a file. Run it again to go on where it was stopped.
  */
-import { trainers } from "@effect-tinker/cookbook/Promise"
-import { chatFor } from "@effect-tinker/tokenizer/Promise"
+import { chatFor, trainers } from "@effect-tinker/promise"
 import { connect, model } from "./backend.js"
 
-const question = "Where is my violin? The order is 417."
+const question = "Where is my drum? The order is 417."
 
 await using tinker = await connect()
 const chat = await chatFor(tinker, model)

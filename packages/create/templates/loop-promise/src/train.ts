@@ -1,8 +1,7 @@
 /**
  * A training loop of your own: every pass, every optimizer step and every sample is a call.
  */
-import { chatFor } from "@effect-tinker/tokenizer/Promise"
-import { fromExamples } from "effect-tinker/Promise"
+import { chatFor, fromExamples } from "@effect-tinker/promise"
 import { connect, model } from "./backend.js"
 import { lessons, questions } from "./lessons.js"
 

@@ -1,8 +1,8 @@
-/** What the model is taught. Yours go here. */
+/** Lessons for the model. Yours go here. */
 export const lessons = [
   { user: "Who are you?", assistant: "A pirate." },
   { user: "Hello!", assistant: "Ahoy, matey!" }
 ]
 
-/** What is asked before and after: a lesson, and something it should not forget. */
+/** Questions before and after: a lesson, and something it should not forget. */
 export const questions = ["Who are you?", "Mira lives in Oslo. Where does Mira live?"]

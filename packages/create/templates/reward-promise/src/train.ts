@@ -1,9 +1,7 @@
 /**
  * Trains a model by trial: a program scores its answers. Run it again to go on where it was stopped.
  */
-import { Loss } from "@effect-tinker/cookbook"
-import { trainers } from "@effect-tinker/cookbook/Promise"
-import { chatFor } from "@effect-tinker/tokenizer/Promise"
+import { chatFor, trainers } from "@effect-tinker/promise"
 import { connect, model } from "./backend.js"
 import { heldOut, question, reward, training } from "./task.js"
 
@@ -37,7 +35,7 @@ const run = trainers(tinker).reinforce({
   epochs: 1,
   shuffle: 0,
   seed: 0,
-  loss: Loss.ppo(),
+  loss: "ppo",
   log: "runs/reward"
 })
 for await (const { final, metrics, step } of run) {

@@ -1,5 +1,5 @@
 /**
- * The problems, how they are asked, and what an answer is worth. Yours go here.
+ * The problems, how they are asked, and the worth of an answer. Yours go here.
  */
 export interface Sum {
   readonly a: number
@@ -12,7 +12,7 @@ const sums: ReadonlyArray<Sum> = Array.from({ length: 900 }, (_, n) => ({
   b: 100 + (613 * n + 211) % 900
 })).filter(({ a, b }) => [10, 100, 1000].every((place) => a % place + b % place >= place))
 
-/** What the model is measured by; it never trains on these. */
+/** Problems that the model is measured by; it never trains on these. */
 export const heldOut = sums.slice(0, 32)
 
 export const training = sums.slice(32)

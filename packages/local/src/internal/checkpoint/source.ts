@@ -43,10 +43,10 @@ const smallModel = 20e6
 export const assemble = Effect.fnUntraced(function*(
   name: string,
   source: Source,
-  contextLength: number | undefined
+  options: { readonly contextLength?: number | undefined; readonly quantize?: "int8" | undefined } = {}
 ): Effect.fn.Return<LocalModel.LocalModel, ModelUnavailable> {
   const refuse = (description: string) => new ModelUnavailable({ model: name, description })
-  const measures = yield* Effect.mapError(measure(source.config, contextLength), (problem) => refuse(problem))
+  const measures = yield* Effect.mapError(measure(source.config, options.contextLength), (problem) => refuse(problem))
   const { chatTemplate, tokenizerConfig, tokenizerJson } = source.tokenizer
   const tokenizer = yield* Tokenizer.fromHuggingFace({
     id: name,
@@ -72,7 +72,8 @@ export const assemble = Effect.fnUntraced(function*(
     tokenizer,
     tokenizerFiles: source.tokenizerFiles,
     lora: { alpha: 32, rankStabilized: false },
-    weights: { precision: source.precision, read: source.read }
+    weights: { precision: source.precision, read: source.read },
+    quantize: options.quantize
   }
   const expected = expectedTensors(model)
   for (const [tensor, shape] of expected) {

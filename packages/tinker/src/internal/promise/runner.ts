@@ -199,6 +199,8 @@ export interface Runner<in R = never> {
   readonly iterate: <A, E>(stream: Stream.Stream<A, E, R>, options?: CallOptions) => AsyncIterable<A>
   /** Runs to its end, whatever is aborted or stopped. */
   readonly release: (effect: Effect.Effect<void>) => Promise<void>
+  /** Ends when every iterator that was left has released what it had, such as a trainer that saves. */
+  readonly settled: () => Promise<void>
   /** Rejects what is in flight as `Closed`, and everything from now on. */
   readonly stop: () => void
 }
@@ -274,6 +276,15 @@ export const make = <R>(runtime: Runtime.Runtime<R>, parent: Scope.Scope): Runne
     if (Exit.isFailure(exit)) throw errorOf(exit.cause)
   }
 
+  /** Iterators that are being left. */
+  const left = new Set<Promise<void>>()
+  const leaving = (closing: Promise<void>): Promise<void> => {
+    left.add(closing)
+    const forget = () => left.delete(closing)
+    closing.then(forget, forget)
+    return closing
+  }
+
   const iterate = <A, E>(stream: Stream.Stream<A, E, R>, options?: CallOptions): AsyncIterable<A> => ({
     [Symbol.asyncIterator]: () => {
       const end: IteratorResult<A> = { done: true, value: undefined }
@@ -282,11 +293,15 @@ export const make = <R>(runtime: Runtime.Runtime<R>, parent: Scope.Scope): Runne
       let ready: Iterator<A> = [][Symbol.iterator]()
       let over = false
       let turn: Promise<unknown> = Promise.resolve()
+      let pulled: Promise<void> = Promise.resolve()
+      let closing: Promise<void> | undefined
 
-      const close = Effect.suspend(() => {
+      const closeScope = Effect.suspend(() => {
         over = true
         return scope === undefined ? Effect.void : Scope.close(scope, Exit.void)
       })
+      /** Ends when all has been released: a pull that was aborted ends the stream by itself, after it was answered. */
+      const close = () => closing ??= leaving(pulled.then(() => release(closeScope)))
       const open = Effect.gen(function*() {
         if (pull !== undefined) return pull
         scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
@@ -298,7 +313,7 @@ export const make = <R>(runtime: Runtime.Runtime<R>, parent: Scope.Scope): Runne
         if (over) return Effect.succeed(end)
         return Effect.matchEffect(Effect.flatten(open), {
           onFailure: (failure) =>
-            Effect.zipRight(close, Option.isNone(failure) ? Effect.succeed(end) : Effect.fail(failure.value)),
+            Effect.zipRight(closeScope, Option.isNone(failure) ? Effect.succeed(end) : Effect.fail(failure.value)),
           onSuccess: (chunk) => {
             ready = chunk[Symbol.iterator]()
             return more
@@ -313,12 +328,24 @@ export const make = <R>(runtime: Runtime.Runtime<R>, parent: Scope.Scope): Runne
       }
       const next = async (): Promise<IteratorResult<A>> => {
         // A loop whose `next` rejects does not call `return`: what runs ahead of it would run on.
-        if (options?.signal?.aborted === true) await release(close)
-        return run(Effect.onExit(more, (exit) => Exit.isSuccess(exit) ? Effect.void : close), options)
+        if (options?.signal?.aborted === true) await close()
+        let ended = ignore
+        const pulling = Effect.suspend(() => {
+          pulled = new Promise((resolve) => {
+            ended = resolve
+          })
+          return Effect.onExit(more, (exit) => Exit.isSuccess(exit) ? Effect.void : closeScope)
+        })
+        try {
+          return await run(Effect.ensuring(pulling, Effect.sync(() => ended())), options)
+        } catch (error) {
+          quiet(close())
+          throw error
+        }
       }
       return {
         next: () => inTurn(next),
-        return: () => inTurn(() => release(close).then(() => end))
+        return: () => inTurn(() => close().then(() => end))
       }
     }
   })
@@ -328,6 +355,9 @@ export const make = <R>(runtime: Runtime.Runtime<R>, parent: Scope.Scope): Runne
     operation,
     iterate,
     release,
+    settled: async () => {
+      await Promise.allSettled(left)
+    },
     stop: () => {
       stopped = true
       for (const end of inFlight) end()

@@ -1,0 +1,1 @@
+export declare const bundlePromise: (directory: string, dist?: string) => Promise<void>
