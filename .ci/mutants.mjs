@@ -97,7 +97,11 @@ export const mutantsOf = (file) => {
     const { line } = source.getLineAndCharacterOfPosition(from)
     const before = text.slice(from, to)
     if (before === replacement) return
-    const short = (code) => code.replaceAll(/\s+/g, " ").slice(0, 70)
+    // an operator or a number alone says little: with what is around it
+    const small = to - from < 12 && node.parent !== undefined ? node.parent : node
+    const [start, end] = [Math.min(from, small.getStart(source)), Math.max(to, small.getEnd())]
+    const short = (code) => code.replaceAll(/\s+/g, " ").trim().slice(0, 90) || "(nothing)"
+    const after = text.slice(start, from) + replacement + text.slice(to, end)
     found.push({
       file,
       line: line + 1,
@@ -105,7 +109,7 @@ export const mutantsOf = (file) => {
       from,
       to,
       replacement,
-      change: `${short(before)} -> ${short(replacement) === "" ? "(nothing)" : short(replacement)}`
+      change: `${short(text.slice(start, end))} -> ${short(after)}`
     })
   }
   const visit = (node) => {

@@ -45,6 +45,7 @@ const makeStage = () => {
   }
   const link = (from, to) => symlinkSync(from, to, "dir")
   const ours = new Map(packages.map(({ manifest, name }) => [manifest.name, join(stage, "packages", name)]))
+  process.once("exit", () => rmSync(stage, { recursive: true, force: true }))
   mkdirSync(join(stage, "node_modules/@effect-tinker"), { recursive: true })
   for (const name of readdirSync(join(root, "node_modules"))) {
     if (name === "@effect-tinker" || ours.has(name) || name === ".cache" || name.startsWith(".v")) continue

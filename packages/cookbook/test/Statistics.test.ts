@@ -20,6 +20,16 @@ const coverage = (
 }
 
 describe("Statistics", () => {
+  it("the bounds are the nearest of the sorted draws", () => {
+    // of 3 draws, the quantile of 0.29 is at 0.58 and that of 0.71 at 1.42: both are the one in the middle
+    const samples = Array.from({ length: 20 }, (_, value) => ({ value }))
+    const middle = Statistics.interval(samples, { draws: 3, level: 0.4, seed: 5 })
+    assert.strictEqual(middle.low, middle.high)
+    const ends = Statistics.interval(samples, { draws: 3, level: 0.99, seed: 5 })
+    assert.isBelow(ends.low, middle.low)
+    assert.isAbove(ends.high, middle.low)
+  })
+
   it("a 95 % interval holds the true mean in 93 to 97 % of draws: scores of right and wrong, and rewards", () => {
     const right = (p: number, n: number) => (random: PCGRandom) =>
       Array.from({ length: n }, () => ({ value: random.number() < p ? 1 : 0 }))
