@@ -76,7 +76,11 @@ const isSilent = (node, source) =>
 const decides = (node, source) => {
   const { parent } = node
   if (ts.isPrefixUnaryExpression(parent)) return decides(parent, source)
-  if (ts.isBinaryExpression(parent)) return true
+  // what stands for an element that is always there decides nothing: the compiler asks for it
+  if (ts.isBinaryExpression(parent)) {
+    return parent.operatorToken.kind !== ts.SyntaxKind.QuestionQuestionToken ||
+      !ts.isElementAccessExpression(parent.left)
+  }
   if (ts.isElementAccessExpression(parent)) return parent.argumentExpression === node
   if (ts.isVariableDeclaration(parent) || ts.isConditionalExpression(parent) || ts.isReturnStatement(parent)) {
     return true
