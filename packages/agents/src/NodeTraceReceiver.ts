@@ -101,7 +101,7 @@ export const serve: (options: Options) => Effect.Effect<
     if (request.method !== "POST" || !/\/v1\/traces\/?(\?|$)/.test(request.url)) {
       return answer(404, "traces are sent to /v1/traces")
     }
-    // refused unread, so that the exporter is told why
+    // Refused before it is read, with a reason for the exporter.
     if (Number(headers["content-length"] ?? 0) > limit) return yield* Effect.fail(new TooLarge())
     const raw = yield* bodyOf(request, limit)
     const bytes = headers["content-encoding"] === "gzip"

@@ -195,11 +195,12 @@ layer(Layer.provideMerge(trained, server), { excludeTestServices: true, timeout:
       Effect.gen(function*() {
         const { sampler } = yield* Trained
         const { fs, root } = yield* sandbox
-        const snapshot = `${root}/cache/models--acme--chat/snapshots/abc`
+        const commit = "abcdef0123456789abcdef0123456789abcdef01"
+        const snapshot = `${root}/cache/models--acme--chat/snapshots/${commit}`
         const { LocalCheckpoint } = yield* Effect.promise(() => import("@effect-tinker/local"))
         yield* fs.copy(decodeURIComponent(LocalCheckpoint.chatDirectory.pathname), snapshot)
         yield* fs.makeDirectory(`${root}/cache/models--acme--chat/refs`)
-        yield* fs.writeFileString(`${root}/cache/models--acme--chat/refs/main`, "abc\n")
+        yield* fs.writeFileString(`${root}/cache/models--acme--chat/refs/main`, `${commit}\n`)
         const { code, stderr } = yield* tinker(
           ["export", sampler, "--for", "llama.cpp", "--base", "acme/chat", "-o", `${root}/kit`],
           { env: { HF_HUB_CACHE: `${root}/cache` } }

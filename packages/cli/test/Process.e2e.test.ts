@@ -139,12 +139,15 @@ const prepare = async (row: Row, mode: Place["mode"]) => {
 
 const expected = (row: Row): number => row.interruptAt === undefined ? 0 : 130
 
-/** What needs more than a row: a model with files, two evaluations, a browser's page, a tracking server, OpenAI's client, an agent, a durable run, Postgres. */
+/** What needs more than a row: a model with files, two evaluations, traces, a judge, a browser's page, a tracking server, OpenAI's client, an agent, a durable run, Postgres. */
 const testedElsewhere: ReadonlySet<string> = new Set([
   "export weights",
   "export mlflow",
   "studio",
   "eval compare",
+  "improve",
+  "train judged",
+  ...["import", "receive", "successes", "best", "pairs", "replay"].map((name) => `data ${name}`),
   "gateway",
   "train agent",
   "worker",

@@ -80,7 +80,7 @@ const failed = (cause: unknown) =>
 const created = <A, E>(create: Effect.Effect<A, E>) => Effect.retry(Effect.mapError(create, failed), { times: 3 })
 
 /**
- * The secret in the database, for clusters that are given none: whoever can read it can already do all that it is for.
+ * The secret in the database, for clusters that are given none: a process that can read it can already do everything the secret allows.
  *
  * @since 0.2.0
  * @category constructors

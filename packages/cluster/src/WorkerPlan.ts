@@ -29,7 +29,7 @@ export interface Setting {
   /** What a trainer computes for one rollout: it reads one result at a time. */
   readonly trainer: number
   readonly database: Database
-  /** Rollouts of the run, from its first to its last; without it the rate of one that goes on for ever. */
+  /** Rollouts of the run, from its first to its last; without it, the rate of a run that never ends. */
   readonly count?: number | undefined
 }
 

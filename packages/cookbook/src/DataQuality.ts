@@ -128,7 +128,7 @@ const kept = 100
 /** Different short answers that are counted; with more of them none is frequent. */
 const maxAnswers = 10_000
 
-/** Rows whose language is told: every so many, so that it is about this many. */
+/** Number of rows whose language is determined, taken at even distances. */
 const languageRows = 2000
 
 /** Characters of a row below which its language would be guessed. */
@@ -261,7 +261,7 @@ export const inspect: <E, R, E2 = never, R2 = never>(
 /**
  * The rows without those that are there already, exactly or nearly.
  *
- * Reading it again begins anew: it is for writing files, not for a run that is resumed.
+ * Reading it again starts from the beginning: it is for writing files, not for a run that is resumed.
  *
  * @since 0.2.0
  * @category combinators

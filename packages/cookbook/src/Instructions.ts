@@ -2,7 +2,7 @@
  * Instructions whose following can be checked by a rule, such as "at least 300 words" or "no commas": the 25 kinds of IFEval.
  *
  * The rules are those of the paper's own checker, which `lm-eval` has too. Sentences are found by their punctuation, without a
- * list of abbreviations. The language of a text is told by the package `franc`, which three kinds need.
+ * list of abbreviations. The package `franc`, which three kinds need, determines the language of a text.
  *
  * @since 0.2.0
  */

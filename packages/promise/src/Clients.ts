@@ -185,7 +185,7 @@ export interface Rest {
   readonly deleteCheckpoint: OnPath<void>
   readonly publishCheckpoint: OnPath<void>
   readonly unpublishCheckpoint: OnPath<void>
-  /** `null` keeps it for ever. */
+  /** `null` keeps it without limit. */
   readonly setCheckpointTtl: (tinkerPath: string, ttl: Duration | null, options?: CallOptions) => Promise<void>
   readonly getSession: (sessionId: string, options?: CallOptions) => Promise<Service.Session>
   readonly sessions: (options?: CallOptions) => AsyncIterable<string>

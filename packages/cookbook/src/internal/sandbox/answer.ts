@@ -16,7 +16,7 @@ const Answer = Schema.parseJson(Schema.Union(
 const decode = Schema.decodeUnknownEither(Answer)
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
-/** Levels of arrays and objects that results may have: deeper ones would overflow the stack of whoever walks them. */
+/** Levels of arrays and objects that results may have: deeper ones would overflow the stack of the code that walks them. */
 const maxDepth = 200
 
 /** Bytes around the results of an answer, and those of a description of 1,000 characters however they are escaped. */

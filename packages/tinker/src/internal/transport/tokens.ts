@@ -16,7 +16,7 @@ import type * as Scope from "effect/Scope"
 import type { TinkerError } from "../../TinkerError.js"
 import * as Logs from "../observability/logs.js"
 
-/** So long before its end a token is renewed by whoever needs it, where the background has not. */
+/** Time before its end from which a caller renews a token that the background has not renewed. */
 const urgent = 60_000
 
 /**
@@ -188,7 +188,7 @@ export const make = (
       const good = usable(now)
       if (good !== undefined) return Effect.succeed(good)
       return Effect.catchAll(fetch, (error) =>
-        // A credential that the server refuses cannot be exchanged later either: its owner is told now.
+        // A credential that the server refuses cannot be exchanged later either: its owner learns of it now.
         now < current.expires && error._tag !== "Authentication"
           ? Effect.as(
             Effect.logWarning("token renewal failed, the old token is still used", error.message),
