@@ -59,7 +59,15 @@ describe("Supervised.train", () => {
         (line): { readonly _tag: string; readonly step: number; readonly kind: string } => JSON.parse(line)
       ).filter(({ _tag }) => _tag === "Checkpoint").map(({ kind, step }) => `${step} ${kind}`)
       // 3 steps after the periodic ones of steps 4 and 8, and the end of the run at step 12
-      assert.deepStrictEqual(saved, ["3 rolling", "4 periodic", "7 rolling", "8 periodic", "11 rolling", "12 periodic", "12 final"])
+      assert.deepStrictEqual(saved, [
+        "3 rolling",
+        "4 periodic",
+        "7 rolling",
+        "8 periodic",
+        "11 rolling",
+        "12 periodic",
+        "12 final"
+      ])
     }).pipe(Effect.provide(Live)))
 
   it.scoped("learns, reports each step in order, and evaluates the weights before it", () =>
