@@ -63,6 +63,25 @@ describe("Gguf", () => {
       assert.deepStrictEqual([written.value.length, written.value[tokens - 1]], [rows, `t${tokens - 1}`])
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("says how positions are scaled", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(6)
+      const config = { ...fixtures.qwen3Config({}), tie_word_embeddings: false }
+      const rope = Effect.fnUntraced(function*(name: string, rope_scaling?: object) {
+        yield* fs.writeFileString(`${model.base}/config.json`, JSON.stringify({ ...config, rope_scaling }))
+        const file = yield* Gguf.writeModel({ ...model, output: model.at(`${name}.gguf`), format: "f32" })
+        const { metadata } = yield* inspect(file)
+        return ["type", "factor", "original_context_length"].map((key) => metadata.get(`qwen3.rope.scaling.${key}`))
+      })
+      assert.deepStrictEqual(yield* rope("default"), [undefined, undefined, undefined])
+      assert.deepStrictEqual(yield* rope("linear", { type: "linear", factor: 2 }), ["linear", 2, undefined])
+      assert.deepStrictEqual(
+        yield* rope("yarn", { rope_type: "yarn", factor: 4, original_max_position_embeddings: 32 }),
+        ["yarn", 4, 32]
+      )
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("keeps vectors in float32 and matrices in the format asked for", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
