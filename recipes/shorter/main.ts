@@ -21,7 +21,7 @@ const shorter: Judge.Judge = ({ a, b }) => Effect.succeed((b.length - a.length) 
 export default define({
   measure: "characters of an answer, at temperature 1",
   model: "local/chat",
-  learningRate: 2e-4,
+  learningRate: 1e-4,
   passes: ({ after, before }) => after <= before / 2 && after > 2,
   run: ({ learningRate, model, renderer, seed }) =>
     Effect.gen(function*() {
@@ -54,7 +54,7 @@ export default define({
         maxTokens: 40,
         groupSize: 8,
         groupsPerBatch: questions.length,
-        epochs: 16,
+        epochs: 24,
         seed,
         // shorter than any answer is none: the policy stays near the one that answers
         kl: { coefficient: 0.05, reference: policy.samplerPath },
