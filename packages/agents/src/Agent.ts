@@ -161,7 +161,7 @@ export class AgentFailed extends Schema.TaggedError<AgentFailed>("@effect-tinker
  * @since 0.1.0
  * @category errors
  */
-export type RunFailure = AgentFailed | Recorder.StoreFailed
+export type RunFailure = AgentFailed | Recorder.RecordingFailed
 
 /**
  * Whether a value is an agent.

@@ -221,7 +221,7 @@ export type AgentModelError =
   | ReplyRejected
   | ContextOverflow
   | Recorder.RecorderFull
-  | Recorder.StoreFailed
+  | Recorder.RecordingFailed
 
 // =============================================================================
 // service

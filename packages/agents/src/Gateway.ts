@@ -13,6 +13,7 @@
  */
 import * as RunConfig from "@effect-tinker/cookbook/RunConfig"
 import * as Entropy from "@effect-tinker/platform/Entropy"
+import type * as OpenAiWire from "@effect-tinker/platform/OpenAiWire"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpIncomingMessage from "@effect/platform/HttpIncomingMessage"
@@ -285,7 +286,7 @@ export const makeWithRoutes: (
       })
 
     const head = (prefix: string, requested: string | null | undefined, reply: AgentModel.Reply) =>
-      Effect.map(Clock.currentTimeMillis, (now): chat.Head => ({
+      Effect.map(Clock.currentTimeMillis, (now): OpenAiWire.Head => ({
         id: `${prefix}-${reply.callId}`,
         created: Math.floor(now / 1000),
         model: requested ?? options.model

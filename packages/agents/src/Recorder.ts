@@ -111,10 +111,12 @@ export class RecorderFull extends Schema.TaggedError<RecorderFull>("@effect-tink
  * @since 0.1.0
  * @category errors
  */
-export class StoreFailed extends Schema.TaggedError<StoreFailed>("@effect-tinker/agents/Recorder/StoreFailed")(
-  "StoreFailed",
-  { rollout: Schema.String, cause: Schema.Defect }
-) {
+export class RecordingFailed
+  extends Schema.TaggedError<RecordingFailed>("@effect-tinker/agents/Recorder/RecordingFailed")(
+    "RecordingFailed",
+    { rollout: Schema.String, cause: Schema.Defect }
+  )
+{
   /** A disk may have room again. */
   get isRetryable(): boolean {
     return true
@@ -137,21 +139,21 @@ export interface Service {
     renderer: Renderer.Renderer,
     conversation: ReadonlyArray<Message.Message>,
     options?: Renderer.ContinueOptions
-  ) => Effect.Effect<Prompt, RenderFailed | ChatTemplateFailed | RecorderFull | StoreFailed>
+  ) => Effect.Effect<Prompt, RenderFailed | ChatTemplateFailed | RecorderFull | RecordingFailed>
   /** The same for a prompt of ids without messages: it continues a call whose ids it begins with. */
-  readonly promptOfIds: (rollout: string, ids: Int32Array) => Effect.Effect<Prompt, RecorderFull | StoreFailed>
+  readonly promptOfIds: (rollout: string, ids: Int32Array) => Effect.Effect<Prompt, RecorderFull | RecordingFailed>
   /** Adds a call to its rollout. */
-  readonly record: (call: Call) => Effect.Effect<void, StoreFailed>
+  readonly record: (call: Call) => Effect.Effect<void, RecordingFailed>
   /** Says what a rollout is worth; the latest score counts. */
   readonly score: (
     rollout: string,
     reward: number,
     metrics?: Readonly<Record<string, number>>
-  ) => Effect.Effect<void, StoreFailed>
+  ) => Effect.Effect<void, RecordingFailed>
   /** A rollout so far: its calls in the order in which they were recorded, none for a rollout that is not known. */
-  readonly rollout: (rollout: string) => Effect.Effect<CallStore.Recorded, StoreFailed>
+  readonly rollout: (rollout: string) => Effect.Effect<CallStore.Recorded, RecordingFailed>
   /** {@link Service.rollout}, and forgets it. In a store, it remains in the files. */
-  readonly release: (rollout: string) => Effect.Effect<CallStore.Recorded, StoreFailed>
+  readonly release: (rollout: string) => Effect.Effect<CallStore.Recorded, RecordingFailed>
   /** The rollouts that were not released, the oldest first. */
   readonly rollouts: Effect.Effect<ReadonlyArray<string>>
   /** Rollouts and tokens held in memory. */
@@ -257,8 +259,8 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
     }
     return entry
   }
-  const failed = (rollout: string) => (cause: unknown) => new StoreFailed({ rollout, cause })
-  const read = (store: CallStore.CallStore, rollout: string): Effect.Effect<Entry, StoreFailed> =>
+  const failed = (rollout: string) => (cause: unknown) => new RecordingFailed({ rollout, cause })
+  const read = (store: CallStore.CallStore, rollout: string): Effect.Effect<Entry, RecordingFailed> =>
     Effect.suspend(() => {
       const state = reads.get(rollout) ?? { stale: false }
       reads.set(rollout, state)
@@ -273,14 +275,14 @@ const over = (store: CallStore.CallStore | undefined, options: Options | undefin
         return Effect.succeed(use(rollout, fresh))
       })
     })
-  const get = (rollout: string): Effect.Effect<Entry, StoreFailed> =>
+  const get = (rollout: string): Effect.Effect<Entry, RecordingFailed> =>
     Effect.suspend(() => {
       const entry = resident.get(rollout)
       if (entry !== undefined) return Effect.succeed(use(rollout, entry))
       return store === undefined ? Effect.sync(emptyEntry) : read(store, rollout)
     })
-  const withRoom = (rollout: string): Effect.Effect<Entry, RecorderFull | StoreFailed> =>
-    Effect.suspend((): Effect.Effect<Entry, RecorderFull | StoreFailed> =>
+  const withRoom = (rollout: string): Effect.Effect<Entry, RecorderFull | RecordingFailed> =>
+    Effect.suspend((): Effect.Effect<Entry, RecorderFull | RecordingFailed> =>
       store === undefined && tokens >= maxTokens
         ? new RecorderFull({ rollout, tokens, maxTokens })
         : get(rollout)

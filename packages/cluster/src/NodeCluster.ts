@@ -155,7 +155,7 @@ export type JoinError =
   | ConfigError.ConfigError
   | PlatformError.PlatformError
   | SqlError
-  | TrajectoryStore.StoreFailed
+  | TrajectoryStore.TrajectoryStoreFailed
 
 // =============================================================================
 // joining

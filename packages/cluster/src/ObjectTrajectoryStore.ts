@@ -52,7 +52,7 @@ const timeout = "10 minutes"
 const empty = new Uint8Array()
 
 const failed = (description: string, cause?: unknown) =>
-  new TrajectoryStore.StoreFailed({ description, ...(cause === undefined ? {} : { cause }) })
+  new TrajectoryStore.TrajectoryStoreFailed({ description, ...(cause === undefined ? {} : { cause }) })
 
 /** Answers that another attempt may not have. */
 const isTransient = (status: number) => status === 409 || status === 429 || status >= 500
@@ -113,7 +113,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const send = <A>(
     call: Call,
     read: (response: HttpClientResponse.HttpClientResponse) => Effect.Effect<A, unknown>
-  ): Effect.Effect<A, TrajectoryStore.StoreFailed> =>
+  ): Effect.Effect<A, TrajectoryStore.TrajectoryStoreFailed> =>
     Effect.suspend(() => {
       // The second attempt finds what the first one may have stored.
       let isRetryable = true
@@ -125,7 +125,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       })).pipe(
         Effect.timeout(timeout),
         Effect.mapError((error) =>
-          error instanceof TrajectoryStore.StoreFailed
+          error instanceof TrajectoryStore.TrajectoryStoreFailed
             ? error
             : failed(`${describe(call)}: ${error instanceof Error ? error.message : String(error)}`, error)
         ),
@@ -273,7 +273,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
  */
 export const layer = (
   options: Options
-): Layer.Layer<TrajectoryStore.TrajectoryStore, TrajectoryStore.StoreFailed, HttpClient.HttpClient> =>
+): Layer.Layer<TrajectoryStore.TrajectoryStore, TrajectoryStore.TrajectoryStoreFailed, HttpClient.HttpClient> =>
   Layer.effect(TrajectoryStore.TrajectoryStore, make(options))
 
 /**
@@ -288,7 +288,7 @@ export const layerConfig = (
   address: string
 ): Layer.Layer<
   TrajectoryStore.TrajectoryStore,
-  TrajectoryStore.StoreFailed | ConfigError,
+  TrajectoryStore.TrajectoryStoreFailed | ConfigError,
   HttpClient.HttpClient
 > =>
   Layer.unwrapEffect(Effect.gen(function*() {

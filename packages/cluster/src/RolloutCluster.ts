@@ -103,7 +103,7 @@ export const layer = (
   options: Options
 ): Layer.Layer<
   Rollout.Runner,
-  TrajectoryStore.StoreFailed,
+  TrajectoryStore.TrajectoryStoreFailed,
   Sharding.Sharding | MessageStorage.MessageStorage | RunAuthority.RunAuthority | TrajectoryStore.TrajectoryStore
 > => Layer.scoped(Rollout.Runner, make(options))
 
@@ -156,8 +156,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const again = Schedule.exponential("500 millis").pipe(
     Schedule.union(Schedule.spaced("30 seconds")),
     Schedule.upTo(options.retryFor ?? "10 minutes"),
-    Schedule.whileInput((error: RolloutWorker.RolloutFailed | TrajectoryStore.StoreFailed) =>
-      error._tag === "StoreFailed" || error.isTransient
+    Schedule.whileInput((error: RolloutWorker.RolloutFailed | TrajectoryStore.TrajectoryStoreFailed) =>
+      error._tag === "TrajectoryStoreFailed" || error.isTransient
     )
   )
 

@@ -313,7 +313,7 @@ export const layer = <E, R, ED, RD>(options: Options<E, R, ED, RD>): Layer.Layer
       return new RolloutFailed({
         key: key.text,
         description: failure instanceof Error ? failure.message : String(failure),
-        isTransient: failure instanceof TrajectoryStore.StoreFailed || serverFailure.isRetryable(failure) ||
+        isTransient: failure instanceof TrajectoryStore.TrajectoryStoreFailed || serverFailure.isRetryable(failure) ||
           serverFailure.isLost(failure)
       })
     }

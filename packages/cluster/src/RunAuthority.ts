@@ -42,13 +42,13 @@ export class RequestRefused
  */
 export class RunAuthority extends Context.Tag("@effect-tinker/cluster/RunAuthority")<RunAuthority, {
   /** Makes a run known to workers. */
-  readonly register: (run: string) => Effect.Effect<void, TrajectoryStore.StoreFailed>
+  readonly register: (run: string) => Effect.Effect<void, TrajectoryStore.TrajectoryStoreFailed>
   readonly sign: (run: string, request: string) => Effect.Effect<string>
   readonly check: (
     run: string,
     request: string,
     signature: string
-  ) => Effect.Effect<void, RequestRefused | TrajectoryStore.StoreFailed>
+  ) => Effect.Effect<void, RequestRefused | TrajectoryStore.TrajectoryStoreFailed>
 }>() {}
 
 const utf8 = new TextEncoder()
@@ -74,7 +74,10 @@ export const derive = (secret: Redacted.Redacted, purpose: string): Effect.Effec
 const signed = (run: string, request: string) => utf8.encode(`rollout\n${JSON.stringify(run)}\n${request}`)
 
 const failed = (cause: unknown) =>
-  new TrajectoryStore.StoreFailed({ description: cause instanceof Error ? cause.message : String(cause), cause })
+  new TrajectoryStore.TrajectoryStoreFailed({
+    description: cause instanceof Error ? cause.message : String(cause),
+    cause
+  })
 
 /** Two that create a table at the same time: one of them loses, and finds it. */
 const created = <A, E>(create: Effect.Effect<A, E>) => Effect.retry(Effect.mapError(create, failed), { times: 3 })
@@ -85,25 +88,26 @@ const created = <A, E>(create: Effect.Effect<A, E>) => Effect.retry(Effect.mapEr
  * @since 0.2.0
  * @category constructors
  */
-export const secretOf: Effect.Effect<Redacted.Redacted, TrajectoryStore.StoreFailed, SqlClient.SqlClient> = Effect.gen(
-  function*() {
-    const sql = (yield* SqlClient.SqlClient).withoutTransforms()
-    yield* created(sql`CREATE TABLE IF NOT EXISTS tinker_cluster_secret (
+export const secretOf: Effect.Effect<Redacted.Redacted, TrajectoryStore.TrajectoryStoreFailed, SqlClient.SqlClient> =
+  Effect.gen(
+    function*() {
+      const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+      yield* created(sql`CREATE TABLE IF NOT EXISTS tinker_cluster_secret (
       id INTEGER PRIMARY KEY CHECK (id = 1),
       secret TEXT NOT NULL
     )`)
-    const secret = Encoding.encodeHex(globalThis.crypto.getRandomValues(new Uint8Array(32)))
-    yield* Effect.mapError(
-      sql`INSERT INTO tinker_cluster_secret ${sql.insert({ id: 1, secret })} ON CONFLICT DO NOTHING`,
-      failed
-    )
-    const [row] = yield* Effect.mapError(
-      sql<{ readonly secret: string }>`SELECT secret FROM tinker_cluster_secret WHERE id = 1`,
-      failed
-    )
-    return row === undefined ? yield* failed("the secret of the cluster is not there") : Redacted.make(row.secret)
-  }
-)
+      const secret = Encoding.encodeHex(globalThis.crypto.getRandomValues(new Uint8Array(32)))
+      yield* Effect.mapError(
+        sql`INSERT INTO tinker_cluster_secret ${sql.insert({ id: 1, secret })} ON CONFLICT DO NOTHING`,
+        failed
+      )
+      const [row] = yield* Effect.mapError(
+        sql<{ readonly secret: string }>`SELECT secret FROM tinker_cluster_secret WHERE id = 1`,
+        failed
+      )
+      return row === undefined ? yield* failed("the secret of the cluster is not there") : Redacted.make(row.secret)
+    }
+  )
 
 /**
  * Runs are known by a table of the database, `tinker_runs`, which is created where it is missing.
@@ -114,7 +118,7 @@ export const secretOf: Effect.Effect<Redacted.Redacted, TrajectoryStore.StoreFai
 export const layerSql = (options: {
   /** Secret that trainers and workers share. At least 32 characters of chance. */
   readonly secret: Redacted.Redacted
-}): Layer.Layer<RunAuthority, TrajectoryStore.StoreFailed, SqlClient.SqlClient> =>
+}): Layer.Layer<RunAuthority, TrajectoryStore.TrajectoryStoreFailed, SqlClient.SqlClient> =>
   Layer.effect(
     RunAuthority,
     Effect.gen(function*() {

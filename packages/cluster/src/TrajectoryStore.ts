@@ -44,10 +44,12 @@ export class RolloutKey extends Schema.Class<RolloutKey>("@effect-tinker/cluster
  * @since 0.1.0
  * @category errors
  */
-export class StoreFailed extends Schema.TaggedError<StoreFailed>("@effect-tinker/cluster/TrajectoryStore/StoreFailed")(
-  "StoreFailed",
-  { description: Schema.String, cause: Schema.optional(Schema.Defect) }
-) {
+export class TrajectoryStoreFailed
+  extends Schema.TaggedError<TrajectoryStoreFailed>("@effect-tinker/cluster/TrajectoryStore/TrajectoryStoreFailed")(
+    "TrajectoryStoreFailed",
+    { description: Schema.String, cause: Schema.optional(Schema.Defect) }
+  )
+{
   override get message(): string {
     return `the trajectory store failed: ${this.description}`
   }
@@ -75,33 +77,33 @@ export class TrajectoryStore extends Context.Tag("@effect-tinker/cluster/Traject
   readonly put: (
     key: RolloutKey,
     trajectories: ReadonlyArray<Trajectory.Trajectory>
-  ) => Effect.Effect<boolean, StoreFailed>
-  readonly has: (key: RolloutKey) => Effect.Effect<boolean, StoreFailed>
+  ) => Effect.Effect<boolean, TrajectoryStoreFailed>
+  readonly has: (key: RolloutKey) => Effect.Effect<boolean, TrajectoryStoreFailed>
   readonly get: (
     key: RolloutKey
-  ) => Effect.Effect<Option.Option<ReadonlyArray<Trajectory.Trajectory>>, StoreFailed>
+  ) => Effect.Effect<Option.Option<ReadonlyArray<Trajectory.Trajectory>>, TrajectoryStoreFailed>
   /**
    * Stores what many rollouts gave, each unless it has been stored already: one statement in a database. Says for each
    * whether it was new.
    */
-  readonly putMany: (entries: ReadonlyArray<Entry>) => Effect.Effect<ReadonlyArray<boolean>, StoreFailed>
+  readonly putMany: (entries: ReadonlyArray<Entry>) => Effect.Effect<ReadonlyArray<boolean>, TrajectoryStoreFailed>
   /** What is stored for each of many keys: one statement in a database. */
   readonly getMany: (
     keys: ReadonlyArray<RolloutKey>
-  ) => Effect.Effect<ReadonlyArray<Option.Option<ReadonlyArray<Trajectory.Trajectory>>>, StoreFailed>
+  ) => Effect.Effect<ReadonlyArray<Option.Option<ReadonlyArray<Trajectory.Trajectory>>>, TrajectoryStoreFailed>
   /** The last step of a run that something is stored for. */
-  readonly latest: (run: string) => Effect.Effect<Option.Option<number>, StoreFailed>
+  readonly latest: (run: string) => Effect.Effect<Option.Option<number>, TrajectoryStoreFailed>
   /**
    * Who stores: `trainer` where many at once cost little more than one, so that workers send small results to the trainer;
    * `worker` where each is written by itself.
    */
   readonly writer: "trainer" | "worker"
   /** Removes what a run sampled for the steps before one of them. */
-  readonly prune: (run: string, before: number) => Effect.Effect<void, StoreFailed>
+  readonly prune: (run: string, before: number) => Effect.Effect<void, TrajectoryStoreFailed>
 }>() {}
 
 const failed = (cause: unknown) =>
-  new StoreFailed({ description: cause instanceof Error ? cause.message : String(cause), cause })
+  new TrajectoryStoreFailed({ description: cause instanceof Error ? cause.message : String(cause), cause })
 
 type Service = TrajectoryStore["Type"]
 
@@ -122,7 +124,8 @@ export const makeSeparate = (store: Pick<Service, "put" | "has" | "get" | "lates
     getMany: Effect.forEach(store.get, { concurrency: atOnce })
   })
 
-const decoded = (text: string) => Either.mapLeft(codec.decode(text), (description) => new StoreFailed({ description }))
+const decoded = (text: string) =>
+  Either.mapLeft(codec.decode(text), (description) => new TrajectoryStoreFailed({ description }))
 
 /** The largest of some steps. @internal */
 export const lastOf = (steps: ReadonlyArray<number>): Option.Option<number> => {
@@ -208,7 +211,7 @@ const perStatement = 256
  * @since 0.1.0
  * @category layers
  */
-export const layerSql: Layer.Layer<TrajectoryStore, StoreFailed, SqlClient.SqlClient> = Layer.effect(
+export const layerSql: Layer.Layer<TrajectoryStore, TrajectoryStoreFailed, SqlClient.SqlClient> = Layer.effect(
   TrajectoryStore,
   Effect.gen(function*() {
     const sql = (yield* SqlClient.SqlClient).withoutTransforms()

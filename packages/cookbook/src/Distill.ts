@@ -27,6 +27,7 @@ import * as Dataset from "./Dataset.js"
 import * as Environment from "./Environment.js"
 import * as Example from "./Example.js"
 import * as Loop from "./internal/loop.js"
+import type * as StepPipeline from "./internal/loop/stepPipeline.js"
 import * as random from "./internal/random.js"
 import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
@@ -209,7 +210,7 @@ const submitSoft = Effect.fnUntraced(function*(
   return {
     tokens,
     usage: { used: Cost.sum([usage.used, ...batch.map((lesson) => lesson.usage)]) },
-    result: Effect.map(result, (outcome): Loop.Outcome<undefined> => ({
+    result: Effect.map(result, (outcome): StepPipeline.Outcome<undefined> => ({
       ...outcome,
       metrics: { ...outcome.metrics, teacher_entropy: entropy, teacher_kl: outcome.loss - entropy }
     }))
@@ -321,8 +322,7 @@ const startOffPolicy = Effect.fnUntraced(function*<E, R>(options: OffPolicyOptio
     ...reading.loopOptions(options),
     ...yield* reading.read(data, config, checkpoint, rendered),
     submitAhead: Math.max(0, options.submitAhead ?? 1),
-    submit: (batch, { commit, learningRate }) =>
-      Effect.zipRight(commit, submitSoft(training, batch, config.adam, learningRate))
+    prepare: (batch, { learningRate }) => Effect.succeed(submitSoft(training, batch, config.adam, learningRate))
   })
 })
 
@@ -451,7 +451,7 @@ const startSelf = Effect.fnUntraced(function*<A, E, R>(options: SelfOptions<A, E
     ...reading.loopOptions(options),
     ...yield* reading.read(data, config, checkpoint),
     submitAhead: 0,
-    submit: (rows, { commit, learningRate, step }) =>
+    prepare: (rows, { learningRate, step }) =>
       Effect.gen(function*() {
         const { maxTokens, temperature } = config
         const members = rows.flatMap((row, index) =>
@@ -472,13 +472,12 @@ const startSelf = Effect.fnUntraced(function*<A, E, R>(options: SelfOptions<A, E
             description: `no answer of step ${step + 1} has a token to train on`
           })
         }
-        yield* commit
-        const submitted = yield* submitSoft(training, usable, config.adam, learningRate)
         const unusable = lessons.filter((lesson) => !usable.includes(lesson))
-        return {
-          ...submitted,
-          usage: { ...submitted.usage, discarded: Cost.sum(unusable.map(({ usage }) => usage)) }
-        }
+        const discarded = Cost.sum(unusable.map(({ usage }) => usage))
+        return Effect.map(
+          submitSoft(training, usable, config.adam, learningRate),
+          (submitted) => ({ ...submitted, usage: { ...submitted.usage, discarded } })
+        )
       })
   })
 })

@@ -20,6 +20,7 @@ import * as Cost from "./Cost.js"
 import * as Dataset from "./Dataset.js"
 import * as Example from "./Example.js"
 import * as Loop from "./internal/loop.js"
+import type * as StepPipeline from "./internal/loop/stepPipeline.js"
 import * as reading from "./internal/reading.js"
 import * as scoped from "./internal/scoped.js"
 import * as steps from "./internal/steps.js"
@@ -192,35 +193,32 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
     ...yield* reading.read(data, config, checkpoint),
     // A custom loss needs the logprobs of the weights it changes.
     submitAhead: 0,
-    submit: (pairs, { commit, epoch, learningRate }) =>
+    prepare: (pairs, { epoch, learningRate }) =>
       Effect.gen(function*() {
         const batch = pairs.flatMap(({ chosen, rejected }) => [chosen, rejected])
         const scores = yield* Effect.forEach(batch, scoreOf, { concurrency: 32 })
         const pass = yield* training.forwardBackwardCustom(batch, loss(scores, config.beta))
-        yield* commit
-        const update = yield* training.optimStep(steps.adamParams(config.adam, learningRate))
         const tokens = steps.lengthOf(batch)
-        return {
+        const used = Cost.sum([
+          // A custom loss takes two passes.
+          Cost.trained(2 * tokens),
+          // The reference scores each text once, in the first epoch, also in a run that was resumed since.
+          ...(epoch === 0 ? batch.map((datum) => Cost.scored(steps.lengthOf([datum]) + 1)) : [])
+        ])
+        return Effect.map(training.optimStep(steps.adamParams(config.adam, learningRate)), (update) => ({
           tokens,
-          usage: {
-            used: Cost.sum([
-              // A custom loss takes two passes.
-              Cost.trained(2 * tokens),
-              // The reference scores each text once, in the first epoch, also in a run that was resumed since.
-              ...(epoch === 0 ? batch.map((datum) => Cost.scored(steps.lengthOf([datum]) + 1)) : [])
-            ])
-          },
+          usage: { used },
           result: Effect.gen(function*() {
             const { metrics } = yield* pass
             const { metrics: measured } = yield* update
-            const outcome: Loop.Outcome<undefined> = {
+            const outcome: StepPipeline.Outcome<undefined> = {
               loss: metrics["loss:sum"] ?? NaN,
               metrics: { ...metrics, ...measured },
               detail: undefined
             }
             return outcome
           })
-        }
+        }))
       })
   })
 })

@@ -36,6 +36,7 @@ import * as Cost from "./Cost.js"
 import type * as Dataset from "./Dataset.js"
 import type * as Environment from "./Environment.js"
 import * as Loop from "./internal/loop.js"
+import type * as StepPipeline from "./internal/loop/stepPipeline.js"
 import * as Policies from "./internal/policies.js"
 import * as random from "./internal/random.js"
 import * as reading from "./internal/reading.js"
@@ -407,7 +408,8 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
     return Loop.run<Sampled, Detail, E | TrainError, R>({
       ...common,
       batches: sampled,
-      submit: (groups, at) => Effect.tap(learn.whole(Effect.succeed(groups), at), () => policies.publish(at.step + 1))
+      prepare: (groups, at) =>
+        Effect.map(learn.whole(Effect.succeed(groups), at), Effect.tap(() => policies.publish(at.step + 1)))
     })
   }
 
@@ -415,7 +417,7 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
   return Loop.run<Environment.Group<E, R>, Detail, E | TrainError, R>({
     ...common,
     batches,
-    submit: (problems, at) =>
+    prepare: (problems, at) =>
       Effect.gen(function*() {
         yield* policies.publish(at.step)
         const concurrency = { concurrency: options.concurrency ?? problems.length }
@@ -437,13 +439,6 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
 // =============================================================================
 // learning
 // =============================================================================
-
-interface At {
-  /** Steps before it. */
-  readonly step: number
-  readonly learningRate: number
-  readonly commit: Effect.Effect<void>
-}
 
 interface Part {
   readonly sampled: ReadonlyArray<Sampled>
@@ -529,7 +524,7 @@ const makeLearner = (options: {
 
   const finish = Effect.fnUntraced(function*(
     parts: ReadonlyArray<Part>,
-    { commit, learningRate, step }: At,
+    { learningRate, step }: StepPipeline.At,
     started: number
   ) {
     const sampled = parts.flatMap((part) => part.sampled)
@@ -540,82 +535,84 @@ const makeLearner = (options: {
         description: `no rollout of step ${step + 1} has a token to train on`
       })
     }
-    yield* commit
-    const update = yield* training.optimStep(steps.adamParams(config.adam, learningRate))
-    const after = options.measureUpdate
-      ? Option.some(yield* training.forward(parts.flatMap(({ data }) => data), serverLoss))
-      : Option.none()
-    const accepted = yield* Clock.currentTimeMillis
-    const staleness = sampled.map(({ version }) => step - version)
-    const rows = parts.flatMap((part) => part.rows)
-    const used = new Set(parts.flatMap((part) => part.used))
-    const metrics = Trajectory.metricsOf(groups)
-    const tokens = rows.reduce((sum, { row }) => sum + row.inputs.length, 0)
-    const submitted: Loop.Submitted<Detail, TinkerError.TinkerError, never> = {
-      tokens,
-      usage: {
-        used: Cost.sum([
-          Cost.ofGroups(used),
-          // The pass that measures an update is paid for like the one before it.
-          Cost.trained(options.measureUpdate ? 2 * tokens : tokens),
-          ...(Option.isSome(reference) && config.kl !== undefined
-            ? rows.map(({ row }) => Cost.scored(row.inputs.length + 1))
-            : [])
-        ]),
-        discarded: Cost.ofGroups(groups.filter((group) => !used.has(group)))
-      },
-      result: Effect.gen(function*() {
-        const outputs = yield* Effect.forEach(
-          parts,
-          ({ pass }) => Option.match(pass, { onNone: () => Effect.succeedNone, onSome: Effect.asSome })
-        )
-        const found = outputs.flatMap(Option.toArray)
-        const { metrics: measured } = yield* update
-        const trained = rows.map(({ row }) => row)
-        const divergence = Trajectory.divergence(trained, found.flatMap(logprobsOf))
-        const updated = Option.isNone(after)
-          ? undefined
-          : Trajectory.divergence(trained, logprobsOf(yield* after.value))
-        const kls = parts.flatMap(({ kl }) => Option.toArray(kl))
-        const outcome: Loop.Outcome<Detail> = {
-          loss: found.reduce((sum, { metrics }) => sum + (metrics["loss:sum"] ?? NaN), 0) /
-            Math.max(1, divergence.tokens),
-          metrics: {
-            ...metrics,
-            ...measured,
-            kl_sample_train_v1: divergence.v1,
-            kl_sample_train_v2: divergence.v2,
-            entropy: divergence.entropy,
-            ...(updated === undefined ? {} : { kl_update_v1: updated.v1, kl_update_v2: updated.v2 }),
-            staleness_max: Math.max(...staleness),
-            ...tokenStaleness(groups, step),
-            groups: groups.length,
-            groups_constant: groups.length - used.size,
-            ...(kls.length === 0 ? {} : { kl_reference: kls.reduce((sum, kl) => sum + kl, 0) / kls.length })
-          },
-          timings: { sample: Math.max(...sampled.map(({ millis }) => millis)), rollouts: accepted - started },
-          detail: { groups, staleness, reward: metrics["env/all/reward"] ?? NaN },
-          rollouts: Iterable.flatMap(
-            groups.slice(0, options.record?.groups ?? 4),
-            (group, index) =>
-              RolloutRecord.fromGroup(group, { index, advantage, trained: used.has(group), limits: options.record })
+    const send: StepPipeline.Send<Detail, TinkerError.TinkerError, never> = Effect.gen(function*() {
+      const update = yield* training.optimStep(steps.adamParams(config.adam, learningRate))
+      const after = options.measureUpdate
+        ? Option.some(yield* training.forward(parts.flatMap(({ data }) => data), serverLoss))
+        : Option.none()
+      const accepted = yield* Clock.currentTimeMillis
+      const staleness = sampled.map(({ version }) => step - version)
+      const rows = parts.flatMap((part) => part.rows)
+      const used = new Set(parts.flatMap((part) => part.used))
+      const metrics = Trajectory.metricsOf(groups)
+      const tokens = rows.reduce((sum, { row }) => sum + row.inputs.length, 0)
+      const submitted: StepPipeline.Submitted<Detail, TinkerError.TinkerError, never> = {
+        tokens,
+        usage: {
+          used: Cost.sum([
+            Cost.ofGroups(used),
+            // The pass that measures an update is paid for like the one before it.
+            Cost.trained(options.measureUpdate ? 2 * tokens : tokens),
+            ...(Option.isSome(reference) && config.kl !== undefined
+              ? rows.map(({ row }) => Cost.scored(row.inputs.length + 1))
+              : [])
+          ]),
+          discarded: Cost.ofGroups(groups.filter((group) => !used.has(group)))
+        },
+        result: Effect.gen(function*() {
+          const outputs = yield* Effect.forEach(
+            parts,
+            ({ pass }) => Option.match(pass, { onNone: () => Effect.succeedNone, onSome: Effect.asSome })
           )
-        }
-        return outcome
-      })
-    }
-    return submitted
+          const found = outputs.flatMap(Option.toArray)
+          const { metrics: measured } = yield* update
+          const trained = rows.map(({ row }) => row)
+          const divergence = Trajectory.divergence(trained, found.flatMap(logprobsOf))
+          const updated = Option.isNone(after)
+            ? undefined
+            : Trajectory.divergence(trained, logprobsOf(yield* after.value))
+          const kls = parts.flatMap(({ kl }) => Option.toArray(kl))
+          const outcome: StepPipeline.Outcome<Detail> = {
+            loss: found.reduce((sum, { metrics }) => sum + (metrics["loss:sum"] ?? NaN), 0) /
+              Math.max(1, divergence.tokens),
+            metrics: {
+              ...metrics,
+              ...measured,
+              kl_sample_train_v1: divergence.v1,
+              kl_sample_train_v2: divergence.v2,
+              entropy: divergence.entropy,
+              ...(updated === undefined ? {} : { kl_update_v1: updated.v1, kl_update_v2: updated.v2 }),
+              staleness_max: Math.max(...staleness),
+              ...tokenStaleness(groups, step),
+              groups: groups.length,
+              groups_constant: groups.length - used.size,
+              ...(kls.length === 0 ? {} : { kl_reference: kls.reduce((sum, kl) => sum + kl, 0) / kls.length })
+            },
+            timings: { sample: Math.max(...sampled.map(({ millis }) => millis)), rollouts: accepted - started },
+            detail: { groups, staleness, reward: metrics["env/all/reward"] ?? NaN },
+            rollouts: Iterable.flatMap(
+              groups.slice(0, options.record?.groups ?? 4),
+              (group, index) =>
+                RolloutRecord.fromGroup(group, { index, advantage, trained: used.has(group), limits: options.record })
+            )
+          }
+          return outcome
+        })
+      }
+      return submitted
+    })
+    return send
   })
 
   return {
     /** All gradients at once. */
-    whole: <E, R>(sampled: Effect.Effect<ReadonlyArray<Sampled>, E, R>, at: At) =>
+    whole: <E, R>(sampled: Effect.Effect<ReadonlyArray<Sampled>, E, R>, at: StepPipeline.At) =>
       Effect.gen(function*() {
         const started = yield* Clock.currentTimeMillis
         return yield* finish([yield* part(yield* sampled, at.step)], at, started)
       }),
     /** Gradients of so many groups as soon as they are there. */
-    parts: <E, R>(sampled: Stream.Stream<Sampled, E, R>, size: number, at: At) =>
+    parts: <E, R>(sampled: Stream.Stream<Sampled, E, R>, size: number, at: StepPipeline.At) =>
       Effect.gen(function*() {
         const started = yield* Clock.currentTimeMillis
         const submitted = yield* sampled.pipe(

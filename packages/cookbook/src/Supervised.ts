@@ -165,7 +165,7 @@ const start = Effect.fnUntraced(function*<E, R>(options: Options<E, R>) {
     ...reading.loopOptions(options),
     ...yield* reading.read(data, settings, checkpoint),
     submitAhead: Math.max(0, options.submitAhead ?? 1),
-    submit: (batch, { commit, learningRate }) =>
-      Effect.zipRight(commit, steps.supervised(training, batch, settings.adam, learningRate, settings.loss))
+    prepare: (batch, { learningRate }) =>
+      Effect.succeed(steps.supervised(training, batch, settings.adam, learningRate, settings.loss))
   })
 })

@@ -44,10 +44,12 @@ export class UnknownModel extends Schema.TaggedError<UnknownModel>("@effect-tink
  * @since 0.1.0
  * @category errors
  */
-export class Unsupported extends Schema.TaggedError<Unsupported>("@effect-tinker/local/EngineError/Unsupported")(
-  "Unsupported",
-  { description: Schema.String }
-) {
+export class EngineUnsupported
+  extends Schema.TaggedError<EngineUnsupported>("@effect-tinker/local/EngineError/EngineUnsupported")(
+    "EngineUnsupported",
+    { description: Schema.String }
+  )
+{
   override get message(): string {
     return this.description
   }
@@ -110,7 +112,7 @@ export class ThreadLost extends Schema.TaggedError<ThreadLost>("@effect-tinker/l
  * @since 0.1.0
  * @category errors
  */
-export type EngineError = InvalidRequest | UnknownModel | Unsupported | ModelUnavailable | NotFinite | ThreadLost
+export type EngineError = InvalidRequest | UnknownModel | EngineUnsupported | ModelUnavailable | NotFinite | ThreadLost
 
 /**
  * The same as a schema.
@@ -122,9 +124,9 @@ export const EngineError: Schema.Union<
   [
     typeof InvalidRequest,
     typeof UnknownModel,
-    typeof Unsupported,
+    typeof EngineUnsupported,
     typeof ModelUnavailable,
     typeof NotFinite,
     typeof ThreadLost
   ]
-> = Schema.Union(InvalidRequest, UnknownModel, Unsupported, ModelUnavailable, NotFinite, ThreadLost)
+> = Schema.Union(InvalidRequest, UnknownModel, EngineUnsupported, ModelUnavailable, NotFinite, ThreadLost)

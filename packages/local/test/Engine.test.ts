@@ -283,7 +283,7 @@ describe("Engine", () => {
       const refusals: ReadonlyArray<readonly [Effect.Effect<unknown, { readonly message: string }>, string, string]> = [
         [engine.createAdapter({ baseModel: "gpt" }), "UnknownModel", "local/micro"],
         [engine.createAdapter({ baseModel: micro.name, rank: 0 }), "InvalidRequest", "rank is 0"],
-        [engine.createAdapter({ baseModel: micro.name, optimizer: "dimuon" }), "Unsupported", "dimuon"],
+        [engine.createAdapter({ baseModel: micro.name, optimizer: "dimuon" }), "EngineUnsupported", "dimuon"],
         [
           engine.createAdapter({ baseModel: micro.name, trainAttn: false, trainMlp: false, trainUnembed: false }),
           "InvalidRequest",
@@ -299,12 +299,12 @@ describe("Engine", () => {
         [pass({ lossInputs: {} }), "InvalidRequest", "target_tokens is missing"],
         [pass({ loss: "ppo" }), "InvalidRequest", "not weights"],
         [pass({ loss: "gspo" }), "InvalidRequest", "not weights"],
-        [pass({ loss: "grpo" }), "Unsupported", "no loss \"grpo\""],
-        [pass({ loss: "stable_reinforce" }), "Unsupported", "its formula is not public"],
+        [pass({ loss: "grpo" }), "EngineUnsupported", "no loss \"grpo\""],
+        [pass({ loss: "stable_reinforce" }), "EngineUnsupported", "its formula is not public"],
         [pass({ config: { beta: 1 } }), "InvalidRequest", "no setting beta"],
         [adapter.forwardBackward({ data: [], loss: "cross_entropy" }), "InvalidRequest", "no data"],
         [adapter.optimStep({ learningRate: NaN }), "InvalidRequest", "learningRate is NaN"],
-        [adapter.optimStep({ type: "dimuon" }), "Unsupported", "dimuon"]
+        [adapter.optimStep({ type: "dimuon" }), "EngineUnsupported", "dimuon"]
       ]
       for (const [effect, tag, words] of refusals) {
         const answer = yield* Effect.either(effect)

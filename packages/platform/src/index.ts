@@ -52,8 +52,23 @@ export * as HubDirectory from "./HubDirectory.js"
 export * as Lines from "./Lines.js"
 
 /**
+ * Completions and chats of OpenAI's API, as far as every server of them agrees: fields of requests that mean the same
+ * everywhere, the head and usage of responses, and the end of a stream. What a server refuses, and in which words, is its own.
+ *
+ * @since 0.2.0
+ */
+export * as OpenAiWire from "./OpenAiWire.js"
+
+/**
  * The processes of this machine, as far as a lock has to know about them.
  *
  * @since 0.2.0
  */
 export * as Processes from "./Processes.js"
+
+/**
+ * Server-sent events as text, each complete with the empty line that ends it.
+ *
+ * @since 0.2.0
+ */
+export * as ServerSentEvents from "./ServerSentEvents.js"

@@ -221,7 +221,7 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
     get: Effect.fnUntraced(function*(id: string) {
       if (!known.has(id)) yield* look
       const entry = known.get(id)
-      if (entry === undefined) return yield* new NotFound({ what: `run ${id}` })
+      if (entry === undefined) return yield* new StudioNotFound({ what: `run ${id}` })
       if (!entry.loaded) yield* update(entry)
       return entry.run
     }, Effect.provide(context))
@@ -232,9 +232,11 @@ const makeRuns = Effect.fnUntraced(function*({ directory, every = "1 second", pr
 // answers
 // =============================================================================
 
-class NotFound extends Schema.TaggedError<NotFound>("@effect-tinker/studio/Studio/NotFound")("NotFound", {
-  what: Schema.String
-}) {}
+class StudioNotFound
+  extends Schema.TaggedError<StudioNotFound>("@effect-tinker/studio/Studio/StudioNotFound")("StudioNotFound", {
+    what: Schema.String
+  })
+{}
 
 const headers = {
   "cache-control": "no-store",
@@ -551,7 +553,7 @@ export const make: (
         GradeRefused: (error) => Effect.succeed(refuse(409, error.message)),
         CheckFailed: (error) => Effect.succeed(refuse(422, error.message)),
         CompareFailed: (error) => Effect.succeed(refuse(422, error.message)),
-        NotFound: ({ what }) => Effect.succeed(refuse(404, `There is no ${what}`)),
+        StudioNotFound: ({ what }) => Effect.succeed(refuse(404, `There is no ${what}`)),
         RolloutNotFound: (error) => Effect.succeed(refuse(404, error.message)),
         RouteNotFound: () => Effect.succeed(refuse(404, "There is no such page")),
         BadArgument: (error) => Effect.succeed(unreadable(error)),

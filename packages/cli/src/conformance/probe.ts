@@ -21,7 +21,7 @@ import type * as Schema from "effect/Schema"
 export class No extends Data.TaggedError("No")<{ readonly reason: string }> {}
 
 /** The server does not know the endpoint. @internal */
-export class Unsupported extends Data.TaggedError("Unsupported")<{ readonly reason: string }> {}
+export class ProbeUnsupported extends Data.TaggedError("ProbeUnsupported")<{ readonly reason: string }> {}
 
 /** @internal */
 export interface Answer {
@@ -78,7 +78,7 @@ export interface Probe {
   readonly call: <Request, Response>(
     endpoint: Endpoint.Endpoint<Request, Response>,
     request: Request
-  ) => Effect.Effect<Response, No | Unsupported>
+  ) => Effect.Effect<Response, No | ProbeUnsupported>
   /** Polls for a result, at most so long. */
   readonly settle: <A>(
     requestId: string,
@@ -169,7 +169,7 @@ export const make = (options: {
     const call: Probe["call"] = Effect.fnUntraced(function*(endpoint, request) {
       const answer = yield* ask(endpoint, request)
       if (absent.has(answer.status)) {
-        return yield* new Unsupported({
+        return yield* new ProbeUnsupported({
           reason: `${endpoint.method} ${endpoint.path} answers with ${complaint(answer)}`
         })
       }

@@ -22,7 +22,7 @@ import { SamplingParams } from "effect-tinker/wire/SamplingParams"
 import * as Weights from "effect-tinker/wire/Weights"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import type { Decoder, Probe, Unsupported } from "./probe.js"
+import type { Decoder, Probe, ProbeUnsupported } from "./probe.js"
 import { complaint, decoder, No } from "./probe.js"
 
 /** Findings of earlier checks. @internal */
@@ -49,7 +49,7 @@ export interface Check {
   /** Whether clients cannot do without it. */
   readonly required: boolean
   /** Detail of a success. */
-  readonly run: (probe: Probe, known: Known) => Effect.Effect<string | void, No | Unsupported>
+  readonly run: (probe: Probe, known: Known) => Effect.Effect<string | void, No | ProbeUnsupported>
 }
 
 /** @internal */

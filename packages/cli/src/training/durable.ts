@@ -83,7 +83,7 @@ export const store = (
   place: Option.Option<string>
 ): Layer.Layer<
   TrajectoryStore.TrajectoryStore,
-  TrajectoryStore.StoreFailed | ConfigError,
+  TrajectoryStore.TrajectoryStoreFailed | ConfigError,
   SqlClient.SqlClient | FileSystem.FileSystem
 > =>
   Option.match(place, {

@@ -8,7 +8,7 @@ import type * as TrainingClient from "effect-tinker/TrainingClient"
 import * as Effect from "effect/Effect"
 import * as Cost from "../Cost.js"
 import type * as Trainer from "../Trainer.js"
-import type * as Loop from "./loop.js"
+import type * as StepPipeline from "./loop/stepPipeline.js"
 
 /** The optimizer's settings for a step. @internal */
 export const adamParams = ({ beta1, beta2, clip, eps, weightDecay }: Trainer.Adam, learningRate: number) => ({
@@ -61,7 +61,7 @@ export const supervised = Effect.fnUntraced(function*(
     usage: { used: Cost.trained(tokens) },
     result: Effect.map(
       future,
-      ({ pass, step }): Loop.Outcome<undefined> => ({
+      ({ pass, step }): StepPipeline.Outcome<undefined> => ({
         loss: (pass.metrics["loss:sum"] ?? NaN) / weight,
         metrics: { ...pass.metrics, ...step.metrics, weight },
         detail: undefined

@@ -238,7 +238,7 @@ export const engine: Suite = {
     Effect.catchTags(chosen(args), {
       InvalidRequest: report,
       UnknownModel: report,
-      Unsupported: report,
+      EngineUnsupported: report,
       ModelUnavailable: report,
       NotFinite: report,
       ThreadLost: report

@@ -2,6 +2,8 @@
  * Anthropic's Messages API: requests as `AgentModel` takes them, replies as its clients expect them, whole and as events,
  * and refusals in its shape.
  */
+import * as OpenAiWire from "@effect-tinker/platform/OpenAiWire"
+import * as ServerSentEvents from "@effect-tinker/platform/ServerSentEvents"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -9,9 +11,8 @@ import * as Either from "effect/Either"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as AgentModel from "../../AgentModel.js"
-import type { Head } from "../openai/chat.js"
 import type { Refused } from "../openai/common.js"
-import { decoder, invalid, Json, maybe, sampling, unsupported } from "../openai/common.js"
+import { decoder, invalid, Json, sampling, unsupported } from "../openai/common.js"
 
 // =============================================================================
 // requests
@@ -29,8 +30,8 @@ const ToolUseBlock = Schema.Struct({
 const ToolResultBlock = Schema.Struct({
   type: Schema.Literal("tool_result"),
   tool_use_id: Schema.String,
-  content: maybe(Schema.Union(Schema.String, Schema.Array(TextBlock))),
-  is_error: maybe(Schema.Boolean)
+  content: OpenAiWire.maybe(Schema.Union(Schema.String, Schema.Array(TextBlock))),
+  is_error: OpenAiWire.maybe(Schema.Boolean)
 })
 
 const ThinkingBlock = Schema.Struct({ type: Schema.Literal("thinking"), thinking: Schema.String })
@@ -44,18 +45,18 @@ const MessageParam = Schema.Struct({
 })
 
 const Tool = Schema.Struct({
-  type: maybe(Schema.Literal("custom")),
+  type: OpenAiWire.maybe(Schema.Literal("custom")),
   name: Schema.String,
-  description: maybe(Schema.String),
+  description: OpenAiWire.maybe(Schema.String),
   input_schema: Json
 })
 
 const ToolChoice = Schema.Union(
-  Schema.Struct({ type: Schema.Literal("auto", "any"), disable_parallel_tool_use: maybe(Schema.Boolean) }),
+  Schema.Struct({ type: Schema.Literal("auto", "any"), disable_parallel_tool_use: OpenAiWire.maybe(Schema.Boolean) }),
   Schema.Struct({
     type: Schema.Literal("tool"),
     name: Schema.String,
-    disable_parallel_tool_use: maybe(Schema.Boolean)
+    disable_parallel_tool_use: OpenAiWire.maybe(Schema.Boolean)
   }),
   Schema.Struct({ type: Schema.Literal("none") })
 )
@@ -64,20 +65,20 @@ const Format = Schema.Struct({ type: Schema.Literal("json_schema"), schema: Json
 
 const prompt = {
   messages: Schema.NonEmptyArray(MessageParam),
-  system: maybe(Schema.Union(Schema.String, Schema.Array(TextBlock))),
-  tools: maybe(Schema.Array(Tool)),
-  tool_choice: maybe(ToolChoice),
-  output_format: maybe(Format),
-  output_config: maybe(Schema.Struct({ format: maybe(Format) })),
-  mcp_servers: maybe(Schema.Array(Schema.Unknown)),
-  container: maybe(Schema.Unknown)
+  system: OpenAiWire.maybe(Schema.Union(Schema.String, Schema.Array(TextBlock))),
+  tools: OpenAiWire.maybe(Schema.Array(Tool)),
+  tool_choice: OpenAiWire.maybe(ToolChoice),
+  output_format: OpenAiWire.maybe(Format),
+  output_config: OpenAiWire.maybe(Schema.Struct({ format: OpenAiWire.maybe(Format) })),
+  mcp_servers: OpenAiWire.maybe(Schema.Array(Schema.Unknown)),
+  container: OpenAiWire.maybe(Schema.Unknown)
 }
 
 const MessagesRequest = Schema.Struct({
   ...sampling,
   ...prompt,
-  max_tokens: maybe(Schema.Positive),
-  stop_sequences: maybe(Schema.Array(Schema.String))
+  max_tokens: OpenAiWire.maybe(Schema.Positive),
+  stop_sequences: OpenAiWire.maybe(Schema.Array(Schema.String))
 })
 
 /** @internal */
@@ -292,7 +293,7 @@ const endOf = (reply: AgentModel.Reply) => {
 }
 
 /** @internal */
-export const whole = (head: Head, reply: AgentModel.Reply) => ({
+export const whole = (head: OpenAiWire.Head, reply: AgentModel.Reply) => ({
   id: head.id,
   type: "message",
   role: "assistant",
@@ -310,8 +311,8 @@ const deltaOf = ({ type }: ContentBlock, piece: string) =>
     : { type: "input_json_delta", partial_json: piece }
 
 /** The same as events. @internal */
-export const events = function*(head: Head, reply: AgentModel.Reply): Iterable<string> {
-  const event = (type: string, data: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`
+export const events = function*(head: OpenAiWire.Head, reply: AgentModel.Reply): Iterable<string> {
+  const event = (type: string, data: object) => ServerSentEvents.named(type, { type, ...data })
   const usage = usageOf(reply)
   yield event("message_start", {
     message: {

@@ -1,48 +1,38 @@
 /**
  * Chat completions: requests as `AgentModel` takes them, and replies as clients expect them, whole and in chunks.
  */
+import * as OpenAiWire from "@effect-tinker/platform/OpenAiWire"
+import * as ServerSentEvents from "@effect-tinker/platform/ServerSentEvents"
 import type * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as AgentModel from "../../AgentModel.js"
 import type { Refused } from "./common.js"
-import {
-  Content,
-  decoder,
-  invalid,
-  Json,
-  maybe,
-  roleOf,
-  sampling,
-  textOf,
-  tokenOf,
-  toolSpec,
-  unsupported
-} from "./common.js"
+import { Content, decoder, invalid, Json, roleOf, sampling, textOf, tokenOf, toolSpec, unsupported } from "./common.js"
 
 const ToolCall = Schema.Struct({
-  id: maybe(Schema.String),
-  type: maybe(Schema.Literal("function")),
+  id: OpenAiWire.maybe(Schema.String),
+  type: OpenAiWire.maybe(Schema.Literal("function")),
   function: Schema.Struct({ name: Schema.String, arguments: Schema.String })
 })
 
 const ChatMessage = Schema.Struct({
   role: Schema.Literal("system", "developer", "user", "assistant", "tool", "function"),
   content: Schema.optional(Content),
-  reasoning_content: maybe(Schema.String),
-  reasoning: maybe(Schema.String),
-  tool_calls: maybe(Schema.Array(ToolCall)),
-  tool_call_id: maybe(Schema.String),
-  name: maybe(Schema.String)
+  reasoning_content: OpenAiWire.maybe(Schema.String),
+  reasoning: OpenAiWire.maybe(Schema.String),
+  tool_calls: OpenAiWire.maybe(Schema.Array(ToolCall)),
+  tool_call_id: OpenAiWire.maybe(Schema.String),
+  name: OpenAiWire.maybe(Schema.String)
 })
 
 const Tool = Schema.Struct({
   type: Schema.Literal("function"),
   function: Schema.Struct({
     name: Schema.String,
-    description: maybe(Schema.String),
-    parameters: maybe(Json)
+    description: OpenAiWire.maybe(Schema.String),
+    parameters: OpenAiWire.maybe(Json)
   })
 })
 
@@ -54,29 +44,26 @@ const ToolChoice = Schema.Union(
 const ResponseFormat = Schema.Union(
   Schema.Struct({ type: Schema.Literal("text") }),
   Schema.Struct({ type: Schema.Literal("json_object") }),
-  Schema.Struct({ type: Schema.Literal("json_schema"), json_schema: Schema.Struct({ schema: maybe(Json) }) })
+  Schema.Struct({ type: Schema.Literal("json_schema"), json_schema: Schema.Struct({ schema: OpenAiWire.maybe(Json) }) })
 )
 
 const ChatRequest = Schema.Struct({
   ...sampling,
+  ...OpenAiWire.Common.fields,
   messages: Schema.NonEmptyArray(ChatMessage),
-  max_tokens: maybe(Schema.Positive),
-  max_completion_tokens: maybe(Schema.Positive),
-  tools: maybe(Schema.Array(Tool)),
-  tool_choice: maybe(ToolChoice),
-  parallel_tool_calls: maybe(Schema.Boolean),
-  response_format: maybe(ResponseFormat),
-  n: maybe(Schema.Int.pipe(Schema.between(1, 128))),
-  seed: maybe(Schema.Int),
-  stop: maybe(Schema.Union(Schema.String, Schema.Array(Schema.String))),
-  logprobs: maybe(Schema.Boolean),
-  top_logprobs: maybe(Schema.Int.pipe(Schema.between(0, 20))),
-  stream_options: maybe(Schema.Struct({ include_usage: maybe(Schema.Boolean) })),
-  return_token_ids: maybe(Schema.Boolean),
-  frequency_penalty: maybe(Schema.Number),
-  presence_penalty: maybe(Schema.Number),
-  logit_bias: maybe(Json),
-  functions: maybe(Schema.Array(Schema.Unknown))
+  max_tokens: OpenAiWire.maybe(Schema.Positive),
+  max_completion_tokens: OpenAiWire.maybe(Schema.Positive),
+  tools: OpenAiWire.maybe(Schema.Array(Tool)),
+  tool_choice: OpenAiWire.maybe(ToolChoice),
+  parallel_tool_calls: OpenAiWire.maybe(Schema.Boolean),
+  response_format: OpenAiWire.maybe(ResponseFormat),
+  n: OpenAiWire.maybe(Schema.Int.pipe(Schema.between(1, 128))),
+  logprobs: OpenAiWire.maybe(Schema.Boolean),
+  top_logprobs: OpenAiWire.maybe(Schema.Int.pipe(Schema.between(0, 20))),
+  frequency_penalty: OpenAiWire.maybe(Schema.Number),
+  presence_penalty: OpenAiWire.maybe(Schema.Number),
+  logit_bias: OpenAiWire.maybe(Json),
+  functions: OpenAiWire.maybe(Schema.Array(Schema.Unknown))
 })
 
 /** @internal */
@@ -134,7 +121,6 @@ export const toRequest = (
   if (typeof choice === "object" && !tools.some((tool) => tool.function.name === choice.function.name)) {
     return invalid(`there is no tool ${choice.function.name}`, { param: "tool_choice" })
   }
-  const { stop } = request
   return Effect.succeed({
     rollout,
     messages: request.messages.map(messageOf),
@@ -147,7 +133,7 @@ export const toRequest = (
     topK: request.top_k ?? undefined,
     topP: request.top_p ?? undefined,
     seed: request.seed ?? undefined,
-    stop: typeof stop === "string" ? [stop] : stop ?? undefined,
+    stop: OpenAiWire.stopsOf(request),
     topLogprobs: request.logprobs === true ? request.top_logprobs ?? undefined : undefined
   })
 }
@@ -157,22 +143,12 @@ export const toRequest = (
 // =============================================================================
 
 /** @internal */
-export interface Head {
-  readonly id: string
-  /** Seconds since the epoch. */
-  readonly created: number
-  readonly model: string
-}
-
-/** @internal */
 export const usageOf = (replies: ReadonlyArray<AgentModel.Reply>) => {
   const [first] = replies
   const prompt = first?.usage.promptTokens ?? 0
   const completion = replies.reduce((sum, { usage }) => sum + usage.completionTokens, 0)
   return {
-    prompt_tokens: prompt,
-    completion_tokens: completion,
-    total_tokens: prompt + completion,
+    ...OpenAiWire.usage(prompt, completion),
     prompt_tokens_details: { cached_tokens: first?.usage.cachedTokens ?? 0 }
   }
 }
@@ -200,7 +176,7 @@ const fingerprint = (replies: ReadonlyArray<AgentModel.Reply>) => `policy-${repl
 
 /** @internal */
 export const whole = (
-  head: Head,
+  head: OpenAiWire.Head,
   request: ChatRequest,
   renderer: Renderer.Renderer,
   replies: ReadonlyArray<AgentModel.Reply>
@@ -225,22 +201,20 @@ export const whole = (
   ...(request.return_token_ids === true ? { prompt_token_ids: Array.from(replies[0]?.promptIds ?? []) } : {})
 })
 
-const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`
-
 /**
  * The same as events, the last of which says that there are no more.
  *
  * @internal
  */
 export const chunks = function*(
-  head: Head,
+  head: OpenAiWire.Head,
   request: ChatRequest,
   renderer: Renderer.Renderer,
   replies: ReadonlyArray<AgentModel.Reply>
 ): Iterable<string> {
-  const withUsage = request.stream_options?.include_usage === true
+  const withUsage = OpenAiWire.wantsUsage(request)
   const chunk = (choices: ReadonlyArray<unknown>, more: object = {}) =>
-    event({
+    ServerSentEvents.json({
       ...head,
       object: "chat.completion.chunk",
       system_fingerprint: fingerprint(replies),
@@ -281,5 +255,5 @@ export const chunks = function*(
     yield chunk([choice({}, reply.finishReason)])
   }
   if (withUsage) yield chunk([], { usage: usageOf(replies) })
-  yield "data: [DONE]\n\n"
+  yield OpenAiWire.done
 }

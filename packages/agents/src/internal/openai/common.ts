@@ -2,6 +2,8 @@
  * Parts that the endpoints of OpenAI's API share: refusals in its shape, tools and schemas in its words, server-sent events.
  */
 import * as JsonText from "@effect-tinker/cookbook/JsonText"
+import * as OpenAiWire from "@effect-tinker/platform/OpenAiWire"
+import * as ServerSentEvents from "@effect-tinker/platform/ServerSentEvents"
 import type * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -76,7 +78,7 @@ export const fromModelError = (error: AgentModel.AgentModelError): Refused => {
       return invalid(error.message, { status: 422, code: "reply_rejected" })
     case "RecorderFull":
       return busy(error.message, "recorder_full")
-    case "StoreFailed":
+    case "RecordingFailed":
       return broken(500, error.message, "store_failed")
     case "InvalidInput":
     case "BadRequest":
@@ -172,27 +174,24 @@ export const decoder = <A, I>(schema: Schema.Schema<A, I>) => {
       })
 }
 
-/** A field that may be absent or `null`. @internal */
-export const maybe = <A, I, R>(schema: Schema.Schema<A, I, R>) => Schema.optional(Schema.NullOr(schema))
-
 /** @internal */
 export const Json = Schema.Record({ key: Schema.String, value: Schema.Unknown })
 
 /** @internal */
 export const sampling = {
-  model: maybe(Schema.String),
-  temperature: maybe(Schema.Number.pipe(Schema.between(0, 100))),
-  top_p: maybe(Schema.Number.pipe(Schema.greaterThan(0), Schema.lessThanOrEqualTo(1))),
-  top_k: maybe(Schema.Int),
-  stream: maybe(Schema.Boolean),
-  metadata: maybe(Json)
+  model: OpenAiWire.maybe(Schema.String),
+  temperature: OpenAiWire.maybe(Schema.Number.pipe(Schema.between(0, 100))),
+  top_p: OpenAiWire.maybe(Schema.Number.pipe(Schema.greaterThan(0), Schema.lessThanOrEqualTo(1))),
+  top_k: OpenAiWire.maybe(Schema.Int),
+  stream: OpenAiWire.maybe(Schema.Boolean),
+  metadata: OpenAiWire.maybe(Json)
 }
 
 /** @internal */
 export const TextPart = Schema.Struct({
   type: Schema.Literal("text", "input_text", "output_text", "refusal"),
-  text: maybe(Schema.String),
-  refusal: maybe(Schema.String)
+  text: OpenAiWire.maybe(Schema.String),
+  refusal: OpenAiWire.maybe(Schema.String)
 })
 
 /** Content as clients write it: text, parts of text, or nothing. @internal */
@@ -242,5 +241,5 @@ const encoder = new TextEncoder()
 export const sse = (events: Iterable<string>) =>
   HttpServerResponse.stream(
     Stream.map(Stream.fromIterable(events), (text) => encoder.encode(text)),
-    { contentType: "text/event-stream; charset=utf-8", headers: { "cache-control": "no-cache" } }
+    { contentType: `${ServerSentEvents.contentType}; charset=utf-8`, headers: { "cache-control": "no-cache" } }
   )

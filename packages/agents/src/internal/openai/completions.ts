@@ -1,14 +1,15 @@
 /**
  * Completions: text or ids in, text out, without a chat format.
  */
+import * as OpenAiWire from "@effect-tinker/platform/OpenAiWire"
+import * as ServerSentEvents from "@effect-tinker/platform/ServerSentEvents"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as AgentModel from "../../AgentModel.js"
-import type { Head } from "./chat.js"
 import { usageOf } from "./chat.js"
 import type { Refused } from "./common.js"
-import { decoder, invalid, maybe, sampling, tokenOf, unsupported } from "./common.js"
+import { decoder, invalid, sampling, tokenOf, unsupported } from "./common.js"
 
 const isIds = (u: unknown): u is ReadonlyArray<number> =>
   Array.isArray(u) && u.length > 0 && u.every((id) => Number.isSafeInteger(id) && id >= 0)
@@ -17,17 +18,14 @@ const Ids = Schema.declare(isIds, { title: "ReadonlyArray<int>" })
 
 const CompletionRequest = Schema.Struct({
   ...sampling,
+  ...OpenAiWire.Common.fields,
   prompt: Schema.Union(Schema.String, Ids, Schema.Array(Schema.Union(Schema.String, Ids))),
-  max_tokens: maybe(Schema.Positive),
-  n: maybe(Schema.Int.pipe(Schema.between(1, 128))),
-  best_of: maybe(Schema.Int),
-  echo: maybe(Schema.Boolean),
-  suffix: maybe(Schema.String),
-  seed: maybe(Schema.Int),
-  stop: maybe(Schema.Union(Schema.String, Schema.Array(Schema.String))),
-  logprobs: maybe(Schema.Int.pipe(Schema.between(0, 20))),
-  stream_options: maybe(Schema.Struct({ include_usage: maybe(Schema.Boolean) })),
-  return_token_ids: maybe(Schema.Boolean)
+  max_tokens: OpenAiWire.maybe(Schema.Positive),
+  n: OpenAiWire.maybe(Schema.Int.pipe(Schema.between(1, 128))),
+  best_of: OpenAiWire.maybe(Schema.Int),
+  echo: OpenAiWire.maybe(Schema.Boolean),
+  suffix: OpenAiWire.maybe(Schema.String),
+  logprobs: OpenAiWire.maybe(Schema.Int.pipe(Schema.between(0, 20)))
 })
 
 /** @internal */
@@ -44,7 +42,7 @@ export const toRequest = (
   if (request.echo === true) return unsupported("echo", "echo is not supported")
   if ((request.suffix ?? "") !== "") return unsupported("suffix", "suffix is not supported")
   if ((request.best_of ?? 1) !== 1) return unsupported("best_of", "best_of is not supported")
-  const { prompt, stop } = request
+  const { prompt } = request
   const single = typeof prompt === "string" || isIds(prompt) ? prompt : prompt.length === 1 ? prompt[0] : undefined
   if (single === undefined) return unsupported("prompt", "several prompts in one request are not supported")
   if (single.length === 0) return invalid("the prompt is empty", { param: "prompt" })
@@ -56,7 +54,7 @@ export const toRequest = (
     topK: request.top_k ?? undefined,
     topP: request.top_p ?? undefined,
     seed: request.seed ?? undefined,
-    stop: typeof stop === "string" ? [stop] : stop ?? undefined,
+    stop: OpenAiWire.stopsOf(request),
     topLogprobs: request.logprobs ?? undefined
   })
 }
@@ -81,7 +79,7 @@ const logprobsOf = (request: CompletionRequest, renderer: Renderer.Renderer, rep
 
 /** @internal */
 export const whole = (
-  head: Head,
+  head: OpenAiWire.Head,
   request: CompletionRequest,
   renderer: Renderer.Renderer,
   replies: ReadonlyArray<AgentModel.Reply>
@@ -102,13 +100,13 @@ export const whole = (
 
 /** @internal */
 export const chunks = function*(
-  head: Head,
+  head: OpenAiWire.Head,
   request: CompletionRequest,
   renderer: Renderer.Renderer,
   replies: ReadonlyArray<AgentModel.Reply>
 ): Iterable<string> {
   const chunk = (choices: ReadonlyArray<unknown>, more: object = {}) =>
-    `data: ${JSON.stringify({ ...head, object: "text_completion", choices, ...more })}\n\n`
+    ServerSentEvents.json({ ...head, object: "text_completion", choices, ...more })
   for (const [index, reply] of replies.entries()) {
     for (const delta of reply.deltas) {
       if (delta._tag === "Text") yield chunk([{ index, text: delta.text, finish_reason: null, logprobs: null }])
@@ -116,6 +114,6 @@ export const chunks = function*(
     const logprobs = logprobsOf(request, renderer, reply)
     yield chunk([{ index, text: "", finish_reason: reply.finishReason, logprobs }])
   }
-  if (request.stream_options?.include_usage === true) yield chunk([], { usage: usageOf(replies) })
-  yield "data: [DONE]\n\n"
+  if (OpenAiWire.wantsUsage(request)) yield chunk([], { usage: usageOf(replies) })
+  yield OpenAiWire.done
 }

@@ -2,14 +2,15 @@
  * The Responses API: the whole conversation is in `input`. Items of earlier answers may be references, which are looked up
  * in the recording of the rollout; there is no other state on the server.
  */
+import * as OpenAiWire from "@effect-tinker/platform/OpenAiWire"
+import * as ServerSentEvents from "@effect-tinker/platform/ServerSentEvents"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as AgentModel from "../../AgentModel.js"
 import type * as Recorder from "../../Recorder.js"
-import type { Head } from "./chat.js"
 import type { Refused } from "./common.js"
-import { Content, decoder, invalid, Json, maybe, roleOf, sampling, textOf, toolSpec, unsupported } from "./common.js"
+import { Content, decoder, invalid, Json, roleOf, sampling, textOf, toolSpec, unsupported } from "./common.js"
 
 const MessageItem = Schema.Struct({
   type: Schema.optional(Schema.Literal("message")),
@@ -32,8 +33,8 @@ const OutputItem = Schema.Struct({
 
 const ReasoningItem = Schema.Struct({
   type: Schema.Literal("reasoning"),
-  content: maybe(Schema.Array(Schema.Struct({ text: Schema.String }))),
-  summary: maybe(Schema.Array(Schema.Struct({ text: Schema.String })))
+  content: OpenAiWire.maybe(Schema.Array(Schema.Struct({ text: Schema.String }))),
+  summary: OpenAiWire.maybe(Schema.Array(Schema.Struct({ text: Schema.String })))
 })
 
 /** An item of an earlier answer, by its id: clients that leave the history to the server send these. */
@@ -44,14 +45,14 @@ const InputItem = Schema.Union(CallItem, OutputItem, ReasoningItem, ReferenceIte
 const Tool = Schema.Struct({
   type: Schema.Literal("function"),
   name: Schema.String,
-  description: maybe(Schema.String),
-  parameters: maybe(Json),
-  strict: maybe(Schema.Boolean)
+  description: OpenAiWire.maybe(Schema.String),
+  parameters: OpenAiWire.maybe(Json),
+  strict: OpenAiWire.maybe(Schema.Boolean)
 })
 
 const Format = Schema.Union(
   Schema.Struct({ type: Schema.Literal("text", "json_object") }),
-  Schema.Struct({ type: Schema.Literal("json_schema"), schema: maybe(Json) })
+  Schema.Struct({ type: Schema.Literal("json_schema"), schema: OpenAiWire.maybe(Json) })
 )
 
 const ResponsesRequest = Schema.Struct({
@@ -60,18 +61,18 @@ const ResponsesRequest = Schema.Struct({
     Schema.String,
     Schema.NonEmptyArray(InputItem)
   ),
-  instructions: maybe(Schema.String),
-  max_output_tokens: maybe(Schema.Positive),
-  tools: maybe(Schema.Array(Tool)),
-  tool_choice: maybe(Schema.Union(
+  instructions: OpenAiWire.maybe(Schema.String),
+  max_output_tokens: OpenAiWire.maybe(Schema.Positive),
+  tools: OpenAiWire.maybe(Schema.Array(Tool)),
+  tool_choice: OpenAiWire.maybe(Schema.Union(
     Schema.Literal("auto", "none", "required"),
     Schema.Struct({ type: Schema.Literal("function"), name: Schema.String })
   )),
-  parallel_tool_calls: maybe(Schema.Boolean),
-  text: maybe(Schema.Struct({ format: maybe(Format) })),
-  previous_response_id: maybe(Schema.String),
-  conversation: maybe(Schema.Unknown),
-  background: maybe(Schema.Boolean)
+  parallel_tool_calls: OpenAiWire.maybe(Schema.Boolean),
+  text: OpenAiWire.maybe(Schema.Struct({ format: OpenAiWire.maybe(Format) })),
+  previous_response_id: OpenAiWire.maybe(Schema.String),
+  conversation: OpenAiWire.maybe(Schema.Unknown),
+  background: OpenAiWire.maybe(Schema.Boolean)
 })
 
 /** @internal */
@@ -257,7 +258,7 @@ const itemsOf = ({ callId, reasoning, text, toolCalls }: AgentModel.Reply): Read
   }))
 ]
 
-const envelope = (head: Head, request: ResponsesRequest) => ({
+const envelope = (head: OpenAiWire.Head, request: ResponsesRequest) => ({
   id: head.id,
   object: "response",
   created_at: head.created,
@@ -283,7 +284,7 @@ const envelope = (head: Head, request: ResponsesRequest) => ({
 })
 
 /** @internal */
-export const whole = (head: Head, request: ResponsesRequest, reply: AgentModel.Reply) => {
+export const whole = (head: OpenAiWire.Head, request: ResponsesRequest, reply: AgentModel.Reply) => {
   const { finishReason, usage } = reply
   return {
     ...envelope(head, request),
@@ -301,10 +302,14 @@ export const whole = (head: Head, request: ResponsesRequest, reply: AgentModel.R
 }
 
 /** @internal */
-export const events = function*(head: Head, request: ResponsesRequest, reply: AgentModel.Reply): Iterable<string> {
+export const events = function*(
+  head: OpenAiWire.Head,
+  request: ResponsesRequest,
+  reply: AgentModel.Reply
+): Iterable<string> {
   let number = 0
   const event = (type: string, data: object) =>
-    `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number++, ...data })}\n\n`
+    ServerSentEvents.named(type, { type, sequence_number: number++, ...data })
   const response = whole(head, request, reply)
   const started = { ...response, status: "in_progress", incomplete_details: null, output: [], usage: null }
   yield event("response.created", { response: started })

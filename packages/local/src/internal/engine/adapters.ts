@@ -24,8 +24,8 @@ const notFinite = (what: string): EngineError.NotFinite =>
     description: `${what} is not finite; try a smaller learning rate or grad_clip_norm, or check the inputs of the loss`
   })
 
-const unsupportedOptimizer = (type: string): EngineError.Unsupported =>
-  new EngineError.Unsupported({
+const unsupportedOptimizer = (type: string): EngineError.EngineUnsupported =>
+  new EngineError.EngineUnsupported({
     description: `the embedded backend has no optimizer ${JSON.stringify(type)}; it has adamw`
   })
 

@@ -3,7 +3,7 @@
  * tensors that have the shape they claim, numbers that are numbers. One loop per array.
  */
 import * as Either from "effect/Either"
-import { InvalidRequest, Unsupported } from "../../EngineError.js"
+import { EngineUnsupported, InvalidRequest } from "../../EngineError.js"
 import type { Datum, PassRequest, Tensor } from "../../LocalAdapter.js"
 import type { LocalModel } from "../../LocalModel.js"
 import type { Params, Request } from "../../LocalSampler.js"
@@ -176,12 +176,12 @@ const checkExample = (model: LocalModel, loss: LossName, datum: Datum, index: nu
 export const checkTask = (
   model: LocalModel,
   request: PassRequest
-): Either.Either<Task, InvalidRequest | Unsupported> =>
+): Either.Either<Task, InvalidRequest | EngineUnsupported> =>
   Either.gen(function*() {
     const { loss } = request
     if (loss === "stable_reinforce") {
       return yield* Either.left(
-        new Unsupported({
+        new EngineUnsupported({
           description:
             "the embedded backend has no loss \"stable_reinforce\": its documentation says how it is used, and " +
             "its formula is not public; importance_sampling with a clipped ratio (cispo, ppo) is what it has off policy"
@@ -190,7 +190,7 @@ export const checkTask = (
     }
     if (!isLossName(loss)) {
       return yield* Either.left(
-        new Unsupported({
+        new EngineUnsupported({
           description: `the embedded backend has no loss ${JSON.stringify(loss)}; it has ${lossNames.join(", ")}`
         })
       )

@@ -1,98 +1,23 @@
 /**
  * Models in training: each with its adapter, the order of its requests, and the fiber that works on them.
  */
-import { parseJson } from "effect-tinker/wire/Endpoint"
-import type { UntypedFuture } from "effect-tinker/wire/Future"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
-import * as EngineError from "../../EngineError.js"
-import type { Adapter, Snapshot } from "../../LocalAdapter.js"
+import type { Adapter } from "../../LocalAdapter.js"
 import type { Future, OperationError, Outcome } from "./futures.js"
-import { accepted, Futures, Gate, toOutcome } from "./futures.js"
-import { fingerprint } from "./identity.js"
-import type { Usage } from "./ledger.js"
+import { Futures, Gate, toOutcome } from "./futures.js"
 import type { HttpFailure } from "./message.js"
 import { badRequest, conflict, gone, notFound, tooMany } from "./message.js"
-import type { Call, Failure } from "./router.js"
-import type { RunRecord } from "./runs.js"
+import * as RequestOrder from "./requestOrder.js"
 import { Runs } from "./runs.js"
 import { Sessions } from "./sessions.js"
 import { Settings } from "./settings.js"
 import { Trace } from "./trace.js"
-
-/**
- * The order of one model's requests. Each has a number; they run 1, 2, 3, … however they arrive, and a missing number
- * holds back those after it.
- *
- * @internal
- */
-export interface Turns<A> {
-  /** Operation accepted under a number. */
-  readonly find: (seq: number) => A | undefined
-  /** Whether the number was skipped: later ones have run. */
-  readonly missed: (seq: number) => boolean
-  /** Accepts a request; returns those whose turn has come, in order. */
-  readonly accept: (seq: number, value: A) => ReadonlyArray<A>
-  /** Releases the number of a refused request, so that later ones do not wait for it. */
-  readonly refuse: (seq: number) => ReadonlyArray<A>
-  /** The number for a request that has none. */
-  readonly free: () => number
-  /** The number the others wait for, if any do. */
-  readonly gap: () => number | undefined
-}
-
-// A request is repeated soon or never: this many that have had their turn are remembered.
-const remembered = 10_000
-
-/** @internal */
-export const makeTurns = <A>(): Turns<A> => {
-  const accepted = new Map<number, A>()
-  const refused = new Set<number>()
-  let next = 1
-  let last = 0
-
-  const advance = (): ReadonlyArray<A> => {
-    const ready: Array<A> = []
-    while (next <= last) {
-      const value = accepted.get(next)
-      if (value !== undefined) ready.push(value)
-      else if (!refused.has(next)) break
-      accepted.delete(next - remembered)
-      refused.delete(next - remembered)
-      next++
-    }
-    return ready
-  }
-
-  return {
-    find: (seq) => accepted.get(seq),
-    missed: (seq) => seq < next && !accepted.has(seq),
-    accept: (seq, value) => {
-      accepted.set(seq, value)
-      refused.delete(seq)
-      last = Math.max(last, seq)
-      return advance()
-    },
-    // not counted in `last`: until something follows, the number may be used again
-    refuse: (seq) => {
-      if (!accepted.has(seq) && seq < next + remembered) refused.add(seq)
-      return advance()
-    },
-    free: () => {
-      let seq = Math.max(next, last + 1)
-      while (refused.has(seq)) seq++
-      return seq
-    },
-    gap: () => next <= last ? next : undefined
-  }
-}
 
 /** @internal */
 export type Operation = (adapter: Adapter) => Effect.Effect<Outcome, OperationError>
@@ -112,7 +37,7 @@ export interface Model {
   readonly owner: string
   /** The future of its creation. */
   readonly created: Future
-  readonly turns: Turns<Future>
+  readonly order: RequestOrder.RequestOrder<Future>
 }
 
 interface Live extends Model {
@@ -231,10 +156,10 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
       )
     )
 
-    const report = (turns: Turns<Future>) => () => {
+    const report = (order: RequestOrder.RequestOrder<Future>) => () => {
       const paused = gate.report()
       if (paused !== undefined) return paused
-      const missing = turns.gap()
+      const missing = order.gap()
       return missing === undefined
         ? { state: "active" } as const
         : { state: "active", reason: `waiting for the request with seq_id ${missing} of this model` } as const
@@ -252,11 +177,11 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
 
     const repeated = (
       id: string,
-      turns: Turns<Future>,
+      order: RequestOrder.RequestOrder<Future>,
       seqId: number | undefined,
       fingerprint: string
     ): Effect.Effect<Future | undefined, HttpFailure> => {
-      const known = seqId === undefined ? undefined : turns.find(seqId)
+      const known = seqId === undefined ? undefined : order.find(seqId)
       return known === undefined || known.fingerprint === fingerprint
         ? Effect.succeed(known)
         : conflict(`seq_id ${seqId} of model ${id} was used for another request`)
@@ -276,20 +201,20 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
         if (models.size >= maxModels) {
           return yield* tooMany(`${models.size} models are loaded; unload one, or end a session that no longer trains`)
         }
-        const turns = makeTurns<Future>()
+        const order = RequestOrder.make<Future>()
         const created = yield* futures.open({
           requestId: `${options.id}:0`,
           owner: options.owner,
           sessionId: options.sessionId,
           fingerprint: options.fingerprint,
-          report: report(turns)
+          report: report(order)
         })
         const model: Live = {
           id: options.id,
           sessionId: options.sessionId,
           owner: options.owner,
           created,
-          turns,
+          order,
           queue: yield* Queue.unbounded<Future>(),
           adapter: yield* Deferred.make<Adapter, string>(),
           worker: undefined,
@@ -314,13 +239,13 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
         if (model.owner !== owner) return yield* notFound(`Model ${id} not found`)
         return model
       }),
-      repeated: ({ id, turns }, seqId, fingerprint) => repeated(id, turns, seqId, fingerprint),
+      repeated: ({ id, order }, seqId, fingerprint) => repeated(id, order, seqId, fingerprint),
       submit: Effect.fnUntraced(function*({ id }, options) {
         const model = yield* live(id)
-        const { turns } = model
-        const seq = options.seqId ?? turns.free()
+        const { order } = model
+        const seq = options.seqId ?? order.free()
         if (seq < 1) return yield* badRequest(`seq_id must be at least 1, got ${seq}`)
-        if (turns.missed(seq)) return yield* conflict(`The turn of seq_id ${seq} of model ${id} is over`)
+        if (order.missed(seq)) return yield* conflict(`The turn of seq_id ${seq} of model ${id} is over`)
         if (queuedBytes > 0 && queuedBytes + options.bytes > limits.queuedBytes) {
           return yield* tooMany(`${queuedBytes} bytes of training requests are waiting; send more as they finish`)
         }
@@ -329,21 +254,21 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
           owner: model.owner,
           sessionId: model.sessionId,
           fingerprint: options.fingerprint,
-          report: report(turns)
+          report: report(order)
         })
         // Copies of one request may be prepared concurrently; the first to arrive here counts.
-        const earlier = yield* repeated(id, turns, seq, options.fingerprint)
+        const earlier = yield* repeated(id, order, seq, options.fingerprint)
         if (earlier !== undefined) return earlier
         const { bytes, name, run } = options
         model.open.set(future, { name, bytes, run })
         queuedBytes += bytes
-        yield* offer(model, turns.accept(seq, future))
+        yield* offer(model, order.accept(seq, future))
         yield* runs.touch(id)
         return future
       }, Effect.uninterruptible),
       refuse: (model, seqId) => {
         const known = models.get(model.id)
-        return known === undefined || seqId === undefined ? Effect.void : offer(known, known.turns.refuse(seqId))
+        return known === undefined || seqId === undefined ? Effect.void : offer(known, known.order.refuse(seqId))
       },
       unloadAfter: (model, future) =>
         Deferred.await(future.settled).pipe(
@@ -354,116 +279,3 @@ export const layer: Layer.Layer<Models, never, Futures | Gate | Runs | Sessions 
     })
   })
 )
-
-/** View of a model from its operations. @internal */
-export interface Target {
-  readonly id: string
-  readonly sessionId: string
-  readonly run: RunRecord | undefined
-  /** To whom and for what its tokens are charged. */
-  readonly usage: Omit<Usage, "kind" | "count">
-}
-
-/** @internal */
-export const submitted = Effect.fnUntraced(function*<R>(
-  call: Call,
-  name: string,
-  request: { readonly modelId: string; readonly seqId?: number | undefined },
-  prepare: (target: Target) => Effect.Effect<Operation, Failure, R>
-): Effect.fn.Return<UntypedFuture, Failure, R | Models | Runs | Sessions> {
-  const models = yield* Models
-  const runs = yield* Runs
-  const sessions = yield* Sessions
-  const { urn } = call.caller
-  const model = yield* models.require(request.modelId, urn)
-  const session = yield* sessions.requireAlive(model.sessionId, urn)
-  const body = fingerprint(call.body)
-  const earlier = yield* models.repeated(model, request.seqId, body)
-  if (earlier !== undefined) return accepted(earlier, { modelId: model.id })
-  const run = runs.get(model.id)
-  const submit = Effect.gen(function*() {
-    const operation = yield* prepare({
-      id: model.id,
-      sessionId: model.sessionId,
-      run,
-      usage: {
-        owner: urn,
-        baseModel: run?.baseModel ?? "",
-        sessionId: model.sessionId,
-        projectId: session.projectId
-      }
-    })
-    return yield* models.submit(model, {
-      seqId: request.seqId,
-      fingerprint: body,
-      name,
-      bytes: call.body.length,
-      run: operation
-    })
-  })
-  const future = yield* Effect.tapError(
-    submit,
-    // a request that is to be tried again keeps its number
-    (error) => error._tag === "HttpFailure" && error.status === 429 ? Effect.void : models.refuse(model, request.seqId)
-  )
-  return accepted(future, { modelId: model.id })
-})
-
-const varint = (bytes: Uint8Array, from: number): readonly [value: number, next: number] => {
-  let value = 0
-  for (let at = from, scale = 1; at < bytes.length && at < from + 10; at++, scale *= 128) {
-    const byte = bytes[at] ?? 0
-    value += (byte & 0x7f) * scale
-    if (byte < 0x80) return [value, at + 1]
-  }
-  return [value, bytes.length]
-}
-
-/** The model and the number of a request in protobuf, fields 1 and 2, whatever else is wrong with it. */
-const readIds = (bytes: Uint8Array): { readonly modelId: unknown; readonly seqId: unknown } => {
-  let modelId: string | undefined
-  let seqId: number | undefined
-  for (let at = 0; at < bytes.length && (modelId === undefined || seqId === undefined);) {
-    const [tag, start] = varint(bytes, at)
-    const [value, next] = varint(bytes, start)
-    if (tag === 16) seqId = value
-    if (tag === 10) modelId = new TextDecoder().decode(bytes.subarray(next, next + value))
-    if ((tag & 7) !== 0 && (tag & 7) !== 2) break
-    at = (tag & 7) === 2 ? next + value : next
-  }
-  return { modelId, seqId }
-}
-
-/** Releases the number of a request that does not fit its schema, as far as it can be read. @internal */
-export const releaseTurn = Effect.fnUntraced(function*(call: Call) {
-  const models = yield* Models
-  const isProtobuf = call.headers["content-type"]?.includes("application/x-protobuf") ?? false
-  const ids = isProtobuf
-    ? readIds(call.body)
-    : Either.match(parseJson(call.body), {
-      onLeft: () => ({ modelId: undefined, seqId: undefined }),
-      onRight: (json) => ({ modelId: Object(json).model_id, seqId: Object(json).seq_id })
-    })
-  const { modelId, seqId } = ids
-  if (typeof modelId !== "string" || typeof seqId !== "number" || !Number.isSafeInteger(seqId) || seqId < 1) return
-  const model = yield* Effect.option(models.require(modelId, call.caller.urn))
-  if (Option.isSome(model)) yield* models.refuse(model.value, seqId)
-})
-
-/** Where the squares of weights overflow in 32 bits, nothing the model computes is finite any more. */
-const largestWeight = 1e18
-
-const checkTensor = ({ data, name }: Snapshot["weights"][number]): Effect.Effect<void, EngineError.NotFinite> => {
-  for (let i = 0; i < data.length; i++) {
-    // NaN compares false
-    if (!(Math.abs(data[i] ?? 0) < largestWeight)) {
-      return new EngineError.NotFinite({ description: `the weights have diverged: ${name} holds ${data[i]}` })
-    }
-  }
-  return Effect.void
-}
-
-/** Fails when the weights are not finite, or so large that nothing computed from them is. @internal */
-export const checkWeights = (
-  snapshot: Pick<Snapshot, "weights">
-): Effect.Effect<void, EngineError.NotFinite> => Effect.forEach(snapshot.weights, checkTensor, { discard: true })

@@ -1,6 +1,7 @@
 /**
  * The shapes of OpenAI's API, as far as a text model can fill them, and text as the model a request names reads it.
  */
+import * as OpenAiWire from "@effect-tinker/platform/OpenAiWire"
 import * as Renderers from "@effect-tinker/tokenizer/Renderers"
 import type { Tokenizer } from "@effect-tinker/tokenizer/Tokenizer"
 import * as Effect from "effect/Effect"
@@ -12,23 +13,17 @@ import * as LocalTokenizer from "../../LocalTokenizer.js"
 import { badRequest } from "./message.js"
 import type { HttpFailure } from "./message.js"
 
-const optional = <A, I>(schema: Schema.Schema<A, I>) => Schema.optional(Schema.NullOr(schema))
-
 const common = {
+  ...OpenAiWire.Common.fields,
   model: Schema.String,
-  max_tokens: optional(Schema.Int),
-  max_completion_tokens: optional(Schema.Int),
-  temperature: optional(Schema.Number),
-  top_p: optional(Schema.Number),
-  n: optional(Schema.Int),
-  seed: optional(Schema.Int),
-  stop: optional(Schema.Union(Schema.String, Schema.Array(Schema.String))),
-  // The next two are vLLM's additions, for clients that keep exact tokens.
-  stop_token_ids: optional(Schema.Array(Schema.Int)),
-  return_token_ids: optional(Schema.Boolean),
-  stream: optional(Schema.Boolean),
-  stream_options: optional(Schema.Struct({ include_usage: optional(Schema.Boolean) })),
-  logprobs: optional(Schema.Union(Schema.Boolean, Schema.Int))
+  max_tokens: OpenAiWire.maybe(Schema.Int),
+  max_completion_tokens: OpenAiWire.maybe(Schema.Int),
+  temperature: OpenAiWire.maybe(Schema.Number),
+  top_p: OpenAiWire.maybe(Schema.Number),
+  n: OpenAiWire.maybe(Schema.Int),
+  // An addition of vLLM's, as are the token ids of responses.
+  stop_token_ids: OpenAiWire.maybe(Schema.Array(Schema.Int)),
+  logprobs: OpenAiWire.maybe(Schema.Union(Schema.Boolean, Schema.Int))
 }
 
 const Common = Schema.Struct(common)
@@ -111,9 +106,6 @@ const tokenizerCodec = (name: string, tokenizer: Tokenizer): TextCodec => {
 export const codecOf = (model: LocalModel | undefined): TextCodec =>
   model?.tokenizer === undefined ? byteCodec : tokenizerCodec(model.name, model.tokenizer)
 
-const stopsOf = ({ stop }: Pick<Common, "stop">): ReadonlyArray<string> =>
-  typeof stop === "string" ? [stop] : stop ?? []
-
 /** How much of the end of a text may turn out to be the beginning of a stop string. */
 const undecided = (text: string, stops: ReadonlyArray<string>): number => {
   let most = 0
@@ -134,7 +126,7 @@ export const makeText = (
   request: Pick<Common, "stop">,
   codec: TextCodec
 ): (slice: Pick<Slice, "tokens" | "stopReason">) => string => {
-  const stops = stopsOf(request)
+  const stops = OpenAiWire.stopsOf(request) ?? []
   const decoder = new TextDecoder()
   let held = ""
   return ({ stopReason, tokens }) => {

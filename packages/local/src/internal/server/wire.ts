@@ -18,7 +18,7 @@ export const toTokens = (input: ModelInput.ModelInput): Effect.Effect<Int32Array
   Either.match(ModelInput.toInts(input), {
     onLeft: (error) =>
       Effect.fail(
-        new EngineError.Unsupported({ description: `the embedded backend reads text only: ${error.description}` })
+        new EngineError.EngineUnsupported({ description: `the embedded backend reads text only: ${error.description}` })
       ),
     onRight: Effect.succeed
   })

@@ -17,6 +17,7 @@ import * as SharedConfig from "../session/clientConfig.js"
 import * as Session from "../session/session.js"
 import type { ServiceContext } from "../session/session.js"
 import * as Errors from "../transport/errors.js"
+import type { Numbering } from "./sampleNumbers.js"
 import { sampleMany } from "./sampleRequest.js"
 import * as Sampling from "./sampling.js"
 
@@ -27,7 +28,7 @@ const invalid = (method: string, description: string) => new TinkerError.Invalid
 /** How a sampler was opened, and what is known about it by that. */
 interface Opened {
   readonly sessionId: SessionId
-  readonly numbering: Sampling.Numbering
+  readonly numbering: Numbering
   readonly settings?: Settings | undefined
   /** Name of its source, as far as there is one. */
   readonly model?: string | undefined

@@ -2,6 +2,8 @@
  * The surface that clients of OpenAI's API can use: completions and chat, streamed or whole.
  */
 import * as Entropy from "@effect-tinker/platform/Entropy"
+import * as OpenAiWire from "@effect-tinker/platform/OpenAiWire"
+import * as ServerSentEvents from "@effect-tinker/platform/ServerSentEvents"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"
@@ -59,7 +61,7 @@ const open = Effect.fnUntraced(function*(
   const codec = openai.codecOf(models.find(({ name }) => name === sampler.baseModel))
   const prompt = yield* promptOf(codec)
   if (prompt.length === 0) return yield* badRequest("The prompt is empty")
-  const stop = typeof request.stop === "string" ? [request.stop] : request.stop ?? undefined
+  const stop = OpenAiWire.stopsOf(request)
   const stopIds = request.stop_token_ids ?? undefined
   if (stop !== undefined && stopIds !== undefined) {
     return yield* badRequest("Give either stop or stop_token_ids: a sequence ends at texts or at tokens")
@@ -81,15 +83,9 @@ const open = Effect.fnUntraced(function*(
   }
 })
 
-const usageOf = (prompt: Int32Array, sampled: number) => ({
-  prompt_tokens: prompt.length,
-  completion_tokens: sampled,
-  total_tokens: prompt.length + sampled
-})
-
 const encoder = new TextEncoder()
-const event = (data: string): Uint8Array => encoder.encode(`data: ${data}\n\n`)
-const done = Stream.sync(() => event("[DONE]"))
+const event = (data: unknown): Uint8Array => encoder.encode(ServerSentEvents.json(data))
+const done = Stream.sync(() => encoder.encode(OpenAiWire.done))
 
 const respond = Effect.fnUntraced(function*(
   request: openai.Common,
@@ -103,7 +99,7 @@ const respond = Effect.fnUntraced(function*(
   const charge = (kind: "sampling_prefill" | "sampling_sample", count: number) =>
     ledger.charge({ owner: call.caller.urn, baseModel: sampler.baseModel, kind, count })
   const created = Math.floor((yield* Clock.currentTimeMillis) / 1000)
-  const head = { id: `${shape.prefix}-${yield* Entropy.uuid}`, created, model: request.model }
+  const head: OpenAiWire.Head = { id: `${shape.prefix}-${yield* Entropy.uuid}`, created, model: request.model }
   if (request.stream !== true) {
     const { sequences } = yield* sampler.sample(query)
     const sampled = sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
@@ -113,7 +109,7 @@ const respond = Effect.fnUntraced(function*(
       ...head,
       object: shape.object,
       choices: sequences.map((sequence, index) => shape.choice(request, sequence, index, codec)),
-      usage: usageOf(prompt, sampled)
+      usage: OpenAiWire.usage(prompt.length, sampled)
     })
   }
   // What can be refused has been when the first byte leaves.
@@ -126,17 +122,15 @@ const respond = Effect.fnUntraced(function*(
     sampled += tokens.length
     return charge("sampling_sample", tokens.length)
   })
-  const text = Stream.mapConcat(counted, (slice) => deltas(slice).map((delta) => event(JSON.stringify(chunk([delta])))))
-  const usage = Stream.sync(() => event(JSON.stringify({ ...chunk([]), usage: usageOf(prompt, sampled) })))
+  const text = Stream.mapConcat(counted, (slice) => deltas(slice).map((delta) => event(chunk([delta]))))
+  const usage = Stream.sync(() => event({ ...chunk([]), usage: OpenAiWire.usage(prompt.length, sampled) }))
   return new Reply({
     status: 200,
-    headers: { "content-type": "text/event-stream", "cache-control": "no-cache" },
+    headers: { "content-type": ServerSentEvents.contentType, "cache-control": "no-cache" },
     body: text.pipe(
-      Stream.concat(request.stream_options?.include_usage === true ? usage : Stream.empty),
+      Stream.concat(OpenAiWire.wantsUsage(request) ? usage : Stream.empty),
       // the status has left long ago
-      Stream.catchAll(({ message }) =>
-        Stream.succeed(event(JSON.stringify({ error: { message, type: "server_error" } })))
-      ),
+      Stream.catchAll(({ message }) => Stream.succeed(event({ error: { message, type: "server_error" } }))),
       Stream.concat(done)
     )
   })

@@ -18,13 +18,15 @@ import { accepted, result } from "../futures.js"
 import { fingerprint, stringMetadata } from "../identity.js"
 import { Ledger } from "../ledger.js"
 import { badRequest, conflict } from "../message.js"
-import type { Target } from "../models.js"
-import { checkWeights, Models, releaseTurn, submitted } from "../models.js"
+import { Models } from "../models.js"
 import type { Call } from "../router.js"
 import { route } from "../router.js"
 import { Runs } from "../runs.js"
 import { Samplers } from "../samplers.js"
 import { Sessions } from "../sessions.js"
+import type { Target } from "../submission.js"
+import { releaseTurn, submitted } from "../submission.js"
+import { checkWeights } from "../weightCheck.js"
 
 /** File systems take 255 bytes, of which replacing a directory needs some for itself. @internal */
 export const checkpointName = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/
