@@ -22,7 +22,7 @@ export default define({
   measure: "nats per token between the student's answers and the teacher of the question",
   model: "local/chat",
   learningRate: 1e-3,
-  passes: ({ after, before }) => after <= before / 4,
+  passes: ({ after, before }) => after <= before / 3,
   run: (settings) =>
     Effect.gen(function*() {
       const { learningRate, model, renderer, seed } = settings

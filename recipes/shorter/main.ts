@@ -15,8 +15,11 @@ const known = [
   "I am not sure, but I think it is still on the table next to the door."
 ]
 
-/** 1 when `a` is the shorter one, as a share of the longer one's length: a word more is not a page more. */
-const shorter: Judge.Judge = ({ a, b }) => Effect.succeed((b.length - a.length) / Math.max(a.length, b.length, 1))
+/** An answer that was cut off has no text: nothing is longer. */
+const size = (text: string) => text === "" ? 1000 : text.length
+
+/** How much shorter `a` is, as a share of the longer one's length: a word more is not a page more. */
+const shorter: Judge.Judge = ({ a, b }) => Effect.succeed((size(b) - size(a)) / Math.max(size(a), size(b)))
 
 export default define({
   measure: "characters of an answer, at temperature 1",
@@ -54,7 +57,7 @@ export default define({
         maxTokens: 40,
         groupSize: 8,
         groupsPerBatch: questions.length,
-        epochs: 24,
+        epochs: 12,
         seed,
         // shorter than any answer is none: the policy stays near the one that answers
         kl: { coefficient: 0.05, reference: policy.samplerPath },
