@@ -57,7 +57,11 @@ afterAll(() => {
 const run = (...args: ReadonlyArray<string>) =>
   Effect.suspend(() => {
     const { layer, written } = stdio.make()
-    const env = new Map([["TINKER_BASE_URL", "local"], ["JUDGE_API_KEY", "secret"]])
+    const env = new Map([
+      ["TINKER_BASE_URL", "local"],
+      ["TINKER_LOCAL_DIR", at("backend")],
+      ["JUDGE_API_KEY", "secret"]
+    ])
     return Cli.runWith(["node", "tinker", ...args]).pipe(
       Effect.provide([layer, NodeContext.layer]),
       Effect.withConfigProvider(ConfigProvider.fromMap(env)),

@@ -42,7 +42,9 @@ const run = (...args: ReadonlyArray<string>) =>
     const { layer, written } = stdio.make()
     return Cli.runWith(["node", "tinker", ...args]).pipe(
       Effect.provide([layer, NodeContext.layer]),
-      Effect.withConfigProvider(ConfigProvider.fromMap(new Map([["TINKER_BASE_URL", "local"]]))),
+      Effect.withConfigProvider(
+        ConfigProvider.fromMap(new Map([["TINKER_BASE_URL", "local"], ["TINKER_LOCAL_DIR", at("backend")]]))
+      ),
       Effect.map((code) => ({ code, ...written }))
     )
   })

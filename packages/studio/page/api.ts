@@ -2,6 +2,7 @@
  * What the page knows of the server: its answers, and the run summaries it keeps sending.
  */
 import { useEffect, useState } from "preact/hooks"
+import type * as CheckpointChat from "../src/CheckpointChat.js"
 import type * as DataCheck from "../src/DataCheck.js"
 import type * as Evaluations from "../src/Evaluations.js"
 import type * as Grades from "../src/Grades.js"
@@ -9,7 +10,6 @@ import type * as Rollouts from "../src/Rollouts.js"
 import type * as RunDirectory from "../src/RunDirectory.js"
 import type * as Series from "../src/Series.js"
 import type * as Studio from "../src/Studio.js"
-import type * as CheckpointChat from "../src/CheckpointChat.js"
 
 export type Axis = Series.Axis
 export type Points = Series.Points
