@@ -7,6 +7,7 @@
 import * as DirectoryLock from "@effect-tinker/platform/DirectoryLock"
 import * as Entropy from "@effect-tinker/platform/Entropy"
 import * as HostGuard from "@effect-tinker/platform/HostGuard"
+import { Processes } from "@effect-tinker/platform/Processes"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
@@ -24,6 +25,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Http from "node:http"
@@ -255,15 +257,23 @@ const ensureApiKey = Effect.gen(function*() {
   return Redacted.make(key)
 })
 
-/** Says where the server of a directory listens, while one does that accepts the directory's key. */
+/** Where the server of a directory listens, and the id of its process, while one does that accepts the directory's key. */
 const addressFile = "address"
 
-const announce = (baseUrl: string) =>
-  Effect.flatMap(Storage.Storage, (storage) =>
-    Effect.acquireRelease(
-      storage.put(addressFile, new TextEncoder().encode(`${baseUrl}\n`)),
-      () => Effect.ignore(storage.remove(addressFile))
-    ))
+const announce = Effect.fnUntraced(function*(baseUrl: string) {
+  const storage = yield* Storage.Storage
+  const { pid } = yield* Processes
+  yield* Effect.acquireRelease(
+    storage.put(addressFile, new TextEncoder().encode(`${baseUrl} ${pid}\n`)),
+    () => Effect.ignore(storage.remove(addressFile))
+  )
+})
+
+/** The address in such a file, and the process that wrote it. */
+const parseAddress = (text: string) => {
+  const [baseUrl = "", pid] = text.trim().split(" ")
+  return { baseUrl, pid: Number(pid) }
+}
 
 /** Loopback addresses are one machine, whatever they are called. */
 const sameServer = (a: string, b: string): boolean => {
@@ -294,7 +304,10 @@ export const readApiKey: (
         Option.map((text) => text.trim())
       )
     const { baseUrl } = options ?? {}
-    if (baseUrl !== undefined && !Option.exists(yield* read(addressFile), (at) => sameServer(at, baseUrl))) {
+    if (
+      baseUrl !== undefined &&
+      !Option.exists(yield* read(addressFile), (at) => sameServer(parseAddress(at).baseUrl, baseUrl))
+    ) {
       return Option.none()
     }
     return (yield* read(keyFile)).pipe(
@@ -320,11 +333,27 @@ export const neighbour: (
 > = Effect.fnUntraced(function*(directory) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const holder = yield* DirectoryLock.holder(directory)
-  if (!Option.exists(holder, ({ isRunning }) => isRunning)) return Option.none()
-  const address = yield* Effect.option(fs.readFileString(path.join(directory, addressFile)))
-  const apiKey = yield* readApiKey(directory)
-  return Option.zipWith(address, apiKey, (url, apiKey) => ({ baseUrl: url.trim(), apiKey }))
+  const read = Effect.gen(function*() {
+    const holder = yield* DirectoryLock.holder(directory)
+    if (!Option.exists(holder, ({ isRunning }) => isRunning)) return Option.none()
+    const text = yield* Effect.option(fs.readFileString(path.join(directory, addressFile)))
+    // The file may be left of a process that was killed.
+    const address = Option.filter(
+      Option.map(text, parseAddress),
+      ({ pid }) => Option.exists(holder, (owner) => owner.pid === pid)
+    )
+    const apiKey = yield* readApiKey(directory)
+    return Option.some(Option.zipWith(address, apiKey, ({ baseUrl }, apiKey) => ({ baseUrl, apiKey })))
+  })
+  // A process that is starting has the directory a moment before it listens.
+  const found = yield* Effect.repeat(read, {
+    while: Option.exists(Option.isNone),
+    schedule: Schedule.zipRight(
+      Schedule.spaced("100 millis").pipe(Schedule.upTo("5 seconds")),
+      Schedule.identity<Effect.Effect.Success<typeof read>>()
+    )
+  })
+  return Option.flatten(found)
 })
 
 /** The engine with the package's models, or those of the engine's options, and the ones asked for by name. */
