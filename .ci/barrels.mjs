@@ -6,7 +6,7 @@ import { publishable } from "./packages.mjs"
 
 /** What newcomers import first explains a wrong Effect version; see packages/tinker/src/requiresEffect3.ts. */
 const explains = { tinker: "./requiresEffect3.js", local: "effect-tinker/requiresEffect3" }
-const ownEntry = /^(Node[A-Z]|(Promise|AiSdk|EffectAi|Mcp|VitestEvals)$)/
+const ownEntry = /^(Node[A-Z]|(Promise|AiSdk|EffectAi|Harbor|Mcp|VitestEvals)$)/
 const header = /^\/\*\*[\s\S]*?\*\//
 let stale = 0
 

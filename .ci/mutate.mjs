@@ -1,13 +1,19 @@
-// npm run mutate: breaks the sources on purpose, one place at a time, and runs the tests that must notice. The mutations
-// are data: mutations.json names the file, the text, its replacement, and the test files. It works on a copy, so the tree
-// stays as it is. `--area NAME` and `--only TEXT`, each as often as wanted, choose some; `--chaos` tries those that a chaos
-// run must notice.
+// npm run mutate: breaks the sources on purpose, one place at a time, and runs the tests that must notice. It works on a
+// copy, so the tree stays as it is.
+//
+// `--package NAME --seed N --count K` makes the mutants itself (mutants.mjs) and draws K of each package; the tests are
+// those of the package that reach the file and spawn nothing. equivalent-mutants.json names those that change nothing.
+// `--file TEXT` keeps the files whose path has it. `--list` only prints what is drawn.
+//
+// Without a package the mutations are data: mutations.json names the file, the text, its replacement, and the test files.
+// `--area NAME` and `--only TEXT`, each as often as wanted, choose some; `--chaos` tries those that a chaos run must notice.
 // Not part of CI: docs/mutations.md has the score and explains what survives.
 import { spawn } from "node:child_process"
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
 import { parseArgs } from "node:util"
+import { draw, keyOf, mutantsOf, sourcesOf, testsBySource } from "./mutants.mjs"
 import { packages, root } from "./packages.mjs"
 
 const { values } = parseArgs({
@@ -16,7 +22,11 @@ const { values } = parseArgs({
     only: { type: "string", multiple: true },
     chaos: { type: "boolean", default: false },
     ops: { type: "string", default: "5000" },
-    seed: { type: "string", default: "1" }
+    seed: { type: "string", default: "1" },
+    package: { type: "string", multiple: true },
+    count: { type: "string", default: "20" },
+    file: { type: "string", multiple: true },
+    list: { type: "boolean", default: false }
   }
 })
 const mutations = JSON.parse(readFileSync(new URL("mutations.json", import.meta.url), "utf8")).filter((mutation) =>
@@ -35,9 +45,10 @@ const makeStage = () => {
   }
   const link = (from, to) => symlinkSync(from, to, "dir")
   const ours = new Map(packages.map(({ manifest, name }) => [manifest.name, join(stage, "packages", name)]))
+  process.once("exit", () => rmSync(stage, { recursive: true, force: true }))
   mkdirSync(join(stage, "node_modules/@effect-tinker"), { recursive: true })
   for (const name of readdirSync(join(root, "node_modules"))) {
-    if (name === "@effect-tinker" || name === "effect-tinker" || name === ".cache" || name.startsWith(".v")) continue
+    if (name === "@effect-tinker" || ours.has(name) || name === ".cache" || name.startsWith(".v")) continue
     link(join(root, "node_modules", name), join(stage, "node_modules", name))
   }
   for (const [name, target] of ours) link(target, join(stage, "node_modules", name))
@@ -119,6 +130,100 @@ const chaosOf = (stage) => async () => {
   const broken = stdout.split("\n").filter((line) => line.startsWith("broken: ")).map((line) => line.slice(8))
   return broken.length === 0 ? `the run ended with ${status}` : `${broken[0]} (${broken.length} in all)`
 }
+
+/** Draws mutants of each package, and prints how many of them the tests notice. */
+const scorePackages = async (names) => {
+  const equivalent = new Map(
+    JSON.parse(readFileSync(new URL("equivalent-mutants.json", import.meta.url), "utf8"))
+      .map((mutant) => [keyOf(mutant), mutant.reason])
+  )
+  const chosen = names.map((name) => {
+    const { dir } = packages.find((one) => one.name === name) ?? {}
+    if (dir === undefined) {
+      process.stderr.write(`there is no package "${name}"; there are ${packages.map((one) => one.name).join(", ")}\n`)
+      process.exit(2)
+    }
+    const files = sourcesOf(name).filter((path) => values.file?.some((text) => path.includes(text)) ?? true)
+    return {
+      name,
+      testsOf: testsBySource(name),
+      mutants: draw(files.flatMap(mutantsOf), { count: Number(values.count), seed: values.seed })
+    }
+  })
+  const place = ({ change, file, line }) => `${file}:${line}  ${change}`
+  if (values.list) {
+    for (const { mutants } of chosen) for (const mutant of mutants) process.stdout.write(`${place(mutant)}\n`)
+    return 0
+  }
+  const stage = makeStage()
+  const scores = []
+  const left = []
+  try {
+    const noticed = testsOf(stage)
+    for (const { mutants, name, testsOf } of chosen) {
+      const real = mutants.filter((mutant) => !equivalent.has(keyOf(mutant)))
+      const all = [...new Set(real.flatMap(({ file }) => testsOf(file).flat()))]
+      patience = 3_600_000
+      testTimeout = 120_000
+      longest = 0
+      const began = performance.now()
+      const before = all.length === 0 ? undefined : await noticed(all)
+      if (before !== undefined) {
+        process.stderr.write(`${name}, without a mutation: ${before}\n`)
+        return 1
+      }
+      patience = 60_000 + Math.ceil(2 * (performance.now() - began))
+      testTimeout = 5_000 + Math.ceil(6 * longest)
+      const score = { name, drawn: mutants.length, caught: 0, equivalent: 0, untested: 0 }
+      for (const [i, mutant] of mutants.entries()) {
+        const reason = equivalent.get(keyOf(mutant))
+        let verdict = "SURVIVED"
+        let by
+        if (reason !== undefined) {
+          score.equivalent++
+          verdict = "the same"
+          by = reason
+        } else {
+          const stages = testsOf(mutant.file)
+          if (stages.length === 0) score.untested++
+          const path = join(stage, mutant.file)
+          const source = readFileSync(path, "utf8")
+          for (const files of stages) {
+            writeFileSync(path, source.slice(0, mutant.from) + mutant.replacement + source.slice(mutant.to))
+            by = await noticed(files)
+            writeFileSync(path, source)
+            if (by !== undefined) break
+          }
+          if (by === undefined) left.push(mutant)
+          else {
+            score.caught++
+            verdict = "caught  "
+          }
+          if (stages.length === 0) by = "no test of the package reaches the file without a process"
+        }
+        const number = `${String(i + 1).padStart(3)}/${mutants.length}`
+        process.stdout.write(
+          `${number} ${verdict} ${place(mutant)}${by === undefined ? "" : `\n            by ${by}`}\n`
+        )
+      }
+      scores.push(score)
+    }
+  } finally {
+    rmSync(stage, { recursive: true, force: true })
+  }
+  process.stdout.write("\n")
+  for (const { caught, drawn, equivalent, name, untested } of scores) {
+    const counted = drawn - equivalent
+    process.stdout.write(
+      `${name}, seed ${values.seed}: ${caught} of ${counted} caught, score ${Math.round(100 * caught / counted)} %` +
+        `${equivalent > 0 ? `, ${equivalent} equivalent` : ""}${untested > 0 ? `, ${untested} without a test` : ""}\n`
+    )
+  }
+  for (const mutant of left) process.stdout.write(`survived: ${place(mutant)}\n`)
+  return left.length === 0 ? 0 : 1
+}
+
+if (values.package !== undefined) process.exit(await scorePackages(values.package))
 
 if (mutations.length === 0) {
   process.stderr.write("no mutation is chosen\n")

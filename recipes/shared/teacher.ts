@@ -20,17 +20,20 @@ export const lessons = tops.flatMap((top) =>
   )
 )
 
-/** The path of the teacher's sampler. */
-export const teach = ({ model, renderer, seed }: Settings) =>
+/** The path of the sampler of a teacher, by default of odd numbers. */
+export const teach = (
+  { model, renderer, seed }: Settings,
+  taught: ReadonlyArray<Example.Conversation> = lessons
+) =>
   Effect.zipRight(
     say("the teacher"),
     Effect.map(
       trained(Supervised.train({
         model: { baseModel: model, rank: 16, seed: seed + 1000 },
-        data: Dataset.fromIterable(lessons),
+        data: Dataset.fromIterable(taught),
         renderer,
         learningRate: 1e-3,
-        batchSize: lessons.length,
+        batchSize: taught.length,
         epochs: 12
       })),
       ({ samplerPath }) => samplerPath

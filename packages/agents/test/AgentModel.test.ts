@@ -1,8 +1,9 @@
 import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import { Trajectory } from "@effect-tinker/cookbook"
-import { Message } from "@effect-tinker/tokenizer"
+import type { Renderer } from "@effect-tinker/tokenizer"
+import { Message, TokenizerError } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Ref, Stream } from "effect"
+import { Effect, Either, Ref, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { add, callOf, chatRenderer, Local, scripted } from "./support/chat.js"
 
@@ -65,6 +66,74 @@ describe("AgentModel", () => {
       const { calls } = yield* (yield* Recorder.Recorder).rollout(agent.rollout)
       assert.deepStrictEqual(Recorder.summarize(calls).forked, { AnswerDiffers: 1 })
       assert.strictEqual(Trajectory.toRows(Recorder.toTrajectory(calls, { reward: 1 }), 1).length, 2)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.effect("where a format does not continue, a history written as it was sampled does, and no other one", () =>
+    Effect.gen(function*() {
+      const renderer = yield* chatRenderer
+      const encode = (text: string) => [...renderer.tokenizer.encode(text, { parseSpecial: "all" })]
+      const end = Number(renderer.stop[0])
+      /** What the second call continues, by the tokens of the first one's answer, all of which say `One.`. */
+      const origin = Effect.fnUntraced(function*(answer: ReadonlyArray<number>, rollout: string) {
+        const answers = [answer, encode("Two.")]
+        const sampler: Sampler.Sampler = {
+          sample: () =>
+            Effect.sync(() => {
+              const tokens = Int32Array.from([...answers.shift() ?? [], end])
+              return [{ tokens, logprobs: new Float32Array(tokens.length), stopReason: "stop", policyVersion: 0 }]
+            })
+        }
+        const refusing: Renderer.Renderer = {
+          ...renderer,
+          continue: () =>
+            Either.left(
+              new TokenizerError.CannotContinue({
+                renderer: "test",
+                reason: "HistoryRewritten",
+                index: 1,
+                description: "it is written anew"
+              })
+            )
+        }
+        const agent = yield* AgentModel.make({ renderer: refusing, sampler, rollout })
+        const first = yield* agent.generate({ messages: [Message.user("a")] })
+        assert.strictEqual(first.text, "One.")
+        const messages = [Message.user("a"), first.message, Message.user("b")]
+        return (yield* agent.generate({ messages })).origin._tag
+      })
+      const written = encode("One.")
+      const letters = ["O", "n", "e", "."].flatMap(encode)
+      assert.notDeepEqual(letters, written)
+      assert.strictEqual(yield* origin(written, "written"), "Continued")
+      assert.strictEqual(yield* origin(letters, "letters"), "Forked")
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.effect("what was drawn behind a stop text is dropped, with its log probabilities", () =>
+    Effect.gen(function*() {
+      const agent = yield* model(["One. Two. Three."])
+      const { tokenizer } = yield* chatRenderer
+      const reply = yield* agent.generate({ messages: [Message.user("a")], stop: ["Two"] })
+      assert.strictEqual(reply.text, "One. ")
+      const kept = tokenizer.decode(reply.sampledIds)
+      assert.isTrue("One. Two. Three.".startsWith(kept) && kept.includes("Two") && !kept.includes("Three"), kept)
+      // the sampler of the test gives -1, -2, -3 and so on
+      assert.deepStrictEqual([...reply.logprobs], Array.from(reply.sampledIds, (_, i) => -1 - i))
+      const { calls: [call] } = yield* (yield* Recorder.Recorder).rollout(agent.rollout)
+      assert.strictEqual(call?.turn.completion.length, reply.sampledIds.length)
+    }).pipe(Effect.provide(Recorder.layer())))
+
+  it.effect("asks for JSON in words of one's own", () =>
+    Effect.gen(function*() {
+      const renderer = yield* chatRenderer
+      const agent = yield* model(["{}", "{}"], { jsonInstruction: (schema) => `Only JSON: ${JSON.stringify(schema)}` })
+      const plain = yield* model(["{}"])
+      const prompted = (of: typeof agent) =>
+        Effect.map(
+          of.generate({ messages: [Message.user("a")], responseFormat: { _tag: "Json", schema: { type: "object" } } }),
+          ({ promptIds }) => renderer.tokenizer.decode(promptIds)
+        )
+      assert.include(yield* prompted(agent), "Only JSON: {\"type\":\"object\"}")
+      assert.notInclude(yield* prompted(plain), "Only JSON")
     }).pipe(Effect.provide(Recorder.layer())))
 
   it.effect("a change of tools forks, and says so", () =>

@@ -211,6 +211,18 @@ describe("Gateway", () => {
       assert.strictEqual((yield* send(running, chat, levels)).status, 200)
     }).pipe(Effect.provide(Recorder.layer())))
 
+  it.scopedLive("streamed tool calls are numbered, and so are the answers they belong to", () =>
+    Effect.gen(function*() {
+      const both = `${callOf("{\"a\": 1}")}\n${callOf("{\"a\": 2}")}`
+      const running = yield* gateway([both, callOf("{\"a\": 3}")])
+      const { text } = yield* send(running, chat, ask("x", { tools: [addTool], stream: true, n: 2 }))
+      const calls = text.split("\n").filter((line) => line.startsWith("data: {"))
+        .flatMap((line) => JSON.parse(line.slice(6)).choices)
+        .flatMap(({ delta, index }) => (delta.tool_calls ?? []).map((call: object) => ({ ...call, answer: index })))
+        .map((call) => [call.answer, call.index, call.function.arguments])
+      assert.deepStrictEqual(calls, [[0, 0, "{\"a\": 1}"], [0, 1, "{\"a\": 2}"], [1, 0, "{\"a\": 3}"]])
+    }).pipe(Effect.provide(Recorder.layer())))
+
   it.scopedLive("tool choice: required, named and none are kept to", () =>
     Effect.gen(function*() {
       const call = callOf("{\"a\": 1}")

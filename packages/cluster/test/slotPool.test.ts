@@ -138,4 +138,30 @@ describe("the pool of slots", () => {
         assert.isTrue(Option.isSome(yield* Fiber.poll(next)), `given up ${later} yields later`)
       }
     }).pipe(Effect.provide(MessageStorage.layerNoop), Effect.withRandom(Random.make("shards"))))
+
+  it.scoped("removes a failed answer at once, other messages after four, and those left unanswered not at all", () =>
+    Effect.gen(function*() {
+      const { slots } = yield* makeWorkers(1)
+      const cleared: Array<string> = []
+      const storage = yield* MessageStorage.MessageStorage
+      const withSlot = yield* slotPool.make({ slots: slots.slice(0, 1), atOnce: 1, ask: () => Effect.never }).pipe(
+        Effect.provideService(MessageStorage.MessageStorage, {
+          ...storage,
+          clearAddress: ({ entityId }) => Effect.sync(() => void cleared.push(entityId))
+        })
+      )
+      // nobody says who has the slot, so that all goes through the database
+      yield* TestClock.adjust("10 seconds")
+      const receipt = new Receipt({ worker: "worker-0:1", concurrency: 8 })
+      const use = (answer: Effect.Effect<slotPool.Answer, string>) => Effect.exit(withSlot(new Set(), () => answer))
+      const counts: Array<number> = []
+      for (const answer of [Effect.fail("broken"), ...Array.from({ length: 5 }, () => Effect.succeed({ receipt }))]) {
+        yield* use(answer)
+        counts.push(cleared.length)
+      }
+      // one failure; then three answers whose messages stay, and a fourth with which all of them go
+      assert.deepStrictEqual(counts, [1, 1, 1, 1, 2, 2])
+      yield* use(Effect.interrupt)
+      assert.strictEqual(cleared.length, 2)
+    }).pipe(Effect.provide(MessageStorage.layerNoop), Effect.withRandom(Random.make("shards"))))
 })

@@ -13,6 +13,7 @@ import type * as SamplingClient from "effect-tinker/SamplingClient"
 import type * as TinkerError from "effect-tinker/TinkerError"
 import * as Effect from "effect/Effect"
 import * as Environment from "./Environment.js"
+import * as Statistics from "./Statistics.js"
 import type * as Trajectory from "./Trajectory.js"
 
 /**
@@ -134,6 +135,47 @@ export const grade = (
     probabilities(model, question, Object.keys(grades)),
     (shares) => Object.values(grades).reduce((sum, value, i) => sum + value * (shares[i] ?? 0), 0)
   )
+
+/**
+ * A comparison that a person has decided.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Decided extends Comparison {
+  readonly preferred: "a" | "b" | "tie"
+}
+
+/**
+ * How far a judge agrees with people, beyond chance: Cohen's kappa over comparisons that people have decided.
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const agreement = <E, R>(
+  judge: Judge<E, R>,
+  decided: ReadonlyArray<Decided>,
+  options?: Statistics.Options & {
+    /** Verdicts from `-tie` to `tie` are ties. Defaults to 0. */
+    readonly tie?: number | undefined
+    /** Comparisons at once. Defaults to 64. */
+    readonly concurrency?: number | undefined
+  }
+): Effect.Effect<Statistics.Agreement, E, R> => {
+  const tie = options?.tie ?? 0
+  return Effect.map(
+    Effect.forEach(
+      decided,
+      (comparison) =>
+        Effect.map(judge(comparison), (verdict): Statistics.Graded<Decided["preferred"]> => ({
+          first: comparison.preferred,
+          second: verdict > tie ? "a" : verdict < -tie ? "b" : "tie"
+        })),
+      { concurrency: options?.concurrency ?? 64 }
+    ),
+    (pairs) => Statistics.agreement(pairs, options)
+  )
+}
 
 /**
  * A tournament: every answer meets every other one, and is worth the mean of its verdicts, from -1 to 1.

@@ -22,6 +22,7 @@ import { Writable } from "node:stream"
 import { pathToFileURL } from "node:url"
 import { Worker } from "node:worker_threads"
 import { clean, decodeResults } from "./internal/sandbox/answer.js"
+import { isPath } from "./internal/sandbox/path.js"
 import { filter } from "./internal/sandbox/seccomp.js"
 import * as Tar from "./internal/sandbox/tar.js"
 import { thread } from "./internal/sandbox/thread.js"
@@ -466,6 +467,11 @@ export interface BubblewrapOptions {
   readonly readable?: ReadonlyArray<string> | undefined
   /** Files and directories that programs may read on top of those. */
   readonly alsoReadable?: ReadonlyArray<string> | undefined
+  /**
+   * Absolute paths that lead to a path in the working directory: `{ "/app": "app" }` for programs that expect their files at
+   * `/app`. The target need not exist before a command makes it.
+   */
+  readonly links?: Readonly<Record<string, string>> | undefined
   /** The user that programs are on the machine, where this process is root. Never root. Defaults to 65534, nobody. */
   readonly user?: { readonly uid: number; readonly gid: number } | undefined
   /** The command. Defaults to `bwrap`. */
@@ -583,6 +589,13 @@ export const makeBubblewrap: (
   // A program that is root on the machine could write to /proc/sys, capabilities or not, and would have no limit of processes.
   if (user !== undefined && (user.uid <= 0 || user.gid <= 0)) return yield* refuse("programs cannot be root")
   const paths = [...options?.readable ?? system, ...options?.alsoReadable ?? []]
+  const links = Object.entries(options?.links ?? {})
+  for (const [path, target] of links) {
+    if (!path.startsWith("/") || !isPath(path.slice(1)) || /^\/(?:tmp|proc|dev)(?:\/|$)/.test(path)) {
+      return yield* refuse(`${JSON.stringify(path)} cannot be a link`)
+    }
+    if (!isPath(target)) return yield* refuse(`${JSON.stringify(target)} is no path in the working directory`)
+  }
   const { node, visible } = yield* Effect.try({
     try: () => {
       const binary = NodeFs.realpathSync(process.execPath)
@@ -620,6 +633,7 @@ export const makeBubblewrap: (
         ...["--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--seccomp", "3"],
         ...visible,
         ...["--proc", "/proc", "--dev", "/dev", "--size", String(limits.disk), "--tmpfs", "/tmp"],
+        ...links.flatMap(([path, target]) => ["--symlink", `/tmp/work/${target}`, path]),
         // Both are in memory, without a limit of their own.
         ...["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--"],
         ...["prlimit", `--data=${limits.memory}`, `--nproc=${limits.processes}`, `--cpu=${seconds}:${seconds + 1}`],

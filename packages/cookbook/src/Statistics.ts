@@ -207,3 +207,130 @@ export const compare = (
     p: extreme / looked
   })
 }
+
+/**
+ * Two grades of the same thing: a person's and a judge's, or two people's.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Graded<out A extends string | number = string | number> {
+  readonly first: A
+  readonly second: A
+  /** Grades with the same cluster are not independent. Defaults to one for each pair. */
+  readonly cluster?: string | number | undefined
+}
+
+/**
+ * How far two graders agree.
+ *
+ * @since 0.2.0
+ * @category schemas
+ */
+export class Agreement extends Schema.Class<Agreement>("@effect-tinker/cookbook/Statistics/Agreement")({
+  /** Cohen's kappa: 1 for the same grades, 0 for what chance gives, below 0 for less than that; `NaN` where both always gave one and the same grade. */
+  kappa: Schema.Number,
+  low: Schema.Number,
+  high: Schema.Number,
+  /** Confidence of the interval, such as 0.95. */
+  level: Schema.Number,
+  /** Share of equal grades. */
+  equal: Schema.Number,
+  /** Share of equal grades that the graders would have by chance, each with its own habits. */
+  byChance: Schema.Number,
+  pairs: Schema.Int
+}) {}
+
+/** Kappa from how often each grade met each other one: 1 minus the disagreement there is over that of chance. */
+const kappaOf = (counts: Float64Array, grades: number, distances: Float64Array): number => {
+  const [rows, columns] = [new Float64Array(grades), new Float64Array(grades)]
+  let [there, byChance, n] = [0, 0, 0]
+  for (let i = 0; i < grades; i++) {
+    for (let j = 0; j < grades; j++) {
+      const count = counts[i * grades + j] ?? 0
+      rows[i] = (rows[i] ?? 0) + count
+      columns[j] = (columns[j] ?? 0) + count
+      there += count * (distances[i * grades + j] ?? 0)
+      n += count
+    }
+  }
+  for (let i = 0; i < grades; i++) {
+    for (let j = 0; j < grades; j++) byChance += (rows[i] ?? 0) * (columns[j] ?? 0) * (distances[i * grades + j] ?? 0)
+  }
+  return byChance === 0 ? NaN : 1 - there * n / byChance
+}
+
+/** Most different grades: scores of many digits are no grades, and every pair of them is counted. */
+const maxGrades = 200
+
+/**
+ * Cohen's kappa of two graders, with a bootstrap interval. With `weights`, grades are numbers, and grades that are near each
+ * other agree more than those that are far apart.
+ *
+ * @example
+ * ```ts
+ * import { Statistics } from "@effect-tinker/cookbook"
+ *
+ * const { kappa } = Statistics.agreement([
+ *   { first: "good", second: "good" },
+ *   { first: "bad", second: "bad" },
+ *   { first: "bad", second: "good" },
+ *   { first: "good", second: "good" }
+ * ])
+ * ```
+ *
+ * @since 0.2.0
+ * @category combinators
+ */
+export const agreement = <A extends string | number>(
+  pairs: ReadonlyArray<Graded<A>>,
+  options: Options & {
+    /** Defaults to `none`: two grades are equal or not. */
+    readonly weights?: A extends number ? "none" | "linear" | "quadratic" : "none"
+  } = {}
+): Agreement => {
+  const { draws = 2000, level = 0.95, seed = 1, weights = "none" } = options
+  const grades = [...new Set(pairs.flatMap(({ first, second }) => [first, second]))]
+  if (grades.length > maxGrades) {
+    throw new RangeError(`${grades.length} different grades; round them to ${maxGrades} or fewer`)
+  }
+  const k = grades.length
+  const index = new Map(grades.map((grade, i) => [grade, i]))
+  const distances = Float64Array.from({ length: k * k }, (_, at) => {
+    const [a, b] = [grades[Math.floor(at / k)], grades[at % k]]
+    if (weights === "none") return a === b ? 0 : 1
+    return Math.abs(Number(a) - Number(b)) ** (weights === "linear" ? 1 : 2)
+  })
+  const cells = new Map<string | number, Array<number>>()
+  for (const [i, { cluster, first, second }] of pairs.entries()) {
+    const name = cluster === undefined ? `pair ${i}` : typeof cluster === "number" ? cluster : `cluster ${cluster}`
+    const cell = (index.get(first) ?? 0) * k + (index.get(second) ?? 0)
+    const own = cells.get(name)
+    if (own === undefined) cells.set(name, [cell])
+    else own.push(cell)
+  }
+  const clusters = [...cells.values()]
+  const all = new Float64Array(k * k)
+  for (const cell of clusters.flat()) all[cell] = (all[cell] ?? 0) + 1
+  const below = makeFast(seed)
+  const drawn = Array.from({ length: clusters.length < 2 ? 0 : draws }, () => {
+    const counts = new Float64Array(k * k)
+    for (let i = 0; i < clusters.length; i++) {
+      for (const cell of clusters[below(clusters.length)] ?? []) counts[cell] = (counts[cell] ?? 0) + 1
+    }
+    return kappaOf(counts, k, distances)
+    // a draw of one grade only says nothing
+  }).filter((kappa) => !Number.isNaN(kappa)).sort((a, b) => a - b)
+  const at = (q: number) => drawn[Math.round(q * (drawn.length - 1))]
+  const share = (side: "first" | "second", grade: A) =>
+    pairs.filter((pair) => pair[side] === grade).length / pairs.length
+  return new Agreement({
+    kappa: kappaOf(all, k, distances),
+    low: at((1 - level) / 2) ?? -Infinity,
+    high: at((1 + level) / 2) ?? Infinity,
+    level,
+    equal: pairs.filter(({ first, second }) => first === second).length / pairs.length,
+    byChance: grades.reduce((sum, grade) => sum + share("first", grade) * share("second", grade), 0),
+    pairs: pairs.length
+  })
+}

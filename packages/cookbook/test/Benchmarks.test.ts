@@ -183,6 +183,28 @@ const hub = (files: Readonly<Record<string, Readonly<Record<string, Uint8Array>>
   )
 
 describe("Benchmarks", () => {
+  it("each names where its data are", () => {
+    const names = Benchmarks.all.map(({ name, sources }) =>
+      `${name}: ${[...new Set(sources.map(({ repo, split }) => `${repo} ${split}`))].join(", ")}`
+    )
+    assert.deepStrictEqual(names, [
+      "gsm8k: openai/gsm8k test",
+      "math500: HuggingFaceH4/MATH-500 test",
+      "aime2025: MathArena/aime_2025 train",
+      "aime2026: MathArena/aime_2026 train",
+      "mmlu_pro: TIGER-Lab/MMLU-Pro test",
+      "mmlu_redux: edinburgh-dawg/mmlu-redux test",
+      "gpqa: Idavidrein/gpqa train",
+      "supergpqa: m-a-p/SuperGPQA train",
+      "ceval: ceval/ceval-exam val",
+      "ifeval: google/IFEval ifeval_input_data",
+      "mbpp: google-research-datasets/mbpp test",
+      "humaneval: openai/openai_humaneval test",
+      "livecodebench: livecodebench/code_generation_lite test6",
+      "bfcl: gorilla-llm/Berkeley-Function-Calling-Leaderboard BFCL_v3_simple"
+    ])
+  })
+
   it("names each once, and every one of them is tried here", () => {
     const names = Benchmarks.all.map(({ name }) => name)
     assert.lengthOf(new Set(names), names.length)

@@ -20,6 +20,26 @@ describe("Judge", () => {
       assert.deepStrictEqual(yield* Judge.tournament(shorter, [], ["alone"]), [0])
     }))
 
+  it.effect("a judge agrees with people as far as it says what they said", () =>
+    Effect.gen(function*() {
+      const decided = (a: string, b: string, preferred: Judge.Decided["preferred"]) => ({ prompt: [], a, b, preferred })
+      const judge = Judge.symmetric(shorter)
+      // verdicts a, b, b, tie: 3 of 4 are equal; by chance 2/4 x 1/4 + 1/4 x 2/4 + 1/4 x 1/4
+      const found = yield* Judge.agreement(judge, [
+        decided("x", "xx", "a"),
+        decided("xx", "x", "b"),
+        decided("xxx", "x", "a"),
+        decided("x", "x", "tie")
+      ])
+      assert.deepInclude(found, { equal: 0.75, byChance: 0.3125, pairs: 4 })
+      assert.closeTo(found.kappa, 7 / 11, 1e-12)
+      // a verdict of 0.75 or less counts as a tie
+      const careful = yield* Judge.agreement(judge, [decided("x", "xx", "tie"), decided("x", "x", "tie")], {
+        tie: 0.75
+      })
+      assert.strictEqual(careful.equal, 1)
+    }))
+
   it.scoped("the answers of a group are compared with each other", () =>
     Effect.gen(function*() {
       const write = yield* renderer

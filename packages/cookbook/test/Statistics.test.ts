@@ -20,6 +20,16 @@ const coverage = (
 }
 
 describe("Statistics", () => {
+  it("the bounds are the nearest of the sorted draws", () => {
+    // of 3 draws, the quantile of 0.29 is at 0.58 and that of 0.71 at 1.42: both are the one in the middle
+    const samples = Array.from({ length: 20 }, (_, value) => ({ value }))
+    const middle = Statistics.interval(samples, { draws: 3, level: 0.4, seed: 5 })
+    assert.strictEqual(middle.low, middle.high)
+    const ends = Statistics.interval(samples, { draws: 3, level: 0.99, seed: 5 })
+    assert.isBelow(ends.low, middle.low)
+    assert.isAbove(ends.high, middle.low)
+  })
+
   it("a 95 % interval holds the true mean in 93 to 97 % of draws: scores of right and wrong, and rewards", () => {
     const right = (p: number, n: number) => (random: PCGRandom) =>
       Array.from({ length: n }, () => ({ value: random.number() < p ? 1 : 0 }))
@@ -80,5 +90,42 @@ describe("Statistics", () => {
     }
     assert.isBelow(Math.abs(found(0, 600) - 0.045), 0.025)
     assert.isAbove(found(0.4, 50), 0.9)
+  })
+
+  it("kappa is the agreement beyond chance", () => {
+    const times = (n: number, first: string, second: string) => Array.from({ length: n }, () => ({ first, second }))
+    const pairs = [
+      ...times(20, "yes", "yes"),
+      ...times(5, "yes", "no"),
+      ...times(10, "no", "yes"),
+      ...times(15, "no", "no")
+    ]
+    // 35 of 50 are equal; by chance 25/50 x 30/50 + 25/50 x 20/50; (0.7 - 0.5) / (1 - 0.5)
+    const found = Statistics.agreement(pairs)
+    assert.closeTo(found.kappa, 0.4, 1e-12)
+    assert.deepInclude(found, { equal: 0.7, byChance: 0.5, pairs: 50, level: 0.95 })
+    // its standard error is 0.13: sqrt(0.7 x 0.3 / (50 x 0.5 x 0.5))
+    assert.closeTo(found.high - found.low, 2 * 1.96 * 0.13, 0.03)
+    assert.isTrue(found.low < 0.4 && found.high > 0.4)
+    // five copies of each are no more to go by
+    const copies = pairs.flatMap((pair, cluster) => Array.from({ length: 5 }, () => ({ ...pair, cluster })))
+    assert.closeTo(Statistics.agreement(copies).high - Statistics.agreement(copies).low, found.high - found.low, 0.02)
+  })
+
+  it("weights count how far grades are apart", () => {
+    const pairs = [[1, 1], [2, 2], [3, 3], [1, 2], [3, 1]].map(([first = 0, second = 0]) => ({ first, second }))
+    // shares (2, 1, 2) / 5 and (2, 2, 1) / 5: 1 - 0.4 / 0.68, 1 - 0.6 / 0.92 and 1 - 1 / 1.4
+    assert.closeTo(Statistics.agreement(pairs).kappa, 7 / 17, 1e-12)
+    assert.closeTo(Statistics.agreement(pairs, { weights: "linear" }).kappa, 8 / 23, 1e-12)
+    assert.closeTo(Statistics.agreement(pairs, { weights: "quadratic" }).kappa, 2 / 7, 1e-12)
+  })
+
+  it("kappa of the same grades is 1, of opposite ones -1, and of a single grade none", () => {
+    const of = (...pairs: ReadonlyArray<readonly [number, number]>) =>
+      Statistics.agreement(pairs.map(([first, second]) => ({ first, second })))
+    assert.strictEqual(of([0, 0], [1, 1]).kappa, 1)
+    assert.strictEqual(of([0, 1], [1, 0]).kappa, -1)
+    assert.isNaN(of([1, 1], [1, 1]).kappa)
+    assert.deepInclude(of([1, 1]), { low: -Infinity, high: Infinity })
   })
 })

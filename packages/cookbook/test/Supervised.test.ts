@@ -41,6 +41,35 @@ describe("LearningRate", () => {
 })
 
 describe("Supervised.train", () => {
+  it.scoped("saves by two counts: a periodic checkpoint is a rolling one too, and not the other way round", () =>
+    Effect.gen(function*() {
+      const directory = yield* runDirectory
+      yield* collect(Supervised.train({
+        ...options,
+        renderer: yield* renderer,
+        log: RunLog.directory(directory),
+        checkpoints: { periodic: { steps: 4 }, rolling: { steps: 3 } }
+      }))
+      const journal = yield* Effect.flatMap(
+        FileSystem.FileSystem,
+        (fs) => fs.readFileString(`${directory}/journal.jsonl`)
+      )
+      const saved = Array.from(
+        journal.trim().split("\n"),
+        (line): { readonly _tag: string; readonly step: number; readonly kind: string } => JSON.parse(line)
+      ).filter(({ _tag }) => _tag === "Checkpoint").map(({ kind, step }) => `${step} ${kind}`)
+      // 3 steps after the periodic ones of steps 4 and 8, and the end of the run at step 12
+      assert.deepStrictEqual(saved, [
+        "3 rolling",
+        "4 periodic",
+        "7 rolling",
+        "8 periodic",
+        "11 rolling",
+        "12 periodic",
+        "12 final"
+      ])
+    }).pipe(Effect.provide(Live)))
+
   it.scoped("learns, reports each step in order, and evaluates the weights before it", () =>
     Effect.gen(function*() {
       const write = yield* renderer

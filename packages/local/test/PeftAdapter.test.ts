@@ -57,6 +57,18 @@ describe("PeftAdapter", () => {
       assert.deepStrictEqual(yield* logprobs(yield* PeftAdapter.read(yield* directory(config, zero), tiny)), base)
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("twice the scale and half of B are the same adapter", () =>
+    Effect.gen(function*() {
+      const halved = factors.map((tensor) =>
+        tensor.name.includes("lora_B") ? { ...tensor, data: tensor.data.map((value) => value / 2) } : tensor
+      )
+      const read = (alpha: number, tensors: ReadonlyArray<Safetensors.Tensor>) =>
+        Effect.flatMap(directory({ ...config, lora_alpha: alpha }, tensors), (root) => PeftAdapter.read(root, tiny))
+      const one = yield* logprobs(yield* read(4, factors))
+      const other = yield* logprobs(yield* read(8, halved))
+      one.forEach((value, i) => assert.closeTo(other[i] ?? NaN, value, 1e-5))
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("becomes a checkpoint to train further and to sample from", () =>
     Effect.gen(function*() {
       const server = yield* LocalServer.LocalServer

@@ -454,6 +454,8 @@ describe("parsing", () => {
       assert.deepStrictEqual(Option.map(cut.failure, ({ kind }) => kind), Option.some("structural"))
       assert.strictEqual(Message.text(cut.message), "cut sh")
       assert.strictEqual(say(renderer, "a<|im_end|>b<|im_end|>").termination, "malformed")
+      // what follows the end is no part of the answer
+      assert.strictEqual(Message.text(say(renderer, "a<|im_end|>b<|im_end|>").message), "a")
       const base = yield* Renderers.roleColon(chatml)
       assert.strictEqual(say(base, " Paris\n\nUser:").termination, "stop_sequence")
       assert.strictEqual(say(base, " Paris\n\nUser:").message.content, "Paris")

@@ -63,6 +63,25 @@ describe("Gguf", () => {
       assert.deepStrictEqual([written.value.length, written.value[tokens - 1]], [rows, `t${tokens - 1}`])
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("says how positions are scaled", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(6)
+      const config = { ...fixtures.qwen3Config({}), tie_word_embeddings: false }
+      const rope = Effect.fnUntraced(function*(name: string, rope_scaling?: object) {
+        yield* fs.writeFileString(`${model.base}/config.json`, JSON.stringify({ ...config, rope_scaling }))
+        const file = yield* Gguf.writeModel({ ...model, output: model.at(`${name}.gguf`), format: "f32" })
+        const { metadata } = yield* inspect(file)
+        return ["type", "factor", "original_context_length"].map((key) => metadata.get(`qwen3.rope.scaling.${key}`))
+      })
+      assert.deepStrictEqual(yield* rope("default"), [undefined, undefined, undefined])
+      assert.deepStrictEqual(yield* rope("linear", { type: "linear", factor: 2 }), ["linear", 2, undefined])
+      assert.deepStrictEqual(
+        yield* rope("yarn", { rope_type: "yarn", factor: 4, original_max_position_embeddings: 32 }),
+        ["yarn", 4, 32]
+      )
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("keeps vectors in float32 and matrices in the format asked for", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
@@ -96,6 +115,62 @@ describe("Gguf", () => {
       const names = tensorInfos.map(({ name }) => name)
       assert.include(names, "blk.0.attn_q.weight.lora_a")
       assert.include(names, "output.weight.lora_b")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("puts the halves of Llama's heads side by side: rows 0, 8, 1, 9 of heads of 16", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(5, { layers: 1 })
+      const tensors = Object.fromEntries(
+        Object.entries(model.weights).filter(([name]) => !/[qk]_norm/.test(name))
+      )
+      yield* fs.remove(`${model.base}/model.safetensors.index.json`)
+      yield* fixtures.write(model.base, {
+        "config.json": JSON.stringify({ ...fixtures.qwen3Config({ layers: 1 }), model_type: "llama" }),
+        "model.safetensors": fixtures.safetensors(tensors)
+      })
+      for (const n of [1, 2]) yield* fs.remove(`${model.base}/model-0000${n}-of-00002.safetensors`)
+      const order = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15]
+      /** Rows in the order in which they should be written. */
+      const reordered = (rows: ArrayLike<number>, columns: number) =>
+        Array.from(rows, (_, i) => {
+          const [row, column] = [Math.floor(i / columns), i % columns]
+          return rows[(row - row % 16 + (order[row % 16] ?? 0)) * columns + column]
+        })
+
+      const at = "model.layers.0.self_attn"
+      const merged = (name: string) => {
+        const [a, b] = ["A", "B"].map((side) => model.matrices[`base_model.model.${at}.${name}.lora_${side}.weight`])
+        const weight = model.weights[`${at}.${name}.weight`]
+        assert(weight !== undefined && a !== undefined && b !== undefined)
+        return { a, b, merged: fixtures.merged(weight, a, b) }
+      }
+      const file = yield* Gguf.writeModel({ ...model, output: model.at("model.gguf"), format: "f32" })
+      const whole = yield* inspect(file)
+      for (const [ours, theirs] of [["q_proj", "attn_q"], ["k_proj", "attn_k"], ["v_proj", "attn_v"]] as const) {
+        const tensor = whole.tensorInfos.find(({ name }) => name === `blk.0.${theirs}.weight`)
+        assert(tensor !== undefined)
+        const { merged: values } = merged(ours)
+        const wanted = ours === "v_proj" ? Array.from(values) : reordered(values, fixtures.hidden)
+        const written = floats(file, whole.tensorDataOffset + tensor.offset, values.length)
+        wanted.forEach((value, i) => assert.closeTo(written[i] ?? NaN, value ?? NaN, 1e-6, `${ours} ${i}`))
+      }
+
+      // of an adapter, B has the outputs
+      for (const format of ["f32", "f16"] as const) {
+        const own = yield* Gguf.writeAdapter({ ...model, output: model.at(`adapter-${format}.gguf`), format })
+        const { metadata, tensorDataOffset, tensorInfos } = yield* inspect(own)
+        assert.strictEqual(metadata.get("general.file_type"), format === "f16" ? 1 : 0)
+        if (format === "f16") continue
+        const { a, b } = merged("q_proj")
+        for (
+          const [side, wanted] of [["a", Array.from(a.values)], ["b", reordered(b.values, fixtures.rank)]] as const
+        ) {
+          const tensor = tensorInfos.find(({ name }) => name === `blk.0.attn_q.weight.lora_${side}`)
+          assert(tensor !== undefined)
+          assert.deepStrictEqual(Array.from(floats(own, tensorDataOffset + tensor.offset, wanted.length)), wanted)
+        }
+      }
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("refuses architectures and tokenizers it does not know, and says what to do", () =>

@@ -39,6 +39,21 @@ describe("HubCache", () => {
       )
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("finds another branch than main by its name", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const { root, snapshot } = yield* cache
+      const commit = "0123456789abcdef0123456789abcdef01234567"
+      const other = snapshot.replace(/[^/]+$/, commit)
+      yield* fs.makeDirectory(other)
+      yield* fs.writeFileString(`${other}/config.json`, "{}")
+      yield* fs.writeFileString(`${root}/hub/models--acme--tiny/refs/next`, commit)
+      const find = (revision?: string) => HubCache.find("acme/tiny", { revision }).pipe(within({ HF_HOME: root }))
+      assert.strictEqual(yield* find("next"), other)
+      assert.strictEqual(yield* find(), snapshot)
+      assert.strictEqual((yield* Effect.flip(find("unknown")))._tag, "ModelNotFound")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("takes a directory as it is", () =>
     Effect.gen(function*() {
       const { snapshot } = yield* cache

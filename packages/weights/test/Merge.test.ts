@@ -36,6 +36,62 @@ describe("Merge", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("adds to experts that are kept transposed, gate and up in turns", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const root = yield* fs.makeTempDirectoryScoped()
+      const experts = "model.layers.0.mlp.experts"
+      const tensor = (shape: ReadonlyArray<number>, values?: ReadonlyArray<number>): fixtures.Tensor => ({
+        shape,
+        values: Float32Array.from({ length: SafetensorsHeader.elements(shape) }, (_, i) => values?.[i] ?? 0)
+      })
+      yield* fixtures.write(`${root}/base`, {
+        "config.json": JSON.stringify({ model_type: "gpt_oss", architectures: ["GptOssForCausalLM"] }),
+        "model.safetensors": fixtures.safetensors({
+          [`${experts}.down_proj`]: tensor([2, 3, 2]),
+          [`${experts}.gate_up_proj`]: tensor([2, 3, 4])
+        })
+      })
+      const pair = (name: string, a: ReadonlyArray<number>, b: ReadonlyArray<number>) => ({
+        [`base_model.model.${experts}.${name}.lora_A.weight`]: tensor([2, 1, 3], a),
+        [`base_model.model.${experts}.${name}.lora_B.weight`]: tensor([2, 2, 1], b)
+      })
+      yield* fixtures.write(`${root}/adapter`, {
+        "adapter_config.json": JSON.stringify({ r: 1, lora_alpha: 2 }),
+        "adapter_model.safetensors": fixtures.safetensors({
+          ...pair("w2", [1, 2, 3, 1, 0, -1], [10, 20, 5, 7]),
+          ...pair("w1", [1, 2, 3, 0, 0, 1], [1, 2, 3, 4]),
+          ...pair("w3", [1, 0, 0, 1, 1, 1], [5, 6, 7, 8])
+        })
+      })
+      yield* Merge.run({ base: `${root}/base`, adapter: `${root}/adapter`, output: `${root}/merged` })
+      const result = yield* fixtures.read(`${root}/merged`)
+      // 2 A[input] B[output], expert by expert, a row for each input
+      assert.deepStrictEqual(Array.from(result.get(`${experts}.down_proj`) ?? []), [
+        ...[20, 40, 40, 80, 60, 120],
+        ...[10, 14, 0, 0, -10, -14]
+      ])
+      assert.deepStrictEqual(Array.from(result.get(`${experts}.gate_up_proj`) ?? []), [
+        ...[2, 10, 4, 12, 4, 0, 8, 0, 6, 0, 12, 0],
+        ...[0, 14, 0, 16, 0, 14, 0, 16, 6, 14, 8, 16]
+      ])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("refuses adapters that mean more than a product of two matrices", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(11)
+      for (const more of [{ use_dora: true }, { use_rslora: true }, { rank_pattern: { q_proj: 8 } }]) {
+        const config = { r: 4, lora_alpha: 8, ...more }
+        yield* fs.writeFileString(`${model.adapter}/adapter_config.json`, JSON.stringify(config))
+        const error = yield* Effect.flip(Merge.run({ ...model, output: model.at("merged") }))
+        assert.strictEqual(error._tag, "UnsupportedFormat", JSON.stringify(more))
+      }
+      const plain = { r: 4, lora_alpha: 8, use_dora: false, use_rslora: false, rank_pattern: {} }
+      yield* fs.writeFileString(`${model.adapter}/adapter_config.json`, JSON.stringify(plain))
+      yield* Merge.run({ ...model, output: model.at("merged") })
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("brings the files a server needs, and keeps shards and index", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
