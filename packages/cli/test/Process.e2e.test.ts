@@ -210,7 +210,10 @@ describe("trouble", { concurrent: true, timeout: 300_000 }, () => {
           limit: 45_000
         })
         assert.strictEqual(code, 1)
-        assert.match(stderr, /^error: The connection failed.*\n {2}Check --base-url and the network.*\n$/)
+        assert.match(
+          stderr,
+          /^error: The connection failed.*\n {2}Check --base-url and the network.*\n {2}See \S+errors\.md#\w+\n$/
+        )
       })
     )
 
@@ -221,7 +224,10 @@ describe("trouble", { concurrent: true, timeout: 300_000 }, () => {
           env: { TINKER_BASE_URL: strict, TINKER_API_KEY: "tml-wrong" }
         })
         assert.strictEqual(code, 1)
-        assert.match(stderr, /^error: The server rejected the API key.*\n {2}Run `tinker auth login`.*\n$/)
+        assert.match(
+          stderr,
+          /^error: The server rejected the API key.*\n {2}Run `tinker auth login`.*\n {2}See \S+errors\.md#\w+\n$/
+        )
       })
     )
 
