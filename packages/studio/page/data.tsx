@@ -4,8 +4,9 @@
 import { useEffect, useState } from "preact/hooks"
 import type { DataReport, Live } from "./api.js"
 import { api } from "./api.js"
-import { Failure, isTyping, Stat, visible } from "./controls.js"
+import { Failure, Stat, visible } from "./controls.js"
 import * as format from "./format.js"
+import { useKeys } from "./shortcuts.js"
 
 const Lengths = ({ report }: { readonly report: DataReport }) => {
   const most = Math.max(1, ...report.histogram.map(({ count }) => count))
@@ -151,13 +152,9 @@ const Rows = ({ report }: { readonly report: DataReport }) => {
   const { shown } = report
   const index = Math.min(at, shown.length - 1)
   const go = (by: number) => setAt(Math.max(0, Math.min(shown.length - 1, index + by)))
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      const by = { j: 1, k: -1 }[event.key]
-      if (by !== undefined && !isTyping(event)) go(by)
-    }
-    addEventListener("keydown", press)
-    return () => removeEventListener("keydown", press)
+  useKeys(({ key }) => {
+    const by = { j: 1, k: -1 }[key]
+    if (by !== undefined) go(by)
   })
   const row = shown[index]
   if (row === undefined) return null

@@ -1,12 +1,13 @@
 /**
  * Answers that runs wait to have graded, one at a time and by the keyboard.
  */
-import { useEffect, useRef, useState } from "preact/hooks"
+import { useRef, useState } from "preact/hooks"
 import type { Live, Waiting } from "./api.js"
 import { api, useLoaded } from "./api.js"
-import { Failure, isTyping } from "./controls.js"
+import { Failure } from "./controls.js"
 import * as format from "./format.js"
 import { runHref } from "./runs.js"
+import { useKeys } from "./shortcuts.js"
 
 /** Five grades under the fingers; anything else is typed. */
 const scale = [
@@ -69,19 +70,14 @@ export const Grade = ({ live }: { readonly live: Live }) => {
     setGiven(given.slice(0, -1))
     setAgain(last.question)
   }
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return
-      const found = scale.find(({ key }) => key === event.key)
-      if (found !== undefined) give(found.grade)
-      else if (event.key === "s") skip()
-      else if (event.key === "u") undo()
-      else if (event.key === "g") field.current?.focus()
-      else return
-      event.preventDefault()
-    }
-    addEventListener("keydown", press)
-    return () => removeEventListener("keydown", press)
+  useKeys((event) => {
+    const found = scale.find(({ key }) => key === event.key)
+    if (found !== undefined) give(found.grade)
+    else if (event.key === "s") skip()
+    else if (event.key === "u") undo()
+    else if (event.key === "g") field.current?.focus()
+    else return
+    event.preventDefault()
   })
   const parsed = typed.trim() === "" ? NaN : Number(typed)
   return (

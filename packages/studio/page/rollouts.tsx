@@ -1,12 +1,13 @@
 /**
  * What was sampled: from a step to its groups, to a rollout, to its tokens. All text is set as text.
  */
-import { useEffect, useState } from "preact/hooks"
+import { useState } from "preact/hooks"
 import type { Detail, Found, Head, Message, Rollout, StepSummary, Tokens, Turn } from "./api.js"
 import { api, useLoaded } from "./api.js"
-import { Failure, isTyping, visible } from "./controls.js"
+import { Failure, visible } from "./controls.js"
 import * as format from "./format.js"
 import { runHref } from "./runs.js"
+import { useKeys } from "./shortcuts.js"
 
 // -----------------------------------------------------------------------------
 // rewards
@@ -528,15 +529,10 @@ export const Rollouts = ({ rest, run }: { readonly run: Detail; readonly rest: R
   const groups = new Map<number, Array<Head>>()
   for (const head of heads.value ?? []) groups.set(head.group, [...groups.get(head.group) ?? [], head])
 
-  useEffect(() => {
-    const key = (event: KeyboardEvent) => {
-      if (index === undefined || isTyping(event)) return
-      const by = { j: 1, k: -1 }[event.key]
-      const next = by === undefined ? undefined : heads.value?.[index + by]
-      if (next !== undefined) location.hash = href(next.index)
-    }
-    addEventListener("keydown", key)
-    return () => removeEventListener("keydown", key)
+  useKeys(({ key }) => {
+    const by = { j: 1, k: -1 }[key]
+    const next = index === undefined || by === undefined ? undefined : heads.value?.[index + by]
+    if (next !== undefined) location.hash = href(next.index)
   })
 
   if (steps === undefined) return <Failure message={error} />

@@ -1,17 +1,18 @@
 /**
  * One run: its curves, checkpoints, configuration and notes.
  */
-import { useEffect, useMemo, useState } from "preact/hooks"
+import { useMemo, useState } from "preact/hooks"
 import type { Checkpoint, Detail, Live } from "./api.js"
 import { api, useLoaded } from "./api.js"
 import type { Zoom } from "./chart.js"
 import { Chart } from "./chart.js"
 import type { State } from "./controls.js"
-import { Controls, Failure, group, isTyping, Stat, useControls, useWindow } from "./controls.js"
+import { Controls, Failure, group, Stat, useControls, useWindow } from "./controls.js"
 import * as format from "./format.js"
 import * as report from "./report.js"
 import { Rollouts } from "./rollouts.js"
 import { runHref, Share, Status } from "./runs.js"
+import { useKeys } from "./shortcuts.js"
 
 const Curves = ({ controls, first, metrics, run, theme }: {
   readonly first: boolean
@@ -375,16 +376,11 @@ export const Run = ({ id, live, rest, theme }: {
   const save = () => {
     if (run !== undefined) report.save(run).then(() => setFailed(undefined), (error: Error) => setFailed(error.message))
   }
-  useEffect(() => {
-    const key = (event: KeyboardEvent) => {
-      if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return
-      const chosen = shown[Number(event.key) - 1]
-      if (chosen !== undefined) location.hash = runHref(id, chosen[0] === "" ? "" : `/${chosen[0]}`)
-      else if (event.key === "u") location.hash = "#/"
-      else if (event.key === "e") save()
-    }
-    addEventListener("keydown", key)
-    return () => removeEventListener("keydown", key)
+  useKeys(({ key }) => {
+    const chosen = shown[Number(key) - 1]
+    if (chosen !== undefined) location.hash = runHref(id, chosen[0] === "" ? "" : `/${chosen[0]}`)
+    else if (key === "u") location.hash = "#/"
+    else if (key === "e") save()
   })
   if (run === undefined) {
     return (

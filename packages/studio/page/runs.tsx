@@ -1,13 +1,14 @@
 /**
  * The list of runs, and several of them over each other.
  */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks"
+import { useMemo, useRef, useState } from "preact/hooks"
 import type { Axis, Detail, Live, Summary } from "./api.js"
 import { api, useLoaded } from "./api.js"
 import type { Zoom } from "./chart.js"
 import { Chart, palette, Spark } from "./chart.js"
-import { Controls, Failure, group, isTyping, useControls, useWindow } from "./controls.js"
+import { Controls, Failure, group, useControls, useWindow } from "./controls.js"
 import * as format from "./format.js"
+import { useKeys } from "./shortcuts.js"
 
 const words: Readonly<Record<Summary["status"], string>> = {
   running: "Running",
@@ -62,23 +63,18 @@ export const Runs = ({ live }: { readonly live: Live }) => {
   const [filter, setFilter] = useState("")
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const search = useRef<HTMLInputElement>(null)
-  useEffect(() => {
-    const key = (event: KeyboardEvent) => {
-      if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return
-      const links = Array.from(document.querySelectorAll<HTMLAnchorElement>("table.runs .name a"))
-      const index = links.findIndex((link) => link === document.activeElement)
-      const by = { j: 1, k: -1 }[event.key]
-      if (by !== undefined) links[Math.max(0, Math.min(links.length - 1, index + by))]?.focus()
-      else if (event.key === "x") links[index]?.closest("tr")?.querySelector("input")?.click()
-      else if (event.key === "c") document.querySelector<HTMLAnchorElement>("a.compare[href]")?.click()
-      else if (event.key === "/") {
-        event.preventDefault()
-        search.current?.focus()
-      }
+  useKeys((event) => {
+    const links = Array.from(document.querySelectorAll<HTMLAnchorElement>("table.runs .name a"))
+    const index = links.findIndex((link) => link === document.activeElement)
+    const by = { j: 1, k: -1 }[event.key]
+    if (by !== undefined) links[Math.max(0, Math.min(links.length - 1, index + by))]?.focus()
+    else if (event.key === "x") links[index]?.closest("tr")?.querySelector("input")?.click()
+    else if (event.key === "c") document.querySelector<HTMLAnchorElement>("a.compare[href]")?.click()
+    else if (event.key === "/") {
+      event.preventDefault()
+      search.current?.focus()
     }
-    addEventListener("keydown", key)
-    return () => removeEventListener("keydown", key)
-  }, [])
+  })
   const runs = Array.from(live.runs.values())
     .filter((run) => matches(run, filter))
     .sort((a, b) => (b.updatedAt ?? 0) - (a.updatedAt ?? 0) || (a.id < b.id ? -1 : 1))

@@ -1,7 +1,7 @@
 /**
  * Keys, and the overlay that names them.
  */
-import { useEffect, useRef } from "preact/hooks"
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks"
 import { isTyping } from "./controls.js"
 
 const keys: ReadonlyArray<{ readonly title: string; readonly rows: ReadonlyArray<readonly [string, string]> }> = [
@@ -40,17 +40,33 @@ const keys: ReadonlyArray<{ readonly title: string; readonly rows: ReadonlyArray
 
 const places: Readonly<Record<string, string>> = { r: "#/", d: "#/data", e: "#/evaluations", g: "#/grade" }
 
+/**
+ * Keys of a page, but for those typed into a field or with a modifier. A key goes to what is on the screen: the handler is the
+ * one of the last rendering, not that of the last effect, which runs later.
+ */
+export const useKeys = (press: (event: KeyboardEvent) => void): void => {
+  const latest = useRef(press)
+  latest.current = press
+  useLayoutEffect(() => {
+    const key = (event: KeyboardEvent) => {
+      if (!isTyping(event) && !event.ctrlKey && !event.metaKey && !event.altKey) latest.current(event)
+    }
+    addEventListener("keydown", key)
+    return () => removeEventListener("keydown", key)
+  }, [])
+}
+
 /** Keys that work on every page. `g` waits for a second one. */
 export const useShortcuts = (handlers: { readonly help: () => void; readonly theme: () => void }): void => {
   const latest = useRef(handlers)
   latest.current = handlers
   useEffect(() => {
-    let going = 0
+    let going = -Infinity
     const key = (event: KeyboardEvent) => {
       if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return
       const place = places[event.key]
       if (event.timeStamp - going < 1_000 && place !== undefined) {
-        going = 0
+        going = -Infinity
         // The page may have keys of its own with these letters.
         event.stopImmediatePropagation()
         location.hash = place
