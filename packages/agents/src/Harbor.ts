@@ -85,7 +85,7 @@ export interface Task {
 }
 
 /**
- * How tasks are run.
+ * Options of running tasks.
  *
  * @since 0.2.0
  * @category configuration
@@ -107,7 +107,7 @@ export interface Options {
 }
 
 /**
- * What the tests said.
+ * Verdict of the tests.
  *
  * @since 0.2.0
  * @category models

@@ -53,7 +53,7 @@ export interface Case<out E = never, out R = never> {
 }
 
 /**
- * How a model is evaluated: the cases of the traces that were held out.
+ * Evaluation of a model: the cases of the held-out traces.
  *
  * @since 0.2.0
  * @category models
@@ -143,7 +143,7 @@ export interface Options<ED, RD, E, R> {
   readonly split?: TraceData.Split | undefined
   /** Which traces are imitated. */
   readonly success?: TraceData.Successful & { readonly bestOnly?: boolean | undefined } | undefined
-  /** Of supervised learning; a fifth of it where `offline` learns from recorded log probabilities. */
+  /** Learning rate of supervised learning; a fifth of it where `offline` learns from recorded log probabilities. */
   readonly learningRate: Trainer.LearningRateInput
   /** Examples of a step. Defaults to 32, or all where there are fewer. */
   readonly batchSize?: number | undefined
@@ -153,7 +153,7 @@ export interface Options<ED, RD, E, R> {
   readonly preferenceRate?: Trainer.LearningRateInput | undefined
   /** Strength of the constraint to the model before the preferences. Defaults to 0.1. */
   readonly beta?: number | undefined
-  /** How answers are drawn in the evaluation. */
+  /** Sampling settings of the evaluation. */
   readonly sampling?: {
     /** Defaults to 256. */
     readonly maxTokens?: number | undefined

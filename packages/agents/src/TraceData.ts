@@ -25,7 +25,7 @@ import * as Trace from "./Trace.js"
 // =============================================================================
 
 /**
- * How much is held out.
+ * Share of the sessions that is held out, and the seed of the draw.
  *
  * @since 0.2.0
  * @category configuration
@@ -153,7 +153,7 @@ const own = (trace: Trace.Trace): ReadonlyArray<Message.Message> => trace.messag
 export const best = <E, R>(
   traces: Dataset.Dataset<Trace.Trace, E, R>,
   options: Successful & {
-    /** How many of those that were asked the same. Defaults to 1. */
+    /** Number of traces kept for each prompt. Defaults to 1. */
     readonly keep?: number | undefined
   } = {}
 ): Effect.Effect<Dataset.Dataset<Example.Conversation, E, R>, E, R> =>

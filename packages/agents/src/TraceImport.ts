@@ -69,7 +69,7 @@ export interface Rejected {
 }
 
 /**
- * How an import ended.
+ * Result of an import.
  *
  * @since 0.2.0
  * @category models

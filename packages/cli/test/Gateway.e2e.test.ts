@@ -61,7 +61,7 @@ describe("tinker gateway", { timeout: 120_000 }, () => {
     }
     const other = await cli.run(["run", "list", "--base-url", "local"], { env, cwd: root })
     assert.match(other.stdout, /local\/tiny/)
-    // Its key is not that of whoever reaches the port.
+    // Reaching the port is not enough: it asks for the key of the directory.
     const [address] = readFileSync(join(root, "data", "address"), "utf8").split(" ")
     const status = async (key: string) =>
       (await fetch(`${address}/api/v1/training_runs`, { headers: { "x-api-key": key } })).status

@@ -1,4 +1,4 @@
-/** What a Dockerfile says about files and variables; nothing is built. */
+/** Files and variables that a Dockerfile sets; nothing is built. */
 
 /** @internal */
 export interface Dockerfile {

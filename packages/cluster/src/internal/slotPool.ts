@@ -81,7 +81,7 @@ export interface Options {
 }
 
 /**
- * How a slot is reached: directly where it is known who has it, and else through the database, in which whoever has it next
+ * The way to a slot: directly where its worker is known, else through the database, in which the worker that has it next
  * finds the message.
  *
  * @internal
