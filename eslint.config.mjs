@@ -6,7 +6,11 @@ const outsideEffect = [
   { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: "Use Clock or DateTime." },
   { selector: "CallExpression[callee.object.name='Math'][callee.property.name='random']", message: "Use Random." },
   { selector: "CallExpression[callee.name=/^set(Timeout|Interval)$/]", message: "Use Effect.sleep or Schedule." },
-  { selector: "MemberExpression[object.name='process'][property.name='env']", message: "Use Config." }
+  { selector: "MemberExpression[object.name='process'][property.name='env']", message: "Use Config." },
+  {
+    selector: "MemberExpression[object.name='Effect'][property.name=/^(make|unsafeMake)Semaphore$/]",
+    message: "Use Permits of @effect-tinker/platform: these lose permits when a fiber is interrupted between two operations."
+  }
 ]
 
 /** The packages that each package may import; docs/architecture.md explains the order. */

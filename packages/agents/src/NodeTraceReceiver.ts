@@ -4,6 +4,7 @@
  *
  * @since 0.2.0
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -89,7 +90,7 @@ export const serve: (options: Options) => Effect.Effect<
   const fs = yield* FileSystem.FileSystem
   const limit = options.maxBytes ?? 64 * 1024 * 1024
   const file = yield* fs.open(options.out, { flag: "a", mode: 0o600 })
-  const one = yield* Effect.makeSemaphore(1)
+  const one = yield* Permits.make(1)
   const received = yield* Ref.make(0)
 
   const app = Effect.gen(function*() {

@@ -10,6 +10,7 @@
  * @since 0.1.0
  */
 import * as Environment from "@effect-tinker/cookbook/Environment"
+import * as Permits from "@effect-tinker/platform/Permits"
 import type * as Message from "@effect-tinker/tokenizer/Message"
 import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
 import * as Socket from "@effect/platform/Socket"
@@ -206,7 +207,7 @@ export const connect = <Action, Observation, ActionJson, ObservationJson>(
       )
     )
 
-    const turn = yield* Effect.makeSemaphore(1)
+    const turn = yield* Permits.make(1)
     const ask = <A>(
       method: "reset" | "step" | "state",
       message: object,

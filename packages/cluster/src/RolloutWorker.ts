@@ -19,6 +19,7 @@ import type * as Environment from "@effect-tinker/cookbook/Environment"
 import * as Policy from "@effect-tinker/cookbook/Policy"
 import * as Rollout from "@effect-tinker/cookbook/Rollout"
 import type * as Trajectory from "@effect-tinker/cookbook/Trajectory"
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as ClusterSchema from "@effect/cluster/ClusterSchema"
 import * as Entity from "@effect/cluster/Entity"
 import * as Sharding from "@effect/cluster/Sharding"
@@ -211,7 +212,7 @@ const makeLookup = Effect.fnUntraced(function*<E, R, ED, RD>(
 ) {
   const known = new Map<string, Environment.Group<E, R>>()
   const pull = yield* Stream.toPull(Dataset.rows(problems))
-  const one = yield* Effect.makeSemaphore(1)
+  const one = yield* Permits.make(1)
   let exhausted = false
   const read = (id: string): Effect.Effect<Option.Option<Environment.Group<E, R>>, ED, RD> =>
     Effect.gen(function*() {

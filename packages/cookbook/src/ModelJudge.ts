@@ -7,6 +7,7 @@
  *
  * @since 0.2.0
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type { ChatTemplateFailed, RenderFailed } from "@effect-tinker/tokenizer/TokenizerError"
 import type * as PlatformError from "@effect/platform/Error"
@@ -153,7 +154,7 @@ export const fileCache: (
       Dataset.values(DataFile.jsonl(path, CacheLine)),
       ({ answer, question }) => memory.set(question, answer)
     )
-    const one = yield* Effect.makeSemaphore(1)
+    const one = yield* Permits.make(1)
     return {
       get: memory.get,
       set: (question, answer) =>
@@ -188,7 +189,7 @@ export const make: (options: Options) => Effect.Effect<ModelJudge, never, HttpCl
   function*(options) {
     const client = yield* HttpClient.HttpClient
     const cache = options.cache ?? memoryCache()
-    const permits = yield* Effect.makeSemaphore(Math.max(1, options.concurrency ?? 8))
+    const permits = yield* Permits.make(Math.max(1, options.concurrency ?? 8))
     const attempts = Math.max(1, options.attempts ?? 4)
     let [calls, cached, inputTokens, outputTokens] = [0, 0, 0, 0]
 

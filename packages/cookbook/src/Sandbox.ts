@@ -9,6 +9,7 @@
  *
  * @since 0.2.0
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -244,7 +245,7 @@ const bytesOf = (data: string | Uint8Array): Uint8Array => typeof data === "stri
  * @category constructors
  */
 export const make = (adapter: Adapter): Service => {
-  const turns = Effect.unsafeMakeSemaphore(adapter.concurrency ?? 2)
+  const turns = Permits.unsafeMake(adapter.concurrency ?? 2)
   const run: Service["run"] = Effect.fnUntraced(function*(command) {
     const limits = resolve(command.limits, adapter.limits)
     const refuse = (description: string) => new SandboxUnavailable({ sandbox: adapter.name, description })
@@ -339,7 +340,7 @@ export const workspace: (from?: Snapshot) => Effect.Effect<Workspace, never, San
   function*(from) {
     const sandbox = yield* Sandbox
     const state = yield* Ref.make(from)
-    const turn = yield* Effect.makeSemaphore(1)
+    const turn = yield* Permits.make(1)
     return {
       run: (command) =>
         Effect.gen(function*() {

@@ -12,6 +12,7 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Bytes from "./Bytes.js"
+import * as Permits from "./Permits.js"
 
 /**
  * A line, and where it is.
@@ -187,7 +188,7 @@ export const index: (
       }))
     const file = yield* fs.open(path, { flag: "r" })
     // A file has one cursor: seek and read belong together.
-    const cursor = yield* Effect.makeSemaphore(1)
+    const cursor = yield* Permits.make(1)
     return {
       size,
       read: (line) => {

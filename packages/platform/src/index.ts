@@ -60,6 +60,17 @@ export * as Lines from "./Lines.js"
 export * as OpenAiWire from "./OpenAiWire.js"
 
 /**
+ * A semaphore whose permits are never lost, and which serves those who wait in the order in which they asked.
+ *
+ * `Effect.makeSemaphore` (3.22) loses a permit for good when a fiber is interrupted between taking it and using it, which
+ * happens where the scheduler lets others run just there: on a busy machine. After that, everyone waits for ever. It also lets
+ * a late caller overtake those who wait. Its tests interrupt a fiber at each of its operations.
+ *
+ * @since 0.2.0
+ */
+export * as Permits from "./Permits.js"
+
+/**
  * The processes of this machine, as far as a lock has to know about them.
  *
  * @since 0.2.0

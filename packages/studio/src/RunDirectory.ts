@@ -9,6 +9,7 @@
  */
 import * as RunEntry from "@effect-tinker/cookbook/RunEntry"
 import * as RunLog from "@effect-tinker/cookbook/RunLog"
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import type * as CostLedger from "effect-tinker/CostLedger"
@@ -516,7 +517,7 @@ export const open: (
       ? Rollouts.journal(join(path, "rollouts.jsonl"), () => ({ config: state.config, model: state.model }))
       : Rollouts.python(path)
 
-    const one = yield* Effect.makeSemaphore(1)
+    const one = yield* Permits.make(1)
     const refresh = one.withPermits(1)(Effect.gen(function*() {
       let changed = false
       for (const tail of tails) changed = (yield* tail.read) || changed

@@ -10,6 +10,7 @@
  */
 import * as Bytes from "@effect-tinker/platform/Bytes"
 import * as HostGuard from "@effect-tinker/platform/HostGuard"
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Tokenizers from "@effect-tinker/tokenizer/Tokenizers"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -162,7 +163,7 @@ const makeRuns = Effect.fnUntraced(function*({ currency, directory, every = "1 s
   let ungraded = 0
 
   // A caller that comes while another one looks waits for it: what it asks for may be among what is found.
-  const looking = yield* Effect.makeSemaphore(1)
+  const looking = yield* Permits.make(1)
   const look = looking.withPermits(1)(Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     if (now - lookedAt < findEvery) return
@@ -208,7 +209,7 @@ const makeRuns = Effect.fnUntraced(function*({ currency, directory, every = "1 s
       })
   )
 
-  const one = yield* Effect.makeSemaphore(1)
+  const one = yield* Permits.make(1)
   const refresh = one.withPermits(1)(Effect.zipRight(
     look,
     Effect.suspend(() => Effect.forEach(known.values(), update, { concurrency: 4, discard: true }))
@@ -498,7 +499,7 @@ export const make: (
     )
 
     // One at a time: a large file keeps a core busy.
-    const checking = yield* Effect.makeSemaphore(1)
+    const checking = yield* Permits.make(1)
     const check = needs(
       data,
       "This studio cannot check training data",

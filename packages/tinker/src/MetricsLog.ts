@@ -20,6 +20,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Logs from "./internal/observability/logs.js"
+import * as Admission from "./internal/transport/admission.js"
 import * as TinkerError from "./TinkerError.js"
 
 // -----------------------------------------------------------------------------
@@ -259,13 +260,13 @@ export const open: (path: string, options?: {
     const fs = yield* FileSystem.FileSystem
     yield* repairLastLine(fs, path)
     const file = yield* fs.open(path, { flag: "a", mode: 0o600 })
-    const one = yield* Effect.makeSemaphore(1)
+    const one = Admission.makeSemaphore(1)
     let last: number | undefined
     const write = (line: (now: number) => string) =>
       Effect.gen(function*() {
         yield* file.writeAll(encoder.encode(line(yield* Clock.currentTimeMillis)))
         if (options?.sync === true) yield* file.sync
-      }).pipe(Effect.uninterruptible, one.withPermits(1))
+      }).pipe(Effect.uninterruptible, one.withPermit)
     const note = (line: (now: number) => string) =>
       Effect.catchAll(write(line), (error) => Logs.of("MetricsLog", { path })(Effect.logDebug(error.message)))
 

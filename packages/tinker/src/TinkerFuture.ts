@@ -166,7 +166,8 @@ export const mapEither: {
  */
 export const all = <A>(futures: ReadonlyArray<TinkerFuture<A>>): TinkerFuture<ReadonlyArray<A>> =>
   new Accepted.Derived<ReadonlyArray<A>>({
-    effect: Effect.all(futures, { concurrency: "unbounded" }),
+    // most operations are one request: they need no fibers of their own
+    effect: Effect.all(futures, { concurrency: futures.length > 1 ? "unbounded" : 1 }),
     sources: futures
   })
 

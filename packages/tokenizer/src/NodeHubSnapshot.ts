@@ -5,6 +5,7 @@
  * @since 0.2.0
  */
 import * as HubDirectory from "@effect-tinker/platform/HubDirectory"
+import * as Permits from "@effect-tinker/platform/Permits"
 import { Processes } from "@effect-tinker/platform/Processes"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpClient from "@effect/platform/HttpClient"
@@ -120,13 +121,13 @@ const checkName = (where: hubHttp.Where): Effect.Effect<void, TokenizerNotFound>
 /** One download of a file at a time in this process; the lock file keeps other processes away. */
 const turns = GlobalValue.globalValue(
   "@effect-tinker/tokenizer/NodeHubSnapshot/turns",
-  () => new Map<string, { readonly semaphore: Effect.Semaphore; users: number }>()
+  () => new Map<string, { readonly semaphore: Permits.Permits; users: number }>()
 )
 
 const oneAtATime = <A, E, R>(key: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.acquireUseRelease(
     Effect.sync(() => {
-      const turn = turns.get(key) ?? { semaphore: Effect.unsafeMakeSemaphore(1), users: 0 }
+      const turn = turns.get(key) ?? { semaphore: Permits.unsafeMake(1), users: 0 }
       turn.users++
       turns.set(key, turn)
       return turn

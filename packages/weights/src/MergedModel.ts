@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -244,7 +245,7 @@ const patcher = Effect.fnUntraced(function*(adapter: Adapter.Adapter) {
   const block = Block.make()
   let buffer = new Uint8Array(0)
   // One block at a time, since they share this memory.
-  const lock = yield* Effect.makeSemaphore(1)
+  const lock = yield* Permits.make(1)
   const scale = Math.fround(adapter.alpha / adapter.rank)
   let current: { readonly patch: Patch; readonly left: Float32Array; readonly rank: number } | undefined
   const load = Effect.fnUntraced(function*(patch: Patch) {

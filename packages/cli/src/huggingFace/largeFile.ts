@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpBody from "@effect/platform/HttpBody"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
@@ -53,7 +54,7 @@ const uploadStates: (
   const directory = path.join(cache, "tinker", "uploads")
   const name = createHash("sha256").update(JSON.stringify([key.endpoint, key.repo, key.oid])).digest("hex")
   const file = path.join(directory, `${name}.json`)
-  const turn = yield* Effect.makeSemaphore(1)
+  const turn = yield* Permits.make(1)
   return {
     load: Effect.option(Effect.flatMap(fs.readFileString(file), decode)),
     save: (state) =>

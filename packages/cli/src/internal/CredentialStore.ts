@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -158,7 +159,7 @@ export const make: (
 ) => Effect.Effect<Service, never, FileSystem.FileSystem | Path.Path> = Effect.fnUntraced(function*(file) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const turn = yield* Effect.makeSemaphore(1)
+  const turn = yield* Permits.make(1)
 
   const load = fs.readFileString(file).pipe(
     Effect.matchEffect({

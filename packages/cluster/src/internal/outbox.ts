@@ -3,6 +3,7 @@
  * the connection broke, are stored from here.
  */
 import type * as Trajectory from "@effect-tinker/cookbook/Trajectory"
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
@@ -60,7 +61,7 @@ export const make = Effect.fnUntraced(function*(options: {
     return found
   }
 
-  const one = yield* Effect.makeSemaphore(1)
+  const one = yield* Permits.make(1)
   const store = (isDue: (entry: Sent, now: number) => boolean) =>
     Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis

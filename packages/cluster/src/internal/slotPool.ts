@@ -2,6 +2,7 @@
  * Which worker gets the next rollout. A run has slots on every shard of the cluster; who has a shard is asked again and
  * again, since workers come and go, and a rollout goes to a slot of the worker that has least to do for its size.
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as EntityAddress from "@effect/cluster/EntityAddress"
 import * as EntityId from "@effect/cluster/EntityId"
 import * as MessageStorage from "@effect/cluster/MessageStorage"
@@ -113,7 +114,7 @@ export const make = Effect.fnUntraced(function*(
   const storage = yield* MessageStorage.MessageStorage
   const free = Array.from(slots)
   // Not a queue: what is taken from one by a fiber that is interrupted just then is lost.
-  const turns = yield* Effect.makeSemaphore(Math.min(atOnce, slots.length))
+  const turns = yield* Permits.make(Math.min(atOnce, slots.length))
   const inFlight = new Map<string, number>()
 
   const count = (worker: RolloutWorker.Receipt | undefined, change: number) => {

@@ -3,6 +3,7 @@
  * when the file is opened again.
  */
 import * as Lines from "@effect-tinker/platform/Lines"
+import * as Permits from "@effect-tinker/platform/Permits"
 import type * as PlatformError from "@effect/platform/Error"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
@@ -52,7 +53,7 @@ export const open: (
   function*(fs, path, options) {
     yield* removeTornLine(fs, path)
     const file = yield* fs.open(path, { flag: "a", mode: 0o600 })
-    const one = yield* Effect.makeSemaphore(1)
+    const one = yield* Permits.make(1)
     return {
       append: (text) =>
         one.withPermits(1)(Effect.uninterruptible(

@@ -2,6 +2,7 @@
  * Rows of a Parquet file through `hyparquet`, which is loaded only when a file is opened.
  */
 import * as Lines from "@effect-tinker/platform/Lines"
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
@@ -37,7 +38,7 @@ export const open: (
     const fs = yield* FileSystem.FileSystem
     const file = yield* fs.open(path, { flag: "r" })
     const byteLength = Number((yield* file.stat).size)
-    const cursor = yield* Effect.makeSemaphore(1)
+    const cursor = yield* Permits.make(1)
     const run = Runtime.runPromise(yield* Effect.runtime<never>())
     const buffer = {
       byteLength,

@@ -22,9 +22,6 @@ export const turn: Effect.Effect<void> = Effect.async<void>((resume) => {
   return Effect.sync(() => clearImmediate(handle))
 })
 
-/** A fiber looks at the clock once in so many operations: a few of them may decode a batch or encode a checkpoint. */
-const operationsPerLook = 16
-
 class TimeSlicedScheduler implements Scheduler {
   private readonly waiting = new PriorityBuckets()
   private round: ReadonlyArray<Task> = []
@@ -33,10 +30,13 @@ class TimeSlicedScheduler implements Scheduler {
   /** When the first fiber ran after the loop's last turn. */
   private since: number | undefined
 
+  /**
+   * By operations alone, as Effect does. By the clock, a fiber would stop anywhere on a busy machine, and an interruption that
+   * arrives there finds places of Effect (3.22) that are not made for it: `Effect.all` with concurrency never ends, and a
+   * semaphore loses its permits. Slices end between two runs of fibers, and work of the engine has slices of its own.
+   */
   shouldYield(fiber: RuntimeFiber<unknown, unknown>): number | false {
-    const { currentOpCount } = fiber
-    return currentOpCount > fiber.getFiberRef(FiberRef.currentMaxOpsBeforeYield) ||
-        (currentOpCount % operationsPerLook === 0 && this.isDue())
+    return fiber.currentOpCount > fiber.getFiberRef(FiberRef.currentMaxOpsBeforeYield)
       ? fiber.getFiberRef(FiberRef.currentSchedulingPriority)
       : false
   }

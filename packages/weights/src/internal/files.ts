@@ -2,6 +2,7 @@
  * Output that is either complete or absent: a partial directory that records what it was started from, files that get
  * their names when their last byte is written.
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -23,7 +24,7 @@ export type ReadRange<E> = (
 /** Ranges of an open file, one at a time; `cutOff` is the failure for those beyond its end. @internal */
 export const makeReader = <E>(file: FileSystem.File, size: number, cutOff: E): Effect.Effect<ReadRange<E>> =>
   Effect.map(
-    Effect.makeSemaphore(1),
+    Permits.make(1),
     (lock): ReadRange<E> => (start, bytes, into) =>
       start + bytes > size ? Effect.fail(cutOff) : lock.withPermits(1)(Effect.gen(function*() {
         const buffer = into === undefined ? new Uint8Array(bytes) : into.subarray(0, bytes)

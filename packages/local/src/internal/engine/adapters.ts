@@ -1,6 +1,7 @@
 /**
  * Adapters: their weights, gradient and optimizer state, and the operations on them.
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Effect from "effect/Effect"
 import { globalValue } from "effect/GlobalValue"
 import * as Random from "effect/Random"
@@ -122,7 +123,7 @@ const makeAdapter = (executor: Executor, loaded: LoadedModel, lora: Lora, initia
   const advance = executor.native?.adam ?? adam
   const { settings } = lora
   const { groups, rank } = settings
-  const turn = Effect.unsafeMakeSemaphore(1)
+  const turn = Permits.unsafeMake(1)
   const values = initial
   let key = nextKey()
   /** Gradients that passes have added up since the last step, and their norm; undefined when there are none. */

@@ -3,53 +3,11 @@
  * loop turns between two slices. A slice is counted from the loop's last turn, because everything that ran since then
  * kept timers and sockets waiting, other fibers as well as this work.
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
 import type { Work } from "./space.js"
-
-/** One at a time, in the order of asking. @internal */
-export interface Turns {
-  readonly take: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-}
-
-/**
- * `Effect.makeSemaphore(1)` lets a fiber that asks again overtake those that wait, so two long computations would never
- * alternate.
- *
- * @internal
- */
-export const makeTurns = (): Turns => {
-  const queue: Array<Deferred.Deferred<void>> = []
-  let busy = false
-  const release = Effect.sync(() => {
-    const next = queue.shift()
-    if (next === undefined) busy = false
-    else Deferred.unsafeDone(next, Effect.void)
-  })
-  return {
-    take: (effect) =>
-      Effect.uninterruptibleMask((restore) =>
-        Effect.suspend(() => {
-          if (!busy) {
-            busy = true
-            return Effect.ensuring(restore(effect), release)
-          }
-          const turn = Deferred.unsafeMake<void>(FiberId.none)
-          queue.push(turn)
-          return restore(Deferred.await(turn)).pipe(
-            Effect.onInterrupt(() => {
-              const place = queue.indexOf(turn)
-              if (place === -1) return release
-              queue.splice(place, 1)
-              return Effect.void
-            }),
-            Effect.zipRight(Effect.ensuring(restore(effect), release))
-          )
-        })
-      )
-  }
-}
 
 /** @internal */
 export interface Slices {
@@ -92,11 +50,11 @@ export const makeSlices = (options: {
       return turning === undefined ? pause : Deferred.await(turning)
     })
 
-    const turns = makeTurns()
+    const turn = Permits.unsafeMake(1).withPermits(1)
     const run: Slices["run"] = <A>(make: () => Work<A>) =>
       Effect.suspend(() => {
         const work = make()
-        const slice = turns.take(Effect.zipRight(
+        const slice = turn(Effect.zipRight(
           yieldIfDue,
           Effect.sync((): { readonly value: A } | undefined => {
             do {

@@ -2,6 +2,7 @@
  * A model on one thread: passes over parts of a batch, and samples. Passes have one set of buffers and samples another,
  * so that a sample runs beside a pass; each set has one user at a time, in the order of asking.
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Chunk from "effect/Chunk"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -21,7 +22,6 @@ import type { Query, Task } from "./requests.js"
 import { drawStep, makeSampleRun, makeSamplingThread, together } from "./sampling.js"
 import type { RunWeights, SampleRun, TokenBytes } from "./sampling.js"
 import type { Slices } from "./slices.js"
-import { makeTurns } from "./slices.js"
 import type { Space, Work } from "./space.js"
 import { makeAddInto } from "./vectors.js"
 
@@ -99,8 +99,8 @@ export const makeModelThread = (
 ): ModelThread => {
   const { architecture } = space
   const addInto = makeAddInto(native)
-  const training = makeTurns()
-  const sampling = makeTurns()
+  const training = Permits.unsafeMake(1).withPermits(1)
+  const sampling = Permits.unsafeMake(1).withPermits(1)
   const installer = makeTrainingInstaller(space)
   const samples = makeSamplingThread(space, tokenBytes)
   let roomFreed = Deferred.unsafeMake<void>(FiberId.none)
@@ -196,7 +196,7 @@ export const makeModelThread = (
       drawing.add(one)
       const called = one.leads ? Effect.succeed("lead" as const) : Deferred.await(one.call)
       return Effect.ensuring(
-        restore(Effect.flatMap(called, (call) => call === "lead" ? sampling.take(lead(one)) : Effect.void)),
+        restore(Effect.flatMap(called, (call) => call === "lead" ? sampling(lead(one)) : Effect.void)),
         standDown(one)
       )
     })
@@ -208,7 +208,7 @@ export const makeModelThread = (
       }
       const room = Deferred.await(roomFreed)
       return Effect.flatMap(
-        sampling.take(slices.run(run.prepare)),
+        sampling(slices.run(run.prepare)),
         (state) => state === "no room" ? Effect.zipRight(room, advance(run, tokens)) : Effect.succeed(state)
       )
     })
@@ -233,7 +233,7 @@ export const makeModelThread = (
   }
   /** Parts of other passes have their turn between those of this one. */
   const computeNext = (job: PassJob) =>
-    training.take(Effect.suspend(() => {
+    training(Effect.suspend(() => {
       const part = takePart(job.shared)
       return typeof part === "string"
         ? Effect.succeed(part)

@@ -1,6 +1,7 @@
 /**
  * Who did what to which checkpoint, run or session, by the day.
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
@@ -53,7 +54,7 @@ export const layer: Layer.Layer<AuditLog, never, Storage> = Layer.effect(
   Effect.gen(function*() {
     const storage = yield* Storage
     const codec = makeCodec(storage, Schema.Array(Entry))
-    const turn = yield* Effect.makeSemaphore(1)
+    const turn = yield* Permits.make(1)
     const fileOf = (day: string, part: number) => `audit/${day}${part === 0 ? "" : `.${part}`}.json`
     /** The file that is written now. */
     let open: { readonly day: string; readonly part: number; readonly entries: ReadonlyArray<Entry> } | undefined

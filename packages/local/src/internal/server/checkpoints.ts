@@ -1,6 +1,7 @@
 /**
  * Checkpoints: saved, listed, read, published, copied and removed. The index is in memory, the truth in the storage.
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Wire from "effect-tinker/Checkpoint"
 import { CheckpointId } from "effect-tinker/wire/Id"
 import * as Clock from "effect/Clock"
@@ -135,7 +136,7 @@ export const layer: Layer.Layer<Checkpoints, StorageFailed, Storage> = Layer.eff
     }
 
     // readers see all files of one save, never some of the next
-    const turn = yield* Effect.makeSemaphore(1)
+    const turn = yield* Permits.make(1)
     const alone = turn.withPermits(1)
 
     const changed = (path: string) => Effect.sync(() => listeners.forEach((listener) => listener(path)))

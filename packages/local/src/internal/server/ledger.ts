@@ -1,6 +1,7 @@
 /**
  * Usage: tokens and checkpoints, counted by the hour.
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -71,7 +72,7 @@ export const layer: Layer.Layer<Ledger, StorageFailed, Storage> = Layer.scoped(
       }
     }
 
-    const turn = yield* Effect.makeSemaphore(1)
+    const turn = yield* Permits.make(1)
     const flush = turn.withPermits(1)(Effect.suspend(() => {
       const due = Array.from(changed)
       changed.clear()

@@ -2,6 +2,7 @@
  * From a request to its response: which route, who calls, the body, the handler, and injected faults. The order is the
  * point: nothing is read of a body before its sender is known.
  */
+import * as Permits from "@effect-tinker/platform/Permits"
 import type * as Endpoint from "effect-tinker/wire/Endpoint"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -215,7 +216,7 @@ export const makeHandle = <R>(options: {
 }): (incoming: Incoming) => Effect.Effect<Reply, Dropped, R> => {
   const { accounts, faults, limits } = options
   const router = makeRouter(options.routes)
-  const bodies = Effect.unsafeMakeSemaphore(limits.bufferedBytes)
+  const bodies = Permits.unsafeMake(limits.bufferedBytes)
   const noteIgnored = makeNoteIgnored()
   let served = 0
 

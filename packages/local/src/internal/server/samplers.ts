@@ -8,6 +8,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
 import * as Schema from "effect/Schema"
 import { Engine } from "../../Engine.js"
 import type { Snapshot } from "../../LocalAdapter.js"
@@ -326,7 +327,7 @@ export const layerPool: Layer.Layer<SamplePool, never, Futures | Gate | Sessions
     const trace = yield* Trace
     const queue = makeRoundRobin<SampleJob>()
     const unfinished = new Set<SampleJob>()
-    const ready = yield* Effect.makeSemaphore(0)
+    const ready = yield* Queue.unbounded<void>()
 
     const work = Effect.fnUntraced(function*(job: SampleJob, worker: number) {
       yield* gate.wait
@@ -342,7 +343,7 @@ export const layerPool: Layer.Layer<SamplePool, never, Futures | Gate | Sessions
 
     const next = (worker: number) =>
       Effect.zipRight(
-        ready.take(1),
+        Queue.take(ready),
         Effect.suspend(() => {
           const job = queue.take()
           if (job === undefined) return Effect.void
@@ -373,7 +374,7 @@ export const layerPool: Layer.Layer<SamplePool, never, Futures | Gate | Sessions
         Effect.suspend(() => {
           queue.offer(job.group, job)
           unfinished.add(job)
-          return Effect.asVoid(ready.release(1))
+          return Effect.asVoid(Queue.offer(ready, undefined))
         })
     })
   })
