@@ -10,7 +10,13 @@ import { FileSystem } from "@effect/platform"
 import { NodeFileSystem } from "@effect/platform-node"
 import { Array, Console, Effect, Option } from "effect"
 import { SamplingClient } from "effect-tinker"
+import { mkdtempSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { answer, remember } from "./agent/support.js"
+
+/** Where the backend keeps its checkpoints. */
+const directory = mkdtempSync(join(tmpdir(), "improve-"))
 
 const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned"]
 
@@ -76,4 +82,6 @@ const program = Effect.gen(function*() {
   yield* Console.log(verdict)
 })
 
-Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([NodeFileSystem.layer, NodeTinkerLocal.layerInProcess()])))
+Effect.runPromise(
+  program.pipe(Effect.scoped, Effect.provide([NodeFileSystem.layer, NodeTinkerLocal.layerInProcess({ directory })]))
+)
