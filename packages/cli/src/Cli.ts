@@ -43,6 +43,7 @@ const versionCommand = Command.make(
 
 /** Each brings in modules of its own, so a line loads the one that it names. */
 const commands = [
+  { name: "init", load: () => import("./commands/init.js").then(({ command }) => command) },
   { name: "auth", load: () => import("./commands/account.js").then(({ auth }) => auth) },
   { name: "whoami", load: () => import("./commands/account.js").then(({ whoami }) => whoami) },
   { name: "models", load: () => import("./commands/models.js").then(({ models }) => models) },

@@ -389,6 +389,20 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
       assert.strictEqual((yield* json(["whoami"])).email, "ada@example.org")
     }))
 
+  it.scoped("init writes the project that npm create effect-tinker writes, and into nothing that is there", () =>
+    Effect.gen(function*() {
+      const { fs, root } = yield* directory
+      const line = ["init", `${root}/mine`, "--start", "reward", "--style", "promise", "--no-install", "--pm", "npm"]
+      assert.strictEqual((yield* tinker(line)).code, 0)
+      const manifest = JSON.parse(yield* fs.readFileString(`${root}/mine/package.json`))
+      assert.deepInclude(manifest.dependencies, { "@effect-tinker/promise": "^0.1.0" })
+      assert.include(yield* fs.readFileString(`${root}/mine/src/train.ts`), "reward")
+      const again = yield* tinker(line)
+      assert.strictEqual(again.code, 1)
+      assert.include(again.stderr, "mine is not empty")
+      assert.include(again.stderr, "tinker init DIRECTORY")
+    }))
+
   it.scoped("doctor names what is wrong around it, and what to do", () =>
     Effect.gen(function*() {
       const { fs, root } = yield* directory

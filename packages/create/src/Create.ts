@@ -104,6 +104,8 @@ export interface Settings {
   readonly templates: string
   /** Whether somebody is there to be asked. */
   readonly interactive: boolean
+  /** Name of the command. Defaults to `create-effect-tinker`. */
+  readonly name?: string | undefined
 }
 
 /**
@@ -182,13 +184,13 @@ const installIn = (packageManager: Project.PackageManager, directory: string) =>
 export const command = (
   settings: Settings
 ): Command.Command<
-  "create-effect-tinker",
+  string,
   CommandExecutor.CommandExecutor | FileSystem.FileSystem | Path.Path | Terminal.Terminal,
   Failure,
   Given
 > =>
   Command.make(
-    "create-effect-tinker",
+    settings.name ?? "create-effect-tinker",
     { directory, start, framework, style, packageManager, yes, noInstall },
     (given) =>
       Effect.gen(function*() {
