@@ -46,7 +46,7 @@ const access = live.bounded(
   Effect.flatMap(RestClient.RestClient, (rest) => rest.getServerCapabilities)
 ).pipe(Effect.provide(live.rest), Effect.either)
 
-/** What needs the configuration: the server, the key, and what the key opens. Each is checked where the one before was. */
+/** Checks that need the configuration: the server, the key, and what the key opens. One that fails ends them. */
 const service = Effect.gen(function*() {
   const config = yield* Effect.either(Effect.provide(TinkerConfig.TinkerConfig, live.config))
   if (Either.isLeft(config)) return [failedBy("configuration", config.left)]

@@ -1,5 +1,5 @@
 /**
- * What may be kept of the command line.
+ * Part of the command line that may be kept.
  *
  * @since 0.1.0
  */

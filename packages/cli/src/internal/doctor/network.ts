@@ -72,7 +72,7 @@ const authorities = Effect.gen(function*() {
   return checks
 })
 
-/** What the environment says of the way to any server. @internal */
+/** Proxies and certificate authorities that the environment names, for any server. @internal */
 export const environment: Effect.Effect<ReadonlyArray<Check>, never, FileSystem.FileSystem> = Effect.zipWith(
   proxies,
   authorities,

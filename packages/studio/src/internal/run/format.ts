@@ -32,7 +32,7 @@ export interface Format {
   /** Number of its first step. */
   readonly firstStep: 0 | 1
   readonly follow: (reader: Reader) => ReadonlyArray<Followed>
-  /** What is beside the lines; `changed` when there were new ones. */
+  /** Reads the files beside the lines; `changed` when there were new ones. */
   readonly beside: (reader: Reader, changed: boolean) => Effect.Effect<void, never, FileSystem.FileSystem>
   /** Whether its process has ended without a word. */
   readonly isGone: (reader: Reader) => Effect.Effect<boolean, never, FileSystem.FileSystem>

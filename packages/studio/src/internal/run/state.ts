@@ -1,5 +1,5 @@
 /**
- * What a run says of itself, in whichever format: collected line by line.
+ * Facts of a run, in whichever format it is kept, collected line by line.
  */
 import type { Checkpoint, Note, Status } from "../../RunDirectory.js"
 import * as Json from "../json.js"
