@@ -25,8 +25,7 @@ const mayImport = {
   effect4: ["promise"],
   create: []
 }
-const nameOf = (name) =>
-  ({ tinker: "effect-tinker", create: "create-effect-tinker" })[name] ?? `@effect-tinker/${name}`
+const nameOf = (name) => ({ tinker: "effect-tinker", create: "create-effect-tinker" })[name] ?? `@effect-tinker/${name}`
 
 const barrels = (names) =>
   names.map((name) => ({ name, message: "Import the module itself: a barrel costs every user its whole load time." }))

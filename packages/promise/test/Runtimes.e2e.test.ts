@@ -9,6 +9,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { build } from "esbuild"
 import { spawn } from "node:child_process"
+import { createRequire } from "node:module"
 import type { Readable } from "node:stream"
 import { createContext, runInContext } from "node:vm"
 import { install } from "../../../.ci/install.mjs"
@@ -88,7 +89,7 @@ const web = [
   "structuredClone"
 ]
 
-const { missing, require } = await install("packages/promise/test/workers")
+const { missing, require = createRequire(import.meta.url) } = await install("packages/promise/test/workers")
 
 const configuration = `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
