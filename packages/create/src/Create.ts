@@ -44,7 +44,7 @@ const directory = Args.text({ name: "directory" }).pipe(
   Args.optional
 )
 const start = Options.choice("start", Record.keys(Project.starts)).pipe(
-  Options.withDescription("What the project begins with: chats in a file, a reward, an agent, or a bare loop."),
+  Options.withDescription("Starting point of the project: chats in a file, a reward, an agent, or a bare loop."),
   Options.optional
 )
 const framework = Options.choice("agent", Record.keys(Project.frameworks)).pipe(
