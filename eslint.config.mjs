@@ -24,12 +24,12 @@ const mayImport = {
   agents: ["platform", "tinker", "tokenizer", "cookbook"],
   cluster: ["platform", "tinker", "tokenizer", "cookbook"],
   studio: ["platform", "tinker", "tokenizer", "cookbook"],
-  cli: ["platform", "tinker", "tokenizer", "weights", "local", "cookbook", "agents", "cluster", "studio"],
+  cli: ["platform", "tinker", "tokenizer", "weights", "local", "cookbook", "agents", "cluster", "studio", "create"],
   promise: ["platform", "tinker", "tokenizer", "local", "cookbook"],
   effect4: ["promise"],
   create: []
 }
-const nameOf = (name) => name === "tinker" ? "effect-tinker" : `@effect-tinker/${name}`
+const nameOf = (name) => ({ tinker: "effect-tinker", create: "create-effect-tinker" })[name] ?? `@effect-tinker/${name}`
 
 const barrels = (names) =>
   names.map((name) => ({ name, message: "Import the module itself: a barrel costs every user its whole load time." }))

@@ -16,6 +16,17 @@ const codemod = JSON.parse(readFileSync(new URL("effect4.json", import.meta.url)
 const shapes = {
   array: (callee, args) => args.length === 1 && args[0].startsWith("[") ? undefined : `${callee}([${args.join(", ")}])`,
   literals: (callee, args) => args.length < 2 ? undefined : `${callee}s([${args.join(", ")}])`,
+  timeout: (callee, args, nodes) => {
+    const options = nodes.find(ts.isObjectLiteralExpression)
+    const failure = options?.properties.find((property) => property.name?.getText() === "onTimeout")?.initializer
+    if (failure === undefined) return undefined
+    const wrapped = options.properties.map((property) =>
+      property.name?.getText() === "onTimeout"
+        ? `orElse: () => Effect.fail((${failure.getText()})())`
+        : property.getText()
+    )
+    return `${callee}(${args.map((text, i) => nodes[i] === options ? `{ ${wrapped.join(", ")} }` : text).join(", ")})`
+  },
   record: (callee, args, [node]) => {
     const value = (name) =>
       node.properties.find((property) => property.name?.getText() === name)?.initializer?.getText() ?? name
@@ -86,10 +97,13 @@ const migrate = (file, text) => {
     before = out
     out = rewrite(file, out, "calls")
   }
-  // Defaults are Effects, in files that had none.
-  return /\bEffect\.\w/.test(out) && !/import (?:type )?\* as Effect from/.test(out)
-    ? `import * as Effect from "effect/Effect"\n${out}`
-    : out
+  // Defaults are Effects, and semaphores have a module, in files that had neither.
+  for (const name of ["Effect", "Semaphore"]) {
+    const uses = new RegExp(`\\b${name}\\.\\w`).test(out)
+    const imports = new RegExp(`import (?:type )?\\* as ${name} from`).test(out)
+    if (uses && !imports) out = `import * as ${name} from "effect/${name}"\n${out}`
+  }
+  return out
 }
 
 const table = (title, rows) => {

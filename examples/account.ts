@@ -1,10 +1,26 @@
 /**
  * Which key do I use, what may I train, what have I trained: the questions to ask a service first.
  */
+import { TinkerLocal } from "@effect-tinker/local"
+import type { Tokenizers } from "@effect-tinker/tokenizer"
+import * as NodeTokenizers from "@effect-tinker/tokenizer/NodeTokenizers"
 import { NodeRuntime } from "@effect/platform-node"
-import { Console, Effect, Stream } from "effect"
-import { RestClient } from "effect-tinker"
-import { Backend } from "./shared/backend.js"
+import { Config, Console, Effect, Layer, Stream } from "effect"
+import { RestClient, Tinker } from "effect-tinker"
+import * as NodeTinker from "effect-tinker/NodeTinker"
+
+/** The server of the environment, the hosted service if it names none, and the tokenizers of its models. */
+const Hosted = Layer.merge(Tinker.layerFromEnv(), NodeTokenizers.layer()).pipe(
+  Layer.provide(NodeTinker.layerFromEnv())
+)
+
+/** That server where `TINKER_BASE_URL` is set, else a backend in this process. */
+const Backend = Layer.unwrapEffect(
+  Effect.map(
+    Config.withDefault(Config.string("TINKER_BASE_URL"), ""),
+    (url): Layer.Layer<Tinker.Tinker | Tokenizers.Tokenizers, unknown> => url === "" ? TinkerLocal.layer() : Hosted
+  )
+)
 
 const program = Effect.gen(function*() {
   const rest = yield* RestClient.RestClient

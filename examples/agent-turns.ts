@@ -6,6 +6,7 @@ import { AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
 import * as EffectAi from "@effect-tinker/agents/EffectAi"
 import * as NodeGateway from "@effect-tinker/agents/NodeGateway"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Chat, Message } from "@effect-tinker/tokenizer"
 import { Chat as AiChat, LanguageModel, Tool, Toolkit } from "@effect/ai"
 import type { ModelMessage } from "ai"
@@ -14,7 +15,6 @@ import { Console, Effect, Redacted, Schema } from "effect"
 import { SamplingClient } from "effect-tinker"
 import OpenAI from "openai"
 import { z } from "zod"
-import { ChatBackend } from "./shared/chat.js"
 
 /** What the user says, conversation by conversation. */
 const conversations = ["What is 137 + 63?", "What is 250 + 11?", "What is 480 + 19?"].map((question) => [
@@ -150,4 +150,4 @@ const program = Effect.gen(function*() {
   }
 })
 
-Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([Recorder.layer(), ChatBackend])))
+Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([Recorder.layer(), NodeTinkerLocal.layerInProcess()])))

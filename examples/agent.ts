@@ -4,11 +4,11 @@
 import { Agent, AgentModel, Recorder, Sampler } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
 import type { RunEntry } from "@effect-tinker/cookbook"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Chat } from "@effect-tinker/tokenizer"
 import { Array, Console, Effect, Option, Stream } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { answer, remember } from "./agent/support.js"
-import { ChatBackend } from "./shared/chat.js"
 
 const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned"]
 
@@ -71,4 +71,4 @@ const program = Effect.gen(function*() {
   }
 })
 
-Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([Recorder.layer(), ChatBackend])))
+Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([Recorder.layer(), NodeTinkerLocal.layerInProcess()])))

@@ -1,16 +1,20 @@
 /**
  * Saves a run halfway, goes on, then resumes from the checkpoint and arrives at the same losses.
  */
+import { TinkerLocal } from "@effect-tinker/local"
+import { Chat } from "@effect-tinker/tokenizer"
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Stream } from "effect"
 import { Datum, RestClient, SamplingClient, TinkerFuture, TrainingClient } from "effect-tinker"
-import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
+
+const model = "local/small"
+const learningRate = 4e-4
 
 const program = Effect.gen(function*() {
-  const training = yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 16, seed: 1 })
-  const tokenizer = yield* tokenizerOf(training)
+  const training = yield* TrainingClient.makeLora({ baseModel: model, rank: 16, seed: 1 })
+  const { renderer: { tokenizer } } = yield* Chat.forModel(training)
   const batch = [yield* Datum.fromTokens(tokenizer.encode("A checkpoint is a promise to come back."))]
-  const adam = { learningRate: yield* learningRate }
+  const adam = { learningRate }
 
   const steps = (client: TrainingClient.Service, count: number) =>
     Effect.gen(function*() {
@@ -46,4 +50,4 @@ const program = Effect.gen(function*() {
   )
 })
 
-NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))
+NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(TinkerLocal.layer())))

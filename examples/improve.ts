@@ -4,13 +4,19 @@
  */
 import { Agent, AgentModel, Improve, Recorder, Sampler, Trace, TraceImport } from "@effect-tinker/agents"
 import * as AiSdk from "@effect-tinker/agents/AiSdk"
+import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { Chat, Message } from "@effect-tinker/tokenizer"
 import { FileSystem } from "@effect/platform"
 import { NodeFileSystem } from "@effect/platform-node"
 import { Array, Console, Effect, Option } from "effect"
 import { SamplingClient } from "effect-tinker"
+import { mkdtempSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { answer, remember } from "./agent/support.js"
-import { ChatBackend } from "./shared/chat.js"
+
+/** Where the backend keeps its checkpoints. */
+const directory = mkdtempSync(join(tmpdir(), "improve-"))
 
 const statuses = ["shipped", "delivered", "delayed", "packed", "lost", "returned"]
 
@@ -76,4 +82,6 @@ const program = Effect.gen(function*() {
   yield* Console.log(verdict)
 })
 
-Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([NodeFileSystem.layer, ChatBackend])))
+Effect.runPromise(
+  program.pipe(Effect.scoped, Effect.provide([NodeFileSystem.layer, NodeTinkerLocal.layerInProcess({ directory })]))
+)

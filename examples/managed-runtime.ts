@@ -1,19 +1,19 @@
 /**
  * Effects called from plain async code: one runtime holds the clients, and each call is a Promise.
  */
+import { TinkerLocal } from "@effect-tinker/local"
 import { Effect, Layer, ManagedRuntime } from "effect"
 import { Datum, TrainingClient } from "effect-tinker"
-import { Backend, learningRate, model } from "./shared/backend.js"
 
-const Live = Layer.unwrapEffect(
-  Effect.map(model, (baseModel) => TrainingClient.layerLora({ baseModel, rank: 16, seed: 1 }))
-).pipe(Layer.provide(Backend))
+const Live = TrainingClient.layerLora({ baseModel: "local/small", rank: 16, seed: 1 }).pipe(
+  Layer.provide(TinkerLocal.layer())
+)
 
 const runtime = ManagedRuntime.make(Live)
 
 try {
   const training = await runtime.runPromise(TrainingClient.TrainingClient)
-  const adam = { learningRate: await runtime.runPromise(learningRate) }
+  const adam = { learningRate: 4e-4 }
   const batch = [await runtime.runPromise(Datum.fromTokens([3, 1, 4, 1, 5, 9, 2, 6]))]
 
   for (let step = 1; step <= 20; step++) {

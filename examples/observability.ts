@@ -1,10 +1,13 @@
 /**
  * A run that can be watched: where it stands, why it waits, which spans it opens and what it counts.
  */
+import { TinkerLocal } from "@effect-tinker/local"
 import { NodeRuntime } from "@effect/platform-node"
 import { Array, Console, Effect, Layer, Metric, Tracer } from "effect"
 import { Datum, Metrics, Progress, TinkerFuture, TrainingClient } from "effect-tinker"
-import { Backend, learningRate, model } from "./shared/backend.js"
+
+const model = "local/small"
+const learningRate = 4e-4
 
 /** A tracer that keeps what it sees. In an app it is that of OpenTelemetry; see the guide. */
 const spans: Array<Tracer.Span> = []
@@ -19,9 +22,9 @@ const Recording = Layer.unwrapEffect(Effect.map(Effect.tracer, (tracer) =>
   }))))
 
 const program = Effect.gen(function*() {
-  const training = yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 8, seed: 1 })
+  const training = yield* TrainingClient.makeLora({ baseModel: model, rank: 8, seed: 1 })
   const batch = [yield* Datum.fromTokens([3, 1, 4, 1, 5, 9, 2, 6])]
-  const adam = { learningRate: yield* learningRate }
+  const adam = { learningRate }
 
   // Where it stands. Whoever looks does not hold the loop up.
   const progress = yield* Progress.make({
@@ -47,4 +50,6 @@ const program = Effect.gen(function*() {
   yield* Console.log(`${save?.name}: ${Array.dedupe(inside.map(({ name }) => name)).join(", ")}`)
 })
 
-NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend.pipe(Layer.provideMerge(Recording)))))
+NodeRuntime.runMain(
+  program.pipe(Effect.scoped, Effect.provide(TinkerLocal.layer().pipe(Layer.provideMerge(Recording))))
+)

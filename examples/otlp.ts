@@ -1,13 +1,15 @@
 /**
  * Spans of a training step, sent to an OpenTelemetry collector. The collector here is a server that counts them.
  */
+import { TinkerLocal } from "@effect-tinker/local"
 import * as Otlp from "@effect/opentelemetry/Otlp"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "@effect/platform"
 import { NodeHttpClient, NodeHttpServer, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Schema } from "effect"
 import { Datum, TinkerFuture, TrainingClient } from "effect-tinker"
 import { createServer } from "node:http"
-import { Backend, model } from "./shared/backend.js"
+
+const model = "local/small"
 
 const Traces = Schema.Struct({
   resourceSpans: Schema.Array(Schema.Struct({
@@ -39,7 +41,7 @@ const collector = (baseUrl: string) =>
   )
 
 const train = Effect.gen(function*() {
-  const training = yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 8, seed: 1 })
+  const training = yield* TrainingClient.makeLora({ baseModel: model, rank: 8, seed: 1 })
   const batch = [yield* Datum.fromTokens([3, 1, 4, 1, 5, 9, 2, 6])]
   yield* training.trainStep(batch, "cross_entropy", { learningRate: 1e-4 }).pipe(TinkerFuture.await)
 }).pipe(Effect.scoped, Effect.withSpan("my-step"))
@@ -47,7 +49,7 @@ const train = Effect.gen(function*() {
 const program = Effect.gen(function*() {
   const url = yield* HttpServer.addressFormattedWith(Effect.succeed)
   // The last spans leave when the layer is closed.
-  yield* Effect.provide(train, Backend.pipe(Layer.provideMerge(collector(url))))
+  yield* Effect.provide(train, TinkerLocal.layer().pipe(Layer.provideMerge(collector(url))))
   for (const name of ["my-step", "TrainingClient.trainStep", "tinker.encode", "tinker.send"]) {
     yield* Console.log(`${name}: ${seen.has(name) ? "arrived" : "missing"}`)
   }

@@ -2,6 +2,8 @@
  * Direct preference optimisation with a loss of one's own: of two answers, the chosen one becomes likelier than the
  * rejected one, relative to the model as it was.
  */
+import { TinkerLocal } from "@effect-tinker/local"
+import { Chat } from "@effect-tinker/tokenizer"
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
 import {
@@ -14,7 +16,9 @@ import {
   TinkerFuture,
   TrainingClient
 } from "effect-tinker"
-import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
+
+const model = "local/small"
+const learningRate = 4e-4
 
 const prompt = "Guest: I am hungry.\nCook:"
 
@@ -41,9 +45,9 @@ const preferChosen = (reference: ReadonlyArray<ReadonlyArray<number>>): CustomLo
 }
 
 const program = Effect.gen(function*() {
-  const training = yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 32, seed: 1 })
-  const tokenizer = yield* tokenizerOf(training)
-  const adam = { learningRate: yield* learningRate }
+  const training = yield* TrainingClient.makeLora({ baseModel: model, rank: 32, seed: 1 })
+  const { renderer: { tokenizer } } = yield* Chat.forModel(training)
+  const adam = { learningRate }
 
   const lead = tokenizer.encode(prompt)
   const data = yield* Effect.forEach(pairs.flat(), (text) => {
@@ -83,4 +87,4 @@ const program = Effect.gen(function*() {
   yield* Console.log(`after: ${yield* speak}`)
 })
 
-NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))
+NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(TinkerLocal.layer())))

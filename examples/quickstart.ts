@@ -15,9 +15,9 @@ import { ModelInput, SamplingClient, TinkerFuture, TrainingClient } from "effect
 import { availableParallelism } from "node:os"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { parseArgs } from "node:util"
+import { backend, baseUrl } from "./quickstart/backend.js"
 import * as Tasks from "./quickstart/tasks.js"
 import { makeScreen } from "./quickstart/terminal.js"
-import { backend, baseUrl } from "./shared/backend.js"
 
 const { values: { json, model, seed: given } } = parseArgs({
   options: {

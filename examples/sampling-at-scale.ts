@@ -1,15 +1,17 @@
 /**
  * Many samples from one client: pulled as places get free, answered as they end, failures among the answers.
  */
+import { TinkerLocal } from "@effect-tinker/local"
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Either, Stream } from "effect"
 import { ModelInput, SamplerHandle, SamplingClient } from "effect-tinker"
-import { Backend, model } from "./shared/backend.js"
+
+const model = "local/small"
 
 const total = 400
 
 const program = Effect.gen(function*() {
-  const sampler = yield* SamplingClient.make({ baseModel: yield* model })
+  const sampler = yield* SamplingClient.make({ baseModel: model })
 
   // A stream of requests, made when they are wanted: no list of a million prompts in memory.
   const requests = Stream.range(1, total).pipe(
@@ -52,4 +54,4 @@ const program = Effect.gen(function*() {
   yield* Console.log(`a copy from a handle of ${text.length} characters drew ${sequences[0]?.tokens.length} tokens`)
 })
 
-NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))
+NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(TinkerLocal.layer())))

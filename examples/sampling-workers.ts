@@ -5,11 +5,13 @@
 import * as NodeTinkerLocal from "@effect-tinker/local/NodeTinkerLocal"
 import { WorkerRunner } from "@effect/platform"
 import { NodeRuntime, NodeWorker, NodeWorkerRunner } from "@effect/platform-node"
-import { Array, Console, Effect, Layer, Redacted, Schema } from "effect"
+import { Array, Config, Console, Effect, Layer, Redacted, Schema } from "effect"
 import { ModelInput, SamplingClient, SamplingWorker, ServiceClient, TinkerError } from "effect-tinker"
 import * as NodeTinker from "effect-tinker/NodeTinker"
 import { isMainThread, Worker } from "node:worker_threads"
-import { baseUrl, model } from "./shared/backend.js"
+
+/** Where to work instead of on this machine. */
+const baseUrl = Config.withDefault(Config.string("TINKER_BASE_URL"), "")
 
 /** What a worker is asked, and what it answers. */
 class Rollout extends Schema.TaggedRequest<Rollout>()("Rollout", {
@@ -61,7 +63,7 @@ const program = Effect.gen(function*() {
   const local = running === undefined
     ? {}
     : { TINKER_BASE_URL: running.baseUrl, TINKER_API_KEY: Redacted.value(running.apiKey) }
-  const Sampler = SamplingClient.layer({ baseModel: yield* model }).pipe(
+  const Sampler = SamplingClient.layer({ baseModel: "local/small" }).pipe(
     Layer.provide(ServiceClient.layerFromEnv({ baseUrl: local.TINKER_BASE_URL, apiKey: local.TINKER_API_KEY })),
     Layer.provide(NodeTinker.layerFromEnv())
   )

@@ -2,11 +2,15 @@
  * Reinforcement learning from a reward that a program can check. The model first learns what an answer looks like, by
  * examples that are right half of the time; then it learns which answers are right, by trying.
  */
+import { TinkerLocal } from "@effect-tinker/local"
+import { Chat } from "@effect-tinker/tokenizer"
 import { NodeRuntime } from "@effect/platform-node"
 import { Array, Console, Effect, Number } from "effect"
 import { Datum, ModelInput, TinkerFuture, TrainingClient } from "effect-tinker"
 import { type Sample } from "effect-tinker/wire"
-import { Backend, learningRate, model, tokenizerOf } from "./shared/backend.js"
+
+const model = "local/small"
+const learningRate = 4e-4
 
 const numbers = Array.range(0, 9)
 const question = (n: number) => `is it even? ${n}`
@@ -34,9 +38,8 @@ const experience = (prompt: Int32Array, { logprobs, tokens }: Sample.SampledSequ
 }
 
 const program = Effect.gen(function*() {
-  const training = yield* TrainingClient.makeLora({ baseModel: yield* model, rank: 32, seed: 3 })
-  const tokenizer = yield* tokenizerOf(training)
-  const rate = yield* learningRate
+  const training = yield* TrainingClient.makeLora({ baseModel: model, rank: 32, seed: 3 })
+  const { renderer: { tokenizer } } = yield* Chat.forModel(training)
 
   const shown = yield* Effect.forEach(
     numbers.flatMap((n) => [[n, "yes\n"], [n, "no\n"]] as const),
@@ -47,7 +50,7 @@ const program = Effect.gen(function*() {
     }
   )
   for (let n = 1; n <= 15; n++) {
-    yield* training.trainStep(shown, "cross_entropy", { learningRate: rate }).pipe(TinkerFuture.await)
+    yield* training.trainStep(shown, "cross_entropy", { learningRate }).pipe(TinkerFuture.await)
   }
 
   for (let round = 1; round <= 16; round++) {
@@ -70,11 +73,11 @@ const program = Effect.gen(function*() {
       const better = advantages(rewards)
       return sequences.map((sequence, i) => experience(prompt, sequence, better[i] ?? 0))
     }))
-    yield* training.trainStep(batch, "importance_sampling", { learningRate: rate / 2 }).pipe(TinkerFuture.await)
+    yield* training.trainStep(batch, "importance_sampling", { learningRate: learningRate / 2 }).pipe(TinkerFuture.await)
 
     const mean = Number.sumAll(groups.flatMap(({ rewards }) => rewards)) / batch.length
     if (round === 1 || round % 4 === 0) yield* Console.log(`round ${round}: ${Math.round(100 * mean)}% right`)
   }
 })
 
-NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(Backend)))
+NodeRuntime.runMain(program.pipe(Effect.scoped, Effect.provide(TinkerLocal.layer())))

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { TinkerError } from "effect-tinker"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
-import { dirname, resolve } from "node:path"
+import { basename, dirname, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { bundle, names } from "../shared/run.js"
 
@@ -76,6 +76,17 @@ describe.each(guides)("$path", ({ path, text }) => {
       assert.isTrue(sources.some((source) => isExcerpt(block, source)), `not in a linked example:\n${block}`)
     }
   })
+})
+
+const relative = /from "(\.\.?\/[^"]+)\.js"/g
+
+it.each(guides)("$path has programs that import packages, and files it shows", ({ path, text }) => {
+  const shown = links(text).map((target) => basename(target, ".ts"))
+  for (const block of blocks(text, "ts")) {
+    for (const [, file = ""] of block.matchAll(relative)) {
+      assert.isTrue(shown.includes(basename(file)), `${path} imports ${file}, which a reader does not have`)
+    }
+  }
 })
 
 it.each(others)("$path shows code that is compiled", ({ text }) => {

@@ -2,7 +2,7 @@ import { Faults, LocalServer, TinkerLocal } from "@effect-tinker/local"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Layer, Option, TestClock } from "effect"
 import { Datum, TrainingClient } from "effect-tinker"
-import { trainUntil } from "../shared/train-until.js"
+import { trainUntil } from "./train-until.js"
 
 /** The real client on the real backend, in this process; faults by rule. */
 const Backend = (rules: ReadonlyArray<Faults.Rule> = []) =>

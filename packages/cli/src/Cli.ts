@@ -11,7 +11,6 @@ import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
@@ -24,7 +23,8 @@ import { Connection, misunderstoodSettings } from "./internal/connection.js"
 import * as Grammar from "./internal/grammar.js"
 import * as help from "./internal/help.js"
 import { root } from "./internal/options.js"
-import { version } from "./internal/version.js"
+import { RecordedWords } from "./internal/recordedWords.js"
+import { version, versionDescription } from "./internal/version.js"
 import * as Output from "./terminal/Output.js"
 import * as Stdio from "./terminal/Stdio.js"
 import * as text from "./terminal/text.js"
@@ -38,11 +38,12 @@ const versionCommand = Command.make(
         ? output.write(`tinker ${version}\n`)
         : output.print({ columns: [], rows: [], json: { version, node: process.version } }))
 ).pipe(
-  Command.withDescription("Show the version.")
+  Command.withDescription(versionDescription)
 )
 
 /** Each brings in modules of its own, so a line loads the one that it names. */
 const commands = [
+  { name: "init", load: () => import("./commands/init.js").then(({ command }) => command) },
   { name: "auth", load: () => import("./commands/account.js").then(({ auth }) => auth) },
   { name: "whoami", load: () => import("./commands/account.js").then(({ whoami }) => whoami) },
   { name: "models", load: () => import("./commands/models.js").then(({ models }) => models) },
@@ -73,12 +74,9 @@ const commands = [
   { name: "version", load: () => Promise.resolve(versionCommand) }
 ] as const
 
-const program = Grammar.read(root.descriptor, [])
-
-/** The command that a line names; for help and for what is misspelled, all of them. */
-const load = (words: ReadonlyArray<string>) => {
-  const named = CommandLine.commandOf(program.options, words)
-  const wanted = commands.filter(({ name }) => name === named)
+/** The command of a name; where there is none of that name, as for help and for what is misspelled, all of them. */
+const load = (name?: string) => {
+  const wanted = commands.filter((command) => command.name === name)
   const chosen = Arr.isNonEmptyArray(wanted) ? wanted : commands
   return Effect.promise(() => Promise.all(Arr.map(chosen, ({ load }) => load())))
 }
@@ -98,7 +96,29 @@ const readGrammar = (loaded: Commands): Grammar.CommandSpec =>
  *
  * @internal
  */
-export const grammar: Effect.Effect<Grammar.CommandSpec> = Effect.map(load([]), readGrammar)
+export const grammar: Effect.Effect<Grammar.CommandSpec> = Effect.map(load(), readGrammar)
+
+/** The part of the grammar that a reading needs next. */
+const answer = (question: CommandLine.Question): Effect.Effect<Grammar.CommandSpec> => {
+  switch (question._tag) {
+    case "Options":
+      return Effect.succeed(Grammar.read(root.descriptor, []))
+    case "Command":
+      return Effect.map(load(question.name), readGrammar)
+    case "Commands":
+      return grammar
+  }
+}
+
+/** Reads on to the meaning of the line. */
+const finish = Effect.fnUntraced(function*(
+  reading: CommandLine.Reading,
+  from: IteratorResult<CommandLine.Question, CommandLine.CommandLine>
+) {
+  let step = from
+  while (step.done !== true) step = reading.next(yield* answer(step.value))
+  return step.value
+})
 
 const warnOfSettings = Layer.effectDiscard(
   Effect.flatMap(
@@ -151,14 +171,22 @@ const stderrLogger = (write: (line: string) => void, said: ReadonlyArray<string>
  */
 export type ExitCode = 0 | 1 | 2 | 130
 
-const runLine = Effect.fnUntraced(function*(
-  loaded: Commands,
-  line: CommandLine.CommandLine & { readonly _tag: "Run" }
-) {
+const logLevels: Readonly<Record<CommandLine.LogLevel, LogLevel.LogLevel>> = {
+  all: LogLevel.All,
+  trace: LogLevel.Trace,
+  debug: LogLevel.Debug,
+  info: LogLevel.Info,
+  warning: LogLevel.Warning,
+  error: LogLevel.Error,
+  fatal: LogLevel.Fatal,
+  none: LogLevel.None
+}
+
+const runLine = Effect.fnUntraced(function*(line: CommandLine.CommandLine & { readonly _tag: "Run" }) {
   const { stderr } = yield* Stdio.Stdio
   // The clients log them too.
   const settings = yield* misunderstoodSettings
-  return yield* execute(loaded)(["node", "tinker", ...line.words]).pipe(
+  return yield* execute(yield* load(line.command.path[0]))(["node", "tinker", ...line.words]).pipe(
     Effect.withConsole(yield* quietConsole),
     Effect.mapError((error) =>
       ValidationError.isValidationError(error)
@@ -168,7 +196,7 @@ const runLine = Effect.fnUntraced(function*(
     Effect.provide(Layer.mergeAll(
       CliConfig.layer({ showBuiltIns: false }),
       Logger.replace(Logger.defaultLogger, stderrLogger((text) => Effect.runFork(stderr.write(text)), settings)),
-      Logger.minimumLogLevel(line.logLevel)
+      Logger.minimumLogLevel(logLevels[line.logLevel])
     ))
   )
 })
@@ -187,50 +215,63 @@ const printFailure = Effect.fnUntraced(function*(failure: unknown) {
 })
 
 /**
+ * Runs a command line whose reading has begun, with the streams in the context.
+ *
+ * @internal
+ */
+export const runReading: (
+  reading: CommandLine.Reading,
+  from: IteratorResult<CommandLine.Question, CommandLine.CommandLine>
+) => Effect.Effect<ExitCode, never, CliApp.CliApp.Environment | Stdio.Stdio> = Effect.fnUntraced(
+  function*(reading, from) {
+    const { stderr, stdout } = yield* Stdio.Stdio
+    const line = yield* finish(reading, from)
+    switch (line._tag) {
+      case "Wrong":
+        return yield* printFailure(CliFailure.usage(line.what, line.advice))
+      case "Completions":
+        yield* stdout.write(completions.script(line.shell, yield* grammar))
+        return 0
+      case "Version":
+        yield* stdout.write(`tinker ${version}\n`)
+        return 0
+      case "Help": {
+        const bold = (value: string) => stdout.colour ? `\u001b[1m${value}\u001b[0m` : value
+        yield* stdout.write(help.render(line.command, line.program, { columns: stdout.columns, bold }))
+        return 0
+      }
+      case "Run": {
+        const exit = yield* Effect.exit(Effect.provideService(runLine(line), RecordedWords, line.recorded))
+        if (Exit.isSuccess(exit)) return 0
+        if (Cause.isInterruptedOnly(exit.cause)) {
+          yield* stderr.write("Interrupted\n")
+          return 130
+        }
+        const code = yield* printFailure(
+          Option.getOrElse(Cause.failureOption(exit.cause), () => Cause.squash(exit.cause))
+        )
+        if (LogLevel.lessThanEqual(logLevels[line.logLevel], LogLevel.Debug)) {
+          // Indented: a line of a server's message must not pass for one of ours.
+          yield* stderr.write(`${text.safeLines(Cause.pretty(exit.cause)).replace(/^/gm, "  | ")}\n`)
+        }
+        return code
+      }
+    }
+  }
+)
+
+/**
  * Runs a command line with the streams in the context.
  *
  * @internal
  */
-export const runWith: (
+export const runWith = (
   argv: ReadonlyArray<string>
-) => Effect.Effect<ExitCode, never, CliApp.CliApp.Environment | Stdio.Stdio> = Effect.fnUntraced(function*(argv) {
-  const { stderr, stdout } = yield* Stdio.Stdio
-  const loaded = yield* load(argv.slice(2))
-  const tree = readGrammar(loaded)
-  const line = CommandLine.read(tree, argv.slice(2))
-  if (Either.isLeft(line)) return yield* printFailure(line.left)
-  switch (line.right._tag) {
-    case "Completions":
-      yield* stdout.write(completions.script(line.right.shell, yield* grammar))
-      return 0
-    case "Version":
-      yield* stdout.write(`tinker ${version}\n`)
-      return 0
-    case "Help": {
-      const bold = (value: string) => stdout.colour ? `\u001b[1m${value}\u001b[0m` : value
-      yield* stdout.write(help.render(line.right.command, tree, { columns: stdout.columns, bold }))
-      return 0
-    }
-    case "Run": {
-      const exit = yield* Effect.exit(
-        Effect.provideService(runLine(loaded, line.right), CommandLine.Words, line.right.recorded)
-      )
-      if (Exit.isSuccess(exit)) return 0
-      if (Cause.isInterruptedOnly(exit.cause)) {
-        yield* stderr.write("Interrupted\n")
-        return 130
-      }
-      const code = yield* printFailure(
-        Option.getOrElse(Cause.failureOption(exit.cause), () => Cause.squash(exit.cause))
-      )
-      if (LogLevel.lessThanEqual(line.right.logLevel, LogLevel.Debug)) {
-        // Indented: a line of a server's message must not pass for one of ours.
-        yield* stderr.write(`${text.safeLines(Cause.pretty(exit.cause)).replace(/^/gm, "  | ")}\n`)
-      }
-      return code
-    }
-  }
-})
+): Effect.Effect<ExitCode, never, CliApp.CliApp.Environment | Stdio.Stdio> =>
+  Effect.suspend(() => {
+    const reading = CommandLine.read(argv.slice(2))
+    return runReading(reading, reading.next())
+  })
 
 /**
  * Runs one command line (`process.argv`) and yields its exit code; failures have been printed by then. It uses the

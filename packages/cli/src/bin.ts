@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 /**
- * The `tinker` executable. What needs no command tree is answered here, before anything else is loaded.
+ * The `tinker` executable: begins to read the line, and loads the program at the first word that needs it. The version
+ * needs none.
  *
  * @since 0.1.0
  */
+import { read } from "./internal/commandLine.js"
 import { problem } from "./internal/nodeVersion.js"
-import { version } from "./internal/version.js"
+import { version, versionOnly } from "./internal/version.js"
 
 // A reader that has left, as in `tinker run list | head`, ends the output and is nobody's failure.
 for (const stream of [process.stdout, process.stderr]) {
@@ -16,20 +18,24 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 const tooOld = problem(process.versions.node)
-const args = process.argv.slice(2)
-const line = args.join(" ")
 
 if (tooOld !== undefined) {
   process.stderr.write(`${tooOld}\n`)
   process.exitCode = 1
-} else if (line === "version" || line === "--version") {
-  process.stdout.write(`tinker ${version}\n`)
-} else if (/^(?:version (?:--format|-f)[ =](?:nd)?json|(?:--format|-f)[ =](?:nd)?json version)$/.test(line)) {
-  process.stdout.write(`${JSON.stringify({ version, node: process.version })}\n`)
 } else {
-  import("./main.js").then(({ main }) => main(process.argv), (error: unknown) => {
-    process.stderr.write(`error: the program could not be loaded: ${String(error)}\n`)
-    process.stderr.write("Install it again: npm install -g @effect-tinker/cli\n")
-    process.exitCode = 1
-  })
+  const reading = read(process.argv.slice(2))
+  let step = reading.next()
+  if (step.done !== true && step.value._tag === "Command" && step.value.name === "version") {
+    step = reading.next(versionOnly)
+  }
+  const isVersion = step.done === true &&
+    (step.value._tag === "Version" || step.value._tag === "Run" && step.value.command.path[0] === "version")
+  if (isVersion) process.stdout.write(`tinker ${version}\n`)
+  else {
+    import("./main.js").then(({ main }) => main(reading, step), (error: unknown) => {
+      process.stderr.write(`error: the program could not be loaded: ${String(error)}\n`)
+      process.stderr.write("Install it again: npm install -g @effect-tinker/cli\n")
+      process.exitCode = 1
+    })
+  }
 }

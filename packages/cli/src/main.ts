@@ -9,12 +9,13 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Cli from "./Cli.js"
+import type { CommandLine, Question, Reading } from "./internal/commandLine.js"
 import * as Stdio from "./terminal/Stdio.js"
 
 /** @internal */
-export const main = (argv: ReadonlyArray<string>): void => {
+export const main = (reading: Reading, from: IteratorResult<Question, CommandLine>): void => {
   const fiber = Effect.runFork(
-    Effect.provide(Cli.run(argv), NodeContext.layer)
+    Cli.runReading(reading, from).pipe(Effect.provide(Stdio.layer()), Effect.provide(NodeContext.layer))
   )
   let signals = 0
   let stopCode = 130

@@ -1,7 +1,7 @@
 import { SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import { Archive, TinkerError } from "effect-tinker"
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import * as CliFailure from "../src/internal/CliFailure.js"
 
@@ -35,6 +35,24 @@ describe("CliFailure", () => {
       /errors\.md#ratelimited$/
     )
     assert.isUndefined(CliFailure.report(new CliFailure.CliFailure({ what: "It failed" })).page)
+  })
+
+  it("has an address for every error that a public module of any package exports", () => {
+    const packages = fileURLToPath(new URL("../..", import.meta.url))
+    const names = ["agents", "cluster", "cookbook", "local", "studio", "tinker", "tokenizer", "weights"]
+    const exported = names.flatMap((name) =>
+      readdirSync(`${packages}${name}/src`, { recursive: true, encoding: "utf8" })
+        .filter((file) => file.endsWith(".ts") && !file.includes("internal"))
+        .flatMap((file) =>
+          Array.from(
+            readFileSync(`${packages}${name}/src/${file}`, "utf8")
+              .matchAll(/^export class (\w+)\s+extends\s+(?:Schema|Data)\.TaggedError/gm),
+            ([, tag = ""]) => tag
+          )
+        )
+    )
+    assert.isAbove(exported.length, 80)
+    assert.deepStrictEqual(exported.filter((tag) => !CliFailure.explained.has(tag)), [])
   })
 
   it("names the list that shows what there is, and the file that is not there", () => {

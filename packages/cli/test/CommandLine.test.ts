@@ -2,9 +2,9 @@ import { Args, Command, Options } from "@effect/cli"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either, FastCheck, Option } from "effect"
-import * as CommandLine from "../src/internal/commandLine.js"
 import * as Grammar from "../src/internal/grammar.js"
 import { texts } from "../src/internal/options.js"
+import * as CommandLine from "./fixtures/commandLine.js"
 
 interface Said {
   readonly stop: ReadonlyArray<string>
@@ -183,14 +183,18 @@ describe("CommandLine", () => {
     assert.strictEqual(tag("--completions", "fish"), "Completions")
   })
 
-  it("the command of a line is known before any command is", () => {
-    const of = (...words: ReadonlyArray<string>) => CommandLine.commandOf(grammar.options, words)
-    assert.strictEqual(of("say", "list"), "say")
-    assert.strictEqual(of("help", "say"), "say")
-    // neither an option nor its value
-    assert.strictEqual(of("--to", "list", "--log-level", "debug", "--to=list", "say"), "say")
-    assert.strictEqual(of("--to", "--to", "say"), "say")
-    for (const words of [[], ["help"], ["--help"], ["--to", "say"], ["--", "say"]]) assert.isUndefined(of(...words))
+  it("a line asks for the one command that it names, and for nothing where it needs nothing", () => {
+    const asked = (...words: ReadonlyArray<string>) => CommandLine.readAsking(grammar, words).asked
+    assert.deepStrictEqual(asked("say", "list"), ["say"])
+    assert.deepStrictEqual(asked("help", "say"), ["say", "Options"])
+    assert.deepStrictEqual(asked("say", "--loud", "x"), ["say"])
+    // an option of the program, whose value is not the command
+    assert.deepStrictEqual(asked("--to", "list", "--log-level", "debug", "--to=list", "say"), ["Options", "say"])
+    assert.deepStrictEqual(asked("say", "x", "--to", "list"), ["say", "Options"])
+    for (const words of [["--version"], ["-V"], ["--completions", "zsh"], ["--log-level", "x"]]) {
+      assert.deepStrictEqual(asked(...words), [])
+    }
+    for (const words of [[], ["help"], ["--help"], ["--", "say"]]) assert.deepStrictEqual(asked(...words), ["Commands"])
   })
 
   it("the grammar has names, descriptions and order of the tree", () => {

@@ -389,6 +389,62 @@ layer(server, { excludeTestServices: true, timeout: "60 seconds" })("commands", 
       assert.strictEqual((yield* json(["whoami"])).email, "ada@example.org")
     }))
 
+  it.scoped("init writes the project that npm create effect-tinker writes, and into nothing that is there", () =>
+    Effect.gen(function*() {
+      const { fs, root } = yield* directory
+      const line = ["init", `${root}/mine`, "--start", "reward", "--style", "promise", "--no-install", "--pm", "npm"]
+      assert.strictEqual((yield* tinker(line)).code, 0)
+      const manifest = JSON.parse(yield* fs.readFileString(`${root}/mine/package.json`))
+      assert.deepInclude(manifest.dependencies, { "@effect-tinker/promise": "^0.1.0" })
+      assert.include(yield* fs.readFileString(`${root}/mine/src/train.ts`), "reward")
+      const again = yield* tinker(line)
+      assert.strictEqual(again.code, 1)
+      assert.include(again.stderr, "mine is not empty")
+      assert.include(again.stderr, "tinker init DIRECTORY")
+    }))
+
+  it.scoped("doctor names what is wrong around it, and what to do", () =>
+    Effect.gen(function*() {
+      const { fs, root } = yield* directory
+      yield* fs.writeFileString(`${root}/file`, "no directory, and no certificate")
+      const checked = Effect.fnUntraced(function*(env: Readonly<Record<string, string>>) {
+        const { code, stderr, stdout } = yield* tinker(["doctor", "-f", "json"], { env })
+        assert.notInclude(stdout + stderr, "hunter2")
+        const checks: ReadonlyArray<Record<string, string>> = JSON.parse(stdout).checks
+        return (name: string) => {
+          const { advice, detail, status } = checks.find(({ check }) => check === name) ?? {}
+          return { code, detail, status, says: advice !== undefined && stderr.includes(advice.slice(0, 30)) }
+        }
+      })
+
+      const fine = yield* checked({
+        HF_HUB_CACHE: `${root}/hub`,
+        HF_TOKEN: "hf_hunter2hunter2",
+        TINKER_LOCAL_DIR: `${root}/deep/data`,
+        HTTPS_PROXY: "http://ada:hunter2@proxy.test:3128",
+        no_proxy: "127.0.0.1"
+      })
+      assert.match(fine("hub cache").detail ?? "", new RegExp(`^${root}/hub, [\\d.,]+ [KMGT]B free, with a token$`))
+      assert.match(fine("data").detail ?? "", /deep\/data, .* free$/)
+      assert.strictEqual(fine("proxy").detail, "HTTPS_PROXY: proxy.test:3128, but for 127.0.0.1")
+      assert.deepStrictEqual([fine("certificates").status, fine("proxy").code], [undefined, 0])
+
+      const wrong = yield* checked({
+        HF_HUB_CACHE: `${root}/file`,
+        HTTPS_PROXY: "http://ada:hunter2@:::",
+        SSL_CERT_FILE: `${root}/none.pem`
+      })
+      for (const name of ["hub cache", "proxy", "certificates"]) {
+        assert.deepInclude(wrong(name), { status: "failed", code: 1, says: true }, name)
+      }
+      assert.strictEqual(wrong("certificates").detail, `SSL_CERT_FILE names ${root}/none.pem, which cannot be read`)
+      assert.include(
+        (yield* checked({ SSL_CERT_FILE: `${root}/file` }))("certificates").detail ?? "",
+        "which has no certificate"
+      )
+      assert.strictEqual((yield* checked({ TINKER_API_KEY: "\"tml-quoted\"" }))("credential").status, "failed")
+    }), 60_000)
+
   it.scoped(
     "what a server says is shown without control characters and without an echoed key",
     () =>

@@ -119,6 +119,37 @@ layer(Layer.provideMerge(trained, server), { excludeTestServices: true, timeout:
       { timeout: 120_000 }
     )
 
+    it.scoped("takes the directory of a run: its final checkpoint, to sample from", () =>
+      Effect.gen(function*() {
+        const { sampler, state } = yield* Trained
+        const { fs, root } = yield* sandbox
+        const entries = [
+          { _tag: "Started", time: 1, trainer: "supervised", config: {}, hash: "h" },
+          {
+            _tag: "Checkpoint",
+            time: 2,
+            name: "a",
+            kind: "final",
+            step: 4,
+            statePath: state,
+            samplerPath: sampler,
+            position: { epoch: 1, index: 0, offset: 0 }
+          },
+          { _tag: "Ended", time: 3, step: 4, outcome: "success", complete: true }
+        ]
+        const written = (lines: ReadonlyArray<object>) => lines.map((line) => `${JSON.stringify(line)}\n`).join("")
+        yield* fs.makeDirectory(`${root}/pirate`)
+        yield* fs.writeFileString(`${root}/pirate/journal.jsonl`, written(entries))
+        const made = yield* json(`${root}/pirate`, "--for", "vllm", "-o", `${root}/kit`)
+        assert.deepInclude(made, { source: sampler, form: "adapter" })
+        assert.include(made.command, "--lora-modules pirate=")
+
+        yield* fs.writeFileString(`${root}/pirate/journal.jsonl`, written(entries.slice(0, 1)))
+        const { code, stderr } = yield* run(`${root}/pirate`, "--for", "vllm", "-o", `${root}/none`)
+        assert.strictEqual(code, 1)
+        assert.include(stderr, "pirate has no checkpoint")
+      }), { timeout: 120_000 })
+
     it.scoped("takes a directory or an archive as well, without a server", () =>
       Effect.gen(function*() {
         const { sampler } = yield* Trained

@@ -5,8 +5,8 @@ import { Effect, Either } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import * as CommandLine from "../src/internal/commandLine.js"
 import { commandsIn } from "../src/internal/grammar.js"
+import * as CommandLine from "./fixtures/commandLine.js"
 import * as stdio from "./fixtures/stdio.js"
 
 const run = (...words: ReadonlyArray<string>) =>

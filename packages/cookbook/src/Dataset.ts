@@ -8,17 +8,19 @@
  *
  * @since 0.1.0
  */
-import * as Chunk from "effect/Chunk"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import { dual } from "effect/Function"
 import * as Option from "effect/Option"
 import type { Pipeable } from "effect/Pipeable"
-import { pipeArguments } from "effect/Pipeable"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as random from "./internal/random.js"
+import { interleave as interleaveRows } from "./internal/dataset/interleave.js"
+import * as internal from "./internal/dataset/make.js"
+import * as reading from "./internal/dataset/read.js"
+import * as shuffling from "./internal/dataset/shuffle.js"
+import { split as splitRows } from "./internal/dataset/split.js"
 import * as scoped from "./internal/scoped.js"
 
 /**
@@ -27,7 +29,7 @@ import * as scoped from "./internal/scoped.js"
  * @since 0.1.0
  * @category guards
  */
-export const TypeId = "~@effect-tinker/cookbook/Dataset" as const
+export const TypeId: "~@effect-tinker/cookbook/Dataset" = internal.TypeId
 
 /**
  * The type of {@link TypeId}.
@@ -70,7 +72,7 @@ export const Position: Schema.Schema<Position> = Schema.Struct({
  * @since 0.1.0
  * @category constructors
  */
-export const start = (epoch: number = 0): Position => ({ epoch, index: 0, offset: 0 })
+export const start: (epoch?: number) => Position = internal.start
 
 /**
  * Why a row is not used. `remainder`: too few rows were left for a batch.
@@ -176,13 +178,6 @@ export interface Dataset<out A, out E = never, out R = never> extends Pipeable {
  */
 export type Value<D> = D extends Dataset<infer A, infer _E, infer _R> ? A : never
 
-const Proto = {
-  [TypeId]: TypeId,
-  pipe() {
-    return pipeArguments(this, arguments)
-  }
-}
-
 // =============================================================================
 // constructors
 // =============================================================================
@@ -193,21 +188,10 @@ const Proto = {
  * @since 0.1.0
  * @category constructors
  */
-export const make = <A, E = never, R = never>(options: {
+export const make: <A, E = never, R = never>(options: {
   readonly rows: (from: Position) => Stream.Stream<Row<A>, E, R>
   readonly indexed?: Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope> | undefined
-}): Dataset<A, E, R> =>
-  Object.assign(Object.create(Proto), {
-    rows: options.rows,
-    indexed: Option.fromNullable(options.indexed)
-  })
-
-const kept = <A>(value: A, source: string, row: number, next: Position): Kept<A> => ({
-  _tag: "Kept",
-  value,
-  origin: { source, row },
-  next
-})
+}) => Dataset<A, E, R> = internal.make
 
 /**
  * A row that is not used. A long detail is cut.
@@ -215,35 +199,10 @@ const kept = <A>(value: A, source: string, row: number, next: Position): Kept<A>
  * @since 0.1.0
  * @category constructors
  */
-export const skipped = (
-  { detail, reason }: { readonly reason: SkipReason; readonly detail: string },
-  { next, origin }: { readonly origin: Origin; readonly next: Position }
-): Skipped => ({
-  _tag: "Skipped",
-  reason,
-  detail: detail.length > 300 ? `${detail.slice(0, 300)}…` : detail,
-  origin,
-  next
-})
-
-const after = ({ epoch }: Position, index: number): Position => ({ epoch, index, offset: 0 })
-
-/** The rows after a position, in an order of their numbers, `page` of them at a time. */
-const pages = <A, E, R>(
-  read: Indexed<A, E, R>["read"],
-  order: { readonly size: number; readonly slice: (from: number, to: number) => ReadonlyArray<number> },
-  from: Position,
-  page: number
-): Stream.Stream<Row<A>, E, R> =>
-  Stream.range(0, Math.ceil(Math.max(0, order.size - from.index) / page) - 1).pipe(
-    Stream.mapConcatEffect((n) => {
-      const first = from.index + n * page
-      return Effect.map(
-        read(order.slice(first, Math.min(first + page, order.size))),
-        (rows) => rows.map((row, i): Row<A> => ({ ...row, next: after(from, first + i + 1) }))
-      )
-    })
-  )
+export const skipped: (
+  why: { readonly reason: SkipReason; readonly detail: string },
+  row: { readonly origin: Origin; readonly next: Position }
+) => Skipped = internal.skipped
 
 /**
  * A dataset of a source whose rows can be read by number.
@@ -262,7 +221,7 @@ export const fromIndexed = <A, E, R>(
     rows: (from) =>
       scoped.stream(Effect.map(open, ({ read, size }) => {
         const slice = (first: number, end: number) => Array.from({ length: end - first }, (_, i) => first + i)
-        return pages(read, { size, slice }, from, options?.page ?? 1024)
+        return internal.pages(read, { size, slice }, from, options?.page ?? 1024)
       })),
     indexed: open
   })
@@ -286,7 +245,7 @@ export const fromIterable = <A>(
         Effect.sync(() =>
           rows.flatMap((row) => {
             const value = list[row]
-            return row < list.length ? [kept(value as A, source, row, start())] : []
+            return row < list.length ? [internal.kept(value as A, source, row, start())] : []
           })
         )
     })
@@ -318,7 +277,7 @@ export const fromStream = <A, E, R>(
         Stream.drop(from.index),
         Stream.zipWithIndex,
         Stream.map(([value, i]) =>
-          kept(value, options?.name ?? "stream", from.index + i, after(from, from.index + i + 1))
+          internal.kept(value, options?.name ?? "stream", from.index + i, internal.after(from, from.index + i + 1))
         )
       )
   })
@@ -456,61 +415,8 @@ export const shuffle: {
   readonly window?: number | undefined
 }): Dataset<A, E, R> =>
   Option.isSome(self.indexed) && options.window === undefined
-    ? shuffleAll(self.indexed.value, options.seed)
-    : shuffleWindows(self, options.seed, Math.max(1, Math.trunc(options.window ?? 10_000))))
-
-const shuffleAll = <A, E, R>(
-  open: Effect.Effect<Indexed<A, E, R>, E, R | Scope.Scope>,
-  seed: number
-): Dataset<A, E, R> =>
-  make({
-    rows: (from) =>
-      scoped.stream(Effect.map(open, ({ read, size }) => {
-        const order = random.permutation(size, seed, from.epoch)
-        return pages(read, { size, slice: (first, end) => Array.from(order.subarray(first, end)) }, from, 64)
-      }))
-  })
-
-/** The position of a shuffled row names the beginning of its window in the source, which is read again on resuming. */
-const shuffleWindows = <A, E, R>(self: Dataset<A, E, R>, seed: number, window: number): Dataset<A, E, R> =>
-  make({
-    rows: (from) => {
-      const within = from.index % window
-      const first = from.index - within
-      const source = from.parts?.[0] ?? start(from.epoch)
-      return self.rows(source).pipe(
-        Stream.grouped(window),
-        Stream.mapAccum(
-          { number: first / window, at: source },
-          (state: { readonly number: number; readonly at: Position }, chunk) => {
-            const rows = Chunk.toReadonlyArray(chunk)
-            const end = rows[rows.length - 1]?.next ?? state.at
-            const base = state.number * window
-            const shuffled = Array.from(
-              random.permutation(rows.length, seed, from.epoch, state.number),
-              (n, i): Row<A> => {
-                const row = rows[n]
-                if (row === undefined) throw new Error(`no row ${n} of ${rows.length}`)
-                const last = i === rows.length - 1
-                return {
-                  ...row,
-                  next: {
-                    epoch: from.epoch,
-                    index: base + i + 1,
-                    offset: 0,
-                    parts: [last && rows.length === window ? end : state.at]
-                  }
-                }
-              }
-            )
-            return [{ number: state.number + 1, at: end }, shuffled] as const
-          }
-        ),
-        Stream.mapConcat((rows) => rows),
-        Stream.drop(within)
-      )
-    }
-  })
+    ? shuffling.shuffleAll(self.indexed.value, options.seed)
+    : shuffling.shuffleWindows(self, options.seed, Math.max(1, Math.trunc(options.window ?? 10_000))))
 
 /**
  * Two datasets of one: so large a share of the rows, chosen by a seed and their numbers, and the rest. A row is in the
@@ -519,7 +425,7 @@ const shuffleWindows = <A, E, R>(self: Dataset<A, E, R>, seed: number, window: n
  * @since 0.1.0
  * @category combinators
  */
-export const split = <A, E, R>(
+export const split: <A, E, R>(
   self: Dataset<A, E, R>,
   options: {
     /** Share of the second dataset, 0 to 1. */
@@ -527,30 +433,7 @@ export const split = <A, E, R>(
     /** Defaults to 0. */
     readonly seed?: number | undefined
   }
-): readonly [rest: Dataset<A, E, R>, share: Dataset<A, E, R>] => {
-  const inShare = (row: number) => random.uniform(options.seed ?? 0, row) < options.share
-  const side = (wanted: boolean): Dataset<A, E, R> =>
-    make({
-      rows: (from) =>
-        self.rows(from.parts?.[0] ?? start(from.epoch)).pipe(
-          Stream.filter((row) => inShare(row.origin.row) === wanted),
-          Stream.zipWithIndex,
-          Stream.map(([row, i]): Row<A> => ({
-            ...row,
-            next: { epoch: from.epoch, index: from.index + i + 1, offset: 0, parts: [row.next] }
-          }))
-        ),
-      indexed: Option.getOrUndefined(Option.map(self.indexed, (open) =>
-        Effect.map(open, ({ read, size }) => {
-          const numbers = Array.from({ length: size }, (_, row) => row).filter((row) => inShare(row) === wanted)
-          return {
-            size: numbers.length,
-            read: (rows: ReadonlyArray<number>) => read(rows.map((row) => numbers[row] ?? size))
-          }
-        })))
-    })
-  return [side(false), side(true)]
-}
+) => readonly [rest: Dataset<A, E, R>, share: Dataset<A, E, R>] = splitRows
 
 /**
  * The first rows of each epoch.
@@ -593,55 +476,7 @@ export const interleave = <const Sources extends ReadonlyArray<Dataset<unknown, 
   type A = Value<Sources[number]>
   type E = Sources[number] extends Dataset<infer _A, infer E, infer _R> ? E : never
   type R = Sources[number] extends Dataset<infer _A, infer _E, infer R> ? R : never
-  const list = sources as ReadonlyArray<unknown> as ReadonlyArray<Dataset<A, E, R>>
-  const weights = list.map((_, i) => Math.max(0, options?.weights?.[i] ?? 1))
-  const choose = (alive: ReadonlyArray<boolean>, epoch: number, index: number): number => {
-    const shares = weights.map((weight, i) => alive[i] === true ? weight : 0)
-    let left = random.uniform(options?.seed ?? 0, epoch, index) * shares.reduce((sum, share) => sum + share, 0)
-    let chosen = -1
-    for (let i = 0; i < shares.length; i++) {
-      const share = shares[i] ?? 0
-      if (share <= 0) continue
-      chosen = i
-      left -= share
-      if (left < 0) break
-    }
-    return chosen
-  }
-  return make<A, E, R>({
-    rows: (from) =>
-      scoped.stream(Effect.gen(function*() {
-        const positions = list.map((_, i) => from.parts?.[i] ?? start(from.epoch))
-        const pulls = yield* Effect.forEach(list, (dataset, i) =>
-          Stream.toPull(Stream.rechunk(dataset.rows(positions[i] ?? start(from.epoch)), 1)))
-        // One row of each is read ahead: which datasets are exhausted must be known before the draw, not by it.
-        const heads: Array<Option.Option<Row<A>>> = []
-        const pull = (i: number): Effect.Effect<Option.Option<Row<A>>, E, R> => {
-          const next = pulls[i]
-          return next === undefined ? Effect.succeedNone : next.pipe(
-            Effect.map(Chunk.head),
-            Effect.catchAll(Option.match({
-              onNone: () =>
-                Effect.succeedNone,
-              onSome: Effect.fail
-            }))
-          )
-        }
-        for (let i = 0; i < list.length; i++) heads.push(yield* pull(i))
-        return Stream.paginateChunkEffect(from.index, (index) =>
-          Effect.gen(function*() {
-            const alive = heads.map(Option.isSome)
-            const ended = options?.until === "all" ? !alive.includes(true) : alive.includes(false)
-            const chosen = ended ? -1 : choose(alive, from.epoch, index)
-            const row = heads[chosen]
-            if (row === undefined || Option.isNone(row)) return [Chunk.empty<Row<A>>(), Option.none<number>()] as const
-            positions[chosen] = row.value.next
-            const next: Position = { epoch: from.epoch, index: index + 1, offset: 0, parts: [...positions] }
-            heads[chosen] = yield* pull(chosen)
-            return [Chunk.of<Row<A>>({ ...row.value, next }), Option.some(index + 1)] as const
-          }))
-      }))
-  })
+  return interleaveRows(sources as ReadonlyArray<unknown> as ReadonlyArray<Dataset<A, E, R>>, options)
 }
 
 /**
@@ -650,8 +485,7 @@ export const interleave = <const Sources extends ReadonlyArray<Dataset<unknown, 
  * @since 0.1.0
  * @category guards
  */
-export const isDataset = (u: unknown): u is Dataset<unknown, unknown, unknown> =>
-  typeof u === "object" && u !== null && TypeId in u
+export const isDataset: (u: unknown) => u is Dataset<unknown, unknown, unknown> = internal.isDataset
 
 // =============================================================================
 // reading
@@ -676,14 +510,10 @@ export interface ReadOptions {
  * @since 0.1.0
  * @category combinators
  */
-export const rows = <A, E, R>(self: Dataset<A, E, R>, options?: ReadOptions): Stream.Stream<Row<A>, E, R> => {
-  const from = options?.from ?? start()
-  const epochs = options?.epochs ?? 1
-  return Stream.iterate(from.epoch, (epoch) => epoch + 1).pipe(
-    Stream.takeWhile((epoch) => epoch < epochs),
-    Stream.flatMap((epoch) => self.rows(epoch === from.epoch ? from : start(epoch)))
-  )
-}
+export const rows: <A, E, R>(
+  self: Dataset<A, E, R>,
+  options?: ReadOptions
+) => Stream.Stream<Row<A>, E, R> = reading.rows
 
 /**
  * The values alone. Nothing says what was skipped: see {@link rows} and {@link inspect}.
@@ -716,46 +546,14 @@ export interface Batch<out A> {
  * @since 0.1.0
  * @category combinators
  */
-export const batches = <A, E, R>(
+export const batches: <A, E, R>(
   self: Dataset<A, E, R>,
   options: ReadOptions & {
     readonly size: number
     /** Defaults to `drop`. */
     readonly partial?: "drop" | "keep" | undefined
   }
-): Stream.Stream<Batch<A>, E, R> =>
-  Stream.suspend(() => {
-    const size = Math.max(1, Math.trunc(options.size))
-    let held: Array<Kept<A>> = []
-    let left: Array<Skipped> = []
-    let last = options.from ?? start()
-    const take = (): Batch<A> => {
-      const batch = { epoch: last.epoch, items: held.map(({ value }) => value), skipped: left, next: last }
-      held = []
-      left = []
-      return batch
-    }
-    const endOfEpoch = (): ReadonlyArray<Batch<A>> => {
-      if (held.length > 0 && options.partial === "keep") return [take()]
-      const detail = `${held.length} rows left of a batch of ${size}`
-      for (const row of held) left.push(skipped({ reason: "remainder", detail }, row))
-      held = []
-      return []
-    }
-    return rows(self, options).pipe(
-      Stream.mapConcat((row): ReadonlyArray<Batch<A>> => {
-        const before = row.next.epoch === last.epoch ? [] : endOfEpoch()
-        last = row.next
-        if (row._tag === "Skipped") left.push(row)
-        else held.push(row)
-        return held.length === size ? [...before, take()] : before
-      }),
-      Stream.concat(Stream.suspend(() => {
-        const rest = endOfEpoch()
-        return Stream.fromIterable(left.length > 0 ? [...rest, take()] : rest)
-      }))
-    )
-  })
+) => Stream.Stream<Batch<A>, E, R> = reading.batches
 
 /**
  * Result of reading a dataset once.
@@ -797,24 +595,10 @@ export const describeSkipped = ({ detail, origin, reason }: Skipped): string =>
  * @since 0.1.0
  * @category combinators
  */
-export const inspect = <A, E, R>(
+export const inspect: <A, E, R>(
   self: Dataset<A, E, R>,
   options?: {
     /** Examples of each reason. Defaults to 5. */
     readonly examples?: number | undefined
   }
-): Effect.Effect<Inspection, E, R> =>
-  Effect.suspend(() => {
-    const counts: Partial<Record<SkipReason, number>> = {}
-    const examples: Array<Skipped> = []
-    let keptRows = 0
-    return Stream.runForEach(self.rows(start()), (row) =>
-      Effect.sync(() => {
-        if (row._tag === "Kept") keptRows++
-        else {
-          const count = (counts[row.reason] ?? 0) + 1
-          counts[row.reason] = count
-          if (count <= (options?.examples ?? 5)) examples.push(row)
-        }
-      })).pipe(Effect.map(() => ({ kept: keptRows, skipped: counts, examples })))
-  })
+) => Effect.Effect<Inspection, E, R> = reading.inspect

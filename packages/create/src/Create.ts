@@ -44,7 +44,7 @@ const directory = Args.text({ name: "directory" }).pipe(
   Args.optional
 )
 const start = Options.choice("start", Record.keys(Project.starts)).pipe(
-  Options.withDescription("What the project begins with: chats in a file, a reward, an agent, or a bare loop."),
+  Options.withDescription("Starting point of the project: chats in a file, a reward, an agent, or a bare loop."),
   Options.optional
 )
 const framework = Options.choice("agent", Record.keys(Project.frameworks)).pipe(
@@ -104,6 +104,8 @@ export interface Settings {
   readonly templates: string
   /** Whether somebody is there to be asked. */
   readonly interactive: boolean
+  /** Name of the command. Defaults to `create-effect-tinker`. */
+  readonly name?: string | undefined
 }
 
 /**
@@ -182,13 +184,13 @@ const installIn = (packageManager: Project.PackageManager, directory: string) =>
 export const command = (
   settings: Settings
 ): Command.Command<
-  "create-effect-tinker",
+  string,
   CommandExecutor.CommandExecutor | FileSystem.FileSystem | Path.Path | Terminal.Terminal,
   Failure,
   Given
 > =>
   Command.make(
-    "create-effect-tinker",
+    settings.name ?? "create-effect-tinker",
     { directory, start, framework, style, packageManager, yes, noInstall },
     (given) =>
       Effect.gen(function*() {

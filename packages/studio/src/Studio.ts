@@ -11,6 +11,7 @@
 import * as Bytes from "@effect-tinker/platform/Bytes"
 import * as HostGuard from "@effect-tinker/platform/HostGuard"
 import * as Permits from "@effect-tinker/platform/Permits"
+import * as ServerSentEvents from "@effect-tinker/platform/ServerSentEvents"
 import * as Tokenizers from "@effect-tinker/tokenizer/Tokenizers"
 import type * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -317,8 +318,6 @@ const encoder = new TextEncoder()
 
 const paramOf = (name: string) => Effect.map(HttpRouter.RouteContext, ({ params }) => params[name] ?? "")
 
-const eventLine = (name: string, data: unknown) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
-
 /**
  * Starts to read the runs in a directory, until the scope closes, and yields the application that shows them.
  *
@@ -423,7 +422,11 @@ export const make: (
     const tell = (line: string) => PubSub.publish(lines, encoder.encode(line))
     yield* runs.changes.pipe(
       Stream.runForEach((change) =>
-        tell(change._tag === "Run" ? eventLine("run", change.summary) : eventLine("grades", change.waiting))
+        tell(
+          change._tag === "Run"
+            ? ServerSentEvents.named("run", change.summary)
+            : ServerSentEvents.named("grades", change.waiting)
+        )
       ),
       Effect.forkScoped
     )
@@ -447,7 +450,7 @@ export const make: (
                 Stream.concat(Stream.make(connected), Stream.fromQueue(queue)))
             )
           ),
-          { contentType: "text/event-stream" }
+          { contentType: ServerSentEvents.contentType }
         )
     )
 

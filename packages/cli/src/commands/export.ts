@@ -22,6 +22,7 @@ import * as Stream from "effect/Stream"
 import { CliFailure, usage } from "../internal/CliFailure.js"
 import * as live from "../internal/connection.js"
 import { texts } from "../internal/options.js"
+import * as RunCheckpoint from "../internal/runCheckpoint.js"
 import { Output } from "../terminal/Output.js"
 import * as Progress from "../terminal/Progress.js"
 import * as text from "../terminal/text.js"
@@ -100,7 +101,7 @@ const open = Effect.fnUntraced(function*(source: string, directory: string) {
     (cause) =>
       new CliFailure({
         what: `There is no ${source}`,
-        advice: "Give a tinker:// path, a directory with an adapter, or an archive of one.",
+        advice: "Give a tinker:// path, a run directory, a directory with an adapter, or an archive of one.",
         exitCode: 2,
         cause
       })
@@ -164,7 +165,9 @@ const explain = (error: WeightsError.WeightsError): CliFailure => {
 }
 
 const defaultName = (path: Path.Path, source: string): string =>
-  isRemote(source) ? source.split("/").at(-1) ?? "model" : path.basename(source).replace(/\.(tar|tgz|tar\.gz)$/, "")
+  isRemote(source)
+    ? source.split("/").at(-1) ?? "model"
+    : path.basename(path.resolve(source)).replace(/\.(tar|tgz|tar\.gz)$/, "")
 
 const run = Effect.fnUntraced(
   function*(settings: Settings) {
@@ -177,6 +180,7 @@ const run = Effect.fnUntraced(
     }
     const notes = yield* parseNotes(settings.notes)
     const name = Option.getOrElse(settings.name, () => defaultName(path, settings.path))
+    const from = (yield* RunCheckpoint.isRun(settings.path)) ? yield* RunCheckpoint.ofRun(settings.path) : settings.path
     const directory = Option.getOrElse(settings.output, () => `${name}-${target}`)
     if (yield* fs.exists(directory)) {
       return yield* usage(`${directory} exists already`, "Choose another place with --output.")
@@ -185,10 +189,10 @@ const run = Effect.fnUntraced(
     // A base model that is not here is noticed before anything is downloaded.
     const known = given === undefined ? undefined : yield* findBase(given)
     // Kept until the export is complete, so that a second attempt finds it; named after what it is.
-    const downloaded = `${directory}.${settings.path.replace(/[^A-Za-z0-9._-]+/g, "_")}`
-    const source = yield* isRemote(settings.path)
-      ? download(settings.path, downloaded)
-      : open(settings.path, downloaded)
+    const downloaded = `${directory}.${from.replace(/[^A-Za-z0-9._-]+/g, "_")}`
+    const source = yield* isRemote(from)
+      ? download(from, downloaded)
+      : open(from, downloaded)
     const base = known ?? (yield* findBase(source.baseModel))
     const form = settings.merged ? "merged" : settings.adapter ? "adapter" : undefined
     const dtype = Option.getOrUndefined(settings.dtype)
@@ -234,7 +238,7 @@ const run = Effect.fnUntraced(
     )
     yield* output.printRecord({
       json: {
-        source: settings.path,
+        source: from,
         directory: made.directory,
         target,
         form: made.form,
@@ -263,7 +267,9 @@ const run = Effect.fnUntraced(
 
 const weights = Command.make("weights", {
   path: Args.text({ name: "path" }).pipe(
-    Args.withDescription("A checkpoint: a tinker:// path, a directory with an adapter, or an archive of one.")
+    Args.withDescription(
+      "A checkpoint: a tinker:// path, a run directory, a directory with an adapter, or an archive of one."
+    )
   ),
   target: Options.choice("for", ServingKit.targets).pipe(
     Options.withDescription("Inference server that will load the export.")

@@ -9,6 +9,7 @@ import * as TinkerError from "effect-tinker/TinkerError"
 import * as Data from "effect/Data"
 import * as Predicate from "effect/Predicate"
 import * as text from "../terminal/text.js"
+import { explainedErrors } from "./explainedErrors.js"
 
 /**
  * A failure of a command, in two lines.
@@ -195,16 +196,6 @@ const advices: Readonly<Record<string, string>> = {
   RenderFailed: "Choose another format with --renderer."
 }
 
-const tokenizerTags = [
-  "TokenizerGated",
-  "TokenizerMalformed",
-  "TokenizerNotFound",
-  "TokenizerOffline",
-  "TokenizerUnauthorized",
-  "TokenizerUnavailable",
-  "TokenizerUnsupported"
-]
-
 /**
  * Tags of the errors that have a section in docs/errors.md.
  *
@@ -213,8 +204,7 @@ const tokenizerTags = [
  */
 export const explained: ReadonlySet<string> = new Set([
   ...Object.keys(sentences),
-  ...Object.keys(advices),
-  ...tokenizerTags
+  ...explainedErrors
 ])
 
 const adviceFor = (error: unknown): string | undefined => {

@@ -1,19 +1,19 @@
 /**
- * Reads a command line against the grammar of the tree and writes it in the one form that the parser of `@effect/cli`
- * cannot misread: options of the program, the command, its options, `--`, its arguments.
+ * Reads a command line once, and writes it in the one form that the parser of `@effect/cli` cannot misread: options of
+ * the program, the command, its options, `--`, its arguments. That parser then only decodes values: alone it splits a
+ * line at the first word that is the name of a command, takes any word that starts with a dash for an option, and refuses
+ * an option that occurs twice.
  *
- * The parser alone splits a line at the first word that is the name of a command, takes any word that starts with a dash
- * for an option, and refuses an option that occurs twice.
+ * The reading asks for the parts of the grammar when a word needs them, so that a line loads the one command it names and
+ * `tinker --version` loads nothing. Nothing is imported here that has to be loaded for that.
  *
  * @since 0.1.0
  */
-import * as Context from "effect/Context"
-import * as Either from "effect/Either"
-import * as LogLevel from "effect/LogLevel"
-import type { CliFailure } from "./CliFailure.js"
-import { usage } from "./CliFailure.js"
 import type { CommandSpec, OptionSpec } from "./grammar.js"
 import { nearest } from "./nearest.js"
+
+/** @internal */
+export type LogLevel = typeof logLevels[number]
 
 /** @internal */
 export type Shell = "bash" | "zsh" | "fish"
@@ -27,11 +27,30 @@ export type CommandLine =
     readonly words: ReadonlyArray<string>
     /** The words as they were given, but for secrets: what may be kept of the line. */
     readonly recorded: ReadonlyArray<string>
-    readonly logLevel: LogLevel.LogLevel
+    readonly logLevel: LogLevel
   }
-  | { readonly _tag: "Help"; readonly command: CommandSpec }
+  | { readonly _tag: "Help"; readonly command: CommandSpec; readonly program: CommandSpec }
   | { readonly _tag: "Version" }
   | { readonly _tag: "Completions"; readonly shell: Shell }
+  | { readonly _tag: "Wrong"; readonly what: string; readonly advice: string }
+
+/**
+ * The part of the grammar that the next word needs: the options of the program, the command of a name (all commands where
+ * there is none of that name), or all commands.
+ *
+ * @internal
+ */
+export type Question =
+  | { readonly _tag: "Options" }
+  | { readonly _tag: "Command"; readonly name: string }
+  | { readonly _tag: "Commands" }
+
+/**
+ * A reading that goes on when its question is answered.
+ *
+ * @internal
+ */
+export type Reading = Generator<Question, CommandLine, CommandSpec>
 
 const builtIn = (name: string, names: ReadonlyArray<string>, description: string, choices?: ReadonlyArray<string>) => ({
   name,
@@ -44,28 +63,10 @@ const builtIn = (name: string, names: ReadonlyArray<string>, description: string
 
 const help = builtIn("--help", ["-h", "--help"], "Show what a command does and takes.")
 const version = builtIn("--version", ["-V", "--version"], "Show the version.")
-const logLevels = {
-  all: LogLevel.All,
-  trace: LogLevel.Trace,
-  debug: LogLevel.Debug,
-  info: LogLevel.Info,
-  warning: LogLevel.Warning,
-  error: LogLevel.Error,
-  fatal: LogLevel.Fatal,
-  none: LogLevel.None
-} as const
-const logLevel = builtIn("--log-level", ["--log-level"], "What to log on stderr.", Object.keys(logLevels))
+const logLevels = ["all", "trace", "debug", "info", "warning", "error", "fatal", "none"] as const
+const logLevel = builtIn("--log-level", ["--log-level"], "What to log on stderr.", logLevels)
 const shells = ["bash", "zsh", "fish"] as const
 const completions = builtIn("--completions", ["--completions"], "Print a completion script.", shells)
-
-/**
- * The words after the program's name, as they were given, but for secrets.
- *
- * @internal
- */
-export class Words extends Context.Reference<Words>()("@effect-tinker/cli/commandLine/Words", {
-  defaultValue: (): ReadonlyArray<string> => []
-}) {}
 
 /**
  * Options that every line may have in addition to those of the tree.
@@ -124,62 +125,68 @@ export const decodeRepeated = (value: string): string => decodeURIComponent(valu
 const withoutHelp = (given: ReadonlyArray<string>): ReadonlyArray<string> =>
   given[0] === "help" ? [...given.slice(1), "--help"] : given
 
-/**
- * The word that stands where the command does: the first that is neither an option of the program nor its value.
- *
- * @internal
- */
-export const commandOf = (
-  options: ReadonlyArray<OptionSpec>,
-  given: ReadonlyArray<string>
-): string | undefined => {
-  const valued = [...options, ...builtIns].flatMap(({ names, takes }) => takes === undefined ? [] : names)
-  const words = withoutHelp(given)
-  for (let at = 0; at < words.length; at++) {
-    const word = words[at] ?? ""
-    if (word === "--") return undefined
-    if (!word.startsWith("-") || word === "-") return word
-    if (valued.includes(word)) at++
-  }
-  return undefined
-}
+/** The program before anything of its grammar is known. */
+const unknown: CommandSpec = { path: [], description: "", options: [], arguments: [], commands: new Map() }
+
+type Wrong = CommandLine & { readonly _tag: "Wrong" }
 
 /**
  * Meaning of the words after the program's name.
  *
  * @internal
  */
-export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Either<CommandLine, CliFailure> => {
+export function* read(given: ReadonlyArray<string>): Reading {
   const words = withoutHelp(given)
   const values = new Map<OptionSpec, ReadonlyArray<string>>()
   const positionals: Array<string> = []
   const secrets = new Set<number>()
-  let command = root
+  let program = unknown
+  let command = program
+  let knowsOptions = false
 
-  const inScope = () => [...command.options, ...command.usual?.options ?? [], ...root.options, ...builtIns]
-  const find = (name: string) => inScope().find(({ names }) => names.includes(name))
+  const wrong = (what: string, advice: string): Wrong => ({ _tag: "Wrong", what, advice })
 
-  const set = (option: OptionSpec, value: string): CliFailure | undefined => {
+  const inScope = () => [...command.options, ...command.usual?.options ?? [], ...program.options, ...builtIns]
+
+  /** The option of a name. Those of the program are asked for where no other has it. */
+  function* find(name: string): Generator<Question, OptionSpec | undefined, CommandSpec> {
+    const own = [...command.options, ...command.usual?.options ?? []].find(({ names }) => names.includes(name))
+    const known = own ?? builtIns.find(({ names }) => names.includes(name))
+    if (known !== undefined) return known
+    yield* askOptions()
+    return program.options.find(({ names }) => names.includes(name))
+  }
+
+  function* askOptions(): Generator<Question, void, CommandSpec> {
+    if (knowsOptions) return
+    knowsOptions = true
+    const { options } = yield { _tag: "Options" }
+    const atProgram = command === program
+    program = { ...program, options }
+    if (atProgram) command = program
+  }
+
+  const set = (option: OptionSpec, value: string): Wrong | undefined => {
     if (!isValid(option, value)) {
-      return usage(`${option.name} must be ${taken(option)}, not ${JSON.stringify(value)}`, seeHelp(command))
+      return wrong(`${option.name} must be ${taken(option)}, not ${JSON.stringify(value)}`, seeHelp(command))
     }
     // The last value counts, unless all of them do.
     values.set(option, option.repeated ? [...values.get(option) ?? [], value] : [value])
     return undefined
   }
 
-  const setSwitch = (option: OptionSpec, value: string): CliFailure | undefined => {
+  const setSwitch = (option: OptionSpec, value: string): Wrong | undefined => {
     const on = truths.get(value.toLowerCase())
-    if (on === undefined) return usage(`${option.name} takes no value`, seeHelp(command))
+    if (on === undefined) return wrong(`${option.name} takes no value`, seeHelp(command))
     if (on) values.set(option, [])
     else values.delete(option)
     return undefined
   }
 
-  const unknownOption = (word: string): CliFailure => {
+  const unknownOption = (word: string): Wrong => {
     const [name = ""] = word.split("=", 1)
     const guess = name.startsWith("--") ? nearest(name, inScope().flatMap(({ names }) => names)) : undefined
-    return usage(
+    return wrong(
       `There is no option ${name}${command.path.length === 0 ? "" : ` of \`${nameOf(command)}\``}`,
       guess !== undefined
         ? `Did you mean ${guess}?`
@@ -189,11 +196,11 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
     )
   }
 
-  const unknownCommand = (word: string): CliFailure => {
+  const unknownCommand = (word: string): Wrong => {
     const names = Array.from(command.commands.keys())
     const guess = nearest(word, names)
     const prefix = nameOf(command)
-    return usage(
+    return wrong(
       `There is no command \`${prefix} ${word}\``,
       guess === undefined
         ? `There is: ${names.join(", ")}. ${seeHelp(command)}`
@@ -201,8 +208,10 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
     )
   }
 
-  const readPlain = (word: string): CliFailure | undefined => {
-    if (command.commands.size === 0) {
+  function* readPlain(word: string): Generator<Question, Wrong | undefined, CommandSpec> {
+    if (command === program) {
+      program = command = { ...(yield { _tag: "Command", name: word }), options: program.options }
+    } else if (command.commands.size === 0) {
       positionals.push(word)
       return undefined
     }
@@ -219,9 +228,9 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
   }
 
   /** `-yf` or `-n3`: switches in one word, or an option and its value. */
-  const readShort = (word: string): CliFailure | undefined => {
+  function* readShort(word: string): Generator<Question, Wrong | undefined, CommandSpec> {
     for (let i = 1; i < word.length; i++) {
-      const option = find(`-${word[i]}`)
+      const option = yield* find(`-${word[i]}`)
       if (option === undefined) return unknownOption(word)
       if (option.takes !== undefined) {
         return i + 1 === word.length
@@ -234,30 +243,31 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
   }
 
   /** Reads the word at an index; answers the index of the next, or what is wrong. */
-  const readWord = (at: number): number | CliFailure => {
+  function* readWord(at: number): Generator<Question, number | Wrong, CommandSpec> {
     const word = words[at] ?? ""
-    if (!word.startsWith("-") || word === "-") return readPlain(word) ?? at + 1
+    if (!word.startsWith("-") || word === "-") return (yield* readPlain(word)) ?? at + 1
     const equals = word.indexOf("=")
     const inline = equals === -1 ? undefined : word.slice(equals + 1)
-    const option = find(equals === -1 ? word : word.slice(0, equals))
+    const option = yield* find(equals === -1 ? word : word.slice(0, equals))
     if (option === undefined) {
-      if (command.commands.size === 0 && !looksLikeOption.test(word)) return readPlain(word) ?? at + 1
-      return (word.startsWith("--") ? unknownOption(word) : readShort(word)) ?? at + 1
+      const isText = command !== program && command.commands.size === 0 && !looksLikeOption.test(word)
+      if (isText) return (yield* readPlain(word)) ?? at + 1
+      return (word.startsWith("--") ? unknownOption(word) : yield* readShort(word)) ?? at + 1
     }
     if (option.takes === undefined) return setSwitch(option, inline ?? "true") ?? at + 1
     const value = inline ?? words[at + 1]
-    if (value === undefined) return usage(`${option.name} requires a value`, `It takes ${taken(option)}.`)
+    if (value === undefined) return wrong(`${option.name} requires a value`, `It takes ${taken(option)}.`)
     const next = inline === undefined ? at + 2 : at + 1
     if (isSecret(option) && !namesPlace(value)) { for (let i = at; i < next; i++) secrets.add(i) }
     return set(option, value) ?? next
   }
 
-  const missingOrExtra = (): CliFailure | undefined => {
+  const missingOrExtra = (): Wrong | undefined => {
     const specs = command.arguments
     const missing = specs.filter(({ optional }) => !optional)[positionals.length]
-    if (missing !== undefined) return usage(`${missing.name} is missing`, seeHelp(command))
+    if (missing !== undefined) return wrong(`${missing.name} is missing`, seeHelp(command))
     const extra = specs.some(({ repeated }) => repeated) ? undefined : positionals[specs.length]
-    return extra === undefined ? undefined : usage(`Unexpected argument ${JSON.stringify(extra)}`, seeHelp(command))
+    return extra === undefined ? undefined : wrong(`Unexpected argument ${JSON.stringify(extra)}`, seeHelp(command))
   }
 
   const written = (options: ReadonlyArray<OptionSpec>): ReadonlyArray<string> =>
@@ -266,7 +276,7 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
       return (values.get(option) ?? []).flatMap((value) => {
         if (option.repeated) return [option.name, encodeRepeated(value)]
         // In one word where the parser would take a value for a command, or for the end of the options.
-        return value === "--" || root.commands.has(value) ? [`${option.name}=${value}`] : [option.name, value]
+        return value === "--" || program.commands.has(value) ? [`${option.name}=${value}`] : [option.name, value]
       })
     })
 
@@ -275,29 +285,34 @@ export const read = (root: CommandSpec, given: ReadonlyArray<string>): Either.Ei
       positionals.push(...words.slice(at + 1))
       break
     }
-    const next = readWord(at)
-    if (typeof next !== "number") return Either.left(next)
+    const next = yield* readWord(at)
+    if (typeof next !== "number") return next
     at = next
   }
   const shell = shells.find((name) => name === values.get(completions)?.[0])
-  if (shell !== undefined) return Either.right({ _tag: "Completions", shell })
-  if (values.has(version)) return Either.right({ _tag: "Version" })
+  if (shell !== undefined) return { _tag: "Completions", shell }
+  if (values.has(version)) return { _tag: "Version" }
+  if (command === program) {
+    program = yield { _tag: "Commands" }
+    return { _tag: "Help", command: program, program }
+  }
   // A group alone does nothing but say what is in it.
   if (!values.has(help)) command = command.usual ?? command
-  if (values.has(help) || command.commands.size > 0) return Either.right({ _tag: "Help", command })
-  const wrong = missingOrExtra()
-  if (wrong !== undefined) return Either.left(wrong)
+  if (values.has(help) || command.commands.size > 0) {
+    yield* askOptions()
+    return { _tag: "Help", command, program }
+  }
   const level = values.get(logLevel)?.[0]
-  return Either.right({
+  return missingOrExtra() ?? {
     _tag: "Run",
     command,
     recorded: words.filter((_, i) => !secrets.has(i)),
-    logLevel: Object.entries(logLevels).find(([name]) => name === level)?.[1] ?? LogLevel.Info,
+    logLevel: logLevels.find((name) => name === level) ?? "info",
     words: [
-      ...written(root.options),
+      ...written(program.options),
       ...command.path,
       ...written(command.options),
       ...(positionals.length === 0 ? [] : ["--", ...positionals])
     ]
-  })
+  }
 }

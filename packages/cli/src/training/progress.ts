@@ -15,7 +15,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { CliFailure } from "../internal/CliFailure.js"
-import { Words } from "../internal/commandLine.js"
+import { RecordedWords } from "../internal/recordedWords.js"
 import { Output } from "../terminal/Output.js"
 import * as Progress from "../terminal/Progress.js"
 import { Stdio } from "../terminal/Stdio.js"
@@ -87,7 +87,7 @@ const money = (totals: CostLedger.Totals, inTokens: boolean): string =>
  */
 const recordCommand = Effect.fnUntraced(function*(directory: string) {
   const fs = yield* FileSystem.FileSystem
-  const words = yield* Words
+  const words = yield* RecordedWords
   if (words.length === 0) return
   yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
   yield* fs.writeFileString(`${directory}/command.json`, `${JSON.stringify({ cwd: process.cwd(), words })}\n`, {

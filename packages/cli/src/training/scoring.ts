@@ -10,23 +10,21 @@ import * as Example from "@effect-tinker/cookbook/Example"
 import * as Policy from "@effect-tinker/cookbook/Policy"
 import * as Rollout from "@effect-tinker/cookbook/Rollout"
 import type * as RunEntry from "@effect-tinker/cookbook/RunEntry"
-import * as RunLog from "@effect-tinker/cookbook/RunLog"
 import * as Trajectory from "@effect-tinker/cookbook/Trajectory"
 import * as Chat from "@effect-tinker/tokenizer/Chat"
 import * as Message from "@effect-tinker/tokenizer/Message"
 import type * as Renderer from "@effect-tinker/tokenizer/Renderer"
-import * as FileSystem from "@effect/platform/FileSystem"
 import type * as Datum from "effect-tinker/Datum"
 import * as ModelInput from "effect-tinker/ModelInput"
 import * as SamplingClient from "effect-tinker/SamplingClient"
 import * as TensorData from "effect-tinker/TensorData"
 import * as TrainingClient from "effect-tinker/TrainingClient"
-import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { CliFailure } from "../internal/CliFailure.js"
+import * as RunCheckpoint from "../internal/runCheckpoint.js"
 import * as TrainModule from "../TrainModule.js"
 import * as dataFile from "./dataFile.js"
 
@@ -48,29 +46,13 @@ export interface Measured {
 /** Examples in flight. */
 const concurrency = 16
 
-const checkpointOf = Effect.fnUntraced(function*(directory: string) {
-  const found = yield* RunLog.read(directory)
-  const checkpoints = Option.match(found, { onNone: () => [], onSome: (run) => run.checkpoints })
-  const last = Arr.findLast(checkpoints, ({ kind }) => kind === "final").pipe(
-    Option.orElse(() => Arr.last(checkpoints))
-  )
-  return Option.isSome(last)
-    ? last.value.samplerPath ?? last.value.statePath
-    : yield* new CliFailure({
-      what: `The run in ${directory} has no checkpoint`,
-      advice: "Name a run directory that has one, a tinker:// path, or a base model."
-    })
-})
-
 /**
  * A sampler of what a person names: a run directory, a checkpoint or a base model.
  *
  * @internal
  */
 export const open = Effect.fnUntraced(function*(target: string) {
-  const fs = yield* FileSystem.FileSystem
-  const isRun = !target.startsWith("tinker://") && (yield* fs.exists(`${target}/journal.jsonl`))
-  const path = isRun ? yield* checkpointOf(target) : target
+  const path = (yield* RunCheckpoint.isRun(target)) ? yield* RunCheckpoint.ofRun(target) : target
   if (!path.startsWith("tinker://")) return yield* SamplingClient.make({ baseModel: path })
   if (!path.includes("/weights/")) return yield* SamplingClient.make({ modelPath: path })
   const training = yield* TrainingClient.makeFromState({ path })

@@ -10,7 +10,7 @@ import * as Option from "effect/Option"
 import { accepted } from "./futures.js"
 import { fingerprint } from "./identity.js"
 import type { Usage } from "./ledger.js"
-import type { Operation } from "./models.js"
+import type { Operation } from "./modelQueue.js"
 import { Models } from "./models.js"
 import { readIds } from "./requestIds.js"
 import type { Call, Failure } from "./router.js"
@@ -59,9 +59,7 @@ export const submitted = Effect.fnUntraced(function*<R>(
     return yield* models.submit(model, {
       seqId: request.seqId,
       fingerprint: body,
-      name,
-      bytes: call.body.length,
-      run: operation
+      job: { name, bytes: call.body.length, run: operation }
     })
   })
   const future = yield* Effect.tapError(
