@@ -94,6 +94,33 @@ describe("GgufFile", () => {
       assert.include(yield* refusal(new Uint8Array(two)), "b overlaps another tensor")
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("data begin at a multiple of the alignment, which is a power of two from 8 to 4096", () =>
+    Effect.gen(function*() {
+      const values = Float32Array.from({ length: 8 }, (_, i) => i + 1)
+      const aligned = (alignment: number) => {
+        const header = format.encodeHeader(
+          { "general.alignment": format.u32(alignment) },
+          [{ name: "a", type: "F32", shape: [2, 4] }]
+        )
+        // It is padded to 32 already, whatever it says.
+        const start = Math.ceil(header.length / Math.max(alignment, 1)) * Math.max(alignment, 1)
+        const bytes = new Uint8Array(start + 32)
+        bytes.set(header)
+        bytes.set(new Uint8Array(values.buffer), start)
+        return bytes
+      }
+      for (const alignment of [4096, 2048, 64]) {
+        const file = yield* opened(aligned(alignment))
+        assert.deepStrictEqual(yield* file.floats("a", 0, 2), values, String(alignment))
+      }
+      for (const alignment of [8192, 4, 0, 96]) {
+        assert.include(
+          yield* refusal(aligned(alignment)),
+          "expected a power of two from 8 to 4096"
+        )
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it("10,000 mutated headers: each is read or refused, and none makes room for more than the file holds", () => {
     const original = small()
     const next = fixtures.numbers(42)
