@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
 import { facts } from "../src/internal/traces/exports.js"
 import type { Fact } from "../src/internal/traces/fact.js"
+import * as Messages from "../src/internal/traces/messages.js"
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -492,5 +493,44 @@ describe("records of exports", () => {
       Either.getOrElse(Either.flip(facts(row)), () => ""),
       `no log that is known has such records: its fields are ${Object.keys(row).slice(0, 12).join(", ")}`
     )
+  })
+})
+
+describe("tools and messages", () => {
+  it("tools in every spelling; what is none is left out", () => {
+    const parameters = { type: "object" }
+    const tool = { name: "f", description: "Does.", parameters }
+    const spellings: ReadonlyArray<unknown> = [
+      [{ type: "function", function: tool }],
+      [tool],
+      [{ name: "f", description: "Does.", input_schema: parameters }],
+      [{ name: "f", description: "Does.", inputSchema: parameters }],
+      [JSON.stringify(tool)],
+      JSON.stringify([tool]),
+      { f: tool },
+      [null, { description: "no name" }, tool, "text"]
+    ]
+    for (const given of spellings) assert.deepStrictEqual(Messages.tools(given), [tool], JSON.stringify(given))
+    assert.deepStrictEqual(Messages.tools([{ name: "g" }]), [{ name: "g", description: "", parameters: {} }])
+    for (const none of [undefined, null, "text", 3, []]) assert.deepStrictEqual(Messages.tools(none), [])
+  })
+
+  it("a text is a message of whoever is expected, and instructions come first", () => {
+    const read = (value: unknown, role: "user" | "assistant" = "user") =>
+      Either.getOrUndefined(Messages.read(value, role))
+    assert.deepStrictEqual(read("Hello"), [{ role: "user", content: "Hello" }])
+    assert.deepStrictEqual(read("Hi", "assistant"), [{ role: "assistant", content: "Hi" }])
+    assert.deepStrictEqual(read({ text: "Hi" }, "assistant"), [{ role: "assistant", content: "Hi" }])
+    assert.deepStrictEqual(read({ output: "Hi" }, "assistant"), [{ role: "assistant", content: "Hi" }])
+    assert.deepStrictEqual(read({ input: "Hello", instructions: "Be brief." }), [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: "Hello" }
+    ])
+    assert.deepStrictEqual(read({ messages: [user], system: "Be brief." }), [
+      { role: "system", content: "Be brief." },
+      user
+    ])
+    const wrong = Either.getOrElse(Either.flip(Messages.read({ colour: "green" }, "user")), () => "")
+    assert.strictEqual(wrong, "no messages in it: its fields are colour")
   })
 })
