@@ -533,4 +533,46 @@ describe("tools and messages", () => {
     const wrong = Either.getOrElse(Either.flip(Messages.read({ colour: "green" }, "user")), () => "")
     assert.strictEqual(wrong, "no messages in it: its fields are colour")
   })
+
+  it("parts of messages in every spelling", () => {
+    const message = (role: string, ...content: ReadonlyArray<object>) =>
+      Either.getOrThrow(Messages.read([{ role, content }], "user"))
+    assert.deepStrictEqual(
+      message("user", { text: "a" }, { type: "input_text", text: "b" }, { type: "text", content: "c" }),
+      [
+        { role: "user", content: "abc" }
+      ]
+    )
+    const called = { id: "c", name: "f", arguments: "{\"a\":1}" }
+    for (
+      const part of [
+        { type: "tool-call", toolCallId: "c", toolName: "f", input: { a: 1 } },
+        { type: "tool-call", toolCallId: "c", toolName: "f", args: { a: 1 } },
+        { type: "tool_use", id: "c", name: "f", input: { a: 1 } },
+        { type: "tool_call", id: "c", name: "f", arguments: { a: 1 } }
+      ]
+    ) {
+      const [first] = message("assistant", { type: "output_text", text: "Well." }, part)
+      assert.deepStrictEqual(first?.toolCalls, [called], JSON.stringify(part))
+      assert.strictEqual(first?.content, "Well.")
+    }
+    for (
+      const part of [
+        { type: "tool-result", toolCallId: "c", output: { type: "text", value: "3" } },
+        { type: "tool-result", toolCallId: "c", result: "3" },
+        { type: "tool_result", tool_use_id: "c", content: [{ type: "text", text: "3" }] },
+        { type: "tool_call_response", id: "c", response: "3" }
+      ]
+    ) {
+      assert.deepStrictEqual(
+        message("tool", part),
+        [{ role: "tool", content: "3", toolCallId: "c" }],
+        JSON.stringify(part)
+      )
+    }
+    const wrong = (part: object) =>
+      Either.getOrElse(Either.flip(Messages.read([{ role: "user", content: [part] }], "user")), () => "")
+    assert.include(wrong({ type: "video" }), "a part of type video")
+    assert.include(wrong({ url: "x" }), "a part without a type")
+  })
 })
