@@ -240,6 +240,9 @@ describe("RolloutCluster", () => {
         assert.deepStrictEqual(yield* kept, [true, true, true, true])
         yield* publish(5)
         assert.deepStrictEqual(yield* kept, [false, false, true, true])
+        // Those of the step that begins are kept whatever is asked for.
+        yield* start(() => Effect.never, { keepSteps: -1 })
+        assert.deepStrictEqual(yield* kept, [false, false, false, true])
       }).pipe(Effect.provide(Stored)),
     60_000
   )
