@@ -525,7 +525,7 @@ describe("messages", () => {
 
   it("an answer in blocks without empty ones, and why it ended", () => {
     const whole = Anthropic.whole(head, thought)
-    assert.deepStrictEqual(whole.content, blocks)
+    assert.deepStrictEqual<unknown>(whole.content, blocks)
     assert.deepStrictEqual(whole.usage, usage)
     const end = (more: Partial<AgentModel.Reply>) => {
       const { stop_reason, stop_sequence } = Anthropic.whole(head, reply(more))

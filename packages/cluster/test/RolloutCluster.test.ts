@@ -208,10 +208,10 @@ describe("RolloutCluster", () => {
         assert.include((yield* Effect.flip(failed.roll(later))).message, "out of order")
         assert.strictEqual(failed.asked.length, 3)
         // Four workers, unless more or fewer are asked for.
-      const usual = yield* start(failing(() => false))
-      yield* Effect.flip(usual.roll({ step: 4, index: 0 }))
-      assert.strictEqual(usual.asked.length, 4)
-      // The third is transient, so that two more may fail for good: the fifth succeeds.
+        const usual = yield* start(failing(() => false))
+        yield* Effect.flip(usual.roll({ step: 4, index: 0 }))
+        assert.strictEqual(usual.asked.length, 4)
+        // The third is transient, so that two more may fail for good: the fifth succeeds.
         const passing = yield* start(failing((n) => n === 3), { attempts: 3 })
         assert.deepStrictEqual(yield* passing.rewards({ step: 5, index: 0 }), [5])
       }).pipe(Effect.provide(Stored)),

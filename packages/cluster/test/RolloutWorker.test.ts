@@ -125,9 +125,9 @@ describe("RolloutWorker", () => {
         const { signature } = yield* signed(requestOf(1))
         for (
           const attempt of [
-            slot.play({ request }),
-            slot.play({ request, signature }),
-            slot.rollout({ request, signature })
+            Effect.asVoid(slot.play({ request })),
+            Effect.asVoid(slot.play({ request, signature })),
+            Effect.asVoid(slot.rollout({ request, signature }))
           ]
         ) {
           assert.include((yield* Effect.flip(attempt)).message, "is refused")

@@ -6,6 +6,7 @@ import { Tokenizer } from "@effect-tinker/tokenizer"
 import { CannotContinue } from "@effect-tinker/tokenizer/TokenizerError"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either, Option } from "effect"
+import { TensorData } from "effect-tinker"
 import * as continuation from "../src/internal/continuation.js"
 import * as expression from "../src/internal/expression.js"
 
@@ -194,7 +195,9 @@ describe("what else is computed", () => {
         offset: 1
       })
       // places 2, 3 and 4 of the candidates; there are three of them, from 0 on
-      assert.deepStrictEqual(Array.from(datum.lossFnInputs["target_tokens"]?.data ?? []).map(Number), [7, 0, 0])
+      const targets = datum.lossFnInputs["target_tokens"]
+      assert(targets !== undefined)
+      assert.deepStrictEqual(TensorData.toNested(targets), [[7], [0], [0]])
       // One candidate is certain, whatever its probability was among all.
       assert.strictEqual(entropy, 0)
     })))
@@ -215,7 +218,7 @@ describe("what else is computed", () => {
 
   it("texts of rows, whoever wrote their messages and however", () => {
     const texts = (kind: "completions" | "preferences", row: Readonly<Record<string, unknown>>) =>
-      DataQuality.textsOf({ kind, row })
+      DataQuality.textsOf({ kind, row, shape: kind })
     assert.deepStrictEqual(
       texts("completions", {
         prompt: [{ from: "human", value: "1?" }, { from: "gpt", value: "2" }, { role: "system", content: "3" }],
