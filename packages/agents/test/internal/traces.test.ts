@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Either } from "effect"
-import { facts } from "../src/internal/traces/exports.js"
-import type { Fact } from "../src/internal/traces/fact.js"
-import * as Messages from "../src/internal/traces/messages.js"
+import { facts } from "../../src/internal/traces/exports.js"
+import type { Fact } from "../../src/internal/traces/fact.js"
+import * as Messages from "../../src/internal/traces/messages.js"
 
 type Fields = Readonly<Record<string, unknown>>
 
