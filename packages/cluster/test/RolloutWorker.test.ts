@@ -2,6 +2,8 @@ import { RolloutWorker, RunAuthority, TrajectoryStore } from "@effect-tinker/clu
 import { Dataset } from "@effect-tinker/cookbook"
 import { TinkerLocal } from "@effect-tinker/local"
 import { MessageStorage, RunnerHealth, Runners, RunnerStorage, Sharding, ShardingConfig } from "@effect/cluster"
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
 import { LibsqlClient } from "@effect/sql-libsql"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Either, Layer, Logger, Option, Redacted } from "effect"
@@ -17,6 +19,13 @@ const Stored = Layer.merge(
   Layer.provide(LibsqlClient.layer({ url: ":memory:" })),
   Layer.merge(Logger.remove(Logger.defaultLogger))
 )
+
+const Directory = Layer.unwrapScoped(
+  Effect.flatMap(
+    FileSystem.FileSystem,
+    (fs) => Effect.map(fs.makeTempDirectoryScoped(), TrajectoryStore.layerDirectory)
+  )
+).pipe(Layer.provide(NodeContext.layer))
 
 const groups = ["default", "cpu"]
 
@@ -109,10 +118,33 @@ describe("RolloutWorker", () => {
         const other = Either.getOrThrow(codec.decode(yield* play(requestOf(1))))
         assert.deepStrictEqual(other[0]?.turns[0]?.action.tokens, decoded[0]?.turns[0]?.action.tokens)
         assert.isTrue(Option.isNone(yield* store.get(requestOf(0).key)))
+        // To look whether it is stored costs more than to run it again.
+        yield* store.put(requestOf(2).key, given(1))
+        const again = Either.getOrThrow(codec.decode(yield* play(requestOf(2))))
+        assert.strictEqual(again[0]?.turns.length, 1)
         assert.deepStrictEqual(ran, [])
-        yield* slot.stored({ kept: [requestOf(0).key.text], known: [requestOf(1).key.text] })
+        yield* slot.stored({ kept: [requestOf(0).key.text], known: [requestOf(1).key.text, requestOf(2).key.text] })
         assert.deepStrictEqual(ran, [requestOf(0).key.text])
       }).pipe(Effect.provide(Stored)),
+    60_000
+  )
+
+  it.scopedLive(
+    "stores by itself where each result is written alone, and runs nothing that is stored there",
+    () =>
+      Effect.gen(function*() {
+        const store = yield* TrajectoryStore.TrajectoryStore
+        assert.strictEqual(store.writer, "worker")
+        const { ran, requestOf, signed, slot } = yield* start
+        yield* store.put(requestOf(1).key, given(1))
+        for (const sample of [0, 1]) {
+          assert.isUndefined((yield* slot.play(yield* signed(requestOf(sample)))).trajectories)
+        }
+        assert.deepStrictEqual(ran, [requestOf(0).key.text])
+        const [trajectory] = Option.getOrThrow(yield* store.get(requestOf(0).key))
+        assert.strictEqual(trajectory?.turns.length, 1)
+        assert.deepStrictEqual(yield* store.get(requestOf(1).key), Option.some(given(1)))
+      }).pipe(Effect.provide(Layer.merge(Stored, Directory))),
     60_000
   )
 
