@@ -137,6 +137,14 @@ describe("TraceImport", () => {
       const kept = yield* fs.readFileString(report.rejectedFile)
       assert.strictEqual(kept.trim().split("\n").length, 5)
       assert.notInclude(kept, "ann@example.org")
+      const records = kept.trim().split("\n").map((line) => JSON.parse(line))
+      assert.deepStrictEqual(records.find(({ row }) => row === 3)?.record, { colour: "green" })
+      // a record of many characters is cut
+      yield* lines("long.jsonl", [{ colour: "g".repeat(150_000) }])
+      const long = yield* TraceImport.run({ sources: [`${at}/long.jsonl`], out: `${at}/long-traces.jsonl` })
+      const { record } = JSON.parse(yield* fs.readFileString(long.rejectedFile))
+      assert.match(record, /^\{"colour":"g{1000}/)
+      assert.strictEqual(record.length, 100_000)
       // from the start again: the same records are not put aside twice
       yield* fs.remove(`${out}.import.json`)
       const again = yield* TraceImport.run(options)
