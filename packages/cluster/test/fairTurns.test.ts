@@ -122,6 +122,22 @@ describe("places of a worker", () => {
       yield* next
     }))
 
+  it.effect("who gives up while waiting leaves the others in their order, and every place where it is", () =>
+    Effect.gen(function*() {
+      const turns = fairTurns.make(1)
+      const running = yield* Effect.fork(turns.withTurn("a", 1)(Effect.never))
+      yield* Effect.repeatN(Effect.yieldNow(), 5)
+      const waiting = yield* Effect.forEach([1, 2, 3], () => Effect.fork(turns.withTurn("b", 1)(Effect.never)))
+      yield* Effect.repeatN(Effect.yieldNow(), 5)
+      for (const [left, fiber] of [[2, waiting[0]], [1, waiting[2]], [0, waiting[1]]] as const) {
+        assert(fiber !== undefined)
+        yield* Fiber.interrupt(fiber)
+        assert.deepStrictEqual(turns.load(), { running: 1, waiting: left })
+      }
+      yield* Fiber.interrupt(running)
+      assert.deepStrictEqual(turns.load(), { running: 0, waiting: 0 })
+    }))
+
   it.effect("a worker that is opened lets everybody in", () =>
     Effect.gen(function*() {
       const turns = fairTurns.make(1)

@@ -63,6 +63,41 @@ describe("Gguf", () => {
       assert.deepStrictEqual([written.value.length, written.value[tokens - 1]], [rows, `t${tokens - 1}`])
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("heads have the size that is given, or their share of the width", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const { adapter: _, ...model } = yield* fixtures.qwen3(13, { layers: 1 })
+      const { head_dim: __, ...config } = fixtures.qwen3Config({ layers: 1 })
+      const sizes = Effect.fnUntraced(function*(name: string, more: object) {
+        yield* fs.writeFileString(`${model.base}/config.json`, JSON.stringify({ ...config, ...more }))
+        const { metadata } = yield* inspect(
+          yield* Gguf.writeModel({ ...model, output: model.at(`${name}.gguf`), format: "f32" })
+        )
+        return ["key_length", "value_length"].map((key) => metadata.get(`qwen3.attention.${key}`))
+      })
+      assert.deepStrictEqual(yield* sizes("given", { head_dim: 24 }), [24, 24])
+      // 32 over two heads
+      assert.deepStrictEqual(yield* sizes("shared", {}), [16, 16])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("says whether texts begin with a token of their own, where the tokenizer says it", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* fs.makeTempDirectoryScoped()
+      const written = Effect.fnUntraced(function*(settings: object) {
+        yield* fixtures.write(directory, {
+          "tokenizer.json": fixtures.tokenizerJson,
+          "tokenizer_config.json": JSON.stringify({ eos_token: { content: "<|im_end|>" }, ...settings })
+        })
+        const options = { directory, vocabularySize: fixtures.vocabulary, preTokenizer: undefined }
+        const metadata = yield* ggufTokenizer.metadata(options)
+        return [metadata["tokenizer.ggml.add_bos_token"]?.value, metadata["tokenizer.ggml.eos_token_id"]?.value]
+      })
+      const [no, yes] = [yield* written({ add_bos_token: false }), yield* written({ add_bos_token: true })]
+      assert.deepStrictEqual([Number(no[0]), Number(yes[0])], [0, 1])
+      assert.deepStrictEqual(yield* written({}), [undefined, 94])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("says how positions are scaled", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
