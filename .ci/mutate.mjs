@@ -7,9 +7,20 @@
 //
 // Without a package the mutations are data: mutations.json names the file, the text, its replacement, and the test files.
 // `--area NAME` and `--only TEXT`, each as often as wanted, choose some; `--chaos` tries those that a chaos run must notice.
-// Not part of CI: docs/mutations.md has the score and explains what survives.
+// `--check` tries none: it says which no longer fit the sources, and is part of `npm run check`.
+// The rest is not part of CI: docs/mutations.md has the score and explains what survives.
 import { spawn } from "node:child_process"
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
 import { parseArgs } from "node:util"
@@ -21,6 +32,7 @@ const { values } = parseArgs({
     area: { type: "string", multiple: true },
     only: { type: "string", multiple: true },
     chaos: { type: "boolean", default: false },
+    check: { type: "boolean", default: false },
     ops: { type: "string", default: "5000" },
     seed: { type: "string", default: "1" },
     package: { type: "string", multiple: true },
@@ -221,6 +233,36 @@ const scorePackages = async (names) => {
   }
   for (const mutant of left) process.stdout.write(`survived: ${place(mutant)}\n`)
   return left.length === 0 ? 0 : 1
+}
+
+/** Entries of both lists that no longer fit: a text that is not in its file just once, a test that is not there. */
+const stale = () => {
+  const texts = new Map()
+  const textOf = (file) => {
+    const path = join(root, file)
+    if (!texts.has(file)) texts.set(file, existsSync(path) ? readFileSync(path, "utf8") : "")
+    return texts.get(file)
+  }
+  const found = mutations.flatMap(({ file, search, tests, what }) => {
+    const places = textOf(file).split(search).length - 1
+    return [
+      ...places === 1 ? [] : [`mutations.json: ${file} has ${places} places for "${what}"`],
+      ...tests.filter((test) => textOf(test) === "").map((test) => `mutations.json: "${what}" names no test: ${test}`)
+    ]
+  })
+  const names = mutations.map(({ area, what }) => `${area}: ${what}`)
+  const twice = names.filter((name, i) => names.indexOf(name) !== i).map((name) => `mutations.json has "${name}" twice`)
+  const equivalent = JSON.parse(readFileSync(new URL("equivalent-mutants.json", import.meta.url), "utf8"))
+  const unknown = equivalent.filter((mutant) =>
+    textOf(mutant.file) === "" || !mutantsOf(mutant.file).some((one) => keyOf(one) === keyOf(mutant))
+  ).map((mutant) => `equivalent-mutants.json: ${mutant.file} has no place for "${mutant.change}"`)
+  return [...found, ...twice, ...unknown]
+}
+
+if (values.check) {
+  const found = stale()
+  for (const line of found) process.stderr.write(`${line}\n`)
+  process.exit(found.length === 0 ? 0 : 1)
 }
 
 if (values.package !== undefined) process.exit(await scorePackages(values.package))

@@ -216,6 +216,15 @@ describe("AgentModel", () => {
       assert.deepInclude(error, { _tag: "ReplyRejected", attempts: 3 })
     }).pipe(Effect.provide(Recorder.layer())))
 
+  it.effect("asks once where every draw would be the same", () =>
+    Effect.gen(function*() {
+      const agent = yield* model(["no", "no", "no", callOf("{}"), "no", "no", "no"])
+      const ask = { messages: [Message.user("a")], tools: [add], toolChoice: "required" } as const
+      assert.deepInclude(yield* Effect.flip(agent.generate({ ...ask, temperature: 0 })), { attempts: 1 })
+      // The second and the third are no calls, the fourth is one.
+      assert.strictEqual((yield* agent.generate({ ...ask, temperature: 1 })).toolCalls.length, 1)
+    }).pipe(Effect.provide(Recorder.layer())))
+
   it.effect("ends at a stop text, and records only what was before its end", () =>
     Effect.gen(function*() {
       const agent = yield* model(["one two END three"])

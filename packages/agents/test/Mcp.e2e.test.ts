@@ -1,69 +1,13 @@
 import * as Mcp from "@effect-tinker/agents/Mcp"
-import type { Environment } from "@effect-tinker/cookbook"
 import { assert, describe, it } from "@effect/vitest"
-import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js"
 import { Effect } from "effect"
-import * as Http from "node:http"
 import { fileURLToPath } from "node:url"
-import { chatRenderer } from "./support/chat.js"
-import { make } from "./support/mcpServer.js"
+import { call, play, toolOf } from "./support/mcp.js"
 
 const program = fileURLToPath(new URL("./support/mcpServer.ts", import.meta.url))
 
 /** The server as a process of its own, over stdio. */
 const stdio: Mcp.Server = { command: process.execPath, args: ["--import", "tsx", program, "--stdio"] }
-
-/** The server behind a port, with one count for every session. */
-const http = Effect.acquireRelease(
-  Effect.promise(() =>
-    new Promise<Http.Server>((resolve) => {
-      const sessions = new Map<string, StreamableHTTPServerTransport>()
-      const server = Http.createServer((request, response) => {
-        const handle = async () => {
-          const known = sessions.get(String(request.headers["mcp-session-id"]))
-          if (known !== undefined) return known.handleRequest(request, response)
-          const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
-            sessionIdGenerator: () => String(sessions.size),
-            onsessioninitialized: (id) => void sessions.set(id, transport)
-          })
-          // its optional fields are declared for a compiler that does not tell `undefined` from absent
-          await make().connect(transport as Parameters<ReturnType<typeof make>["connect"]>[0])
-          await transport.handleRequest(request, response)
-        }
-        handle().catch((error: unknown) => response.writeHead(500).end(String(error)))
-      })
-      server.listen(0, "127.0.0.1", () => resolve(server))
-    })
-  ),
-  (server) =>
-    Effect.async<void>((resume) => {
-      server.closeAllConnections()
-      server.close(() => resume(Effect.void))
-    })
-)
-
-const toolOf = ({ tools }: Mcp.Session, name: string) => {
-  const tool = tools.find(({ spec }) => spec.name === name)
-  assert(tool !== undefined, name)
-  return tool
-}
-
-/** What becomes of answers in an episode: the policy that gives them is the test. */
-const play = Effect.fnUntraced(function*<E, R>(group: Environment.Group<E, R>, texts: ReadonlyArray<string>) {
-  const renderer = yield* chatRenderer
-  const environment = yield* group.make({ renderer })
-  yield* environment.initial
-  const steps: Array<Environment.Step> = []
-  for (const text of texts) {
-    const [end = 0] = renderer.stop
-    const tokens = Int32Array.from([...renderer.tokenizer.encode(text, { parseSpecial: "all" }), Number(end)])
-    const logprobs = new Float32Array(tokens.length)
-    steps.push(yield* environment.step({ tokens, logprobs, stopReason: "stop", policyVersion: 0 }))
-  }
-  return steps
-})
-
-const call = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`
 
 describe("Mcp", () => {
   it.scopedLive("offers the tools of a command, and writes down how they were used", () =>
@@ -110,18 +54,6 @@ describe("Mcp", () => {
       const waited = yield* toolOf(session, "wait").call("{}")
       assert.deepStrictEqual(waited, { text: "Error: no answer within 300ms", stop: false, failed: true })
       assert.strictEqual((yield* toolOf(session, "add").call("{\"by\": 1}")).text, "1")
-    }), 60_000)
-
-  it.scopedLive("speaks streamable HTTP, with a session for each connection", () =>
-    Effect.gen(function*() {
-      const address = (yield* http).address()
-      const port = typeof address === "object" && address !== null ? address.port : 0
-      const server = { url: `http://127.0.0.1:${port}/mcp` }
-      const one = yield* Mcp.connect({ server })
-      const two = yield* Mcp.connect({ server })
-      yield* toolOf(one, "add").call("{\"by\": 3}")
-      assert.strictEqual(yield* one.call("read"), "3")
-      assert.strictEqual(yield* two.call("read"), "0")
     }), 60_000)
 
   it.scopedLive("a server that cannot be used is an error that says why", () =>

@@ -88,6 +88,32 @@ describe("TraceImport", () => {
       assert.strictEqual(traces[0]?.started_at, start + 10)
     }).pipe(Effect.provide(NodeFileSystem.layer)))
 
+  it.scoped("of several conversations that a call continues it belongs to the longest; tools are those that were told last", () =>
+    Effect.gen(function*() {
+      const { at, fs, lines, out } = yield* place
+      const [u1, a1, u2, a2, u3, a3] = ["1", "one", "2", "two", "3", "three"].map((text, i) =>
+        said(i % 2 === 0 ? "user" : "assistant", text)
+      )
+      const tools = { "gen_ai.tool.definitions": JSON.stringify([{ name: "f", description: "Does.", parameters: {} }]) }
+      yield* lines("spans.jsonl", [
+        span("t", "a", start + 1, [u1], [a1]),
+        // The same question again, which is a conversation of its own.
+        span("t", "b", start + 2, [u1], [a1]),
+        span("t", "c", start + 3, [u1, a1, u2], [a2], tools),
+        span("t", "d", start + 4, [u1, a1, u2, a2, u3], [a3])
+      ])
+      yield* TraceImport.run({ sources: [`${at}/spans.jsonl`], out })
+      const traces = yield* read(out)
+      assert.deepStrictEqual(traces.map(({ calls, messages }) => [calls, messages.length]).sort(), [[1, 2], [3, 6]])
+      const long = traces.find(({ calls }) => calls === 3)
+      assert.deepStrictEqual(long?.tools, [{ name: "f", description: "Does.", parameters: {} }])
+      assert.deepStrictEqual([long?.started_at, long?.id], [start + 1, "t/d"])
+      // A file that holds one record over several lines.
+      yield* fs.writeFileString(`${at}/one.json`, JSON.stringify(span("u", "a", start, [u1], [a1]), null, 2))
+      const report = yield* TraceImport.run({ sources: [`${at}/one.json`], out: `${at}/more.jsonl` })
+      assert.deepStrictEqual([report.records, report.added, report.rejected], [1, 1, 0])
+    }).pipe(Effect.provide(NodeFileSystem.layer)))
+
   it.scoped("what cannot be used is counted, named and kept, once", () =>
     Effect.gen(function*() {
       const { at, fs, lines, out } = yield* place
@@ -111,6 +137,14 @@ describe("TraceImport", () => {
       const kept = yield* fs.readFileString(report.rejectedFile)
       assert.strictEqual(kept.trim().split("\n").length, 5)
       assert.notInclude(kept, "ann@example.org")
+      const records = kept.trim().split("\n").map((line) => JSON.parse(line))
+      assert.deepStrictEqual(records.find(({ row }) => row === 3)?.record, { colour: "green" })
+      // a record of many characters is cut
+      yield* lines("long.jsonl", [{ colour: "g".repeat(150_000) }])
+      const long = yield* TraceImport.run({ sources: [`${at}/long.jsonl`], out: `${at}/long-traces.jsonl` })
+      const { record } = JSON.parse(yield* fs.readFileString(long.rejectedFile))
+      assert.match(record, /^\{"colour":"g{1000}/)
+      assert.strictEqual(record.length, 100_000)
       // from the start again: the same records are not put aside twice
       yield* fs.remove(`${out}.import.json`)
       const again = yield* TraceImport.run(options)

@@ -3,7 +3,7 @@ import { Option } from "effect"
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { findLlama } from "../src/internal/exportCheck.js"
+import { findLlama, importersOf } from "../src/internal/exportCheck.js"
 
 describe("export --verify", () => {
   it("takes node-llama-cpp from beside the program before the working directory, and knows which file it is", () => {
@@ -27,5 +27,10 @@ describe("export --verify", () => {
     assert.strictEqual(file(none, here), here.file)
     assert.isUndefined(file(none, none))
     rmSync(root, { recursive: true })
+  })
+
+  it("asks beside the program first, whatever the working directory has", () => {
+    const source = new URL("../src/internal/exportCheck.ts", import.meta.url)
+    assert.deepStrictEqual(importersOf("/home/somebody"), [source.href, "/home/somebody/_.js"])
   })
 })

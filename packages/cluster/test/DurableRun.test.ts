@@ -94,11 +94,23 @@ const process = (directory: string) => <A, E, R>(effect: Effect.Effect<A, E, R>)
 
 // at once: most of their time they wait for polls of the workflow engine
 describe("DurableRun", { concurrent: true, timeout: 300_000 }, () => {
-  it.scopedLive("computes what the plain run computes", () =>
+  it.scopedLive("computes what the plain run computes, and evaluates as often as it is told", () =>
     Effect.gen(function*() {
       const directory = yield* prepared
-      const steps = yield* durable(directory).pipe(Stream.runCount, process(directory))
+      const evaluated: Array<number> = []
+      const run = DurableRun.train({
+        directory,
+        train: (log) => reinforce(problems, log),
+        evaluate: [Evaluator.make("step", ({ step }) => {
+          evaluated.push(step)
+          return Effect.succeed({ value: step })
+        })],
+        // of the checkpoints, which are after every second step
+        evaluateEvery: 2
+      })
+      const steps = yield* run.pipe(Stream.runCount, process(directory))
       assert.strictEqual(steps, 8)
+      assert.deepStrictEqual(evaluated, [4, 8])
       const found = yield* series(directory)
       assert.isTrue(found.complete)
       assert.deepStrictEqual(found.steps, yield* plain)

@@ -18,4 +18,26 @@ describe("RunControl", () => {
       assert.isTrue(yield* asked("resume"))
       assert.isTrue(yield* asked("cancel"))
     }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("questions come oldest first, asked once, until they are answered", () =>
+    Effect.gen(function*() {
+      const directory = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
+      const key = (n: number) => String(n).repeat(64)
+      const ask = (n: number, time: number) =>
+        RunControl.ask(directory, new RunControl.Question({ key: key(n), question: `${n}?`, answer: "a", time }))
+      // By their names they would come 1, 2, 3, 4.
+      for (const [n, time] of [[3, 10], [2, 30], [4, 20], [1, 20]] as const) yield* ask(n, time)
+      const order = Effect.map(
+        RunControl.questions(directory),
+        (found) => found.map(({ question, time }) => [question, time])
+      )
+      assert.deepStrictEqual(yield* order, [["3?", 10], ["1?", 20], ["4?", 20], ["2?", 30]])
+      // Asked again it keeps its time.
+      yield* ask(2, 5)
+      yield* RunControl.answer(directory, key(1), 0.5)
+      assert.deepStrictEqual(yield* order, [["3?", 10], ["4?", 20], ["2?", 30]])
+      assert.deepStrictEqual((yield* RunControl.answers(directory)).map(({ grade }) => grade), [0.5])
+      assert.instanceOf(yield* Effect.flip(RunControl.answer(directory, key(9), 1)), RunControl.NoSuchQuestion)
+      assert.instanceOf(yield* Effect.flip(RunControl.answer(directory, key(2), NaN)), RunControl.InvalidGrade)
+    }).pipe(Effect.provide(NodeContext.layer)))
 })

@@ -80,6 +80,79 @@ describe("places of a worker", () => {
       assert.deepStrictEqual(turns.load(), { running: 0, waiting: 0 })
     }))
 
+  it.effect("what a run was given is counted as long as it has something waiting, and not when it comes again", () =>
+    Effect.gen(function*() {
+      const turns = fairTurns.make(1)
+      const order: Array<string> = []
+      const ends: Array<Deferred.Deferred<void>> = []
+      const ask = (name: string) =>
+        Effect.zipRight(
+          Effect.fork(
+            turns.withTurn(name, 1)(Effect.gen(function*() {
+              order.push(name)
+              const end = yield* Deferred.make<void>()
+              ends.push(end)
+              yield* Deferred.await(end)
+            }))
+          ),
+          Effect.repeatN(Effect.yieldNow(), 5)
+        )
+      const next = Effect.suspend(() => {
+        const end = ends.at(-1)
+        return Effect.zipRight(
+          end === undefined ? Effect.void : Deferred.succeed(end, undefined),
+          Effect.repeatN(Effect.yieldNow(), 10)
+        )
+      })
+      for (const name of ["a", "a", "a", "a", "b", "b"]) yield* ask(name)
+      // a has been given one place when b comes, which begins there: then they take turns, whoever came first.
+      for (const _ of [1, 2, 3]) yield* next
+      assert.deepStrictEqual(order, ["a", "a", "b", "a"])
+      yield* next
+      yield* next
+      assert.deepStrictEqual(order, ["a", "a", "b", "a", "b", "a"])
+      yield* next
+      assert.deepStrictEqual(turns.load(), { running: 0, waiting: 0 })
+      // Both are forgotten, so that a has nothing to make up for.
+      for (const name of ["c", "b", "a"]) yield* ask(name)
+      yield* next
+      assert.strictEqual(order.at(-1), "b")
+      yield* next
+      assert.strictEqual(order.at(-1), "a")
+      yield* next
+    }))
+
+  it.effect("who gives up while waiting leaves the others in their order, and every place where it is", () =>
+    Effect.gen(function*() {
+      const turns = fairTurns.make(1)
+      const running = yield* Effect.fork(turns.withTurn("a", 1)(Effect.never))
+      yield* Effect.repeatN(Effect.yieldNow(), 5)
+      const waiting = yield* Effect.forEach([1, 2, 3], () => Effect.fork(turns.withTurn("b", 1)(Effect.never)))
+      yield* Effect.repeatN(Effect.yieldNow(), 5)
+      for (const [left, fiber] of [[2, waiting[0]], [1, waiting[2]], [0, waiting[1]]] as const) {
+        assert(fiber !== undefined)
+        yield* Fiber.interrupt(fiber)
+        assert.deepStrictEqual(turns.load(), { running: 1, waiting: left })
+      }
+      yield* Fiber.interrupt(running)
+      assert.deepStrictEqual(turns.load(), { running: 0, waiting: 0 })
+    }))
+
+  it.effect("a worker that is opened lets everybody in", () =>
+    Effect.gen(function*() {
+      const turns = fairTurns.make(1)
+      const fibers = yield* Effect.forEach(
+        ["a", "b", "a"],
+        (name) => Effect.fork(turns.withTurn(name, 1)(Effect.never))
+      )
+      yield* Effect.repeatN(Effect.yieldNow(), 5)
+      assert.deepStrictEqual(turns.load(), { running: 1, waiting: 2 })
+      turns.open()
+      assert.deepStrictEqual(turns.load(), { running: 3, waiting: 0 })
+      yield* Effect.forEach(fibers, Fiber.interrupt)
+      assert.deepStrictEqual(turns.load(), { running: 0, waiting: 0 })
+    }))
+
   it.effect("none is lost to a rollout that is given up just when its turn comes", () =>
     Effect.gen(function*() {
       const turns = fairTurns.make(1)

@@ -141,3 +141,21 @@ describe("DataQuality", () => {
       assert.deepStrictEqual(yield* kept(false), rows.filter((_, n) => n !== 1 && n !== 3))
     }))
 })
+
+describe("DataQuality.textsOf", () => {
+  it("texts of rows, whoever wrote their messages and however", () => {
+    const texts = (kind: "completions" | "preferences", row: Readonly<Record<string, unknown>>) =>
+      DataQuality.textsOf({ kind, row, shape: kind })
+    assert.deepStrictEqual(
+      texts("completions", {
+        prompt: [{ from: "human", value: "1?" }, { from: "gpt", value: "2" }, { role: "system", content: "3" }],
+        completion: [{ role: "model", content: [{ text: "4" }, "5"] }]
+      }),
+      { prompt: "user: 1?\nassistant: 2\nsystem: 3", answers: ["assistant: 45"] }
+    )
+    assert.deepStrictEqual(texts("preferences", { prompt: "p", chosen: "a", rejected: 7 }), {
+      prompt: "p",
+      answers: ["a", ""]
+    })
+  })
+})

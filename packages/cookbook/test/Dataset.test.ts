@@ -187,6 +187,19 @@ describe("Dataset", () => {
       assert.deepStrictEqual(rest.map(({ items }) => items), [[0, 1, 2], [3, 4, 5], []])
     }))
 
+  it.effect("a batch has one row at least, and whole ones", () =>
+    Effect.gen(function*() {
+      const sizes = (size: number) =>
+        Effect.map(
+          Stream.runCollect(Stream.take(Dataset.batches(Dataset.fromIterable([1, 2, 3]), { size }), 3)),
+          (batches) => Chunk.toReadonlyArray(batches).map(({ items }) => items)
+        )
+      assert.deepStrictEqual(yield* sizes(0), [[1], [2], [3]])
+      assert.deepStrictEqual(yield* sizes(-4), [[1], [2], [3]])
+      // The row that is left over is reported with a batch of nothing.
+      assert.deepStrictEqual(yield* sizes(2.9), [[1, 2], []])
+    }))
+
   it.effect("look-ahead is bounded and keeps the order", () =>
     Effect.gen(function*() {
       let started = 0

@@ -137,3 +137,22 @@ describe("Distill.self", () => {
       assert.closeTo(same?.metrics["teacher_kl"] ?? NaN, 0, 1e-4)
     }).pipe(Effect.provide(Local)))
 })
+
+describe("Distill.softTargets", () => {
+  it("soft targets take the row of their place, and leave out what has none", () =>
+    Effect.runPromise(Effect.gen(function*() {
+      const one = { k: 1, tokenIds: Int32Array.of(5, 6, 7), logprobs: Float32Array.of(-1, -2, -3), length: 3 }
+      const { datum, entropy } = yield* Distill.softTargets({
+        tokens: Int32Array.of(1, 2, 3, 4),
+        weights: [9, 1, 1, 1],
+        candidates: one,
+        offset: 1
+      })
+      // places 2, 3 and 4 of the candidates; there are three of them, from 0 on
+      const targets = datum.lossFnInputs["target_tokens"]
+      assert(targets !== undefined)
+      assert.deepStrictEqual(TensorData.toNested(targets), [[7], [0], [0]])
+      // One candidate is certain, whatever its probability was among all.
+      assert.strictEqual(entropy, 0)
+    })))
+})

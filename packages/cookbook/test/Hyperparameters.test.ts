@@ -32,4 +32,37 @@ describe("Hyperparameters", () => {
     )
     assert.deepStrictEqual(Hyperparameters.loraParameters("local/tiny"), Option.none())
   })
+
+  it("every model that is known has a size in each of its parts, none of them most of another's", () => {
+    const of = (model: string, part: "trainMlp" | "trainAttn" | "trainUnembed") =>
+      Option.getOrThrow(Hyperparameters.loraParameters(model, {
+        rank: 1,
+        trainMlp: false,
+        trainAttn: false,
+        trainUnembed: false,
+        [part]: true
+      }))
+    for (
+      const model of [
+        "deepseek-ai/DeepSeek-V4.1-Flash",
+        "meta-llama/Llama-3.2-1B",
+        "moonshotai/Kimi-K2.6",
+        "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16",
+        "openai/gpt-oss-120b",
+        "thinkingmachines/Inkling",
+        "zai-org/GLM-5.3"
+      ]
+    ) {
+      const [mlp, attn, head] = (["trainMlp", "trainAttn", "trainUnembed"] as const).map((part) => of(model, part))
+      // An unembedding has one matrix of the width and one of the vocabulary: more than a hundred thousand rows.
+      assert.isAbove(head ?? NaN, 100_000, model)
+      assert.isAbove(attn ?? NaN, head ?? NaN, model)
+      assert.isAbove(mlp ?? NaN, attn ?? NaN, model)
+      assert.deepStrictEqual(
+        Hyperparameters.loraParameters(model),
+        Option.some(32 * ((mlp ?? 0) + (attn ?? 0) + (head ?? 0))),
+        model
+      )
+    }
+  })
 })

@@ -1,7 +1,7 @@
 import { Judge, Policy, Rollout, Trajectory } from "@effect-tinker/cookbook"
 import { Message } from "@effect-tinker/tokenizer"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import { SamplingClient } from "effect-tinker"
 import { Local, renderer } from "./utils/local.js"
 
@@ -18,6 +18,22 @@ describe("Judge", () => {
       const scores = yield* Judge.tournament(Judge.symmetric(shorter), [], ["aaa", "a", "aa", "a"])
       assert.deepStrictEqual(scores, [-0.75, 0.5, -0.25, 0.5])
       assert.deepStrictEqual(yield* Judge.tournament(shorter, [], ["alone"]), [0])
+    }))
+
+  it.effect("both orders are asked at once", () =>
+    Effect.gen(function*() {
+      const answered = yield* Effect.makeLatch()
+      const asked: Array<string> = []
+      const judge: Judge.Judge<never> = ({ a }) =>
+        Effect.suspend(() => {
+          asked.push(a)
+          return Effect.as(answered.await, 1)
+        })
+      const fiber = yield* Effect.fork(Judge.symmetric(judge)({ prompt: [], a: "x", b: "y" }))
+      yield* Effect.repeatN(Effect.yieldNow(), 5)
+      assert.deepStrictEqual(asked.sort(), ["x", "y"])
+      yield* answered.open
+      assert.strictEqual(yield* Fiber.join(fiber), 0)
     }))
 
   it.effect("a judge agrees with people as far as it says what they said", () =>

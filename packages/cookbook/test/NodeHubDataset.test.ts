@@ -132,3 +132,19 @@ describe("NodeHubDataset", () => {
       assert.strictEqual(missing._tag, "SplitNotFound")
     }).pipe(Effect.provide(Layer.merge(NodeContext.layer, NodeHttpClient.layerUndici))))
 })
+
+describe("NodeHubDataset.parse", () => {
+  it("a dataset of the hub by repository, revision, configuration and split", () => {
+    const read = (text: string) => Option.getOrUndefined(NodeHubDataset.parse(text))
+    const plain = { revision: undefined, config: undefined, split: undefined }
+    assert.deepStrictEqual(read("openai/gsm8k"), { ...plain, repo: "openai/gsm8k" })
+    assert.deepStrictEqual(read("squad:test"), { ...plain, repo: "squad", split: "test" })
+    assert.deepStrictEqual(read("openai/gsm8k@refs/pr/1:main/test"), {
+      repo: "openai/gsm8k",
+      revision: "refs/pr/1",
+      config: "main",
+      split: "test"
+    })
+    for (const wrong of ["", "a/b/c", "../a", "a b", "a:", "a@"]) assert.isUndefined(read(wrong), wrong)
+  })
+})

@@ -60,6 +60,23 @@ describe("NodeSandbox.layerQuickJs", () => {
       assert.deepStrictEqual(yield* sandbox.call(chance, [[]]), yield* sandbox.call(chance, [[]]))
     }).pipe(Effect.provide(Live)))
 
+  it.live("an answer that a program made too large stays inside", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* Sandbox.Sandbox
+      const source = "() => { String.prototype.slice = () => 'x'.repeat(1e6); throw new Error('no') }"
+      const error = yield* Effect.flip(sandbox.call(source, [[]]))
+      assert.include(error.message, "characters, of 1000 bytes allowed")
+    }).pipe(Effect.provide(Live)))
+
+  it.live("a program finds nothing that the one before it left on the same thread", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* NodeSandbox.makeQuickJs({ threads: 1, limits: { time: "1 minute" } })
+      const spoil = "() => { globalThis.left = 1; Array.prototype.map = () => 'forged'; JSON.stringify = () => '9' }"
+      yield* sandbox.call(spoil, [[]])
+      const found = yield* sandbox.call("() => [typeof left, [1].map((n) => n + 1)]", [[]])
+      assert.deepStrictEqual(found, [["undefined", [2]]])
+    }).pipe(Effect.scoped))
+
   it.live("runs no commands, and does not start with too little memory", () =>
     Effect.gen(function*() {
       const sandbox = yield* NodeSandbox.makeQuickJs()
@@ -136,6 +153,8 @@ describe("Sandbox.make", () => {
       assert.strictEqual(yield* answer(new Uint8Array([0x22, 0xff, 0x22])), "Unserializable")
       assert.strictEqual(yield* answer(`{"results":[${"[".repeat(1000)}${"]".repeat(1000)}]}`), "Unserializable")
       assert.strictEqual(yield* answer(`{"results":["${"x".repeat(30_000)}"]}`), "OutputTooLarge")
+      // Of one that is too large nothing is parsed, so that nobody knows that it is no JSON.
+      assert.strictEqual(yield* answer("x".repeat(30_000)), "OutputTooLarge")
       assert.strictEqual(yield* answer("{\"reason\":\"Thrown\",\"description\":\"no\"}"), "Thrown")
     }))
 })

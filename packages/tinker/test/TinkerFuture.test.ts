@@ -464,4 +464,22 @@ describe("TinkerFuture", () => {
       assert.notInclude(JSON.stringify(told), "tml-key")
       assert.isTrue(Option.isSome(Option.fromNullable(told[0])))
     }))
+
+  it.scoped("telemetry learns of a billing block that ends a result, and of no pause before it", () =>
+    Effect.gen(function*() {
+      const { api, events, future } = yield* setup((n) =>
+        n === 0
+          ? Server.refuse(503)
+          : n === 1
+          ? Server.refuse(402)
+          : Server.refuse(402, {}, { "x-should-retry": "false" })
+      )
+      const told: Array<Readonly<Record<string, unknown>>> = []
+      yield* api.observe((event) => event._tag === "FutureFailed" ? told.push(event.data) : undefined)
+      const fiber = yield* Effect.fork(Effect.flip(future))
+      yield* TestClock.adjust("20 seconds")
+      assert.strictEqual((yield* Fiber.join(fiber))._tag, "BillingBlocked")
+      assert.deepStrictEqual(events.map(({ _tag }) => _tag), ["Retrying", "BillingPaused", "BillingPaused"])
+      assert.deepStrictEqual(told.map(({ kind, status_code }) => [kind, status_code]), [["retry", 503], ["fatal", 402]])
+    }))
 })

@@ -304,6 +304,26 @@ describe("every renderer", () => {
     }))
 })
 
+describe("GLM 5.3", () => {
+  it.effect("keeps earlier reasoning, as its template does, unless it is told not to", () =>
+    Effect.gen(function*() {
+      const messages = [
+        Message.user("one"),
+        Message.assistant("1", "uno"),
+        Message.user("two")
+      ]
+      const shown = (renderer: Renderer.Renderer) =>
+        Effect.map(
+          renderer.generationPrompt(messages),
+          (prompt) => renderer.tokenizer.decode(prompt).includes("uno")
+        )
+      assert.isTrue(yield* shown(yield* Renderers.glm53(glm)))
+      assert.isTrue(yield* shown(yield* Renderers.glm53(glm, {})))
+      assert.isTrue(yield* shown(yield* Renderers.glm53(glm, { keepThinking: true })))
+      assert.isFalse(yield* shown(yield* Renderers.glm53(glm, { keepThinking: false })))
+    }))
+})
+
 describe("local/chat", () => {
   const tools = [
     {

@@ -63,6 +63,41 @@ describe("Gguf", () => {
       assert.deepStrictEqual([written.value.length, written.value[tokens - 1]], [rows, `t${tokens - 1}`])
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("heads have the size that is given, or their share of the width", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const { adapter: _, ...model } = yield* fixtures.qwen3(13, { layers: 1 })
+      const { head_dim: __, ...config } = fixtures.qwen3Config({ layers: 1 })
+      const sizes = Effect.fnUntraced(function*(name: string, more: object) {
+        yield* fs.writeFileString(`${model.base}/config.json`, JSON.stringify({ ...config, ...more }))
+        const { metadata } = yield* inspect(
+          yield* Gguf.writeModel({ ...model, output: model.at(`${name}.gguf`), format: "f32" })
+        )
+        return ["key_length", "value_length"].map((key) => metadata.get(`qwen3.attention.${key}`))
+      })
+      assert.deepStrictEqual(yield* sizes("given", { head_dim: 24 }), [24, 24])
+      // 32 over two heads
+      assert.deepStrictEqual(yield* sizes("shared", {}), [16, 16])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("says whether texts begin with a token of their own, where the tokenizer says it", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* fs.makeTempDirectoryScoped()
+      const written = Effect.fnUntraced(function*(settings: object) {
+        yield* fixtures.write(directory, {
+          "tokenizer.json": fixtures.tokenizerJson,
+          "tokenizer_config.json": JSON.stringify({ eos_token: { content: "<|im_end|>" }, ...settings })
+        })
+        const options = { directory, vocabularySize: fixtures.vocabulary, preTokenizer: undefined }
+        const metadata = yield* ggufTokenizer.metadata(options)
+        return [metadata["tokenizer.ggml.add_bos_token"]?.value, metadata["tokenizer.ggml.eos_token_id"]?.value]
+      })
+      const [no, yes] = [yield* written({ add_bos_token: false }), yield* written({ add_bos_token: true })]
+      assert.deepStrictEqual([Number(no[0]), Number(yes[0])], [0, 1])
+      assert.deepStrictEqual(yield* written({}), [undefined, 94])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("says how positions are scaled", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
@@ -171,6 +206,113 @@ describe("Gguf", () => {
           assert.deepStrictEqual(Array.from(floats(own, tensorDataOffset + tensor.offset, wanted.length)), wanted)
         }
       }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("writes experts by their numbers, whatever their order in the file", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const root = yield* fs.makeTempDirectoryScoped()
+      const { weights } = fixtures.dense(7, { layers: 1 })
+      const experts = 11
+      const constant = (value: number, ...shape: ReadonlyArray<number>): fixtures.Tensor => ({
+        shape,
+        values: new Float32Array(shape.reduce((product, size) => product * size, 1)).fill(value)
+      })
+      // As text, 10 comes before 2: the order in which files have them.
+      const numbers = Array.from({ length: experts }, (_, n) => n).sort((a, b) => String(a) < String(b) ? -1 : 1)
+      const mlp = "model.layers.0.mlp"
+      yield* fixtures.write(`${root}/base`, {
+        "config.json": JSON.stringify({
+          ...fixtures.qwen3Config({ layers: 1 }),
+          model_type: "qwen3_moe",
+          num_experts: experts,
+          num_experts_per_tok: 2,
+          moe_intermediate_size: 4
+        }),
+        "tokenizer.json": fixtures.tokenizerJson,
+        "model.safetensors": fixtures.safetensors({
+          ...Object.fromEntries(Object.entries(weights).filter(([name]) => !name.includes(".mlp."))),
+          [`${mlp}.gate.weight`]: constant(1, experts, fixtures.hidden),
+          ...Object.fromEntries(numbers.flatMap((n) => [
+            [`${mlp}.experts.${n}.gate_proj.weight`, constant(n, 4, fixtures.hidden)],
+            [`${mlp}.experts.${n}.up_proj.weight`, constant(100 + n, 4, fixtures.hidden)],
+            [`${mlp}.experts.${n}.down_proj.weight`, constant(200 + n, fixtures.hidden, 4)]
+          ]))
+        })
+      })
+      const file = yield* Gguf.writeModel({ base: `${root}/base`, output: `${root}/model.gguf`, format: "f32" })
+      const { metadata, tensorDataOffset, tensorInfos } = yield* inspect(file)
+      assert.strictEqual(metadata.get("qwen3moe.expert_count"), experts)
+      assert.strictEqual(metadata.get("qwen3moe.expert_used_count"), 2)
+      assert.strictEqual(metadata.get("qwen3moe.expert_feed_forward_length"), 4)
+      for (const [name, first] of [["gate", 0], ["up", 100], ["down", 200]] as const) {
+        const tensor = tensorInfos.find((info) => info.name === `blk.0.ffn_${name}_exps.weight`)
+        assert(tensor !== undefined)
+        assert.strictEqual(tensor.shape.at(-1), BigInt(experts))
+        const size = 4 * fixtures.hidden
+        const values = floats(file, tensorDataOffset + tensor.offset, experts * size)
+        assert.deepStrictEqual(
+          Array.from({ length: experts }, (_, n) => Array.from(new Set(values.subarray(n * size, (n + 1) * size)))),
+          Array.from({ length: experts }, (_, n) => [first + n]),
+          name
+        )
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("writes tensors of more than a block whole, in the order of their rows", () =>
+    Effect.gen(function*() {
+      // A block has 2^20 values: 32,768 rows of 32 or 31 rows of 32,832, and the rest.
+      const model = yield* fixtures.qwen3(8, { layers: 1, inner: 32_832 })
+      const { adapter: _, ...base } = model
+      const file = yield* Gguf.writeModel({ ...base, output: model.at("model.gguf"), format: "f32" })
+      const { tensorDataOffset, tensorInfos } = yield* inspect(file)
+      for (const name of ["up", "down"]) {
+        const tensor = tensorInfos.find((info) => info.name === `blk.0.ffn_${name}.weight`)
+        const values = model.weights[`model.layers.0.mlp.${name}_proj.weight`]?.values
+        assert(tensor !== undefined && values !== undefined)
+        const written = floats(file, tensorDataOffset + tensor.offset, values.length)
+        assert.isTrue(Buffer.from(written.buffer).equals(Buffer.from(values.buffer)), name)
+      }
+      // Nothing comes after the last tensor, not even a block too many.
+      const last = tensorInfos.reduce((a, b) => a.offset > b.offset ? a : b)
+      const bytes = last.shape.reduce((product, size) => product * size, 4n)
+      const size = (yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.stat(file))).size
+      assert.strictEqual(size, tensorDataOffset + last.offset + (bytes + 31n) / 32n * 32n)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("writes the factors by which Llama 3 stretches its frequencies, and no other scaling", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const model = yield* fixtures.qwen3(9, { layers: 1 })
+      const scaling = {
+        rope_type: "llama3",
+        factor: 8,
+        low_freq_factor: 1,
+        high_freq_factor: 4,
+        original_max_position_embeddings: 64
+      }
+      const write = Effect.fnUntraced(function*(name: string, rope_scaling: object) {
+        yield* fs.writeFileString(
+          `${model.base}/config.json`,
+          JSON.stringify({ ...fixtures.qwen3Config({ layers: 1 }), rope_scaling })
+        )
+        const { adapter: _, ...base } = model
+        return yield* Gguf.writeModel({ ...base, output: model.at(`${name}.gguf`), format: "f32" })
+      })
+      const file = yield* write("llama3", scaling)
+      const { tensorDataOffset, tensorInfos } = yield* inspect(file)
+      const factors = tensorInfos.find(({ name }) => name === "rope_freqs.weight")
+      assert(factors !== undefined)
+      assert.deepStrictEqual(factors.shape, [8n])
+      // Heads of 16, base 10,000: wavelengths 2 pi 10^(i / 2). 6.28 is below 64 / 4 and stays, those from 62.8 up lie
+      // between 16 and 64 or beyond: for 19.87, (64 / 19.87 - 1) / 3 = 0.7404, so 1 / (0.2596 / 8 + 0.7404) = 1.2940;
+      // for 62.83, 0.0062 gives 1 / (0.9938 / 8 + 0.0062) = 7.6674.
+      const wanted = [1, 1.293976, 7.667385, 8, 8, 8, 8, 8]
+      floats(file, tensorDataOffset + factors.offset, 8).forEach((value, i) =>
+        assert.closeTo(value, wanted[i] ?? NaN, 1e-5)
+      )
+      const refused = yield* Effect.flip(write("longrope", { rope_type: "longrope", factor: 2 }))
+      assert.include(refused.message, "rope scaling of type longrope")
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("refuses architectures and tokenizers it does not know, and says what to do", () =>

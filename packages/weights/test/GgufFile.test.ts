@@ -5,7 +5,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Either } from "effect"
 import { formats } from "../src/internal/ggufBlocks.js"
 import * as format from "../src/internal/ggufFormat.js"
+import type { MetadataValue } from "../src/internal/ggufReader.js"
 import { parseHeader } from "../src/internal/ggufReader.js"
+import { fromMetadata } from "../src/internal/ggufTokenizerReader.js"
 import * as fixtures from "./fixtures.js"
 // Blocks of random bytes, and the values that gguf-py makes of them.
 import blocks from "./gguf-blocks.json" with { type: "json" }
@@ -92,6 +94,84 @@ describe("GgufFile", () => {
       const at = two.lastIndexOf(Buffer.from([32, 0, 0, 0, 0, 0, 0, 0]))
       two.writeUInt8(0, at)
       assert.include(yield* refusal(new Uint8Array(two)), "b overlaps another tensor")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.effect("a vocabulary of scores becomes merges: the best result first, then the one whose left part comes first", () =>
+    Effect.gen(function*() {
+      const metadata = new Map<string, MetadataValue>([
+        ["tokenizer.ggml.model", "llama"],
+        ["tokenizer.ggml.tokens", ["<unk>", "<s>", "a", "b", "c", "ab", "bc", "abc", "<0x41>", "a<"]],
+        ["tokenizer.ggml.token_type", [2, 3, 1, 1, 1, 1, 1, 1, 6, 4]],
+        ["tokenizer.ggml.scores", [0, 0, -1, -2, -3, -5, -4, -6, 0, 0]],
+        ["tokenizer.ggml.bos_token_id", 1],
+        ["tokenizer.ggml.unknown_token_id", 0],
+        ["tokenizer.ggml.add_bos_token", true]
+      ])
+      const read = (more: ReadonlyArray<readonly [string, MetadataValue]> = []) =>
+        fromMetadata("file", new Map([...metadata, ...more]))
+      const { tokenizerConfig, tokenizerJson } = yield* read()
+      const json = JSON.parse(JSON.stringify(tokenizerJson))
+      // bc at -4, ab at -5, abc at -6: of its two ways a (2) is before ab (5)
+      assert.deepStrictEqual(json.model.merges, [["b", "c"], ["a", "b"], ["a", "bc"], ["ab", "c"]])
+      assert.deepInclude(json.model, { unk_token: "<unk>", byte_fallback: true, fuse_unk: true })
+      assert.strictEqual(json.model.vocab["abc"], 7)
+      const added: ReadonlyArray<{ readonly id: number; readonly content: string; readonly special: boolean }> =
+        json.added_tokens
+      assert.deepStrictEqual(added.map(({ content, id, special }) => [id, content, special]), [
+        [1, "<s>", true],
+        [9, "a<", false]
+      ])
+      assert.deepStrictEqual(tokenizerConfig, {
+        bos_token: "<s>",
+        eos_token: null,
+        pad_token: null,
+        unk_token: "<unk>",
+        add_bos_token: true
+      })
+      // A space stands before every text, unless the file says otherwise.
+      assert.strictEqual(json.normalizer.normalizers[0].prepend, "▁")
+      assert.strictEqual(json.decoder.decoders.length, 4)
+      const plain = JSON.parse(
+        JSON.stringify((yield* read([["tokenizer.ggml.add_space_prefix", false]])).tokenizerJson)
+      )
+      assert.strictEqual(plain.normalizer.type, "Replace")
+      assert.strictEqual(plain.decoder.decoders.length, 3)
+      for (
+        const [key, value, message] of [
+          ["tokenizer.ggml.scores", "none", "the vocabulary has no scores"],
+          ["tokenizer.ggml.tokens", [1], "the file has no vocabulary"],
+          ["tokenizer.ggml.model", "t5", "tokenizers of the kind \"t5\" are not supported"]
+        ] as const
+      ) {
+        assert.include((yield* Effect.flip(read([[key, value]]))).message, message)
+      }
+    }))
+
+  it.scoped("data begin at a multiple of the alignment, which is a power of two from 8 to 4096", () =>
+    Effect.gen(function*() {
+      const values = Float32Array.from({ length: 8 }, (_, i) => i + 1)
+      const aligned = (alignment: number) => {
+        const header = format.encodeHeader(
+          { "general.alignment": format.u32(alignment) },
+          [{ name: "a", type: "F32", shape: [2, 4] }]
+        )
+        // It is padded to 32 already, whatever it says.
+        const start = Math.ceil(header.length / Math.max(alignment, 1)) * Math.max(alignment, 1)
+        const bytes = new Uint8Array(start + 32)
+        bytes.set(header)
+        bytes.set(new Uint8Array(values.buffer), start)
+        return bytes
+      }
+      for (const alignment of [4096, 2048, 64]) {
+        const file = yield* opened(aligned(alignment))
+        assert.deepStrictEqual(yield* file.floats("a", 0, 2), values, String(alignment))
+      }
+      for (const alignment of [8192, 4, 0, 96]) {
+        assert.include(
+          yield* refusal(aligned(alignment)),
+          "expected a power of two from 8 to 4096"
+        )
+      }
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it("10,000 mutated headers: each is read or refused, and none makes room for more than the file holds", () => {

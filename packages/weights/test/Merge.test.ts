@@ -36,6 +36,26 @@ describe("Merge", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scoped("adds to tensors of more than a block in every row", () =>
+    Effect.gen(function*() {
+      // A block has 2^20 values: 32,768 rows of 32, or 31 rows of 32,832.
+      const model = yield* fixtures.qwen3(12, { layers: 1, inner: 32_832 })
+      yield* Merge.run({ ...model, output: model.at("merged") })
+      const result = yield* fixtures.read(model.at("merged"))
+      for (const name of ["model.layers.0.mlp.up_proj", "model.layers.0.mlp.down_proj"]) {
+        const weight = model.weights[`${name}.weight`]
+        assert(weight !== undefined)
+        const expected = fixtures.merged(weight, ...pairOf(model, name))
+        const found = result.get(`${name}.weight`)
+        assert.strictEqual(found?.length, expected.length)
+        let furthest = 0
+        expected.forEach((value, i) => {
+          furthest = Math.max(furthest, Math.abs(value - (found?.[i] ?? NaN)))
+        })
+        assert.isBelow(furthest, 1e-6, name)
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("adds to experts that are kept transposed, gate and up in turns", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
@@ -268,6 +288,80 @@ describe("Merge", () => {
 })
 
 describe("Peft", () => {
+  it.scoped("makes one pair of projections that the model keeps in one weight, and experts one by one; a merge adds to their rows", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const root = yield* fs.makeTempDirectoryScoped()
+      const tensor = (shape: ReadonlyArray<number>, ...values: ReadonlyArray<number>): fixtures.Tensor => ({
+        shape,
+        values: Float32Array.from({ length: SafetensorsHeader.elements(shape) }, (_, i) => values[i] ?? 0)
+      })
+      yield* fixtures.write(`${root}/base`, {
+        "config.json": JSON.stringify({ model_type: "nemotron_h", architectures: ["NemotronHForCausalLM"] }),
+        "model.safetensors": fixtures.safetensors({
+          "backbone.layers.3.mixer.in_proj.weight": tensor([7, 3]),
+          "backbone.layers.4.mixer.experts.0.up_proj.weight": tensor([2, 3]),
+          "backbone.layers.4.mixer.experts.1.up_proj.weight": tensor([2, 3])
+        })
+      })
+      const at = "base_model.model.model.layers"
+      const adapter = {
+        [`${at}.3.mixer.gate_proj.lora_A.weight`]: tensor([1, 3], 1, 2, 3),
+        [`${at}.3.mixer.gate_proj.lora_B.weight`]: tensor([2, 1], 4, 5),
+        [`${at}.3.mixer.x_proj.lora_A.weight`]: tensor([2, 3], 6, 7, 8, 9, 10, 11),
+        [`${at}.3.mixer.x_proj.lora_B.weight`]: tensor([3, 2], 12, 13, 14, 15, 16, 17),
+        [`${at}.4.mixer.experts.w1.lora_A.weight`]: tensor([1, 1, 3], 1, 2, 3),
+        [`${at}.4.mixer.experts.w1.lora_B.weight`]: tensor([2, 2, 1], 4, 5, 6, 7)
+      }
+      yield* fixtures.write(`${root}/adapter`, {
+        "adapter_config.json": JSON.stringify({ r: 2, lora_alpha: 4 }),
+        "adapter_model.safetensors": fixtures.safetensors(adapter)
+      })
+      yield* Peft.convert({ base: `${root}/base`, adapter: `${root}/adapter`, output: `${root}/peft` })
+      const { tensors } = yield* Safetensors.open(`${root}/peft/adapter_model.safetensors`)
+      const values = yield* fixtures.read(`${root}/peft`)
+      const found = Object.fromEntries(tensors.map(({ name, shape }) => [
+        name.replace("base_model.model.model.layers.", ""),
+        [shape, Array.from(values.get(name) ?? [])]
+      ]))
+      assert.deepStrictEqual(found, {
+        "3.mixer.in_proj.lora_A.weight": [[3, 3], [1, 2, 3, 6, 7, 8, 9, 10, 11]],
+        // B's on a diagonal; the two rows of the weight that no projection has stay as they are
+        "3.mixer.in_proj.lora_B.weight": [
+          [7, 3],
+          [4, 0, 0, 5, 0, 0, 0, 12, 13, 0, 14, 15, 0, 16, 17, 0, 0, 0, 0, 0, 0]
+        ],
+        // the experts share one A
+        "4.mixer.experts.0.up_proj.lora_A.weight": [[1, 3], [1, 2, 3]],
+        "4.mixer.experts.0.up_proj.lora_B.weight": [[2, 1], [4, 5]],
+        "4.mixer.experts.1.up_proj.lora_A.weight": [[1, 3], [1, 2, 3]],
+        "4.mixer.experts.1.up_proj.lora_B.weight": [[2, 1], [6, 7]]
+      })
+      const config = JSON.parse(yield* fs.readFileString(`${root}/peft/adapter_config.json`))
+      assert.deepStrictEqual(config.rank_pattern, { in_proj: 3 })
+      // 4 over 2, as 6 over 3
+      assert.deepStrictEqual(config.alpha_pattern, { in_proj: 6 })
+
+      // Merged, each part is added to its own rows: 2 B A.
+      yield* Merge.run({ base: `${root}/base`, adapter: `${root}/adapter`, output: `${root}/merged` })
+      const merged = yield* fixtures.read(`${root}/merged`)
+      assert.deepStrictEqual(Array.from(merged.get("backbone.layers.3.mixer.in_proj.weight") ?? []), [
+        ...[8, 16, 24, 10, 20, 30],
+        ...[378, 428, 478, 438, 496, 554, 498, 564, 630],
+        ...[0, 0, 0, 0, 0, 0]
+      ])
+      assert.deepStrictEqual(
+        Array.from(merged.get("backbone.layers.4.mixer.experts.1.up_proj.weight") ?? []),
+        [12, 24, 36, 14, 28, 42]
+      )
+
+      // Without one of its parts the weight cannot be made.
+      const { [`${at}.3.mixer.x_proj.lora_A.weight`]: _, [`${at}.3.mixer.x_proj.lora_B.weight`]: __, ...rest } = adapter
+      yield* fs.writeFile(`${root}/adapter/adapter_model.safetensors`, fixtures.safetensors(rest))
+      const options = { base: `${root}/base`, adapter: `${root}/adapter`, output: `${root}/part` }
+      assert.include((yield* Effect.flip(Peft.convert(options))).message, "missing its part x_proj")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scoped("names matrices as servers expect them, and leaves their numbers alone", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem

@@ -38,6 +38,13 @@ export const suite = (
   const promised = <A>(f: (signal: AbortSignal) => PromiseLike<A>) => Effect.tryPromise({ try: f, catch: (e) => e })
 
   describe(`AiSdk, ${name}`, () => {
+    it.effect("has the name that it is given, or that of its format", () =>
+      Effect.gen(function*() {
+        const { agent, model } = yield* scriptedModel([])
+        assert.deepStrictEqual([model.provider, model.modelId], ["tinker", agent.renderer.name])
+        assert.strictEqual((yield* AiSdk.make(agent, { modelId: "mine" })).modelId, "mine")
+      }).pipe(Effect.provide(Recorder.layer())))
+
     it.effect("generateText gives text, reasoning, usage, and the exact tokens", () =>
       Effect.gen(function*() {
         const { calls, model } = yield* scriptedModel(["<think>\nhm\n</think>\n\nHello."])

@@ -106,6 +106,9 @@ interface Llama {
   }>
 }
 
+/** Modules whose node-llama-cpp is looked for: this program's before one of a directory. @internal */
+export const importersOf = (directory: string): ReadonlyArray<string> => [import.meta.url, join(directory, "_.js")]
+
 /** The file of node-llama-cpp that the first of these modules would import. @internal */
 export const findLlama = (importers: ReadonlyArray<string>): Option.Option<string> =>
   Option.firstSomeOf(
@@ -119,7 +122,7 @@ const loadLlama: Effect.Effect<Llama, CliFailure, Output> = Effect.gen(function*
     "GGUF files are run by node-llama-cpp",
     "Install it in this directory (npm install node-llama-cpp)."
   )
-  const file = yield* Effect.mapError(findLlama([import.meta.url, join(process.cwd(), "_.js")]), () => missing)
+  const file = yield* Effect.mapError(findLlama(importersOf(process.cwd())), () => missing)
   yield* note(`The export is run with ${file}`)
   return yield* Effect.tryPromise({
     try: (): Promise<Llama> => import(pathToFileURL(file).href),

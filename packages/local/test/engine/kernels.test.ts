@@ -64,6 +64,21 @@ describe("kernels", () => {
       assert.deepStrictEqual(wrong, [])
     })
 
+    it(`${mode}: widens bfloat16s from a place on, as many as asked for`, () => {
+      const { memory, widen } = makeKernels(1024, mode, native)
+      memory.fill(7)
+      // The upper halves of 1, 2, ... as floats.
+      const values = Uint16Array.from(
+        { length: 40 },
+        (_, i) => (new Uint32Array(Float32Array.of(i + 1).buffer)[0] ?? 0) >>> 16
+      )
+      widen(values, "bf16", 8, 3, 100, 16)
+      assert.deepStrictEqual(
+        Array.from(memory.subarray(98, 118)),
+        [7, 7, ...Array.from({ length: 16 }, (_, i) => i + 4), 7, 7]
+      )
+    })
+
     it(`${mode}: a last panel that is not full is filled up with zeros`, () => {
       const kernels = makeKernels(1024, mode)
       kernels.memory.fill(7)
