@@ -186,7 +186,8 @@ export const connect: (options: Options) => Effect.Effect<Session, McpError, Sco
 
     const client = new Client({ name: "effect-tinker", version: "1" })
     yield* Effect.addFinalizer(() =>
-      Effect.promise(() => client.close()).pipe(Effect.timeout("10 seconds"), Effect.ignore)
+      // A finalizer is not interruptible, and what is not cannot be given up on.
+      Effect.promise(() => client.close()).pipe(Effect.interruptible, Effect.timeout("10 seconds"), Effect.ignore)
     )
     yield* ask("connect", connectTimeout, async (options) => {
       if ("url" in server) {

@@ -167,7 +167,17 @@ export const connect = <Action, Observation, ActionJson, ObservationJson>(
 
     const answers = yield* Mailbox.make<string>(1)
     const opened = yield* Deferred.make<void, OpenEnvError>()
-    const socket = yield* Socket.makeWebSocket(socketUrl(url), { openTimeout, closeCodeIsError: () => true })
+    const construct = yield* Socket.WebSocketConstructor
+    // Its fiber may be scheduled between the connection and the listener: on Node 20 an error that nobody listens for ends
+    // the process.
+    const listening = Effect.provideService(Socket.WebSocketConstructor, (url, protocols) => {
+      const webSocket = construct(url, protocols)
+      webSocket.addEventListener("error", () => undefined)
+      return webSocket
+    })
+    const socket = yield* listening(
+      Socket.makeWebSocket(socketUrl(url), { openTimeout, closeCodeIsError: () => true })
+    )
     const write = yield* socket.writer
     let ended = false
     let abandoned = false
@@ -176,6 +186,7 @@ export const connect = <Action, Observation, ActionJson, ObservationJson>(
       // each message has one answer: what comes on top of it is dropped
       answers.unsafeOffer(text.length > maxMessageLength ? "" : text)
     }, { onOpen: Effect.asVoid(Deferred.succeed(opened, undefined)) }).pipe(
+      listening,
       Effect.match({ onFailure: ({ message }) => message, onSuccess: () => "the connection was closed" }),
       Effect.flatMap((description) => {
         ended = true
@@ -188,6 +199,8 @@ export const connect = <Action, Observation, ActionJson, ObservationJson>(
     yield* Effect.addFinalizer(() =>
       ended ? Effect.void : write(JSON.stringify({ type: "close" })).pipe(
         Effect.zipRight(answers.await),
+        // a finalizer is not interruptible, and what is not cannot be given up on
+        Effect.interruptible,
         Effect.timeout("1 second"),
         Effect.ignore
       )

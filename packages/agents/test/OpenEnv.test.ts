@@ -4,7 +4,8 @@ import { Message } from "@effect-tinker/tokenizer"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse, Socket } from "@effect/platform"
 import { NodeHttpServer, NodeSocket } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Either, Fiber, Layer, Option, Schema } from "effect"
+import { Effect, Either, Fiber, Layer, Option, Scheduler, Schema } from "effect"
+import { createServer } from "node:net"
 import { chatRenderer } from "./support/chat.js"
 
 interface Served {
@@ -213,6 +214,46 @@ describe("OpenEnv", () => {
         assert.deepStrictEqual(reasonOf(refused), ["reset", "Refused", "CAPACITY_REACHED"])
       }))
     }).pipe(Effect.scoped, Effect.provide(Services)))
+})
+
+/** Lets the event loop turn for a while before one of a fiber's operations, as a busy machine does. */
+class PausesAt extends Scheduler.MixedScheduler {
+  private operations = 0
+  private pauses = false
+  constructor(private readonly at: number) {
+    super(2048)
+  }
+  override shouldYield(fiber: Fiber.RuntimeFiber<unknown, unknown>): number | false {
+    if (++this.operations !== this.at) return super.shouldYield(fiber)
+    this.pauses = true
+    return 0
+  }
+  override scheduleTask(task: () => void, priority: number): void {
+    if (!this.pauses) return super.scheduleTask(task, priority)
+    this.pauses = false
+    setTimeout(task, 5)
+  }
+}
+
+/** A port that was free a moment ago. */
+const closedPort = Effect.async<number>((resume) => {
+  const server = createServer().listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
+  })
+})
+
+describe("a server that is not there", () => {
+  it.live("is an error, wherever the fiber was when its connection was refused", () =>
+    Effect.gen(function*() {
+      const url = `http://127.0.0.1:${yield* closedPort}`
+      const connecting = Effect.flip(Effect.scoped(OpenEnv.connect({ url, ...game, openTimeout: "100 millis" })))
+      const schedulers = Array.from({ length: 300 }, (_, at) => new PausesAt(at + 1))
+      yield* Effect.forEach(schedulers, (scheduler) =>
+        Effect.map(Effect.withScheduler(connecting, scheduler), ({ method, reason }) => {
+          assert.deepStrictEqual([method, reason], ["connect", "Unreachable"])
+        }), { concurrency: 20 })
+    }).pipe(Effect.provide(Services)))
 })
 
 /** Sessions are closed before the server is: it waits for open connections. */

@@ -122,6 +122,28 @@ const measure = Effect.fnUntraced(function*(shape: Shape, threads: number, direc
   return { ours, training, peak, loaded, read, resident, bytes: Number(size) }
 })
 
+/** Tokens of a vocabulary whose logits take next to no time. */
+const fewTokens = 512
+
+/**
+ * Share of a step that is spent on the logits: what is saved by the same model with few tokens. Its gradient of the hidden
+ * state and its matrix of adapters shrink with it, as they are part of the same.
+ */
+const shareOfLogits = Effect.fnUntraced(function*(
+  ours: Program.Program,
+  { batch, length }: Shape,
+  threads: number,
+  directory: string
+) {
+  const few = yield* Program.startModule("./models/ours.js", directory, ...[threads, batch, length, rank].map(String))
+  yield* few.ask("load")
+  const results = yield* interleaved([variant("all tokens", ours, "train"), variant("few tokens", few, "train")], {
+    rounds,
+    warmup: 1
+  })
+  return 1 - (results.get("few tokens")?.relative ?? NaN)
+}, Effect.scoped)
+
 const sampling = Effect.fnUntraced(function*(ours: Program.Program, modules: string, gguf: string, threads: number) {
   const llama = yield* Program.start(
     process.execPath,
@@ -147,6 +169,14 @@ const ofShape = Effect.fnUntraced(function*(shape: Shape, modules: Option.Option
   const directory = yield* Effect.orDie(fs.makeTempDirectoryScoped({ prefix: "effect-tinker-bench-" }))
   const writer = yield* Python.startCookbook("models.py", "write", directory, JSON.stringify(shape.config))
   yield* writer.ask("")
+  const few = path.join(directory, "few")
+  const fewWriter = yield* Python.startCookbook(
+    "models.py",
+    "write",
+    few,
+    JSON.stringify({ ...shape.config, vocab_size: fewTokens })
+  )
+  yield* fewWriter.ask("")
   const gguf = path.join(directory, "model.gguf")
   if (Option.isSome(modules)) {
     yield* Gguf.writeModel({ base: directory, output: gguf, format: "bf16", preTokenizer: "gpt-2" }).pipe(
@@ -170,6 +200,7 @@ const ofShape = Effect.fnUntraced(function*(shape: Shape, modules: Option.Option
         ])
         if (name !== "ours") ratios[key(`train_to_${name.replace(" ", "_")}`)] = round(relative)
       }
+      ratios[key("share_of_logits")] = round(yield* shareOfLogits(ours, shape, threads, few))
       ratios[key("peak_memory_to_torch")] = round(peak.ours / peak.torch)
       ratios[key("resident_to_file")] = round(resident / bytes)
       ratios[key("load_to_read")] = round(loaded / read)

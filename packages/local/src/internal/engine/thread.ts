@@ -186,15 +186,18 @@ export const makeModelThread = (
     })
   const lead = (one: Drawing): Effect.Effect<void> =>
     Effect.suspend(() => one.tokens === 0 ? Effect.void : Effect.zipRight(step(one), lead(one)))
-  /** Draws so many tokens of each completion of a run, or fewer if all end. */
+  /**
+   * Draws so many tokens of each completion of a run, or fewer if all end. Who is in the line leaves it, wherever it is
+   * interrupted: others would wait for a leader that is gone.
+   */
   const drawSome = (run: SampleRun, tokens: number): Effect.Effect<void> =>
-    Effect.suspend(() => {
+    Effect.uninterruptibleMask((restore) => {
       const one: Drawing = { run, tokens, leads: drawing.size === 0, call: Deferred.unsafeMake(FiberId.none) }
       drawing.add(one)
       const called = one.leads ? Effect.succeed("lead" as const) : Deferred.await(one.call)
-      return called.pipe(
-        Effect.flatMap((call) => call === "lead" ? sampling.take(lead(one)) : Effect.void),
-        Effect.ensuring(standDown(one))
+      return Effect.ensuring(
+        restore(Effect.flatMap(called, (call) => call === "lead" ? sampling.take(lead(one)) : Effect.void)),
+        standDown(one)
       )
     })
   /** Advances by so many tokens, once there is room to. */

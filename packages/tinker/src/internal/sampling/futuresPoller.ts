@@ -205,7 +205,8 @@ export const make = (options: Options): Effect.Effect<FuturesPoller> => {
     isRunning = false
   })
 
-  const polling = Effect.onError(loop, (cause) =>
+  // The handler is there before the loop can be interrupted, as it is where the scope has closed already.
+  const polling = Effect.onError(Effect.interruptible(loop), (cause) =>
     Effect.sync(() => {
       isRunning = false
       failAll(
@@ -228,11 +229,11 @@ export const make = (options: Options): Effect.Effect<FuturesPoller> => {
   ): Effect.Effect<void> =>
     onEvent({ ...what, requestId: target.samplingSessionId, requestType: "Sample", elapsed: Duration.millis(elapsed) })
 
-  const ensureRunning = Effect.suspend(() => {
+  const ensureRunning = Effect.uninterruptible(Effect.suspend(() => {
     if (isRunning) return Effect.void
     isRunning = true
-    return Effect.asVoid(forkQuietly(Effect.interruptible(polling), scope))
-  })
+    return Effect.asVoid(forkQuietly(polling, scope))
+  }))
 
   const poller: FuturesPoller = {
     waitFor: (requestId) =>
@@ -258,7 +259,8 @@ export const make = (options: Options): Effect.Effect<FuturesPoller> => {
       })
   }
   return Effect.as(
-    Scope.addFinalizer(scope, Effect.ignore(Effect.timeout(acknowledge, acknowledgeWithin))),
+    // A finalizer is not interruptible, and what is not cannot be given up on.
+    Scope.addFinalizer(scope, Effect.ignore(Effect.timeout(Effect.interruptible(acknowledge), acknowledgeWithin))),
     poller
   )
 }

@@ -111,10 +111,16 @@ export const make = (
   let inFlight: Fiber.Fiber<Redacted.Redacted, TinkerError> | undefined
   let lastTry = Number.NEGATIVE_INFINITY
   let watching = false
+  /** The last exchange ended because the server refused the credential: trying later does not help. */
+  let refused = false
 
   const renew = Effect.gen(function*() {
     lastTry = yield* Clock.currentTimeMillis
-    const token = yield* exchange
+    const token = yield* Effect.tapError(exchange, (error) =>
+      Effect.sync(() => {
+        refused = error._tag === "Authentication"
+      }))
+    refused = false
     held = yield* hold(token, yield* Clock.currentTimeMillis)
     return token
   })
@@ -166,8 +172,9 @@ export const make = (
 
   const usable = (now: number): Redacted.Redacted | undefined => {
     if (held === undefined) return undefined
-    // Within its renewal margin a token is still valid while a renewal is in progress or has just failed.
-    const good = now < dueBefore(held, urgent, 0.25) || (now < held.expires && now - lastTry < spacing)
+    // Within its renewal margin a token is still valid while a renewal is in progress or has just failed, unless it failed
+    // for good.
+    const good = now < dueBefore(held, urgent, 0.25) || (now < held.expires && now - lastTry < spacing && !refused)
     return good ? held.token : undefined
   }
 
