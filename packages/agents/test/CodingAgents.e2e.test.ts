@@ -133,7 +133,7 @@ const work = ({ start, tool: [tool, field] }: CodingAgent) =>
     return { printed, drawn, calls, steps: yield* fs.readFileString(`${directory}/steps.txt`) }
   }).pipe(Effect.provide(NodeContext.layer))
 
-describe.sequential.skipIf(missing !== undefined)("coding agents as they are", () => {
+describe.skipIf(missing !== undefined)("coding agents as they are", { sequential: true }, () => {
   for (const [name, agent] of Object.entries(agents)) {
     it.scopedLive(`${name} does a task, and every token that is trained on was sampled`, () =>
       Effect.gen(function*() {
