@@ -14,7 +14,9 @@ const recipes = new Map<string, () => Promise<{ readonly default: Recipe }>>([
   ["agent-effect-ai", () => import("../agent-effect-ai/main.js")],
   ["chat-sl", () => import("../chat-sl/main.js")],
   ["code-rl", () => import("../code-rl/main.js")],
+  ["decisions", () => import("../decisions/main.js")],
   ["dpo", () => import("../dpo/main.js")],
+  ["forecasting", () => import("../forecasting/main.js")],
   ["guess-number", () => import("../guess-number/main.js")],
   ["home-commands", () => import("../home-commands/main.js")],
   ["math-rl", () => import("../math-rl/main.js")],
@@ -33,6 +35,7 @@ const recipes = new Map<string, () => Promise<{ readonly default: Recipe }>>([
   ["sweep", () => import("../sweep/main.js")],
   ["tic-tac-toe", () => import("../tic-tac-toe/main.js")],
   ["tool-use", () => import("../tool-use/main.js")],
+  ["true-thinking", () => import("../true-thinking/main.js")],
   ["twenty-questions", () => import("../twenty-questions/main.js")]
 ])
 

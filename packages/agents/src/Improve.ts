@@ -168,6 +168,8 @@ export interface Options<ED, RD, E, R> {
   readonly concurrency?: number | undefined
   /** Difference that an evaluation must exceed to ship. Defaults to 0. */
   readonly minDelta?: number | undefined
+  /** Cost of it all, such as `1.2 USD`: asked after the last evaluation, for the page. */
+  readonly cost?: Effect.Effect<string> | undefined
   readonly onStep?: ((stage: "sft" | "dpo" | "offline", step: Trainer.StepReport) => Effect.Effect<void>) | undefined
 }
 
@@ -192,6 +194,8 @@ export interface Report {
   readonly sessions: { readonly train: number; readonly heldOut: number }
   readonly examples: { readonly sft: number; readonly dpo: number; readonly offline: number }
   readonly tokens: number
+  /** Cost of training and of both evaluations, where it was asked for. */
+  readonly cost?: string | undefined
   /** The `tinker://` path of the trained weights. */
   readonly samplerPath: string
   /** One page of Markdown, also in the directory as `report.md`. */
@@ -346,6 +350,7 @@ const markdownOf = (
         ...examples.offline > 0 ? [`${examples.offline} judged traces`] : []
       ].join(", ")
     }: ${report.tokens.toLocaleString("en-US")} tokens |`,
+    ...report.cost === undefined ? [] : [`| cost | ${report.cost} |`],
     `| weights | \`${report.samplerPath}\` |`,
     "",
     "## What changed",
@@ -573,6 +578,7 @@ export const run = <ED, RD, E, R>(options: Options<ED, RD, E, R>): Effect.Effect
       sessions: { train: sessions.size, heldOut: new Set(heldOut.map(({ session }) => session)).size },
       examples: { sft, dpo, offline: rewards?.count ?? 0 },
       tokens,
+      ...options.cost === undefined ? {} : { cost: yield* options.cost },
       samplerPath
     }
     const markdown = markdownOf(options, report)

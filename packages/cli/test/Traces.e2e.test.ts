@@ -133,6 +133,33 @@ describe.sequential("traces on the command line", { timeout: 300_000 }, () => {
       const again = yield* improve("--run-dir", at("run"))
       assert.deepStrictEqual(again.sampler_path, report.sampler_path)
 
+      // nothing was trained this time: both evaluations are paid for
+      const priced = ["--price", "train=4,prefill=1,sample=2", "--currency", "eur"]
+      const costly = yield* improve("--run-dir", at("run"), ...priced)
+      assert.deepInclude(costly, { currency: "eur" })
+      const cents = costly.cost
+      assert.isAbove(cents, 0)
+      assert.include(readFileSync(at("run/report.md"), "utf8"), `| cost | ${cents} EUR |`)
+      // training costs more than is left of that
+      const short = yield* run(
+        ...["improve", at("runs.jsonl"), "--model", "local/chat", "--eval", at("scorer.mjs"), "--share", "0.5"],
+        ...["--rank", "8", "--learning-rate", "2e-3", "--epochs", "8", "--max-tokens", "8", "--seed", "3"],
+        ...["--run-dir", at("short"), ...priced, "--budget", String(cents)]
+      )
+      assert.strictEqual(short.code, 1)
+      assert.match(short.stderr.replace(/\s+/g, " "), /The budget is used up before it is done/)
+      const unpriced = yield* run(
+        "improve",
+        at("runs.jsonl"),
+        "--model",
+        "local/chat",
+        "--eval",
+        at("scorer.mjs"),
+        "--budget",
+        "1"
+      )
+      assert.match(unpriced.stderr, /--budget needs prices/)
+
       const both = yield* improve("--run-dir", at("both"), "--method", "sft+dpo")
       assert.deepInclude(both.examples, { dpo: report.sessions.train })
       assert.isAtLeast(both.after, 0.9)

@@ -134,6 +134,13 @@ const normalProbability = (z: number): number => {
 }
 
 /**
+ * Share of the bootstrap's draws below the lower bound: that of the normal distribution that reaches as far as Student's
+ * would, and as n clusters reach beyond n - 1.
+ */
+const tailOf = (level: number, n: number): number =>
+  normalProbability(studentQuantile((1 - level) / 2, n - 1) * Math.sqrt(n / (n - 1)))
+
+/**
  * The mean with its interval: a bootstrap over clusters. Percentiles are widened for the number of clusters, without which
  * intervals of few examples are too narrow.
  *
@@ -157,9 +164,7 @@ export const interval = (samples: ReadonlyArray<Sample>, options: Options = {}):
     }
     return sum / count
   }).sort((a, b) => a - b)
-  // the share of the normal distribution that reaches as far as Student's would, and as n reaches beyond n - 1
-  const reach = studentQuantile((1 - level) / 2, n - 1) * Math.sqrt(n / (n - 1))
-  const share = normalProbability(reach)
+  const share = tailOf(level, n)
   const at = (q: number) => means[Math.min(draws - 1, Math.max(0, Math.round(q * (draws - 1))))] ?? mean
   return new Interval({ mean, low: at(share), high: at(1 - share), level, clusters: n })
 }
@@ -264,7 +269,7 @@ const kappaOf = (counts: Float64Array, grades: number, distances: Float64Array):
 const maxGrades = 200
 
 /**
- * Cohen's kappa of two graders, with a bootstrap interval. With `weights`, grades are numbers, and grades that are near each
+ * Cohen's kappa of two graders, with a bootstrap interval, widened for few clusters as that of a mean is. With `weights`, grades are numbers, and grades that are near each
  * other agree more than those that are far apart.
  *
  * @example
@@ -321,13 +326,14 @@ export const agreement = <A extends string | number>(
     return kappaOf(counts, k, distances)
     // a draw of one grade only says nothing
   }).filter((kappa) => !Number.isNaN(kappa)).sort((a, b) => a - b)
+  const tail = tailOf(level, Math.max(2, clusters.length))
   const at = (q: number) => drawn[Math.round(q * (drawn.length - 1))]
   const share = (side: "first" | "second", grade: A) =>
     pairs.filter((pair) => pair[side] === grade).length / pairs.length
   return new Agreement({
     kappa: kappaOf(all, k, distances),
-    low: at((1 - level) / 2) ?? -Infinity,
-    high: at((1 + level) / 2) ?? Infinity,
+    low: at(tail) ?? -Infinity,
+    high: at(1 - tail) ?? Infinity,
     level,
     equal: pairs.filter(({ first, second }) => first === second).length / pairs.length,
     byChance: grades.reduce((sum, grade) => sum + share("first", grade) * share("second", grade), 0),

@@ -65,7 +65,7 @@ export const findInterpreter = Effect.fnUntraced(function*(oldest: number) {
 })
 
 const comparedPin =
-  /^(tinker-cookbook|lm-eval|bfcl-eval|renderers|torch|transformers|peft|gguf|tensorboard|mlflow|skyrl|openenv|openenv-core|rllm-model-gateway)==(\S+)/gm
+  /^(tinker-cookbook|lm-eval|bfcl-eval|renderers|torch|transformers|peft|gguf|tensorboard|mlflow|skyrl|openenv|openenv-core|rllm-model-gateway|inspect-ai)==(\S+)/gm
 
 /** Pinned packages whose behaviour suites are held against, as they are named in the summary. */
 const compared = (pins: string): ReadonlyArray<string> =>
@@ -189,6 +189,13 @@ export const makeAgents: Effect.Effect<
   PythonMissing,
   NodeContext.NodeContext
 > = pinned("requirements-agents.txt", ".venv-agents", "AGENTS_PYTHON")
+
+/** Inspect (`inspect_ai`). `INSPECT_PYTHON` names an interpreter that has it already. */
+export const makeInspect: Effect.Effect<
+  Python & { readonly interpreter: string },
+  PythonMissing,
+  NodeContext.NodeContext
+> = pinned("requirements-inspect.txt", ".venv-inspect", "INSPECT_PYTHON")
 
 /**
  * Graders of other projects: the cookbook's, lm-eval's and those of the Berkeley Function Calling Leaderboard, without what the

@@ -12,6 +12,7 @@ import { cookbook } from "./suites/cookbook.js"
 import { drift } from "./suites/drift.js"
 import { engine } from "./suites/engine.js"
 import { evals } from "./suites/evals.js"
+import { inspect } from "./suites/inspect.js"
 import { killed } from "./suites/killed.js"
 import { llama } from "./suites/llama.js"
 import { local } from "./suites/local.js"
@@ -46,6 +47,7 @@ const suites: ReadonlyArray<Suite> = [
   skyrl,
   drift,
   evals,
+  inspect,
   killed,
   resume
 ]

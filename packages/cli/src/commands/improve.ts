@@ -14,6 +14,7 @@ import * as Options from "@effect/cli/Options"
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
+import * as TinkerError from "effect-tinker/TinkerError"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -116,7 +117,7 @@ const verdicts: Readonly<Record<Improve.Verdict, string>> = {
 
 const improve = Effect.fnUntraced(
   function*(
-    flags: judgingFlags.Flags & {
+    flags: judgingFlags.Flags & modelSettings.BudgetFlags & {
       readonly files: ReadonlyArray<string>
       readonly model: string
       readonly eval: Option.Option<string>
@@ -138,6 +139,7 @@ const improve = Effect.fnUntraced(
       readonly requireBetter: boolean
       readonly runDir: Option.Option<string>
       readonly keepSensitive: boolean
+      readonly currency: string
       readonly renderer: Option.Option<string>
       readonly tokenizer: Option.Option<string>
     }
@@ -153,6 +155,10 @@ const improve = Effect.fnUntraced(
     yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
     const suite = Option.isSome(flags.eval) ? yield* suiteOf(flags.eval.value) : yield* rubricSuite(flags)
     const traces = path.join(directory, "traces.jsonl")
+    yield* modelSettings.costOf(flags)
+    const ledger = yield* modelSettings.ledgerFor(flags.model, flags)
+    const unit = Option.isSome(flags.tokenBudget) ? "tokens" : flags.currency.toUpperCase()
+    const spent = Option.map(ledger, ({ totals }) => Effect.map(totals, (now) => Number(now.spent.toPrecision(6))))
     yield* imported({ sources: flags.files, out: traces, redact: !flags.keepSensitive })
     const report = yield* Improve.run({
       traces: Trace.jsonl(traces),
@@ -174,6 +180,7 @@ const improve = Effect.fnUntraced(
         seed: flags.seed
       },
       minDelta: flags.minDelta,
+      cost: Option.getOrUndefined(Option.map(spent, Effect.map((amount) => `${amount} ${unit}`))),
       onStep: (stage, { loss, step, totalSteps }) =>
         output.note(
           `${stage} step ${step}${Option.match(totalSteps, { onNone: () => "", onSome: (n) => `/${n}` })}: loss ${
@@ -184,7 +191,17 @@ const improve = Effect.fnUntraced(
       Effect.catchIf(
         (error): error is Improve.NotEnough => error instanceof Improve.NotEnough,
         (error) => new CliFailure({ what: error.description, advice: error.advice, cause: error })
-      )
+      ),
+      Effect.catchIf(
+        (error): error is TinkerError.BudgetExceeded => error instanceof TinkerError.BudgetExceeded,
+        (cause) =>
+          new CliFailure({
+            what: "The budget is used up before it is done",
+            advice: `What was saved in ${directory} is not done again: run the same command with a larger budget.`,
+            cause
+          })
+      ),
+      Effect.provide(modelSettings.layerBudget(ledger, flags.model))
     )
     const { comparison, examples, sessions, verdict } = report
     const { difference, p } = comparison
@@ -207,6 +224,7 @@ const improve = Effect.fnUntraced(
         examples,
         traces: report.traces,
         tokens: report.tokens,
+        ...Option.isSome(spent) ? { cost: yield* spent.value, currency: unit.toLowerCase() } : {},
         sampler_path: report.samplerPath,
         report: page
       },
@@ -225,6 +243,7 @@ const improve = Effect.fnUntraced(
           "Trained on",
           `${examples.sft} successes, ${examples.dpo} pairs, ${examples.offline} rewards of ${sessions.train} sessions`
         ],
+        ...report.cost === undefined ? [] : [["Cost", report.cost] as const],
         ["Sampler", report.samplerPath],
         ["Report", page]
       ]
@@ -282,6 +301,13 @@ export const command = Command.make("improve", {
     Options.withDescription("Fail unless the result is to be shipped.")
   ),
   runDir: options.common.runDir,
+  budget: options.optionalFloat(
+    "budget",
+    "Most to spend on training and evaluating in this invocation, by --price. What would exceed it is refused."
+  ),
+  price: options.common.price,
+  currency: options.common.currency,
+  tokenBudget: options.common.tokenBudget,
   keepSensitive: Options.boolean("keep-sensitive").pipe(
     Options.withDescription("Do not replace addresses of mail, keys, card and account numbers.")
   ),
