@@ -9,7 +9,8 @@ const outsideEffect = [
   { selector: "MemberExpression[object.name='process'][property.name='env']", message: "Use Config." },
   {
     selector: "MemberExpression[object.name='Effect'][property.name=/^(make|unsafeMake)Semaphore$/]",
-    message: "Use Permits of @effect-tinker/platform: these lose permits when a fiber is interrupted between two operations."
+    message:
+      "Use Permits of @effect-tinker/platform: these lose permits when a fiber is interrupted between two operations."
   }
 ]
 
