@@ -12,6 +12,8 @@ import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
 
 /**
+ * Permits of which each caller holds some for as long as its effect runs.
+ *
  * @since 0.2.0
  * @category models
  */
