@@ -94,10 +94,23 @@ class Scorer:
         self.rng = rng
         self.given = []
 
-    async def compute_logprobs_async(self, model_input):
-        logprobs = [None] + [f32(-self.rng.expovariate(1)) for _ in range(model_input.length - 1)]
+    def sample(self, prompt, num_samples, sampling_params, include_prompt_logprobs):
+        assert num_samples == 1 and sampling_params.max_tokens == 1 and include_prompt_logprobs
+        logprobs = [None] + [f32(-self.rng.expovariate(1)) for _ in range(prompt.length - 1)]
         self.given.append(logprobs[1:])
-        return logprobs
+        return Scored(logprobs)
+
+
+class Scored:
+    """A future of a response with these log probabilities of its prompt, and no tokens."""
+
+    def __init__(self, logprobs):
+        self.prompt_logprobs = logprobs
+        self.prompt_cache_hit_tokens = 0
+        self.sequences = []
+
+    async def coroutine(self):
+        return self
 
 
 def rows_of(data):
@@ -149,12 +162,12 @@ def make_batch(rng):
         out["training"] = training
         out["klSampleTrain"] = compute_kl_sample_train(data, [torch.tensor(x) for x in training])
         post = Scorer(rng)
-        out["postKl"] = asyncio.run(compute_post_kl(data, post))
+        out["postKl"], _ = asyncio.run(compute_post_kl(data, post))
         out["post"] = post.given
         coefficient = f32(rng.uniform(0.01, 2))
         discount = rng.choice([0.0, f32(rng.uniform(0.1, 0.99))])
         reference = Scorer(rng)
-        penalty = asyncio.run(incorporate_kl_penalty(data, reference, coefficient, discount))
+        penalty, _ = asyncio.run(incorporate_kl_penalty(data, reference, coefficient, discount))
         out["penalty"] = {
             "coefficient": coefficient,
             "discount": discount,

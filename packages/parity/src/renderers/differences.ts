@@ -460,3 +460,11 @@ export const equalAfter = (
     return equal(rest) ? rest : kept
   }, entries)
 }
+
+/** Models of the cookbook whose renderers there is nothing to hold ours against, and why. */
+export const notHeld: ReadonlyMap<string, string> = new Map([
+  [
+    "moonshotai/Kimi-K3.1-Pro",
+    "its five formats are those of tml-renderers 0.4.1 or newer, which the index does not have; ours uses the chat template"
+  ]
+])

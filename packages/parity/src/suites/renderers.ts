@@ -10,7 +10,7 @@ import * as Python from "../Python.js"
 import type { Conversation } from "../renderers/conversations.js"
 import { conversation, generator } from "../renderers/conversations.js"
 import type { Check, Decided, Explained, Facts } from "../renderers/differences.js"
-import { equalAfter, explained, remaining } from "../renderers/differences.js"
+import { equalAfter, explained, notHeld, remaining } from "../renderers/differences.js"
 import type { Family, Vocabulary } from "../renderers/families.js"
 import { families, vocabularies } from "../renderers/families.js"
 import type { Suite } from "../Suite.js"
@@ -366,7 +366,9 @@ export const renderers: Suite = {
       const models = yield* Effect.orDie(decodeModels(first))
       for (const [model, theirs] of Object.entries(models)) {
         const ours = Renderers.recommended(model)
-        if (text(ours) !== text(theirs)) differences.push(`${model}: ours ${text(ours)}, theirs ${text(theirs)}`)
+        const why = notHeld.get(model)
+        if (why !== undefined && ours.length === 0) yield* Console.log(`${model}: not compared: ${why}`)
+        else if (text(ours) !== text(theirs)) differences.push(`${model}: ours ${text(ours)}, theirs ${text(theirs)}`)
       }
       const reasons = new Map<Explained, number>()
       const counts = { compared: 0, same: 0, explained: 0, continued: 0, refused: 0 }
