@@ -1,6 +1,6 @@
-// Runs the files of failed tests once more, alone: `node .ci/again.mjs REPORT...` with reports of vitest's. What fails again is a
-// failure. What passes has failed beside other tests only, on a busy machine or by a race: it is named with what it failed of, so
-// that somebody looks into it, and the report counts it apart.
+// Runs the files of failed tests once more, without others beside them: `node .ci/again.mjs REPORT...`, with the JSON reports of
+// vitest. A test that fails again is a failure. One that passes is unsteady, by a race or on a busy machine: the report counts
+// such tests separately and prints why they failed first, so that somebody looks into it.
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { relative } from "node:path"

@@ -186,7 +186,7 @@ export const connect: (options: Options) => Effect.Effect<Session, McpError, Sco
 
     const client = new Client({ name: "effect-tinker", version: "1" })
     yield* Effect.addFinalizer(() =>
-      // A finalizer is not interruptible, and what is not cannot be given up on.
+      // Finalizers are uninterruptible, and a timeout cannot end an uninterruptible effect.
       Effect.promise(() => client.close()).pipe(Effect.interruptible, Effect.timeout("10 seconds"), Effect.ignore)
     )
     yield* ask("connect", connectTimeout, async (options) => {

@@ -45,7 +45,7 @@ export class SuiteFailed extends Schema.TaggedError<SuiteFailed>("@effect-tinker
 }
 
 /**
- * What a suite is given: the model's address, and a directory for its results.
+ * Input of a suite: the address of the model, and a directory for its results.
  *
  * @since 0.2.0
  * @category models
@@ -61,7 +61,7 @@ export interface Given {
 }
 
 /**
- * How the weights answer a suite.
+ * Settings with which the weights answer a suite.
  *
  * @since 0.2.0
  * @category configuration

@@ -200,7 +200,7 @@ export const connect = <Action, Observation, ActionJson, ObservationJson>(
     yield* Effect.addFinalizer(() =>
       ended ? Effect.void : write(JSON.stringify({ type: "close" })).pipe(
         Effect.zipRight(answers.await),
-        // a finalizer is not interruptible, and what is not cannot be given up on
+        // finalizers are uninterruptible, and a timeout cannot end an uninterruptible effect
         Effect.interruptible,
         Effect.timeout("1 second"),
         Effect.ignore

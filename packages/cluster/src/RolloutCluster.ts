@@ -179,7 +179,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       bySlot,
       ([slot, keys]) =>
         client(slot).stored(keys).pipe(
-          // whoever stores may not be interruptible, and what is not cannot be given up on
+          // the caller may be uninterruptible, and a timeout cannot end an uninterruptible effect
           Effect.interruptible,
           Effect.timeout("5 seconds"),
           Effect.catchAllCause((cause) => Effect.logDebug("a worker was not told what is stored", cause))

@@ -1,9 +1,9 @@
 /**
- * A semaphore whose permits are never lost, and which serves those who wait in the order in which they asked.
+ * A semaphore that never loses a permit, and serves its waiters in the order in which they asked.
  *
- * `Effect.makeSemaphore` (3.22) loses a permit for good when a fiber is interrupted between taking it and using it, which
- * happens where the scheduler lets others run just there: on a busy machine. After that, everyone waits for ever. It also lets
- * a late caller overtake those who wait. Its tests interrupt a fiber at each of its operations.
+ * `Effect.makeSemaphore` (3.22) loses a permit when a fiber is interrupted after it has taken the permit and before it runs
+ * its effect, which happens if the scheduler yields at that moment. All later callers then wait forever. It also lets a late
+ * caller overtake the waiters. The tests of this module interrupt a fiber at each of its operations.
  *
  * @since 0.2.0
  */
@@ -31,7 +31,7 @@ interface Waiter {
 }
 
 /**
- * A semaphore, to be shared by whoever holds the value.
+ * A semaphore, outside of an Effect.
  *
  * @since 0.2.0
  * @category constructors

@@ -31,8 +31,8 @@ class TimeSlicedScheduler implements Scheduler {
   private since: number | undefined
 
   /**
-   * By operations alone, as Effect does. By the clock, a fiber would stop anywhere on a busy machine, and an interruption that
-   * arrives there finds places of Effect (3.22) that are not made for it: `Effect.all` with concurrency never ends, and a
+   * By the number of operations alone, as Effect's own scheduler. By the clock, a fiber on a busy machine would yield at any
+   * operation, and some in Effect (3.22) cannot be interrupted safely: `Effect.all` with concurrency never ends, and a
    * semaphore loses its permits. Slices end between two runs of fibers, and work of the engine has slices of its own.
    */
   shouldYield(fiber: RuntimeFiber<unknown, unknown>): number | false {

@@ -187,8 +187,8 @@ export const makeModelThread = (
   const lead = (one: Drawing): Effect.Effect<void> =>
     Effect.suspend(() => one.tokens === 0 ? Effect.void : Effect.zipRight(step(one), lead(one)))
   /**
-   * Draws so many tokens of each completion of a run, or fewer if all end. Who is in the line leaves it, wherever it is
-   * interrupted: others would wait for a leader that is gone.
+   * Draws so many tokens of each completion of a run, or fewer if all end. A run that is interrupted leaves the line, at
+   * whichever operation: otherwise the others would wait for a leader that no longer exists.
    */
   const drawSome = (run: SampleRun, tokens: number): Effect.Effect<void> =>
     Effect.uninterruptibleMask((restore) => {

@@ -259,7 +259,7 @@ export const make = (options: Options): Effect.Effect<FuturesPoller> => {
       })
   }
   return Effect.as(
-    // A finalizer is not interruptible, and what is not cannot be given up on.
+    // Finalizers are uninterruptible, and a timeout cannot end an uninterruptible effect.
     Scope.addFinalizer(scope, Effect.ignore(Effect.timeout(Effect.interruptible(acknowledge), acknowledgeWithin))),
     poller
   )
