@@ -10,6 +10,7 @@ import { writePackages } from "../../../.ci/native/packages.mjs"
 const root = new URL("../../../", import.meta.url).pathname
 
 const packages = [
+  "create",
   "platform",
   "tinker",
   "tokenizer",

@@ -67,6 +67,7 @@ export const explainedErrors: ReadonlyArray<string> = [
   "Skip",
   "SplitNotFound",
   "StorageFailed",
+  "SuiteFailed",
   "SystemError",
   "ThreadLost",
   "TokenizerGated",
