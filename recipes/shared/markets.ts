@@ -4,7 +4,7 @@
 import { Array } from "effect"
 import { PCGRandom } from "effect/Utils"
 
-/** How often it rains by what the barometer says. Nobody is told: there are only days and what came of them. */
+/** Chance of rain for each reading of the barometer. The model never sees it, only days and their outcomes. */
 const chances = [[1, 0.9], [3, 0.7], [7, 0.3], [9, 0.1]] as const
 
 /** A question with an outcome that was not known when it was asked. */

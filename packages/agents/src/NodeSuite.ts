@@ -70,11 +70,11 @@ export interface Model {
   readonly renderer: Renderer.Renderer
   /** Tokens of a prompt and its answer together. Defaults to no limit of ours. */
   readonly contextWindow?: number | undefined
-  /** Of requests that say nothing else. */
+  /** Default of requests that do not set it. */
   readonly maxTokens?: number | undefined
-  /** Of requests that say nothing else. */
+  /** Default of requests that do not set it. */
   readonly temperature?: number | undefined
-  /** Of requests that say nothing else. */
+  /** Default of requests that do not set it. */
   readonly seed?: number | undefined
 }
 
@@ -113,7 +113,7 @@ export interface Options extends Model, Place {
   ) => Effect.Effect<RunEntry.Metrics, string>
 }
 
-/** Most characters of output that are kept, and of results that are read. */
+/** Limits in characters: of the output that is kept, and of the results that are read. */
 const limits = { output: 4000, results: 256 * 1024 * 1024 }
 
 const endOf = <E>(stream: Stream.Stream<Uint8Array, E>) =>
@@ -265,7 +265,7 @@ const decodeLog = decodeWith(Schema.Struct({
  */
 export const inspect = (
   options: Model & Place & {
-    /** What `inspect eval` takes: files, `file.py@task`, names of installed packages. */
+    /** Arguments of `inspect eval`: files, `file.py@task`, names of installed packages. */
     readonly tasks: readonly [string, ...ReadonlyArray<string>]
     /** Further arguments, such as `--limit 100`. Defaults to none. */
     readonly arguments?: ReadonlyArray<string> | undefined

@@ -147,7 +147,7 @@ export interface Decided extends Comparison {
 }
 
 /**
- * How far a judge agrees with people, beyond chance: Cohen's kappa over comparisons that people have decided.
+ * Agreement of a judge with people beyond chance: Cohen's kappa over comparisons that people have decided.
  *
  * @since 0.2.0
  * @category combinators

@@ -227,7 +227,7 @@ export interface Graded<out A extends string | number = string | number> {
 }
 
 /**
- * How far two graders agree.
+ * Agreement of two graders.
  *
  * @since 0.2.0
  * @category schemas
@@ -265,7 +265,7 @@ const kappaOf = (counts: Float64Array, grades: number, distances: Float64Array):
   return byChance === 0 ? NaN : 1 - there * n / byChance
 }
 
-/** Most different grades: scores of many digits are no grades, and every pair of them is counted. */
+/** Maximum number of different grades: every pair of them is counted, so scores of many digits are refused. */
 const maxGrades = 200
 
 /**

@@ -148,7 +148,7 @@ describe("Distill.softTargets", () => {
         candidates: one,
         offset: 1
       })
-      // places 2, 3 and 4 of the candidates; there are three of them, from 0 on
+      // places 2, 3 and 4 of the candidates; there are three of them, counted from 0
       const targets = datum.lossFnInputs["target_tokens"]
       assert(targets !== undefined)
       assert.deepStrictEqual(TensorData.toNested(targets), [[7], [0], [0]])

@@ -86,7 +86,7 @@ export interface Summary {
   readonly tokens: number | null
   /** Costs so far: as the run recorded it, or by its tokens and a price; `null` where neither is known. */
   readonly cost: number | null
-  /** Of `cost`, such as `USD`: what the run says, else that of the prices. */
+  /** Currency of `cost`, such as `USD`: that of the run, or else that of the prices. */
   readonly currency: string | null
   /** Seconds its steps took, where it records that; else from its first line to its latest. `null` before there is a step. */
   readonly seconds: number | null

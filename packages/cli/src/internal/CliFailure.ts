@@ -134,7 +134,7 @@ export const report = (error: unknown): Report => {
 
 const guide = "https://github.com/effect-tinker/effect-tinker/blob/main/docs/errors.md"
 
-/** Of a failure that a command explains itself, the cause is looked at. */
+/** Unwraps a failure that a command explains itself: its cause decides. */
 const pageOf = (error: unknown): string | undefined => {
   const known = error instanceof CliFailure ? error.cause : error
   return Predicate.hasProperty(known, "_tag") && typeof known._tag === "string" && explained.has(known._tag)
